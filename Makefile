@@ -1,0 +1,42 @@
+# `make` alone lists the targets. Everything runs inside .venv, which is made on first use.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check check-slow lint test bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) (once, a minute or two)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev --editable .
+	@touch $@
+
+demo: $(READY) ## make a fictional hospital table, release a private synthetic copy of it
+	@$(BIN)/weft demo
+
+check: lint test ## what CI runs: lint, types, import contracts, tests
+
+lint: $(READY) ## ruff, mypy strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: $(READY) ## the default test suite
+	$(BIN)/pytest -n auto -m "not slow"
+
+check-slow: $(READY) ## the long statistical runs
+	$(BIN)/pytest -n auto -m slow
+
+bench: $(READY) ## print the speed and memory figures
+	@$(BIN)/python -m benchmarks
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

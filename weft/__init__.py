@@ -1,0 +1,46 @@
+"""Weft: differentially private synthetic tables, with a guarantee that a stranger can check."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.errors import BudgetError as BudgetError
+    from weft.errors import DataError as DataError
+    from weft.errors import ModelFileError as ModelFileError
+    from weft.errors import OutputError as OutputError
+    from weft.errors import SchemaError as SchemaError
+    from weft.errors import WeftError as WeftError
+    from weft.privacy import Budget as Budget
+    from weft.schema import Schema as Schema
+    from weft.synthesizer import Synthesizer as Synthesizer
+    from weft.synthesizer import load as load
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Budget": "weft.privacy",
+    "BudgetError": "weft.errors",
+    "DataError": "weft.errors",
+    "ModelFileError": "weft.errors",
+    "OutputError": "weft.errors",
+    "Schema": "weft.schema",
+    "SchemaError": "weft.errors",
+    "Synthesizer": "weft.synthesizer",
+    "WeftError": "weft.errors",
+    "load": "weft.synthesizer",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    # Public names are imported on first use, so that `import weft` and `weft --help` stay quick.
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,41 @@
+"""What can go wrong, said so that a person can mend it.
+
+Every message names the file or column and the remedy. No message ever quotes a value or a count that was
+read from private rows.
+"""
+
+
+class WeftError(Exception):
+    """Base of every error that Weft raises on purpose; `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+
+class SchemaError(WeftError):
+    """The schema is malformed, contradicts itself, or does not fit the table's columns and types."""
+
+    exit_code = 3
+
+
+class DataError(WeftError):
+    """The table cannot be read, or a row does not fit the schema. For the curator's eyes."""
+
+    exit_code = 4
+
+
+class BudgetError(WeftError):
+    """A question would cost more than what is left, or a budget makes no sense. Raised before any row is read."""
+
+    exit_code = 5
+
+
+class ModelFileError(WeftError):
+    """A model file is damaged, hostile, or of a version this program does not know."""
+
+    exit_code = 6
+
+
+class OutputError(WeftError):
+    """A result could not be written. Nothing half-written is left behind."""
+
+    exit_code = 7

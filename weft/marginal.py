@@ -1,0 +1,72 @@
+"""Contingency tables over a clique: exact or modelled ones, and noisy ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.domain import Clique
+
+Array = NDArray[Any]
+
+
+def project(table: Array, clique: Clique, onto: Iterable[str]) -> Array:
+    """Sum a table over `clique` down to the attributes of `onto`, which come out in the clique's order.
+
+    >>> project(np.array([[1, 2], [3, 4]]), ("a", "b"), ("b",))
+    array([4, 6])
+    """
+    kept = set(onto)
+    if not kept <= set(clique):
+        raise ValueError(f"{sorted(kept - set(clique))} is not in {clique}")
+    axes = tuple(i for i, name in enumerate(clique) if name not in kept)
+    return np.asarray(table.sum(axis=axes)) if axes else table
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """A table of counts over a clique; axis i belongs to attribute i of the clique.
+
+    >>> Marginal(("a", "b"), np.array([[1, 2], [3, 4]])).project(("a",)).table
+    array([3, 7])
+    """
+
+    clique: Clique
+    table: Array
+
+    def __post_init__(self) -> None:
+        if self.table.ndim != len(self.clique):
+            raise ValueError(f"a table over {self.clique} needs {len(self.clique)} axes, not {self.table.ndim}")
+        if list(self.clique) != sorted(set(self.clique)):
+            raise ValueError(f"{self.clique} is not sorted, or repeats a name")
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return int(self.table.size)
+
+    def project(self, onto: Iterable[str]) -> Marginal:
+        """Sum out every attribute that is not in `onto`."""
+        kept = set(onto)
+        return Marginal(tuple(c for c in self.clique if c in kept), project(self.table, self.clique, kept))
+
+
+@dataclass(frozen=True)
+class NoisyMarginal(Marginal):
+    """A marginal as released: integer counts with independent noise of known standard deviation a cell."""
+
+    sigma: float
+    """Standard deviation of the noise on each cell, in counts."""
+
+    @property
+    def precision(self) -> float:
+        """One over the noise variance: the weight of this table when several tell of the same thing."""
+        return 1.0 / self.sigma**2
+
+    def with_table(self, table: Array) -> NoisyMarginal:
+        """Return this measurement with its table replaced by a post-processed one."""
+        return replace(self, table=table)

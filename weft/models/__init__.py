@@ -1,0 +1,64 @@
+"""Models: what is learned from noisy tables, and makes records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from weft.domain import Domain
+from weft.marginal import Array
+from weft.progress import Listener, silence
+from weft.records import Records
+
+
+class Model(Protocol):
+    """A distribution over records, learned from released answers only: no private row is inside."""
+
+    kind: ClassVar[str]
+    """Name of the model's type in a model file."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes that the model covers."""
+        ...
+
+    @property
+    def total(self) -> float:
+        """Noisy number of rows of the table it was learned from."""
+        ...
+
+    def marginal(self, columns: Sequence[str]) -> Array:
+        """Return expected counts (they sum to `total`) over the clique of these columns, axes in clique order."""
+        ...
+
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
+        """Make n records."""
+        ...
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what a model file keeps: plain JSON values, and named arrays of numbers."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Rebuild the model from what `to_arrays` gave."""
+        ...
+
+
+MODELS = {
+    "gum": ("weft.models.gum", "GumModel"),
+    "independent": ("weft.models.independent", "IndependentModel"),
+    "mrf": ("weft.models.mrf", "MrfModel"),
+    "recoded": ("weft.models.recoded", "RecodedModel"),
+}
+"""Every type of model by its name in a model file: the module and the class."""
+
+
+def model_class(kind: str) -> type[Model]:
+    """Return the class of a type of model; KeyError if there is no such type."""
+    module, name = MODELS[kind]
+    found: type[Model] = getattr(import_module(module), name)
+    return found

@@ -1,0 +1,59 @@
+"""What a long run tells while it works: a stream of events that a terminal bar, a log or a page can show.
+
+Events carry stage names, step numbers and notes made from noisy or public figures only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Event:
+    """A moment in a run: `done` of `total` steps of a stage (total None: length unknown)."""
+
+    stage: str
+    done: int
+    total: int | None
+    note: str = ""
+    finished: bool = False
+
+
+Listener = Callable[[Event], None]
+
+
+def silence(event: Event) -> None:
+    """Listen to nothing: the default."""
+
+
+@dataclass
+class Stage:
+    """One stage under way; call `advance` after each step."""
+
+    name: str
+    total: int | None
+    listener: Listener
+    done: int = 0
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        """Tell that some steps are done."""
+        self.done += steps
+        self.listener(Event(self.name, self.done, self.total, note))
+
+
+@contextmanager
+def stage(listener: Listener, name: str, total: int | None = None) -> Iterator[Stage]:
+    """Announce a stage, hand it over to be advanced, and announce its end.
+
+    >>> seen = []
+    >>> with stage(seen.append, "count", total=2) as work:
+    ...     work.advance()
+    >>> [(e.done, e.finished) for e in seen]
+    [(0, False), (1, False), (1, True)]
+    """
+    work = Stage(name, total, listener)
+    listener(Event(name, 0, total))
+    yield work
+    listener(Event(name, work.done, total, finished=True))
