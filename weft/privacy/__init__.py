@@ -1,0 +1,48 @@
+"""The privacy core: budgets, accounting, the ledger, integer noise, private choices, sensitivities."""
+
+from weft.privacy.accounting import (
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu,
+    zcdp_epsilon,
+    zcdp_epsilon_closed_form,
+    zcdp_rho,
+    zcdp_rho_closed_form,
+)
+from weft.privacy.budget import ACCOUNTINGS, Accounting, Budget
+from weft.privacy.charge import Charge, Mechanism, Norm, rho_of_gaussian, sigma_for
+from weft.privacy.journal import Run, read_journal
+from weft.privacy.ledger import Ledger, Statement
+from weft.privacy.noise import LAW_ERROR, Noise
+from weft.privacy.selection import exponential_mechanism, grid, noisy_maximum, selection_scale
+from weft.privacy.sensitivity import Adjacency, Relation
+
+__all__ = [
+    "ACCOUNTINGS",
+    "LAW_ERROR",
+    "Accounting",
+    "Adjacency",
+    "Budget",
+    "Charge",
+    "Ledger",
+    "Mechanism",
+    "Noise",
+    "Norm",
+    "Relation",
+    "Run",
+    "Statement",
+    "exponential_mechanism",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_mu",
+    "grid",
+    "noisy_maximum",
+    "read_journal",
+    "rho_of_gaussian",
+    "selection_scale",
+    "sigma_for",
+    "zcdp_epsilon",
+    "zcdp_epsilon_closed_form",
+    "zcdp_rho",
+    "zcdp_rho_closed_form",
+]

@@ -1,0 +1,130 @@
+"""How much may be learned about any one privacy unit, stated before the first question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from weft.errors import BudgetError
+from weft.privacy import accounting as convert
+
+Accounting = Literal["gaussian", "zcdp", "pure", "paper"]
+"""How costs add up.
+
+gaussian: exact Gaussian DP, for runs whose every answer carries Gaussian noise. zcdp: mixtures, with the
+optimised conversion. pure: epsilon adds up. paper: zCDP with the loose closed form, only to reproduce
+published figures.
+"""
+ACCOUNTINGS: tuple[Accounting, ...] = get_args(Accounting)
+
+LARGEST_EPSILON = 20.0
+"""Beyond this, privacy is nominal: e^20 to one are the odds that a release may change."""
+
+_UNLIMITED = 1e6
+"""Capacity given to an infinite (insecure) budget: finite, so that shares of it make sense."""
+
+_RESERVE = 1e-9
+"""Relative part of every capacity that is never handed out. It covers the rounding of shares and sums, and
+makes room in delta for the error of the noise law, which is many orders smaller."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """A privacy budget in one of three currencies, with the delta at which it is stated.
+
+    >>> round(Budget(epsilon=1.6, delta=1e-5).capacity("gaussian"), 6)
+    0.084226
+    >>> str(Budget(rho=0.1))
+    'rho = 0.1 (delta = 1e-05)'
+    """
+
+    epsilon: float | None = None
+    """The bound of (epsilon, delta)-DP."""
+    rho: float | None = None
+    """The bound of zero-concentrated DP; under gaussian accounting it stands for mu = sqrt(2 rho)."""
+    mu: float | None = None
+    """The bound of Gaussian DP."""
+    delta: float = 1e-5
+    """The delta of (epsilon, delta); with rho or mu it only serves to report an epsilon. 0 means pure."""
+    insecure: bool = False
+    """Accept an epsilon above 20 or infinite, for experiments on public data."""
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("epsilon", "rho", "mu") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise BudgetError("a budget takes exactly one of epsilon, rho and mu")
+        amount = self.amount
+        if math.isnan(amount) or amount <= 0:
+            raise BudgetError(f"{given[0]} must be a positive number, not {amount}")
+        if not 0 <= self.delta <= 0.1:
+            raise BudgetError(f"delta must lie between 0 and 0.1, not {self.delta}")
+        if self.delta == 0 and self.epsilon is None:
+            raise BudgetError("a budget in rho or mu needs a delta above 0, to be reported as an epsilon")
+        if not self.insecure and self._nominal() > LARGEST_EPSILON:
+            raise BudgetError(
+                f"{given[0]} = {amount:g} protects nobody (epsilon above {LARGEST_EPSILON:g}): choose "
+                "a smaller one, or say insecure if the rows are public"
+            )
+
+    @property
+    def unit(self) -> Literal["epsilon", "rho", "mu"]:
+        """The currency."""
+        return "epsilon" if self.epsilon is not None else "rho" if self.rho is not None else "mu"
+
+    @property
+    def amount(self) -> float:
+        """The figure in that currency."""
+        return float(getattr(self, self.unit))
+
+    def _nominal(self) -> float:
+        if self.unit == "epsilon" or math.isinf(self.amount):
+            return self.amount
+        return convert.gdp_epsilon(self.amount if self.unit == "mu" else math.sqrt(2 * self.amount), self.delta)
+
+    def capacity(self, accounting: Accounting) -> float:
+        """Return what may be spent: in rho = mu**2/2, or in epsilon under pure accounting."""
+        if accounting not in ACCOUNTINGS:
+            raise BudgetError(f"unknown accounting {accounting!r}: choose one of {', '.join(ACCOUNTINGS)}")
+        if (accounting == "pure" and self.unit != "epsilon") or (accounting != "gaussian" and self.unit == "mu"):
+            # rho-zCDP does not imply mu-GDP for any mu, and neither implies pure DP.
+            raise BudgetError(f"a budget in {self.unit} has no meaning under {accounting} accounting: use epsilon")
+        if math.isinf(self.amount):
+            return _UNLIMITED
+        return self._capacity(accounting) * (1 - _RESERVE)
+
+    def _capacity(self, accounting: Accounting) -> float:
+        if self.rho is not None:
+            return self.rho
+        if self.mu is not None:
+            return self.mu**2 / 2
+        assert self.epsilon is not None
+        if accounting == "pure":
+            return self.epsilon
+        if self.delta == 0:
+            raise BudgetError("delta = 0 asks for pure DP: use pure accounting, or give a delta such as 1e-5")
+        if accounting == "gaussian":
+            return convert.gdp_mu(self.epsilon, self.delta) ** 2 / 2
+        if accounting == "zcdp":
+            return convert.zcdp_rho(self.epsilon, self.delta)
+        return convert.zcdp_rho_closed_form(self.epsilon, self.delta)
+
+    def __str__(self) -> str:
+        delta = f" (delta = {self.delta:g})" if self.delta else " (pure)"
+        return f"{self.unit} = {self.amount:g}{delta}" + (" INSECURE" if self.insecure else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        amount = "infinite" if math.isinf(self.amount) else self.amount
+        return {self.unit: amount, "delta": self.delta} | ({"insecure": True} if self.insecure else {})
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Budget:
+        """Rebuild a budget from what `to_dict` gave."""
+        amounts = {
+            unit: math.inf if values[unit] == "infinite" else float(values[unit])
+            for unit in ("epsilon", "rho", "mu")
+            if unit in values
+        }
+        return cls(**amounts, delta=float(values["delta"]), insecure=values.get("insecure") is True)

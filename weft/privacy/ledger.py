@@ -1,0 +1,198 @@
+"""What was asked of the private rows and what it cost: append-only, written before any row is read."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from weft.errors import BudgetError, ModelFileError
+from weft.privacy import accounting as convert
+from weft.privacy.budget import Accounting, Budget
+from weft.privacy.charge import Charge as Charge
+from weft.privacy.journal import Journal
+from weft.privacy.noise import LAW_ERROR
+from weft.privacy.sensitivity import Adjacency
+
+_ROUNDING = 1e-10
+"""Relative slack when costs are summed; the reserve that every capacity keeps back is ten times larger."""
+
+_WIDEST_QUESTION = 56
+"""Characters of a question that the printed table shows."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The guarantee of a run, in the end."""
+
+    epsilon: float
+    """The spend as an epsilon at the budget's delta."""
+    delta: float
+    """The budget's delta (0 when pure) plus `law_error`."""
+    law_error: float
+    """What the distance of all draws from their ideal laws adds to delta."""
+    unit: str
+    """Whom it protects: the neighbour relation in words."""
+    stamps: tuple[str, ...]
+    """What a reader must know before trusting it, such as NOT PRIVATE."""
+
+    def __str__(self) -> str:
+        text = f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy, neighbours: {self.unit}"
+        return " | ".join([*self.stamps, text])
+
+
+class Ledger:
+    """One run's spending: every charge is priced here, and what the budget cannot pay is refused.
+
+    >>> ledger = Ledger(Budget(rho=0.1), "gaussian", Adjacency())
+    >>> _ = ledger.charge(Charge.gaussian("count of age", sensitivity=1.0, scale=5.0, draws=9))
+    >>> round(ledger.spent, 3), round(ledger.left, 3)
+    (0.02, 0.08)
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        accounting: Accounting,
+        adjacency: Adjacency,
+        *,
+        journal: Path | None = None,
+        stamps: tuple[str, ...] = (),
+    ) -> None:
+        self.budget = budget
+        self.accounting = accounting
+        self.adjacency = adjacency
+        self.capacity = budget.capacity(accounting)
+        self._entries: list[Charge] = []
+        self._stamps = list(dict.fromkeys((*stamps, *(["INSECURE BUDGET"] if budget.insecure else []))))
+        self._lock = threading.Lock()
+        self._journal: Journal | None = None
+        if journal is not None:
+            self._journal = Journal.begin(Path(journal), self._header() | {"time": _now()})
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "budget": self.budget.to_dict(),
+            "accounting": self.accounting,
+            "adjacency": self.adjacency.to_dict(),
+            "capacity": self.capacity,
+        }
+
+    @property
+    def entries(self) -> tuple[Charge, ...]:
+        """What was charged, in order."""
+        return tuple(self._entries)
+
+    @property
+    def stamps(self) -> tuple[str, ...]:
+        """Warnings that go on everything released."""
+        return tuple(self._stamps)
+
+    @property
+    def spent(self) -> float:
+        """Sum of the costs: in rho, or in epsilon under pure accounting."""
+        return math.fsum(entry.cost for entry in self._entries)
+
+    @property
+    def left(self) -> float:
+        """What remains of the capacity, never below 0."""
+        return max(0.0, self.capacity - self.spent)
+
+    def charge(self, charge: Charge) -> Charge:
+        """Price a question, and record it or refuse it; only after this returns may a row be touched.
+
+        The price comes from the sensitivity and the scale, never from the caller. BudgetError: it would
+        overspend, or the noise does not fit the accounting. OutputError: the journal cannot be written.
+        Either way nothing is charged. With a journal, the entry is on the disk when this returns, so a
+        crash cannot lose it.
+        """
+        with self._lock:
+            entry = replace(charge, cost=self._afford(charge), time=_now())
+            if self._journal is not None:
+                self._journal.write(entry.to_dict())
+            self._entries.append(entry)
+            return entry
+
+    def _afford(self, charge: Charge) -> float:
+        cost = charge.price(self.accounting)
+        after = math.fsum([*(entry.cost for entry in self._entries), cost])
+        if not after <= self.capacity * (1 + _ROUNDING):
+            raise BudgetError(
+                f"{charge.question!r} would cost {cost / self.capacity:.2%} of the budget, but only "
+                f"{self.left / self.capacity:.2%} is left: raise the budget, ask less, or take more noise"
+            )
+        return cost
+
+    def stamp(self, text: str) -> None:
+        """Put a warning on everything released from this run."""
+        with self._lock:
+            if text not in self._stamps:
+                if self._journal is not None:
+                    self._journal.write({"stamp": text})
+                self._stamps.append(text)
+
+    def spent_epsilon(self, delta: float | None = None) -> float:
+        """Return the spend as an epsilon at a delta (default: the budget's)."""
+        delta = self.budget.delta if delta is None else delta
+        if self.accounting == "pure":
+            return self.spent
+        if self.accounting == "gaussian":
+            return convert.gdp_epsilon(math.sqrt(2 * self.spent), delta)
+        if self.accounting == "zcdp":
+            return convert.zcdp_epsilon(self.spent, delta)
+        return convert.zcdp_epsilon_closed_form(self.spent, delta)
+
+    def spend_statement(self) -> Statement:
+        """Return the guarantee of what was spent, with the error of the noise laws in delta.
+
+        Let t bound the total-variation distance of all noise from its ideal law (one term a draw). Then
+        P(out) <= P_ideal(out) + t <= e^eps P_ideal'(out) + delta + t <= e^eps P'(out) + delta + (1 + e^eps)
+        t.
+        """
+        epsilon = self.spent_epsilon()
+        draws = sum(entry.draws for entry in self._entries)
+        law_error = draws * LAW_ERROR * (1 + math.exp(min(epsilon, 700.0)))
+        delta = 0.0 if self.accounting == "pure" else self.budget.delta
+        return Statement(epsilon, min(1.0, delta + law_error), law_error, str(self.adjacency), self.stamps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values: what a saved model or a release carries."""
+        return self._header() | {
+            "stamps": list(self._stamps),
+            "entries": [entry.to_dict() for entry in self._entries],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Rebuild a ledger from what `to_dict` gave; costs are priced anew, and an overspent one is refused."""
+        try:
+            budget, adjacency = Budget.from_dict(values["budget"]), Adjacency.from_dict(values["adjacency"])
+            ledger = cls(budget, values["accounting"], adjacency, stamps=tuple(map(str, values["stamps"])))
+            for entry in values["entries"]:
+                charge = Charge.from_dict(entry)
+                ledger._entries.append(replace(charge, cost=ledger._afford(charge)))
+        except (KeyError, TypeError, ValueError, ArithmeticError, BudgetError) as error:
+            raise ModelFileError(f"the ledger in this file is damaged or contradicts itself: {error}") from error
+        return ledger
+
+    def __str__(self) -> str:
+        rows = [("question", "noise", "cost")]
+        rows += [(_short(e.question), e.noise, f"{e.cost / self.capacity:.2%}") for e in self._entries]
+        rows += [("spent", "", f"{self.spent / self.capacity:.2%}")]
+        wide = [max(len(row[i]) for row in rows) for i in range(3)]
+        lines = [f"{q:<{wide[0]}}  {n:<{wide[1]}}  {c:>{wide[2]}}" for q, n, c in rows]
+        rule = "-" * len(lines[0])
+        head = f"budget: {self.budget}, {self.accounting} accounting, {self.adjacency}"
+        return "\n".join([*self._stamps, head, "", lines[0], rule, *lines[1:-1], rule, lines[-1]])
+
+
+def _short(question: str) -> str:
+    return question if len(question) <= _WIDEST_QUESTION else question[: _WIDEST_QUESTION - 3] + "..."
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

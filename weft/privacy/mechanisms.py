@@ -1,0 +1,48 @@
+"""Where an exact answer meets noise: the last step before it may leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from weft.marginal import Array
+from weft.privacy.ledger import Charge
+from weft.privacy.noise import Noise
+from weft.privacy.selection import exponential_mechanism
+
+
+class Release(Protocol):
+    """Turns exact integer answers into what may be seen. The audit puts a recording one in its place."""
+
+    private: bool
+    """False when the noise is predictable, as with a seed; everything released is then stamped."""
+
+    def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
+        """Return one released array for each exact one, by the mechanism that the charge names."""
+        ...
+
+
+class Mechanisms:
+    """Integer noise as the charge says, from the operating system's entropy unless seeded for a test."""
+
+    def __init__(self, noise: Noise | None = None) -> None:
+        self._noise = noise or Noise()
+        self.private = self._noise.private
+
+    def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
+        """Release the answers to a question that has been paid for.
+
+        Answers must be integers: rounded noise on an integer is post-processing of the ideal real-valued
+        mechanism, which is what the accounting is exact for.
+        """
+        if any(answer.dtype.kind not in "iu" for answer in exact):
+            raise TypeError("only integer answers may be released")
+        if charge.mechanism == "gaussian":
+            return [a + self._noise.gaussian(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
+        if charge.mechanism == "geometric":
+            return [a + self._noise.geometric(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
+        (scores,) = exact
+        chosen = exponential_mechanism(scores, int(charge.sensitivity), charge.epsilon, self._noise)
+        return [np.array(chosen)]

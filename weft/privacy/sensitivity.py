@@ -1,0 +1,113 @@
+"""How far one privacy unit can move each answer, under either neighbour relation: the one place that says so.
+
+Write k for `rows_per_unit`, D and D' for neighbouring tables, n for the number of rows. Add/remove: D' is D
+with one unit's rows (at most k) added or taken away. Replace-one: one unit's rows (at most k) are exchanged
+for others (at most k), which is a removal followed by an addition.
+
+Two facts are used throughout.
+Steps: adding rows one at a time, an answer that moves by at most s a row moves by at most k s for a unit.
+Floor: if |x - y| <= c for an integer c, then |floor(x) - floor(y)| <= c; for x <= y + c gives floor(x) <=
+floor(y) + c.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from weft.errors import BudgetError
+
+Relation = Literal["add-remove", "replace-one"]
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """What "one unit more or less" means, and the sensitivity of every question under it.
+
+    >>> Adjacency().indif(), Adjacency("replace-one", rows_per_unit=2).marginal_l1()
+    (4, 4)
+    """
+
+    relation: Relation = "add-remove"
+    """Neighbours differ by one unit's presence (add-remove), or by one unit's rows (replace-one)."""
+    rows_per_unit: int = 1
+    """Largest number of rows of a unit; enforced by truncation before anything is counted."""
+
+    def __post_init__(self) -> None:
+        if self.relation not in get_args(Relation):
+            raise BudgetError(f"unknown neighbour relation {self.relation!r}: choose add-remove or replace-one")
+        if not isinstance(self.rows_per_unit, int) or self.rows_per_unit < 1:
+            raise BudgetError("rows_per_unit must be a whole number, 1 or more")
+
+    @property
+    def _units(self) -> int:
+        # Replacing a unit is one removal and one addition.
+        return self.rows_per_unit * (2 if self.relation == "replace-one" else 1)
+
+    def marginal_l1(self) -> int:
+        """L1 sensitivity of one marginal's counts: k, or 2k.
+
+        A row adds 1 to exactly one cell; at most k rows come or go, and under replace-one k go and k come.
+        """
+        return self._units
+
+    def marginal_l2(self) -> float:
+        """L2 sensitivity of one marginal's counts: k, or sqrt(2) k.
+
+        The L2 norm is largest when a unit's rows share a cell. Add/remove: that cell moves by k.
+        Replace-one: one cell loses k and another gains k, sqrt(k^2 + k^2). (Any change is g - l with g, l
+        >= 0 and |g|_1, |l|_1 <= k, and |g - l|_2^2 <= |g|_2^2 + |l|_2^2 <= 2 k^2 since the cross term -2
+        g.l is not positive.)
+        """
+        return self.rows_per_unit * (math.sqrt(2.0) if self.relation == "replace-one" else 1.0)
+
+    def total(self) -> int:
+        """Sensitivity of the number of rows: k under both relations.
+
+        A unit has between 0 and k rows before and after, so n moves by at most k. (With replace-one and
+        exactly one row a unit n would not move; k is kept, because truncation may leave a unit fewer rows.)
+        """
+        return self.rows_per_unit
+
+    def indif(self) -> int:
+        """Sensitivity of floor(InDif), InDif = sum_ij |alpha_ij - a_i b_j / n| in counts: 4k, or 8k.
+
+        Let D' be D, of n >= 1 rows, and a row (x, y). Cell (i, j) of alpha - a b / n moves by (n [i=x] -
+        a_i)(n [j=y] - b_j) / (n (n + 1)), a product, so the sum of absolute moves is 2 (n - a_x) * 2 (n -
+        b_y) / (n (n + 1)) <= 4 n / (n + 1) < 4. For n = 0 InDif is defined as 0, and a table of one row has
+        InDif |1 - 1| = 0. Steps (additions before removals, so that no table on the way is smaller than
+        both ends) give 4k and 8k, and Floor keeps these integers: floor(sum |n alpha_ij - a_i b_j| / n) is
+        exactly the integer part of InDif.
+        """
+        return 4 * self._units
+
+    def r_score(self) -> int:
+        """Sensitivity of floor(R), R = InDif / 2 in counts (PrivMRF's score): 2k, or 4k.
+
+        R moves by less than 2 a row since InDif moves by less than 4; Steps and Floor as for `indif`, with
+        floor(sum |n alpha_ij - a_i b_j| / (2 n)), and 0 for n = 0.
+        """
+        return 2 * self._units
+
+    def gap(self) -> int:
+        """Sensitivity of sum |t_i - c_i|, the distance of a fixed integer table t to a marginal c: k, or 2k.
+
+        By the triangle inequality it moves by at most the L1 move of c. The table t must not depend on the
+        rows other than through released answers.
+        """
+        return self.marginal_l1()
+
+    def __str__(self) -> str:
+        unit = "one row" if self.rows_per_unit == 1 else f"one unit of up to {self.rows_per_unit} rows"
+        return f"{'replace' if self.relation == 'replace-one' else 'add or remove'} {unit}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {"relation": self.relation, "rows_per_unit": self.rows_per_unit}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Adjacency:
+        """Rebuild from what `to_dict` gave."""
+        return cls(values["relation"], values["rows_per_unit"])
