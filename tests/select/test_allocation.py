@@ -1,0 +1,79 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from weft.select import allocate, best_subset, equal
+
+cell_lists = st.lists(st.integers(1, 5000), min_size=1, max_size=12)
+
+
+@given(cell_lists, st.floats(1e-6, 100))
+def test_shares_add_up_and_follow_the_power(cells, rho):
+    shares = allocate(cells, rho)
+    assert shares.sum() == pytest.approx(rho)
+    assert np.allclose(shares / shares[0], (np.array(cells) / cells[0]) ** (2 / 3))
+    assert np.allclose(allocate(cells, rho, exponent=0.0), equal(len(cells), rho))
+
+
+def test_no_marginal_gets_no_share():
+    assert allocate([], 1.0).size == equal(0, 1.0).size == 0
+
+
+def test_shares_make_the_total_l1_noise_least():
+    cells, rho = np.array([6.0, 50.0, 700.0, 4000.0]), 0.3
+
+    def noise(shares):
+        return (cells / np.sqrt(math.pi * shares)).sum()
+
+    found = minimize(
+        lambda logits: noise(rho * np.exp(logits) / np.exp(logits).sum()), np.zeros(4), options={"gtol": 1e-9}
+    )
+    assert noise(allocate(cells, rho)) == pytest.approx(found.fun, rel=1e-6)
+    assert noise(allocate(cells, rho)) < noise(equal(4, rho))
+
+
+def objective(chosen, gains, cells, rho):
+    """Gain minus the expected L1 noise of Gaussian measurements with the best shares, from first principles."""
+    chosen = list(chosen)
+    if not chosen:
+        return 0.0
+    c = np.array([cells[i] for i in chosen], dtype=float)
+    sigma = 1 / np.sqrt(2 * allocate(c, rho))
+    return sum(gains[i] for i in chosen) - (c * sigma * math.sqrt(2 / math.pi)).sum()
+
+
+@given(st.integers(1, 10), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_greed_loses_less_than_one_candidate(k, seed):
+    rng = np.random.default_rng(seed)
+    cells = rng.integers(2, 500, k)
+    gains = rng.lognormal(6, 1.5, k)
+    rho = float(10 ** rng.uniform(-3, 0))
+    chosen = best_subset(gains, cells, rho)
+    got = objective(chosen, gains, cells, rho)
+    best = max(objective(s, gains, cells, rho) for r in range(k + 1) for s in itertools.combinations(range(k), r))
+    left = [gains[i] for i in range(k) if i not in chosen]
+    assert got >= -1e-9
+    assert best - got <= max(left, default=0.0) + 1e-6
+
+
+def test_greed_is_nearly_always_exact():
+    rng = np.random.default_rng(0)
+    got, best = [], []
+    for _ in range(60):
+        k = 9
+        cells, gains, rho = rng.integers(2, 500, k), rng.lognormal(6, 1.5, k), float(10 ** rng.uniform(-3, 0))
+        got.append(objective(best_subset(gains, cells, rho), gains, cells, rho))
+        subsets = (s for r in range(k + 1) for s in itertools.combinations(range(k), r))
+        best.append(max(objective(s, gains, cells, rho) for s in subsets))
+    assert sum(got) > 0.99 * sum(best)
+
+
+def test_worthless_candidates_are_left_out():
+    assert best_subset([1000.0, -5.0, 0.0, 900.0], [4, 4, 4, 4], 1.0) == [0, 3]
+    assert best_subset([], [], 1.0) == []

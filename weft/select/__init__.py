@@ -1,0 +1,20 @@
+"""Which marginals to measure, with how much of the budget. Works on noisy scores only: costs no privacy."""
+
+from __future__ import annotations
+
+from weft.select.allocation import allocate, best_subset, equal
+from weft.select.combine import combine_cliques
+from weft.select.dense import Trace, dense_marginals, dense_trace
+from weft.select.sparse import spanning_tree, sparse_network
+
+__all__ = [
+    "Trace",
+    "allocate",
+    "best_subset",
+    "combine_cliques",
+    "dense_marginals",
+    "dense_trace",
+    "equal",
+    "spanning_tree",
+    "sparse_network",
+]

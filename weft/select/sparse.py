@@ -1,0 +1,91 @@
+"""Sparse choices: Bayesian networks and spanning trees built from pairwise scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from weft.domain import Clique, Domain, clique
+
+
+def sparse_network(
+    dependence: Mapping[Clique, float],
+    domain: Domain,
+    *,
+    max_parents: int = 2,
+    max_cells: int = 5000,
+    root: str | None = None,
+) -> list[Clique]:
+    """Return the families (attribute and parents) of a Bayesian network, as PrivBayes selects on InDif.
+
+    "PrivBayes(InDif)" of PrivSyn's evaluation: from a first attribute on, add the attribute whose parents
+    among those already placed tell most about it. With noisy scores of pairs at hand, a parent set scores the
+    sum of its pairs, and no further budget is needed; parents are taken by decreasing score while they are
+    positive, at most `max_parents`, and the family's table stays within `max_cells`. An attribute gets its
+    best parent even if that scores below zero, and none if no table fits.
+
+    One family for each attribute but the first, in order of placement: the child of a family is its attribute
+    that no earlier family has (the first family holds `root` too). `root` None: the attribute of the greatest
+    summed score, where PrivBayes draws one at random. A domain of one attribute gives that attribute alone.
+    """
+    if max_parents < 1:
+        raise ValueError("a network needs at least one parent for each attribute")
+    d = len(domain)
+    sizes = np.array(domain.shape, dtype=np.float64)
+    score = np.full((d, d), -np.inf)
+    for pair, value in dependence.items():
+        if len(pair) == 2:
+            i, j = domain.index(pair[0]), domain.index(pair[1])
+            score[i, j] = score[j, i] = value
+    strength = np.where(np.isfinite(score), score, 0.0).sum(axis=1)
+    first = int(strength.argmax()) if root is None else domain.index(root)
+
+    placed = np.zeros(d, dtype=bool)
+    placed[first] = True
+    families: list[Clique] = []
+    while not placed.all():
+        open_score = np.where(placed[None, :] & ~placed[:, None], score, -np.inf)
+        cells = sizes.copy()
+        parents = np.full((max_parents, d), -1)
+        gain = np.where(placed, -np.inf, 0.0)
+        for k in range(max_parents):
+            fitting = np.where(cells[:, None] * sizes[None, :] <= max_cells, open_score, -np.inf)
+            best = fitting.argmax(axis=1)
+            value = fitting[np.arange(d), best]
+            taken = np.isfinite(value) & ((value > 0) | (k == 0))
+            parents[k, taken] = best[taken]
+            gain[taken] += value[taken]
+            cells[taken] *= sizes[best[taken]]
+            open_score[taken, best[taken]] = -np.inf
+        gain[~placed & (parents[0] < 0)] = np.finfo(np.float64).min  # attributes without a parent come last
+        child = int(gain.argmax())
+        members = [child, *parents[parents[:, child] >= 0, child]]
+        families.append(clique(domain.names[i] for i in members))
+        placed[child] = True
+    if not any(domain.names[first] in family for family in families):
+        families.insert(0, (domain.names[first],))  # no table with the first attribute fits
+    return families
+
+
+def spanning_tree(weights: Mapping[Clique, float]) -> list[Clique]:
+    """Return the pairs of a maximum spanning tree (a forest, if the pairs do not connect), heaviest first.
+
+    >>> spanning_tree({("a", "b"): 3.0, ("b", "c"): 1.0, ("a", "c"): 2.0})
+    [('a', 'b'), ('a', 'c')]
+    """
+    leader = {name: name for pair in weights for name in pair}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            leader[name] = leader[leader[name]]
+            name = leader[name]
+        return name
+
+    tree = []
+    for pair in sorted(weights, key=lambda pair: (-weights[pair], pair)):
+        a, b = (find(name) for name in pair)
+        if a != b:
+            leader[a] = b
+            tree.append(pair)
+    return tree
