@@ -38,6 +38,7 @@ _LANES = 4
 _LANE_CELLS = 2048
 _ROWS_A_CALL = 1 << 26  # keeps a call short enough for Ctrl-C, and a lane's 32-bit counters from overflowing
 _WORK_A_CALL = 1 << 26
+_SMALL = 1 << 16  # records times cliques, below which starting threads costs more than counting
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -196,10 +197,10 @@ class Counter:
             for start in range(lo, hi, _ROWS_A_CALL):
                 _tally(*layout, first, last, start, min(start + _ROWS_A_CALL, hi), flat)
 
-        if threads == 1 or n * q < 1 << 16:
+        if n * q < _SMALL:
             tally(0, q, 0, n, into)
             tell(q)
-        elif q < 4 * threads and len(into) * threads <= n:
+        elif threads > 1 and q < 4 * threads and len(into) * threads <= n:
             # Few cliques: each thread counts a slice of the records into tables of its own.
             bounds = [n * i // threads for i in range(threads + 1)]
             parts = [into, *(self.zeros() for _ in range(threads - 1))]

@@ -1,0 +1,1 @@
+"""Timings and memory, printed as figures: `python -m benchmarks`."""

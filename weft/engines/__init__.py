@@ -1,0 +1,101 @@
+"""Engines: where the rows live. An engine answers one question, the exact counts of some marginals.
+
+Exact counts are private: only the curator asks for them, and lets them out with noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from weft.counting import Counts, compile_kernels, is_compiled
+from weft.domain import Clique, Domain
+from weft.engines.feed import Feed
+from weft.engines.memory import MemoryEngine, load
+from weft.engines.recode import Maps, Recoding
+from weft.engines.sources import open_feed
+from weft.engines.stream import StreamEngine, check
+from weft.engines.units import Units
+from weft.errors import DataError
+from weft.progress import Listener, silence, stage
+from weft.records import code_dtype
+from weft.schema import Codec, Id, Schema
+
+__all__ = ["Engine", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
+
+MEMORY = 1 << 30
+"""Bytes of codes up to which a file is held in memory."""
+
+BATCH_ROWS = 1 << 17
+"""Rows that are read at a time, where the source lets one choose."""
+
+
+class Engine(Protocol):
+    """Private rows, coded, that can be counted."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes that can be counted."""
+        ...
+
+    def count(self, cliques: Sequence[Clique]) -> list[Counts]:
+        """Return the exact table of each clique, in one pass over the rows for all of them."""
+        ...
+
+    def recode(self, maps: Maps) -> Engine:
+        """Return a view where code c of attribute `name` is `maps[name][0][c]`, of `maps[name][1]` new codes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table ready to be counted, and the codec that made its codes."""
+
+    engine: Engine
+    codec: Codec
+
+
+def open_engine(
+    source: Any,
+    schema: Schema,
+    *,
+    engine: Literal["auto", "memory", "stream"] = "auto",
+    listener: Listener = silence,
+    batch_rows: int = BATCH_ROWS,
+    threads: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> Opened:
+    """Open a table: every row is read and checked here, so that no later count can be refused.
+
+    `source` is a pandas, polars or Arrow table (anything with an Arrow stream), the path of a CSV or Parquet
+    file (or a folder, a pattern, a list), or a `duckdb:` address. Files are held in memory as codes when these
+    are few, and else read anew for each count. At most `schema.rows_per_unit` rows of each privacy unit are
+    kept; `rng` chooses them (None: from the system's entropy).
+    """
+    if not is_compiled():
+        with stage(listener, "compile (first run only)"):
+            compile_kernels()
+    feed = open_feed(source, schema, batch_rows)
+    codec = Codec(schema, feed.schema)
+    if engine == "stream" and not feed.repeatable:
+        raise DataError(f"{feed.name} can be read only once, so it cannot be streamed; use the memory engine")
+    units = Units(codec.unit_column, schema.rows_per_unit)
+    rng = rng or np.random.default_rng()
+    if engine == "memory" or not _streams(feed, codec, engine == "stream"):
+        return Opened(MemoryEngine(load(feed, codec, units, rng, listener), listener, threads), codec)
+    # Columns that clip or have an `other` refuse nothing, so there is nothing to check before the first charge.
+    lenient = all(column.outside != "refuse" for column in schema.columns if not isinstance(column, Id))
+    keep = None if lenient and units.column is None else check(feed, codec, units, rng, listener)
+    return Opened(StreamEngine(feed, codec, Recoding(codec.domain), keep, listener, threads), codec)
+
+
+def _streams(feed: Feed, codec: Codec, wanted: bool) -> bool:
+    """Whether to leave the rows where they are. The choice changes speed and memory, never an answer."""
+    if not feed.repeatable or (codec.unit_column is not None and not feed.ordered):
+        return False  # the rows of a unit that stay are known by position, and such a row has none
+    width = sum(code_dtype(size).itemsize for size in codec.domain.shape)
+    size = feed.size if feed.rows is None else feed.rows * width
+    return wanted or size is None or size > MEMORY

@@ -1,0 +1,73 @@
+"""DuckDB as a feed: a table of a database file, or a query over files. A row of the result is a row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from weft.engines.feed import Batches, Feed
+from weft.errors import DataError
+from weft.schema import Schema
+
+_QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
+
+
+def open_duckdb(address: str, schema: Schema, batch_rows: int) -> Feed:
+    """Open `path.db?table=name`, `path.db?query=SELECT ...`, or a bare `SELECT ... FROM 'files*.parquet'`.
+
+    A database file is opened read-only and stays open, so its rows cannot change between passes. A query must
+    say the same at every pass: files that stay still, no random functions, no LIMIT without ORDER BY.
+    """
+    path, query = _parse(address)
+    name = f"duckdb:{path or 'query'}"
+    try:
+        import duckdb
+    except ImportError:
+        raise DataError("a duckdb: source needs the duckdb package: pip install 'weft[duckdb]'") from None
+
+    with _explained(name, duckdb):
+        connection = duckdb.connect(path, read_only=True) if path else duckdb.connect()
+        arrow = connection.cursor().sql(query).limit(0).to_arrow_table().schema
+
+    def start(columns: Sequence[str]) -> Batches:
+        with _explained(name, duckdb):
+            rows = connection.cursor().sql(query).select(*map(_quoted, columns))
+            for batch in rows.to_arrow_reader(batch_rows):
+                yield batch, None
+
+    return Feed(name, arrow, start, ordered=False)
+
+
+def _parse(address: str) -> tuple[str, str]:
+    if _QUERY.match(address):
+        return "", address.strip().rstrip(";")
+    path, _, question = address.partition("?")
+    key, _, value = question.partition("=")
+    if key == "table" and value:
+        return path, "FROM " + ".".join(map(_quoted, value.split(".")))
+    if key == "query" and value:
+        return path, value.strip().rstrip(";")
+    raise DataError(f"duckdb:{path} does not say what to read; add ?table=NAME or ?query=SELECT ...")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextmanager
+def _explained(name: str, duckdb: Any) -> Iterator[None]:
+    """Say what kind of thing went wrong. DuckDB's own text is dropped: it quotes values and rows."""
+    try:
+        yield
+    except duckdb.IOException:
+        raise DataError(f"{name}: the database or a file of the query cannot be opened; check the path") from None
+    except duckdb.CatalogException:
+        raise DataError(f"{name}: no such table, view or function; check its name") from None
+    except (duckdb.ParserException, duckdb.BinderException):
+        raise DataError(f"{name}: DuckDB does not understand the query; try it in DuckDB first") from None
+    except (duckdb.Error, pa.ArrowException):
+        raise DataError(f"{name}: DuckDB could not finish reading; try the query in DuckDB") from None

@@ -1,0 +1,70 @@
+"""A table as something that can be read from the start, batch by batch, as often as needed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from weft.progress import Listener, stage
+
+Made = TypeVar("Made")
+
+Batches = Iterator[tuple[pa.RecordBatch, float | None]]
+"""Record batches, each with the share of the table that has been read with it (None: unknown)."""
+
+_WORKERS = 2  # batches in work at a time; each costs memory
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A source of rows: its Arrow schema, and a function that starts a new pass over it."""
+
+    name: str
+    """What messages call it: a path, or the kind of object."""
+
+    schema: pa.Schema
+    """The Arrow types of its columns."""
+
+    start: Callable[[Sequence[str]], Batches]
+    """Begin a pass over these columns; others may come too. Only a `repeatable` feed can begin a second one."""
+
+    rows: int | None = None
+    """Number of rows where that is known without reading them. Private: for sizing and progress only."""
+
+    size: int | None = None
+    """About the bytes that its coded rows would take, where `rows` is unknown."""
+
+    repeatable: bool = True
+    """Whether a second pass gives the same rows."""
+
+    ordered: bool = True
+    """Whether a second pass gives the rows in the same order."""
+
+    def read(
+        self, columns: Sequence[str], work: Callable[[pa.RecordBatch], Made], listener: Listener, name: str
+    ) -> Iterator[tuple[pa.RecordBatch, Made]]:
+        """Make a pass: give each batch in order with what `work` made of it.
+
+        The work on the next batches goes on in other threads while the caller is busy with this one.
+        """
+        known = self.rows is not None or self.size is not None
+        coming: deque[tuple[pa.RecordBatch, Future[Made], float | None]] = deque()
+        with stage(listener, name, 100 if known else None) as told, ThreadPoolExecutor(_WORKERS) as pool:
+
+            def next_due() -> tuple[pa.RecordBatch, Made]:
+                batch, made, share = coming.popleft()
+                # At the curator's screen only: a percentage, never a number of rows.
+                told.advance(1 if share is None else max(0, int(100 * share) - told.done))
+                return batch, made.result()
+
+            for batch, share in self.start(columns):
+                coming.append((batch, pool.submit(work, batch), share))
+                if len(coming) > _WORKERS:
+                    yield next_due()
+            while coming:
+                yield next_due()

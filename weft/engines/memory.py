@@ -1,0 +1,59 @@
+"""Rows in memory, coded: the engine for tables whose codes fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weft.counting import Counter, Counts
+from weft.domain import Clique, Domain
+from weft.engines.feed import Feed
+from weft.engines.recode import Maps, Recoding
+from weft.engines.units import Units
+from weft.progress import Listener, silence, stage
+from weft.records import Codes, Records, code_dtype
+from weft.schema import Codec
+
+
+@dataclass(frozen=True)
+class MemoryEngine:
+    """Counts records that are held in memory, one to four bytes a value."""
+
+    records: Records
+    listener: Listener = silence
+    threads: int | None = None
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes that can be counted."""
+        return self.records.domain
+
+    def count(self, cliques: Sequence[Clique]) -> list[Counts]:
+        """Return the exact table of each clique, in one pass over the rows."""
+        counter = Counter(self.domain, tuple(cliques), self.threads)
+        flat = counter.zeros()
+        with stage(self.listener, "count", len(cliques)) as work:
+            counter.add(self.records, flat, work.advance)
+        return counter.tables(flat)
+
+    def recode(self, maps: Maps) -> MemoryEngine:
+        """Return a view in which some attributes have their codes replaced."""
+        return replace(self, records=Recoding(self.domain).then(maps).apply(self.records))
+
+
+def load(feed: Feed, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener) -> Records:
+    """Read and encode a whole table, batch by batch: beside its codes only a few batches are in memory."""
+    pieces: list[list[Codes]] = [[] for _ in codec.domain]
+    for batch, records in feed.read(units.beside(codec.domain.names), codec.encode, listener, "read"):
+        units.see(batch)
+        for column, codes in zip(pieces, records.columns, strict=True):
+            column.append(codes)
+    keep = units.keep(rng)
+    columns = []
+    for column, size in zip(pieces, codec.domain.shape, strict=True):
+        codes = np.concatenate(column) if column else np.empty(0, code_dtype(size))
+        column.clear()  # so that the table is never held twice
+        columns.append(codes if keep is None else codes[keep])
+    return Records(codec.domain, tuple(columns))

@@ -1,0 +1,74 @@
+"""Rows that stay where they are and are read batch by batch: the engine for tables larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.counting import Counter, Counts
+from weft.domain import Clique, Domain
+from weft.engines.feed import Feed
+from weft.engines.recode import Maps, Recoding
+from weft.engines.units import Units
+from weft.progress import Listener, silence
+from weft.schema import Codec, Schema
+
+
+@dataclass(frozen=True)
+class StreamEngine:
+    """Counts a feed: each `count` is one pass that reads, encodes, adds to the tables and forgets."""
+
+    feed: Feed
+    codec: Codec
+    recoding: Recoding
+    keep: NDArray[np.bool_] | None = None
+    """Which rows, by position, the privacy unit's limit left; None: all."""
+
+    listener: Listener = silence
+    threads: int | None = None
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes that can be counted."""
+        return self.recoding.domain
+
+    def count(self, cliques: Sequence[Clique]) -> list[Counts]:
+        """Return the exact table of each clique, in one pass over the rows and the columns that it needs."""
+        asked = {name for clique in cliques for name in clique}
+        domain = self.domain.project([name for name in self.domain if name in asked] or self.domain.names[:1])
+        counter = Counter(domain, tuple(cliques), self.threads)
+        flat = counter.zeros()
+        codec = _narrowed(self.codec, domain.names, self.feed.schema)
+        at = 0
+        for batch, records in self.feed.read(domain.names, codec.encode, self.listener, "count"):
+            if self.keep is not None:
+                records = records.take(self.keep[at : at + batch.num_rows])
+                at += batch.num_rows
+            counter.add(self.recoding.apply(records), flat)
+        return counter.tables(flat)
+
+    def recode(self, maps: Maps) -> StreamEngine:
+        """Return a view in which some attributes have their codes replaced."""
+        return replace(self, recoding=self.recoding.then(maps))
+
+
+def _narrowed(codec: Codec, names: Sequence[str], arrow: pa.Schema) -> Codec:
+    """Return a codec that gives the same codes, of these attributes only."""
+    columns = tuple(column for column in codec.schema.columns if column.name in names)
+    return Codec(Schema(columns, extra_columns="ignore"), arrow)
+
+
+def check(
+    feed: Feed, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
+) -> NDArray[np.bool_] | None:
+    """Read a whole table once before any question: refuse rows that do not fit, and choose the rows of each unit.
+
+    A refusal now costs nothing. Later, when a charge stands in the ledger, no pass can be refused any more.
+    """
+    for batch, _ in feed.read(units.beside(codec.domain.names), codec.encode, listener, "check"):
+        units.see(batch)
+    return units.keep(rng)
