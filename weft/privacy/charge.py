@@ -63,8 +63,10 @@ class Charge:
             )
         if not all(math.isfinite(x) and x > 0 for x in (self.sensitivity, *self.scales)) or not self.scales:
             raise BudgetError(f"{self.question!r} needs a positive sensitivity and positive noise scales")
-        if self.draws < 1:
-            raise BudgetError(f"{self.question!r} must draw noise at least once")
+        if not isinstance(self.draws, int) or self.draws < 1:
+            raise BudgetError(f"{self.question!r} must draw noise a whole number of times, at least once")
+        if not (isinstance(self.question, str) and isinstance(self.time, str)):
+            raise BudgetError("a question and its time are text")
 
     @classmethod
     def gaussian(cls, question: str, *, sensitivity: float, scale: float | Sequence[float], draws: int) -> Charge:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from weft.errors import BudgetError, ModelFileError
 from weft.privacy import accounting as convert
@@ -63,10 +63,10 @@ class Ledger:
         journal: Path | None = None,
         stamps: tuple[str, ...] = (),
     ) -> None:
-        self.budget = budget
-        self.accounting = accounting
-        self.adjacency = adjacency
-        self.capacity = budget.capacity(accounting)
+        self.budget: Final = budget
+        self.accounting: Final[Accounting] = accounting
+        self.adjacency: Final = adjacency
+        self.capacity: Final = budget.capacity(accounting)
         self._entries: list[Charge] = []
         self._stamps = list(dict.fromkeys((*stamps, *(["INSECURE BUDGET"] if budget.insecure else []))))
         self._lock = threading.Lock()

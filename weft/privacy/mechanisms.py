@@ -10,7 +10,7 @@ import numpy as np
 from weft.marginal import Array
 from weft.privacy.ledger import Charge
 from weft.privacy.noise import Noise
-from weft.privacy.selection import exponential_mechanism
+from weft.privacy.selection import exponential_mechanism, noisy_maximum
 
 
 class Release(Protocol):
@@ -44,5 +44,6 @@ class Mechanisms:
         if charge.mechanism == "geometric":
             return [a + self._noise.geometric(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
         (scores,) = exact
-        chosen = exponential_mechanism(scores, int(charge.sensitivity), charge.epsilon, self._noise)
+        choose = exponential_mechanism if charge.mechanism == "exponential" else noisy_maximum
+        chosen = choose(scores, int(charge.sensitivity), charge.epsilon, self._noise)
         return [np.array(chosen)]

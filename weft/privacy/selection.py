@@ -15,6 +15,8 @@ from weft.errors import BudgetError
 from weft.privacy import exact
 from weft.privacy.noise import Noise
 
+_FARTHEST = 1 << 61
+
 
 def grid(scores: ArrayLike, sensitivity: float, steps: int = 1000) -> NDArray[np.int64]:
     """Floor real scores onto a grid that cuts the sensitivity in `steps`, the new integer sensitivity.
@@ -34,11 +36,12 @@ def grid(scores: ArrayLike, sensitivity: float, steps: int = 1000) -> NDArray[np
 
 def _checked(scores: ArrayLike, sensitivity: int, epsilon: float) -> NDArray[np.int64]:
     array: NDArray[Any] = np.asarray(scores)
-    if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
-        raise BudgetError("candidates need integer scores in a row, at least one: put real scores on a grid first")
+    if array.dtype.kind != "i" or array.ndim != 1 or not len(array):
+        raise BudgetError("candidates need signed integer scores in a row: put real scores on a grid first")
     if not (math.isfinite(epsilon) and epsilon > 0) or sensitivity < 1:
-        raise BudgetError("a private choice needs a positive, finite epsilon and an integer sensitivity of 1 or more")
-    return array.astype(np.int64)
+        raise BudgetError("a private choice needs a positive, finite epsilon and a sensitivity of 1 or more")
+    # Clipping moves no two scores further apart, so it keeps the sensitivity, and sums with noise cannot overflow.
+    return np.clip(array.astype(np.int64), -_FARTHEST, _FARTHEST)
 
 
 def selection_scale(sensitivity: float, epsilon: float) -> float:
