@@ -1,0 +1,60 @@
+"""How good is it? Measures of a synthetic table against the real one.
+
+Each is a function of two tables of coded records over one domain, and of a seed where it draws something.
+What they return is computed from the real rows without noise: it is PRIVATE, for the curator's eyes.
+"""
+
+from __future__ import annotations
+
+from weft.evaluate.association import (
+    MatrixDifference,
+    association_difference,
+    associations,
+    correlation_difference,
+    correlations,
+)
+from weft.evaluate.classifiers import AttributeAccuracy, Classification, attribute_accuracy, classify
+from weft.evaluate.coverage import Coverage, coverage
+from weft.evaluate.distinguish import Distinguishing, distinguishing
+from weft.evaluate.inequality import GiniGap, gini_gap
+from weft.evaluate.learning import LINEAR, TREES, Classifier
+from weft.evaluate.marginals import KWay, PairwiseL1, distances, k_way, nist_density, pairwise_l1
+from weft.evaluate.queries import Query, RangeQueries, draw_queries, nist_range, range_queries, shares
+from weft.evaluate.scorecard import scorecard
+from weft.evaluate.svm import Misclassification, svm_misclassification
+
+__all__ = [
+    "LINEAR",
+    "TREES",
+    "AttributeAccuracy",
+    "Classification",
+    "Classifier",
+    "Coverage",
+    "Distinguishing",
+    "GiniGap",
+    "KWay",
+    "MatrixDifference",
+    "Misclassification",
+    "PairwiseL1",
+    "Query",
+    "RangeQueries",
+    "association_difference",
+    "associations",
+    "attribute_accuracy",
+    "classify",
+    "correlation_difference",
+    "correlations",
+    "coverage",
+    "distances",
+    "distinguishing",
+    "draw_queries",
+    "gini_gap",
+    "k_way",
+    "nist_density",
+    "nist_range",
+    "pairwise_l1",
+    "range_queries",
+    "scorecard",
+    "shares",
+    "svm_misclassification",
+]
