@@ -1,0 +1,169 @@
+"""A draft loads, fits its own table, and marks everything it read."""
+
+import datetime as dt
+import json
+import uuid
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.errors import SchemaError
+from weft.schema import Boolean, Category, Codec, Id, Integer, Schema
+from weft.schema.check import Finding, check
+from weft.schema.draft import draft
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+
+def drafted(table):
+    schema = Schema.from_toml(draft(table, "rows.parquet"), "draft")
+    codec = Codec(schema, table.schema)
+    records = codec.encode(table)
+    out = codec.decode(records, np.random.default_rng(0))
+    kept = pa.schema([table.schema.field(name) for name in out.column_names])
+    assert out.schema.types == kept.types and out.schema.names == kept.names
+    again = codec.encode(out)
+    assert all(np.array_equal(a, b) for a, b in zip(records.columns, again.columns, strict=True))
+    return schema
+
+
+def one(values, arrow_type=None):
+    array = values if isinstance(values, pa.Array) else pa.array(values, arrow_type)
+    return drafted(pa.table({"x": array, "rest": pa.array([True] * len(array), pa.bool_())})).column("x")
+
+
+def test_whole_numbers():
+    few = one([1, 5, None, 3])
+    assert (few.kind, few.range, few.step, few.missing) == ("integer", (1, 5), 2, True)
+    assert few.from_data == ("range", "step", "missing")
+    wide = one([*range(1000), *[0] * 600])
+    assert (wide.range, wide.special) == ((0, 999), (0,))
+    assert one([1, 500, 9000] * 9).kind == "category"
+    assert one(list(range(100, 160))).kind == "id"
+    assert one([1.0, float("nan"), 3.0]).kind == "integer"
+    assert one([2**64 - 1, 0, 2**63], pa.uint64()).kind == "category"
+    assert one([-(2**63), *range(40), 2**63 - 1]).range == (-(2**63), 2**63 - 1)
+
+
+def test_other_numbers():
+    price = one([0.25, 1.5, 10.0, None])
+    assert (price.kind, price.range, price.decimals) == ("real", (0.25, 10.0), 2)
+    assert one([0.1, 0.2, 1 / 3]).decimals is None
+    assert one(np.array([0.1, 0.25], np.float32)).decimals == 2
+    assert one([1.5, float("inf")]).outside == "clip"
+    assert one([float("nan")]).missing
+    assert one([Decimal("1.25"), Decimal("1234567890123456.78")]).decimals == 2
+    zero = one([0.0] * 50 + [i / 8 for i in range(100)])
+    assert zero.special == (0.0,)
+
+
+def test_text():
+    assert one(["b", "a", ""]).values == ("", "a", "b")
+    assert one([f"P{i:05d}" for i in range(50)]).pattern == "P{:05d}"
+    assert one([f"P{i}" for i in range(50)]).pattern == "P{}"
+    assert one([str(uuid.UUID(int=i)) for i in range(50)]).pattern == "{uuid}"
+    assert one([f"{i}x{i}" for i in range(50)]).pattern == "{}"
+    dates = one([str(dt.date(2013, 1, 1) + dt.timedelta(days=i)) for i in range(60)])
+    assert (dates.kind, dates.format, dates.range, dates.step) == (
+        "datetime",
+        "%Y-%m-%d",
+        ("2013-01-01", "2013-03-01"),
+        "1d",
+    )
+    assert one(pa.array(["a", "b", None]).dictionary_encode()).values == ("a", "b")
+    assert one(["a", "b"], pa.string_view()).values == ("a", "b")
+
+
+def test_dates():
+    days = one([dt.date(2013, 1, 1), dt.date(2013, 1, 15)])
+    assert (days.kind, days.range, days.step) == ("datetime", ("2013-01-01", "2013-01-15"), "7d")
+    hours = one(pa.array([dt.datetime(1066, 1, 1, 5), dt.datetime(1066, 1, 2, 7)], pa.timestamp("us")))
+    assert (hours.range, hours.step) == (("1066-01-01 05:00:00", "1066-01-02 07:00:00"), "1h")
+    zoned = one(
+        pa.array([dt.datetime(2013, 3, 10, 5), dt.datetime(2013, 3, 10, 6)], pa.timestamp("us", "America/New_York"))
+    )
+    assert zoned.range == ("2013-03-10 05:00:00Z", "2013-03-10 06:00:00Z")
+    assert one(pa.array([1], pa.timestamp("ns"))).step == "1ns"
+    assert one([dt.date(1, 1, 1), dt.date(9999, 12, 31)], pa.date64()).kind == "datetime"
+
+
+def test_columns_that_tell_nothing():
+    for arrow_type in (pa.null(), pa.string(), pa.int8(), pa.float32(), pa.date32(), pa.bool_(), pa.decimal128(9, 2)):
+        assert one([None, None], arrow_type).missing
+        assert one([], arrow_type) is not None
+    schema = drafted(pa.table({"x": [[1], [2]], "y": [True, False]}))
+    assert [c.name for c in schema.columns] == ["y"] and schema.extra_columns == "ignore"
+
+
+def test_every_fact_is_marked_and_explained():
+    table = pa.table({"a b": [1, 2], "flag": [True, None], "who": [f"u{i}" for i in range(2)]})
+    text = draft(table, "rows.parquet")
+    assert text.startswith("# Schema of rows.parquet, drafted from the file itself.")
+    assert "from_data" in text.split("[columns", maxsplit=1)[0]
+    assert text.count("\n# ") >= 3
+    facts = Schema.from_toml(text).from_data_facts()
+    assert facts == ["a b: range", "a b: missing", "flag: missing", "who: values", "who: missing"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_table_fits_its_own_draft(data):
+    rows = data.draw(st.integers(0, 30))
+    kinds = {
+        pa.int64(): st.integers(-(2**63), 2**63 - 1),
+        pa.uint8(): st.integers(0, 255),
+        pa.float64(): st.floats(),
+        pa.float32(): st.floats(width=32),
+        pa.string(): st.text(max_size=4),
+        pa.bool_(): st.booleans(),
+        pa.date32(): st.dates(),
+        pa.timestamp("us"): st.datetimes(),
+        pa.decimal128(10, 3): st.integers(-(10**9), 10**9).map(lambda k: Decimal(k).scaleb(-3)),
+    }
+    table = pa.table(
+        {
+            f"c{i}": pa.array(data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind)
+            for i, (kind, values) in enumerate(kinds.items())
+        }
+    )
+    drafted(table)
+
+
+def test_check_tells_codes_marks_and_dangers():
+    schema = Schema((Id("who"), Integer("n", (0, 20_000), bins="each"), Category("c", ("a",), from_data=("values",))))
+    findings = check(schema)
+    assert Finding("info", "n", "integer: 20,001 codes") in findings
+    told = [(f.column, f.text.split(";")[0]) for f in findings if f.level == "warning"]
+    assert told == [
+        ("n", "20,001 codes drown in noise"),
+        ("c", "only one code: nothing can be learned"),
+        ("c", "values was read from private rows"),
+        (None, "each row is protected on its own"),
+    ]
+    with pytest.raises(SchemaError, match="does not fit its type bool"):
+        check(Schema((Integer("n", (0, 1)), Boolean("b"))), pa.schema([("n", pa.bool_()), ("b", pa.bool_())]))
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared tables are not on this machine")
+@pytest.mark.parametrize("name", ["adult_raw", "hotel_bookings_raw"])
+def test_real_tables_keep_types_and_nulls(name):
+    table = pq.read_table(SHARED / f"{name}.parquet").slice(0, 20_000)
+    drafted(table)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared tables are not on this machine")
+@pytest.mark.parametrize(("name", "columns"), [("adult", 15), ("fire", 30)])
+def test_domain_files_fit_their_tables(name, columns):
+    table = pq.read_table(SHARED / f"{name}.parquet")
+    schema = Schema.load(SHARED / f"{name}.domain.json")
+    codec = Codec(schema, table.schema)
+    assert len(codec.domain) == columns
+    out = codec.decode(codec.encode(table), np.random.default_rng(0))
+    assert out.equals(table.select(out.column_names).replace_schema_metadata(None))
+    assert json.loads(json.dumps(schema.to_dict()))["extra_columns"] == "ignore"

@@ -1,0 +1,62 @@
+"""What becomes of missing values and of values that the schema does not know: the policies, in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import DataError
+from weft.schema.columns import Binned, Boolean, Column, Datetime
+
+Mask = NDArray[np.bool_]
+
+
+class Outcomes:
+    """The codes of a column: `known` ones for values, then one for missing if the schema allows it."""
+
+    def __init__(self, column: Column, known: int, other: int | None = None) -> None:
+        self._column, self._other = column, other
+        self._missing = known if column.missing else None
+        self.size = known + (1 if column.missing else 0)
+
+    def settle(self, codes: NDArray[np.int64], missing: Mask) -> NDArray[np.int64]:
+        """Give every row exactly one code: `codes` holds -1 where a value is unknown, anything where missing.
+
+        A DataError tells the curator which column to mend. It holds no value and no count, and it is raised
+        under the refuse policy only: what a row holds cannot make a run under clip or other fail.
+        """
+        place = self._other if self._missing is None else self._missing
+        if missing.any():
+            if place is None:
+                raise DataError(f'column "{self._column.name}": a value is missing. Set missing = true')
+            codes[missing] = place
+        unknown = codes < 0
+        if unknown.any():
+            if self._column.outside == "refuse":
+                raise DataError(f'column "{self._column.name}": {self._remedy()}')
+            # Only a category (to its other) and a boolean (to missing) come here: bins clip by themselves.
+            fallback = self._missing if self._other is None else self._other
+            assert fallback is not None
+            codes[unknown] = fallback
+        return codes
+
+    def is_missing(self, codes: NDArray[Any]) -> Mask:
+        """Mask of the codes that stand for missing."""
+        if self._missing is None:
+            return np.zeros(len(codes), dtype=bool)
+        mask: Mask = codes == self._missing
+        return mask
+
+    def _remedy(self) -> str:
+        if isinstance(self._column, Datetime):
+            return (
+                "a value lies outside the schema. Widen range, take a finer step, add it to special, "
+                'or set outside = "clip"'
+            )
+        if isinstance(self._column, Binned):
+            return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
+        if isinstance(self._column, Boolean):
+            return 'a value is neither true nor false. Set outside = "clip" to count it as missing'
+        return 'a value is not among the schema\'s. Add it to values, or declare other = "..."'

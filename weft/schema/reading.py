@@ -1,0 +1,141 @@
+"""CSV read as the schema says: types come from the schema, and no message quotes a value of the file."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from weft.errors import DataError, SchemaError
+from weft.schema.codec import check_names
+from weft.schema.columns import Column, Datetime
+from weft.schema.conversion import convert
+from weft.schema.schema import Schema
+from weft.schema.text import is_text
+from weft.schema.types import arrow_type
+
+_COLUMN = re.compile(r"In CSV column #(\d+)")
+
+
+def csv_arrow_schema(schema: Schema, names: Sequence[str] | None = None) -> pa.Schema:
+    """Return the Arrow schema that the codec sees for a CSV file with these columns (None: the schema's order)."""
+    order = [column.name for column in schema.columns] if names is None else list(names)
+    check_names(schema, order)
+    return pa.schema([pa.field(name, arrow_type(schema.column(name))) for name in order if name in schema])
+
+
+def csv_options(schema: Schema) -> dict[str, Any]:
+    """Return the options with which pyarrow.csv must read; `finish_csv_batch` completes each batch.
+
+    The empty text is missing everywhere but in text columns, where `finish_csv_batch` decides.
+    """
+    types = {column.name: _read_type(column) for column in schema.columns}
+    convert_options = pyarrow.csv.ConvertOptions(
+        column_types=types,
+        null_values=[""],
+        strings_can_be_null=False,
+        include_columns=list(types) if schema.extra_columns == "ignore" else None,
+    )
+    return {
+        "convert_options": convert_options,
+        "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=True),
+    }
+
+
+def finish_csv_batch(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Give a batch read with `csv_options` the types of `csv_arrow_schema`, in the batch's column order."""
+    check_names(schema, batch.schema.names)
+    arrays, fields = [], []
+    for name in batch.schema.names:
+        if name in schema:
+            column = schema.column(name)
+            fields.append(pa.field(name, arrow_type(column)))
+            arrays.append(_finish(batch.column(name), column))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def read_csv(path: str | PathLike[str], schema: Schema) -> pa.Table:
+    """Read a whole CSV file."""
+    try:
+        with pyarrow.csv.open_csv(path, **csv_options(schema)) as reader:
+            batches = [finish_csv_batch(batch, schema) for batch in reader]
+        return pa.Table.from_batches(batches, csv_arrow_schema(schema, csv_names(path)))
+    except pa.ArrowException as error:
+        raise redact(error, path, schema) from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot read the file: {error.strerror or 'it is damaged'}") from None
+
+
+def csv_names(path: str | PathLike[str]) -> list[str]:
+    """Return the column names of a CSV file, plain or gzipped."""
+    packed = Path(path).suffix.lower() == ".gz"
+    try:
+        with (gzip.open if packed else open)(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+            return next(csv.reader(file), [])
+    except (OSError, EOFError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise DataError(f"{path}: cannot read the file: {reason or 'its first line is damaged'}") from None
+
+
+def redact(error: Exception, path: str | PathLike[str], schema: Schema) -> DataError | SchemaError:
+    """Turn pyarrow's message, which quotes the file, into one that names the column and the remedy only."""
+    text = str(error)
+    if found := _COLUMN.search(text):
+        names = csv_names(path)
+        place = int(found[1])
+        name = names[place] if place < len(names) else "?"
+        if "UTF8" in text:
+            return DataError(f'{path}, column "{name}": a value is not UTF-8 text. Convert the file to UTF-8')
+        column = schema.column(name) if name in schema else None
+        return DataError(f'{path}, column "{name}": {_remedy(column)}')
+    if "include_columns" in text:
+        try:
+            check_names(schema, csv_names(path))
+        except SchemaError as fault:
+            return SchemaError(f"{path}: {fault}")
+    if "Empty CSV" in text:
+        return DataError(f"{path}: the file is empty; its first line must name the columns")
+    if "Expected" in text and "columns" in text:
+        return DataError(f"{path}: a line has more or fewer fields than the first line names. Mend or quote it")
+    return DataError(f"{path}: the file cannot be read as CSV")
+
+
+def _remedy(column: Column | None) -> str:
+    if column is None:
+        return "a value cannot be read. Describe the column in the schema"
+    wanted = arrow_type(column)
+    if pa.types.is_integer(wanted):
+        hint = ' If whole numbers are written like 3.0, set type = "float64".'
+    elif isinstance(column, Datetime):
+        hint = ' Give its format, such as format = "%d/%m/%Y".'
+    else:
+        hint = ""
+    policy = ' Set outside = "clip" to count what cannot be read as missing.' if "clip" in column.policies else ""
+    return f"a value cannot be read as {wanted}.{hint}{policy}"
+
+
+def _read_type(column: Column) -> pa.DataType:
+    """Type that pyarrow reads: text where reading must not fail, or where the column has its own date format."""
+    wanted = arrow_type(column)
+    own_format = isinstance(column, Datetime) and column.format is not None
+    return pa.string() if column.outside != "refuse" or own_format else wanted
+
+
+def _finish(array: pa.Array, column: Column) -> pa.Array:
+    wanted = arrow_type(column)
+    if is_text(array.type) and (column.missing or not is_text(wanted)):
+        array = pc.if_else(pc.equal(array, ""), None, array)
+    if array.type == wanted:
+        return array
+    made, unreadable = convert(array, wanted, column)
+    if column.outside == "refuse" and unreadable.any():
+        raise DataError(f'column "{column.name}": {_remedy(column)}')
+    return made

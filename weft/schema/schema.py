@@ -1,0 +1,155 @@
+"""Schema: the ordered columns of a table and whose privacy is protected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from weft.errors import SchemaError
+from weft.schema.columns import Category, Column, Id, column_from_dict, suggestion
+
+_KEYS = ("unit", "rows_per_unit", "extra_columns", "columns")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is publicly known about a table.
+
+    >>> schema = Schema.from_toml('''
+    ... [columns.age]
+    ... kind = "integer"
+    ... range = [0, 120]
+    ... ''')
+    >>> schema.column("age").ends
+    (0, 120)
+    """
+
+    columns: tuple[Column, ...]
+    unit: str | None = None
+    """Id column that tells whose row it is: the privacy unit (None: every row is a unit)."""
+    rows_per_unit: int = 1
+    """Rows of one unit that are kept; the rest are left out at random."""
+    extra_columns: Literal["refuse", "ignore"] = "refuse"
+    """What happens to columns of the table that the schema does not name."""
+    source: str = field(default="", compare=False)
+    """Where the schema came from, for messages."""
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if len(set(names)) != len(names):
+            raise SchemaError("the columns of a schema must have different names")
+        if not names:
+            raise SchemaError("a schema needs at least one column: add a table such as [columns.age]")
+        whole = isinstance(self.rows_per_unit, int) and not isinstance(self.rows_per_unit, bool)
+        if not whole or self.rows_per_unit < 1:
+            raise SchemaError("rows_per_unit must be a whole number from 1")
+        if self.extra_columns not in ("refuse", "ignore"):
+            raise SchemaError('extra_columns must be "refuse" or "ignore"')
+        if self.unit is not None and not any(c.name == self.unit and isinstance(c, Id) for c in self.columns):
+            raise SchemaError(f'unit must name a column of kind "id"; "{self.unit}" is none')
+        if self.unit is None and self.rows_per_unit != 1:
+            raise SchemaError("rows_per_unit needs a unit: name the id column that tells whose row it is")
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def column(self, name: str) -> Column:
+        """Return the column of this name."""
+        if name not in self._by_name:
+            raise SchemaError(f'the schema has no column "{name}".{suggestion(name, self._by_name)}')
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def from_data_facts(self) -> list[str]:
+        """List the facts that were read from private rows and are not reviewed yet, as "column: field"."""
+        return [f"{column.name}: {fact}" for column in self.columns for fact in column.from_data]
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema file: TOML, the JSON of `to_dict`, or a domain file of mbi or PrivMRF."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise SchemaError(f"{path}: cannot read the schema: {reason}") from None
+        if path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
+            return cls._from_json(text, str(path))
+        return cls.from_toml(text, str(path))
+
+    @classmethod
+    def _from_json(cls, text: str, source: str) -> Schema:
+        try:
+            document = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SchemaError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
+        columns = document.get("columns") if isinstance(document, dict) else None
+        try:
+            if isinstance(columns, dict) and "domain" not in columns:
+                return cls.from_dict(document, source)
+            return cls.from_domain(document, source)
+        except SchemaError as error:
+            raise SchemaError(f"{source}: {error}") from None
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "schema") -> Schema:
+        """Read a schema from TOML text; `source` names it in messages."""
+        from weft.schema.toml import read_toml
+
+        return read_toml(text, source)
+
+    def to_toml(self) -> str:
+        """Write the schema as TOML that `from_toml` reads back to an equal schema."""
+        from weft.schema.toml import write_toml
+
+        return write_toml(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON and TOML can hold, in the shape of the TOML file."""
+        document: dict[str, Any] = {}
+        if self.unit is not None:
+            document |= {"unit": self.unit, "rows_per_unit": self.rows_per_unit}
+        if self.extra_columns != "refuse":
+            document["extra_columns"] = self.extra_columns
+        return document | {"columns": {column.name: column.to_dict() for column in self.columns}}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any], source: str = "") -> Schema:
+        """Make a schema from what `to_dict` gave."""
+        for key in document:
+            if key not in _KEYS:
+                near = suggestion(key, _KEYS) or f" Known are {', '.join(_KEYS)}."
+                raise SchemaError(f'unknown key "{key}".{near}')
+        columns = document.get("columns", {})
+        if not isinstance(columns, Mapping):
+            raise SchemaError("columns must be tables such as [columns.age]")
+        facts = {key: document[key] for key in _KEYS if key != "columns" and key in document}
+        made = tuple(column_from_dict(name, entry) for name, entry in columns.items())
+        return cls(made, **facts, source=source)
+
+    @classmethod
+    def from_domain(cls, domain: Mapping[str, Any], source: str = "domain") -> Schema:
+        """Make a schema of integer-coded columns from {name: size} or {name: {"domain": size}}.
+
+        Codes are 0 to size - 1 and mean nothing as numbers. Columns of the table that the domain leaves out
+        are ignored, as the programs that share these files do.
+
+        >>> Schema.from_domain({"sex": 2}).column("sex").values
+        (0, 1)
+        """
+        if not isinstance(domain, Mapping) or not domain:
+            raise SchemaError('a domain must be a mapping such as {"age": 85, "sex": 2}')
+        columns = []
+        for name, entry in domain.items():
+            size = entry.get("domain") if isinstance(entry, Mapping) else entry
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise SchemaError(f'column "{name}": the domain must be a number of codes, at least 1')
+            columns.append(Category(name, tuple(range(size))))
+        return cls(tuple(columns), extra_columns="ignore", source=source)

@@ -1,0 +1,109 @@
+"""Schema files in TOML, with faults reported at their line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import tomli_w
+
+from weft.errors import SchemaError
+from weft.schema.columns import ColumnError
+from weft.schema.schema import Schema
+
+_KEY = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""")
+_WIDTH = 100
+
+
+def read_toml(text: str, source: str) -> Schema:
+    """Read a schema; a SchemaError names the source, the line, the column and the remedy."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
+        line = place[1] if place and place[1] else str(text.count("\n") + 1)
+        reason = str(error)[: place.start()] if place else str(error)
+        raise SchemaError(f"{source}, line {line}: not TOML: {reason}") from None
+    try:
+        return Schema.from_dict(document, source)
+    except ColumnError as error:
+        line_number = line_of(text, ("columns", error.column), error.key)
+        raise SchemaError(f"{source}, line {line_number}: {error}") from None
+    except SchemaError as error:
+        key = next((key for key in document if re.search(rf"\b{re.escape(key)}\b", str(error))), None)
+        raise SchemaError(f"{source}, line {line_of(text, (), key)}: {error}") from None
+
+
+def write_toml(document: Mapping[str, Any]) -> str:
+    """Write a schema in the shape of `Schema.to_dict`, a table for each column."""
+    top = [write_entry(key, value) for key, value in document.items() if key != "columns"]
+    tables = [write_column(name, entry) for name, entry in document["columns"].items()]
+    return "\n".join(["".join(top), *tables] if top else tables)
+
+
+def write_column(name: str, entry: Mapping[str, Any]) -> str:
+    """Write the table of one column."""
+    return f"[columns.{_write_key(name)}]\n" + "".join(write_entry(key, value) for key, value in entry.items())
+
+
+def write_entry(key: str, value: Any) -> str:
+    """Write a line `key = value`; a long list is broken over several."""
+    if not isinstance(value, list):
+        return f"{key} = {_write_scalar(value)}\n"
+    items = [_write_scalar(item) for item in value]
+    line = f"{key} = [{', '.join(items)}]\n"
+    if len(line) <= _WIDTH:
+        return line
+    rows = [""]
+    for item in items:
+        if rows[-1] and len(rows[-1]) + len(item) > _WIDTH - 4:
+            rows.append("")
+        rows[-1] += f"{item}, "
+    return f"{key} = [\n" + "".join(f"  {row.rstrip()}\n" for row in rows) + "]\n"
+
+
+def _write_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _write_scalar(name)
+
+
+def _write_scalar(value: Any) -> str:
+    return tomli_w.dumps({"x": value}).removeprefix("x = ").removesuffix("\n")
+
+
+def line_of(text: str, table: tuple[str, ...], key: str | None) -> int:
+    """Line of a key in a table, or of the table's header, or 1 where neither can be found."""
+    current: tuple[str, ...] = ()
+    found = 1
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = _header(line)
+        if header is not None:
+            current = header
+            if current == table:
+                found = number
+        elif (name := _key(line)) is not None:
+            if current == table and name == key:
+                return number
+            if (*current, name) == table:  # an inline table, or a dotted one
+                found = number
+    return found
+
+
+def _header(line: str) -> tuple[str, ...] | None:
+    if not line.lstrip().startswith("["):
+        return None
+    try:
+        node = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return None
+    path = []
+    while isinstance(node, dict) and node:
+        name, node = next(iter(node.items()))
+        path.append(name)
+    return tuple(path)
+
+
+def _key(line: str) -> str | None:
+    found = _KEY.match(line)
+    return next(iter(tomllib.loads(f"{found[1]} = 0"))) if found else None
