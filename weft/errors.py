@@ -11,6 +11,12 @@ class WeftError(Exception):
     exit_code = 1
 
 
+class MethodError(WeftError):
+    """There is no such method or option, or an option does not fit the table's columns."""
+
+    exit_code = 2
+
+
 class SchemaError(WeftError):
     """The schema is malformed, contradicts itself, or does not fit the table's columns and types."""
 

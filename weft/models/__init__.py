@@ -49,6 +49,7 @@ class Model(Protocol):
 
 
 MODELS = {
+    "chains": ("weft.models.chains", "ChainsModel"),
     "gum": ("weft.models.gum", "GumModel"),
     "independent": ("weft.models.independent", "IndependentModel"),
     "mrf": ("weft.models.mrf", "MrfModel"),

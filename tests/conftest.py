@@ -1,0 +1,59 @@
+"""Small tables that the project makes itself, shared by the suites."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from weft.schema import Schema
+
+SCHEMA = """
+[columns.age]
+kind = "integer"
+range = [0, 99]
+bins = 10
+
+[columns.sex]
+kind = "category"
+values = ["f", "m"]
+
+[columns.ward]
+kind = "category"
+values = ["a", "b", "c", "d"]
+missing = true
+
+[columns.cost]
+kind = "real"
+range = [0.0, 1000.0]
+bins = 5
+decimals = 2
+special = [0.0]
+missing = true
+outside = "clip"
+"""
+
+
+def make_table(n: int, seed: int = 0) -> pa.Table:
+    """Correlated columns: ward follows age, cost follows ward."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 100, n)
+    ward = np.minimum(age // 25, 3)
+    ward = np.where(rng.random(n) < 0.2, rng.integers(0, 4, n), ward)
+    cost = np.where(rng.random(n) < 0.3, 0.0, np.round(rng.random(n) * 250 * (ward + 1), 2))
+    return pa.table(
+        {
+            "age": pa.array(age, pa.int16()),
+            "sex": np.array(["f", "m"])[rng.integers(0, 2, n)],
+            "ward": pa.array([None if r < 0.05 else "abcd"[w] for w, r in zip(ward, rng.random(n), strict=True)]),
+            "cost": pa.array(cost, pa.float32()),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def schema() -> Schema:
+    return Schema.from_toml(SCHEMA)
+
+
+@pytest.fixture(scope="session")
+def table() -> pa.Table:
+    return make_table(400)

@@ -1,0 +1,1 @@
+"""Attempts to break the guarantee: what an attacker, or a careful reviewer, would try."""

@@ -1,0 +1,180 @@
+"""Record and replay: run a program on two neighbouring tables with every mechanism's output frozen.
+
+A differentially private program is a deterministic function of its mechanisms' outputs, its public inputs and
+its sampling seed. So record what each mechanism released on a table, run again on a neighbouring table while
+handing out the recorded answers, and compare everything that left. Whatever differs took another road than a
+mechanism: a leak. And each question's exact answers on the two tables must lie within the sensitivity that it
+declared, or its noise was too small.
+
+The idea is that of Cebere et al., "Re:cord-play" (PoPETs 2026).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from weft.marginal import Array
+from weft.privacy import Charge
+from weft.privacy.mechanisms import Release
+
+Artefacts = Mapping[str, Any]
+"""Everything that leaves a run, by name: output rows, model arrays, ledger, messages, file sizes, ..."""
+
+Program = Callable[[Any, Release], Artefacts]
+"""A run of the whole program on a table with the given release step."""
+
+TOLERANCE = 1e-9
+"""Slack for square roots of integers when distances are compared with declared sensitivities."""
+
+
+LONG = 5
+"""Cells whose noise must differ between two tables; by chance they agree less than once in 10^5 at sigma 1."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question as recorded: what was charged, what the rows said, and what left."""
+
+    charge: Charge
+    exact: tuple[Array, ...]
+    released: tuple[Array, ...]
+
+
+class Recorder:
+    """Releases by real mechanisms and remembers all of it."""
+
+    def __init__(self, mechanisms: Release) -> None:
+        self._mechanisms = mechanisms
+        self.private = mechanisms.private
+        self.tape: list[Answer] = []
+        self.findings: list[str] = []
+
+    def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
+        """Release and remember."""
+        released = self._mechanisms(charge, exact)
+        if any(answer.dtype.kind not in "iu" for answer in released):
+            self.findings.append(f"{charge.question}: the released answers are not integers")
+        self.tape.append(Answer(charge, tuple(a.copy() for a in exact), tuple(a.copy() for a in released)))
+        return released
+
+
+class Player:
+    """Hands out recorded answers and notes where the questions or the exact answers stray from the tape."""
+
+    def __init__(self, tape: Sequence[Answer], private: bool) -> None:
+        self._tape = tape
+        self._next = 0
+        self.private = private
+        self.findings: list[str] = []
+
+    def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
+        """Return the recorded answer to the same question, whatever the rows say now."""
+        if self._next >= len(self._tape):
+            raise StrayedError(f"a question more was asked: {charge.question}")
+        answer = self._tape[self._next]
+        self._next += 1
+        if _timeless(charge) != _timeless(answer.charge):
+            raise StrayedError(f"another question was asked: {charge.question!r}, not {answer.charge.question!r}")
+        self._check_distance(answer, exact)
+        return [a.copy() for a in answer.released]
+
+    def finish(self) -> None:
+        """Note questions that were recorded but not asked again."""
+        for answer in self._tape[self._next :]:
+            self.findings.append(f"a question was not asked: {answer.charge.question}")
+
+    def _check_distance(self, answer: Answer, exact: Sequence[Array]) -> None:
+        charge = answer.charge
+        if [a.shape for a in exact] != [a.shape for a in answer.exact]:
+            self.findings.append(f"{charge.question}: the answer's shape depends on the rows")
+            return
+        for now, then in zip(exact, answer.exact, strict=True):
+            moved = distance(now, then, charge.norm)
+            if moved > charge.sensitivity * (1 + TOLERANCE):
+                self.findings.append(
+                    f"{charge.question}: answers moved by {moved:g} ({charge.norm}), declared {charge.sensitivity:g}"
+                )
+        spread = declared_cost(charge)
+        if spread > charge.cost * (1 + TOLERANCE):
+            self.findings.append(f"{charge.question}: the noise costs {spread:g}, charged {charge.cost:g}")
+
+
+class StrayedError(Exception):
+    """The second run left the road of the first: control flow depends on the rows."""
+
+
+def distance(a: Array, b: Array, norm: str) -> float:
+    """Return the distance of two integer answers in the norm that a charge names."""
+    difference = np.abs(a.astype(np.float64) - b.astype(np.float64)).ravel()
+    if not difference.size:
+        return 0.0
+    if norm == "l1":
+        return float(difference.sum())
+    return float(difference.max()) if norm == "linf" else math.sqrt(float((difference**2).sum()))
+
+
+def declared_cost(charge: Charge) -> float:
+    """Recompute a charge's price from its declared sensitivity and noise alone."""
+    if charge.mechanism == "gaussian":
+        return math.fsum((charge.sensitivity / s) ** 2 / 2 for s in charge.scales)
+    if charge.mechanism == "geometric":
+        return math.fsum(charge.sensitivity / s for s in charge.scales)
+    return 0.0
+
+
+def replay(program: Program, table: Any, neighbour: Any, mechanisms: Release) -> list[str]:
+    """Return every way in which the program treats two neighbouring tables differently; none is what we want."""
+    recorder = Recorder(mechanisms)
+    first = program(table, recorder)
+    player = Player(recorder.tape, recorder.private)
+    try:
+        second = program(neighbour, player)
+    except StrayedError as strayed:
+        return [*recorder.findings, *player.findings, str(strayed)]
+    except Exception as error:  # noqa: BLE001 -- whatever breaks on one table alone is the finding
+        return [*recorder.findings, *player.findings, f"the second run failed: {type(error).__name__}: {error}"]
+    player.finish()
+    return [*recorder.findings, *player.findings, *_differences(first, second)]
+
+
+def fresh(program: Program, table: Any, mechanisms: Callable[[], Release]) -> list[str]:
+    """Return signs that noise is not fresh: the same on two runs, or the same for two tables of one run."""
+    runs = [Recorder(mechanisms()), Recorder(mechanisms())]
+    for recorder in runs:
+        program(table, recorder)
+    drawn = [[_noise(answer) for answer in recorder.tape if answer.charge.norm != "linf"] for recorder in runs]
+    findings = []
+    if drawn[0] and all(np.array_equal(a, b) for a, b in zip(drawn[0], drawn[1], strict=False)):
+        findings.append("two runs drew the same noise")
+    for answer in runs[0].tape:
+        noise = [r.ravel() - e.ravel() for e, r in zip(answer.exact, answer.released, strict=True) if e.size >= LONG]
+        prefixes = {tuple(n[:LONG].tolist()) for n in noise if n[:LONG].any()}
+        if len(prefixes) < sum(bool(n[:LONG].any()) for n in noise):
+            findings.append(f"{answer.charge.question}: two tables got the same noise")
+    return findings
+
+
+def _noise(answer: Answer) -> Array:
+    return np.concatenate([(r - e).ravel() for e, r in zip(answer.exact, answer.released, strict=True)])
+
+
+def _differences(first: Artefacts, second: Artefacts) -> list[str]:
+    names = sorted(set(first) | set(second))
+    return [f"{name} differs" for name in names if not _same(first.get(name), second.get(name))]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return set(a) == set(b) and all(_same(a[key], b[key]) for key in a)
+    return bool(type(a) is type(b) and a == b)
+
+
+def _timeless(charge: Charge) -> Charge:
+    return replace(charge, time="")

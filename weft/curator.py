@@ -1,0 +1,291 @@
+"""The only door to private rows: every question one may ask of them, each with its sensitivity and its proof.
+
+A question is charged to the ledger first, then asked, and leaves with integer noise on it. Whoever holds a
+curator can learn nothing of the rows but what the ledger shows. Neighbouring tables differ in one privacy unit,
+added, removed or replaced (`Adjacency`); by parallel reading of the text below, "a row" means the at most
+`rows_per_unit` rows of a unit, and every sensitivity comes from `weft.privacy.sensitivity`, where it is scaled.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from weft.domain import Clique, Domain
+from weft.engines import Engine
+from weft.marginal import Array, Marginal, NoisyMarginal
+from weft.privacy import Accounting, Adjacency, Charge, Ledger
+from weft.privacy.mechanisms import Release
+
+CELLS_PER_PASS = 1 << 25
+"""Cells counted in one pass over the rows; longer lists of cliques are split, so that memory stays bounded."""
+
+WEIGHT_STEPS = 1 << 16
+"""Fineness of the integer grid on which `choose` weighs its candidates."""
+
+
+class Curator:
+    """Answers questions about private rows, for a price.
+
+    Prices are given as a `share` of the whole budget. What a share buys depends on the accounting: with
+    "gaussian", "zcdp" and "paper" it is that share of rho and the noise is rounded Gaussian; with "pure" it is that
+    share of epsilon and the noise is two-sided geometric.
+    """
+
+    def __init__(self, engine: Engine, ledger: Ledger, release: Release) -> None:
+        self._engine = engine
+        self._ledger = ledger
+        self._release = release
+
+    @property
+    def domain(self) -> Domain:
+        """Attributes and sizes: public."""
+        return self._engine.domain
+
+    @property
+    def accounting(self) -> Accounting:
+        """How the budget is counted."""
+        return self._ledger.accounting
+
+    @property
+    def left(self) -> float:
+        """Share of the budget not spent yet."""
+        return self._ledger.left / self._ledger.capacity
+
+    def rho(self, share: float = 1.0) -> float:
+        """Return the zCDP parameter of a share: a table measured with it has noise variance sensitivity^2 / (2 rho).
+
+        Under "pure" accounting this is the rho of a Gaussian of the same variance as the geometric noise.
+        """
+        cost = share * self._ledger.capacity
+        return cost**2 / 4 if self.accounting == "pure" else cost
+
+    def sigma(self, share: float) -> float:
+        """Return the noise standard deviation of a cell of one marginal measured with this share."""
+        return self._noise(share)[1]
+
+    def measure(
+        self, cliques: Sequence[Clique], share: float, weights: Sequence[float] | None = None
+    ) -> list[NoisyMarginal]:
+        """Release the marginals of these cliques with noise; `weights` divide the share among them (default: evenly).
+
+        Theorem. Each row adds one to exactly one cell of each marginal, so a row more or less moves one cell by
+        one (`marginal_l2`, `marginal_l1`: sensitivity 1), and a replaced row two cells (sqrt 2, and 2). Gaussian
+        noise of deviation sigma_i on marginal i is therefore sensitivity/sigma_i-GDP, and the marginals compose:
+        the rho_i = sensitivity^2 / (2 sigma_i^2) add up to the share. Geometric noise of scale
+        sensitivity/epsilon_i is epsilon_i-DP, and the epsilon_i add up.
+        """
+        if not cliques:
+            return []
+        parts = _normalised(weights, len(cliques))
+        noise = [self._noise(share * part) for part in parts]
+        charge = self._charge(
+            f"marginals: {_describe(cliques)}",
+            self._marginal_sensitivity(),
+            [scale for scale, _ in noise],
+            draws=sum(self.domain.cells(c) for c in cliques),
+        )
+        released = self._release(charge, self._count(cliques))
+        return [
+            NoisyMarginal(c, table, sigma)
+            for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)
+        ]
+
+    def total(self, share: float) -> NoisyMarginal:
+        """Release the number of rows with noise: the marginal of the empty clique.
+
+        Theorem. A row more or less moves it by one; a replaced row not at all, for which we pay the same.
+        """
+        scale, sigma = self._noise(share, self._adjacency.total())
+        charge = self._charge("number of rows", self._adjacency.total(), [scale], draws=1)
+        (released,) = self._release(charge, self._count([()]))
+        return NoisyMarginal((), released, sigma)
+
+    def dependence(
+        self, share: float, *, score: str = "indif", pairs: Sequence[Clique] | None = None
+    ) -> dict[Clique, float]:
+        """Release how far each pair of attributes is from independence, in counts; default: every pair.
+
+        InDif (PrivSyn section 4.1) is sum |n_ij - n_i n_j / n|; the R-score (PrivMRF) is half of it. Both are
+        computed in integers, as floor(sum |n n_ij - n_i n_j| / n) and floor(sum |...| / 2n), and are 0 for an empty
+        table.
+
+        Theorem. A row more or less moves InDif by less than 4 and R by less than 2; the floors move by at most 4
+        and 2 (`indif`, `r_score`). A vector of m scores has L2 sensitivity sqrt(m) times that, L1 sensitivity m
+        times that, and is released once by the Gaussian (geometric) mechanism.
+
+        The paper's text scales the noise wrongly in one place (N(0, m^2 rho^2)); its Theorem 5 is right and used.
+        """
+        if score not in ("indif", "r"):
+            raise ValueError(f"score must be 'indif' or 'r', not {score!r}")
+        pairs = list(itertools.combinations(sorted(self.domain), 2)) if pairs is None else list(pairs)
+        if not pairs:
+            return {}
+        halves = 1 if score == "indif" else 2
+        each = self._adjacency.indif() if score == "indif" else self._adjacency.r_score()
+        released = self._scores(
+            f"dependence ({'InDif' if halves == 1 else 'R-score'}) of {len(pairs)} pairs",
+            pairs,
+            each,
+            share,
+            lambda table, _: _dependence(table, halves),
+        )
+        return dict(zip(pairs, released.tolist(), strict=True))
+
+    def gaps(self, tables: Sequence[Marginal], share: float) -> Array:
+        """Release the L1 distance, in counts, between each given table and the rows' own marginal of that clique.
+
+        Theorem. The given tables were made from released answers only and are rounded to integers, so they are
+        constants here. A row more or less moves one cell of the marginal by one and the distance by at most one; a
+        replaced row by at most two (`gap`). A vector of m distances has L2 sensitivity sqrt(m) times that.
+        """
+        if not tables:
+            return np.zeros(0)
+        return self._scores(
+            f"distance of a model from {len(tables)} marginals",
+            [table.clique for table in tables],
+            self._adjacency.gap(),
+            share,
+            lambda counted, i: int(np.abs(counted - _rounded(tables[i].table)).sum()),
+        )
+
+    def choose(
+        self,
+        tables: Sequence[Marginal],
+        share: float,
+        *,
+        weights: Sequence[float] | None = None,
+        penalties: Sequence[float] | None = None,
+    ) -> int:
+        """Choose the table farthest from the rows by the exponential mechanism; return its position.
+
+        The score of candidate c is weight_c * (L1 distance_c - penalty_c), on an integer grid: weights are
+        multiples of 1/WEIGHT_STEPS of the largest, penalties whole numbers. Both must not depend on the rows.
+
+        Theorem. A row more or less moves a distance by at most `gap`, hence a score by at most
+        WEIGHT_STEPS * gap. Adding a row lowers some scores and raises others, so the coefficient is the general
+        epsilon / (2 sensitivity), never the monotone one. The choice is epsilon-DP and, having bounded range
+        epsilon, epsilon^2/8-zCDP.
+        """
+        scale = np.ones(len(tables)) if weights is None else np.asarray(weights, float)
+        if len(tables) == 0 or scale.min() < 0 or scale.max() <= 0:
+            raise ValueError("choose needs candidates with non-negative weights, not all zero")
+        steps = np.floor(scale / scale.max() * WEIGHT_STEPS).astype(np.int64)
+        offsets = np.rint(np.zeros(len(tables)) if penalties is None else np.asarray(penalties)).astype(
+            np.int64
+        )
+        cost = share * self._ledger.capacity
+        epsilon = cost if self.accounting == "pure" else math.sqrt(8 * cost)
+        charge = self._ledger.charge(
+            Charge.exponential(
+                f"choice among {len(tables)} marginals",
+                sensitivity=WEIGHT_STEPS * self._adjacency.gap(),
+                epsilon=epsilon,
+            )
+        )
+        counted = self._count([table.clique for table in tables])
+        distances = np.array(
+            [np.abs(c - _rounded(t.table)).sum() for c, t in zip(counted, tables, strict=True)], np.int64
+        )
+        (chosen,) = self._release(charge, [steps * (distances - offsets)])
+        return int(chosen)
+
+    def recode(self, maps: Mapping[str, tuple[Array, int]]) -> Curator:
+        """Return a curator over the same rows with some attributes' codes merged; same ledger, same noise.
+
+        `maps[name]` is (new code of each old code, number of new codes). It must come from released answers. The
+        map acts on values, one row at a time, so a row still adds one to one cell of each marginal and every
+        sensitivity stays what it was.
+        """
+        return Curator(self._engine.recode(maps), self._ledger, self._release)
+
+    @property
+    def _adjacency(self) -> Adjacency:
+        return self._ledger.adjacency
+
+    def _marginal_sensitivity(self) -> float:
+        return self._adjacency.marginal_l1() if self.accounting == "pure" else self._adjacency.marginal_l2()
+
+    def _noise(self, share: float, sensitivity: float | None = None) -> tuple[float, float]:
+        """Return the mechanism's scale, and the standard deviation of its noise, for one table at this share."""
+        sensitivity = self._marginal_sensitivity() if sensitivity is None else sensitivity
+        cost = share * self._ledger.capacity
+        if not cost > 0:
+            raise ValueError(f"a share of the budget must be above 0, not {share}")
+        if self.accounting == "pure":
+            scale = sensitivity / cost
+            return scale, math.sqrt(2) * scale
+        sigma = sensitivity / math.sqrt(2 * cost)
+        return sigma, sigma
+
+    def _charge(self, question: str, sensitivity: float, scales: Sequence[float], draws: int) -> Charge:
+        """Enter a question in the ledger; only after this returns may a row be touched."""
+        noise = Charge.geometric if self.accounting == "pure" else Charge.gaussian
+        return self._ledger.charge(noise(question, sensitivity=sensitivity, scale=scales, draws=draws))
+
+    def _scores(
+        self, question: str, cliques: Sequence[Clique], each: float, share: float, score: _Score
+    ) -> Array:
+        """Release one integer score a clique, each of sensitivity `each`, as one vector."""
+        m = len(cliques)
+        joint = each * (m if self.accounting == "pure" else math.sqrt(m))
+        scale, _ = self._noise(share, joint)
+        charge = self._charge(question, joint, [scale], draws=m)
+        exact: list[int] = []
+        for batch in self._passes(cliques):
+            exact += [score(table, len(exact) + i) for i, table in enumerate(self._engine.count(batch))]
+        (released,) = self._release(charge, [np.array(exact, np.int64)])
+        return released.astype(np.float64)
+
+    def _count(self, cliques: Sequence[Clique]) -> list[Array]:
+        return [table for batch in self._passes(cliques) for table in self._engine.count(batch)]
+
+    def _passes(self, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
+        batch: list[Clique] = []
+        cells = 0
+        for c in cliques:
+            size = self.domain.cells(c)
+            if batch and cells + size > CELLS_PER_PASS:
+                yield batch
+                batch, cells = [], 0
+            batch.append(c)
+            cells += size
+        yield batch
+
+
+class _Score(Protocol):
+    def __call__(self, table: Array, position: int, /) -> int: ...
+
+
+def _dependence(table: Array, halves: int) -> int:
+    """Return floor(sum |n n_ij - n_i n_j| / (halves n)), exactly; 0 for no rows."""
+    n = int(table.sum())
+    if n == 0:
+        return 0
+    if n >= 1 << 30:  # the sum may reach 2 n^2: past 64-bit integers
+        table = table.astype(object)
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    distance = int(np.abs(n * table - np.multiply.outer(rows, columns)).sum())
+    return distance // (halves * n)
+
+
+def _rounded(table: Array) -> Array:
+    return np.rint(table).astype(np.int64)
+
+
+def _normalised(weights: Sequence[float] | None, n: int) -> list[float]:
+    if weights is None:
+        return [1 / n] * n
+    if len(weights) != n or min(weights) <= 0:
+        raise ValueError("measure needs one positive weight for each clique")
+    total = math.fsum(weights)
+    return [weight / total for weight in weights]
+
+
+def _describe(cliques: Sequence[Clique]) -> str:
+    ways = sorted({len(c) for c in cliques})
+    return ", ".join(f"{sum(len(c) == k for c in cliques)} {k}-way" for k in ways)

@@ -1,0 +1,61 @@
+"""Methods: one short recipe a file. A recipe holds a curator, never an engine."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.domain import Domain
+from weft.errors import MethodError
+from weft.models import Model
+from weft.privacy import Accounting
+from weft.progress import Listener
+
+METHODS = {
+    "independent": ("weft.methods.independent", "Independent"),
+    "weave": ("weft.methods.weave", "Weave"),
+}
+"""Every method by name: the module and the class of its recipe."""
+
+
+class Method(Protocol):
+    """A recipe: a frozen dataclass whose fields are its options."""
+
+    @property
+    def accounting(self) -> Accounting:
+        """How a budget in (epsilon, delta) is counted for the mechanisms that the recipe uses."""
+        ...
+
+    def check(self, domain: Domain) -> None:
+        """Refuse what cannot work on this domain, before anything is spent."""
+        ...
+
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener) -> Model:
+        """Spend the curator's budget on a model."""
+        ...
+
+
+def method(name: str, **options: Any) -> Method:
+    """Make a recipe by name, with options that differ from its defaults."""
+    if name not in METHODS:
+        raise MethodError(f"no method {name!r}. {_suggest(name, list(METHODS))}")
+    module, recipe = METHODS[name]
+    made = getattr(import_module(module), recipe)
+    known = [field.name for field in fields(made)]
+    for option in options:
+        if option not in known:
+            raise MethodError(f"method {name!r} has no option {option!r}. {_suggest(option, known)}")
+    recipe_made: Method = made(**options)
+    return recipe_made
+
+
+def _suggest(word: str, known: list[str]) -> str:
+    close = get_close_matches(word, known, n=1)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    return f"There are: {', '.join(known)}." if known else "It takes none."

@@ -1,0 +1,53 @@
+"""Columns on their own: a distribution for each attribute and no relation between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from weft.domain import Domain, clique
+from weft.marginal import Array
+from weft.models.apportion import apportion
+from weft.progress import Listener, silence
+from weft.records import Records
+
+
+@dataclass(frozen=True)
+class IndependentModel:
+    """One table of expected counts an attribute, in the domain's order, all with the same total."""
+
+    kind: ClassVar[str] = "independent"
+
+    domain: Domain
+    total: float
+    tables: tuple[Array, ...]
+
+    def __post_init__(self) -> None:
+        if tuple(len(table) for table in self.tables) != self.domain.shape:
+            raise ValueError("an independent model needs one table of the right size for each attribute")
+
+    def marginal(self, columns: Sequence[str]) -> Array:
+        """Return the product of the columns' own distributions, scaled to the total."""
+        shares = [self.tables[self.domain.index(name)] / self.total for name in clique(columns)]
+        return self.total * reduce(np.multiply.outer, shares, np.ones(()))
+
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
+        """Make n records whose columns match the tables to the nearest record, each shuffled on its own."""
+        return Records.of(
+            self.domain,
+            [rng.permutation(np.repeat(np.arange(len(t)), apportion(t, n, rng))) for t in self.tables],
+        )
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the tables end to end."""
+        return {"total": self.total}, {"tables": np.concatenate(self.tables) if self.tables else np.zeros(0)}
+
+    @classmethod
+    def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Cut the tables apart again."""
+        tables = np.split(arrays["tables"], np.cumsum(domain.shape)[:-1])
+        return cls(domain, float(meta["total"]), tuple(tables))

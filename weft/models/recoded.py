@@ -1,0 +1,86 @@
+"""A model over merged values, with the maps that tell the values apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from weft.domain import Domain, clique
+from weft.marginal import Array
+from weft.models import Model, model_class
+from weft.progress import Listener, silence
+from weft.recode import ValueMap
+from weft.records import Records
+
+
+@dataclass(frozen=True)
+class RecodedModel:
+    """Makes records in merged codes by another model, then gives every merged value back its own code."""
+
+    kind: ClassVar[str] = "recoded"
+
+    domain: Domain
+    """The attributes with all their values."""
+    inner: Model
+    """The model over merged values."""
+    maps: Mapping[str, ValueMap]
+    """The recoding of each attribute that has one."""
+
+    def __post_init__(self) -> None:
+        for name, size, inner in zip(self.domain.names, self.domain.shape, self.inner.domain.shape, strict=True):
+            if name in self.maps and (self.maps[name].codes.size, self.maps[name].size) != (size, inner):
+                raise ValueError(f"the map of {name!r} does not fit its attribute")
+
+    @property
+    def total(self) -> float:
+        """Noisy number of rows."""
+        return self.inner.total
+
+    def marginal(self, columns: Sequence[str]) -> Array:
+        """Return the inner model's answer with each merged cell divided over its values."""
+        table = self.inner.marginal(columns)
+        for axis, name in enumerate(clique(columns)):
+            if name in self.maps:
+                shape = [-1 if i == axis else 1 for i in range(table.ndim)]
+                table = np.take(table, self.maps[name].codes, axis) * self.maps[name].shares().reshape(shape)
+        return table
+
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
+        """Make n records and unfold their merged values."""
+        records = self.inner.sample(n, rng, listener)
+        return Records.of(
+            self.domain,
+            [
+                self.maps[name].unfold(codes, rng) if name in self.maps else codes
+                for name, codes in zip(records.domain.names, records.columns, strict=True)
+            ],
+        )
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the inner model's arrays beside the maps'."""
+        values, arrays = self.inner.to_arrays()
+        names = sorted(self.maps)
+        meta = {
+            "inner": {"kind": self.inner.kind, "values": values, "sizes": list(self.inner.domain.shape)},
+            "maps": names,
+        }
+        held = {f"inner.{name}": array for name, array in arrays.items()}
+        for i, name in enumerate(names):
+            held |= {f"map{i}.codes": self.maps[name].codes, f"map{i}.counts": self.maps[name].counts}
+        return meta, held
+
+    @classmethod
+    def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Rebuild the inner model and the maps."""
+        stored = meta["inner"]
+        inside = Domain(domain.names, tuple(int(size) for size in stored["sizes"]))
+        held = {name.removeprefix("inner."): a for name, a in arrays.items() if name.startswith("inner.")}
+        inner = model_class(stored["kind"]).from_arrays(inside, stored["values"], held)
+        maps = {
+            name: ValueMap(arrays[f"map{i}.codes"], inside.size(name), arrays[f"map{i}.counts"])
+            for i, name in enumerate(meta["maps"])
+        }
+        return cls(domain, inner, maps)

@@ -1,0 +1,243 @@
+"""Fit a private table, sample a public one: what most people import."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from weft import modelfile
+from weft.curator import Curator
+from weft.engines import open_engine
+from weft.errors import SchemaError, WeftError
+from weft.methods import method as recipe
+from weft.modelfile import Fitted
+from weft.privacy import Accounting, Adjacency, Budget, Ledger, Noise, Relation
+from weft.privacy.mechanisms import Mechanisms, Release
+from weft.progress import Listener, silence, stage
+from weft.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BLOCK_ROWS = 1_000_000
+"""Rows decoded and handed on at a time."""
+
+NOT_PRIVATE = "NOT PRIVATE: the noise was seeded and can be recomputed by anyone who knows the seed"
+FROM_DATA = "NOT PRIVATE IN FULL: these facts of the schema were read from the private table: {facts}"
+
+
+class Synthesizer:
+    """Learns a private table within a budget and makes synthetic ones.
+
+    >>> synthesizer = Synthesizer(epsilon=1.0, delta=1e-6, method="independent")
+    >>> synthesizer.get_params()["epsilon"]
+    1.0
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        method: str = "independent",
+        budget: Budget | None = None,
+        neighbours: Relation = "add-remove",
+        engine: Literal["auto", "memory", "stream"] = "auto",
+        journal: str | PathLike[str] | None = None,
+        trust_data_for_schema: bool = False,
+        seed: int | None = None,
+        noise_seed: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Store the settings; nothing is read or spent until `fit`.
+
+        Args:
+            epsilon: privacy loss that the whole fit may cost.
+            delta: probability left to the guarantee; 0 asks for pure epsilon.
+            method: name of the recipe (see `weft.methods.METHODS`).
+            budget: a `Budget` in other units (rho, mu); replaces epsilon and delta.
+            neighbours: "add-remove" (one privacy unit more or less) or "replace-one".
+            engine: "auto", "memory" or "stream": where the rows are held while they are counted.
+            journal: a file to which every charge is appended before the rows are asked.
+            trust_data_for_schema: accept a schema with facts read from the data; stamped on everything released.
+            seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
+            noise_seed: makes the noise itself reproducible, for tests; stamped NOT PRIVATE.
+            options: the recipe's own options.
+        """
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.budget = budget
+        self.neighbours = neighbours
+        self.engine = engine
+        self.journal = journal
+        self.trust_data_for_schema = trust_data_for_schema
+        self.seed = seed
+        self.noise_seed = noise_seed
+        self.options = options
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name, as scikit-learn's estimators do."""
+        named = list(inspect.signature(type(self).__init__).parameters)[1:-1]
+        return {name: getattr(self, name) for name in named} | self.options
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings by name."""
+        named = self.get_params()
+        for name, value in params.items():
+            if name in named and name not in self.options:
+                setattr(self, name, value)
+            else:
+                self.options[name] = value
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if name not in defaults or value != defaults[name].default
+        ]
+        return f"Synthesizer({', '.join(changed)})"
+
+    def fit(
+        self,
+        data: Any,
+        schema: Schema | str | PathLike[str],
+        *,
+        listener: Listener = silence,
+        release: Release | None = None,
+    ) -> Self:
+        """Learn a model of the table within the budget.
+
+        `data` is a data frame (pandas, polars, pyarrow, anything with the Arrow stream interface), a path to CSV or
+        Parquet, or a `duckdb:` source. Everything that can be refused is refused before the first charge.
+        `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
+        """
+        schema = schema if isinstance(schema, Schema) else Schema.load(Path(schema))
+        facts = schema.from_data_facts()
+        if facts and not self.trust_data_for_schema:
+            raise SchemaError(
+                f"the schema still carries facts read from the data ({', '.join(facts)}). Review them and remove "
+                "their from_data marks, or pass trust_data_for_schema (--trust-data-for-schema) to accept the leak."
+            )
+        budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
+        # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
+        pure = {"accounting": "pure"} if budget.delta == 0 else {}
+        chosen = recipe(self.method, **(pure | self.options))
+        if release is None:
+            release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
+        rng = np.random.default_rng(self.seed)
+        budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
+
+        with stage(listener, "read"):
+            opened = open_engine(data, schema, engine=self.engine, listener=listener)
+        chosen.check(opened.codec.domain)
+        ledger = self._ledger(budget, chosen.accounting, schema, facts, release)
+        model = chosen.fit(Curator(opened.engine, ledger, release), rng, listener)
+
+        self.fitted_ = Fitted(self.method, dict(self.options), schema, opened.codec, model, ledger)
+        self._frame = _frame_maker(data)
+        return self
+
+    def _ledger(
+        self, budget: Budget, accounting: Accounting, schema: Schema, facts: list[str], release: Release
+    ) -> Ledger:
+        stamps = [] if release.private else [NOT_PRIVATE]
+        if facts:
+            stamps.append(FROM_DATA.format(facts=", ".join(facts)))
+        return Ledger(
+            budget,
+            accounting,
+            Adjacency(self.neighbours, schema.rows_per_unit if schema.unit else 1),
+            journal=None if self.journal is None else Path(self.journal),
+            stamps=tuple(stamps),
+        )
+
+    @property
+    def ledger_(self) -> Ledger:
+        """What was paid, for which question."""
+        return self._fitted().ledger
+
+    @property
+    def model_(self) -> Any:
+        """The fitted model."""
+        return self._fitted().model
+
+    def sample(self, n: int | None = None, *, seed: int | None = None, listener: Listener = silence) -> Any:
+        """Make a synthetic table of n rows (default: as many as the noisy total says).
+
+        The result is a data frame of the kind that `fit` was given, else a pyarrow Table, with the input's column
+        names, order and types. Sampling costs no budget, however often it is done.
+        """
+        import pyarrow as pa
+
+        tables = list(self.tables(n, seed=seed, listener=listener))
+        return getattr(self, "_frame", _as_is)(pa.concat_tables(tables))
+
+    def tables(
+        self, n: int | None = None, *, seed: int | None = None, listener: Listener = silence
+    ) -> Iterator[pa.Table]:
+        """Make the same rows as `sample`, block by block, as pyarrow Tables: for tables larger than memory."""
+        fitted = self._fitted()
+        rows = max(round(fitted.model.total), 0) if n is None else n
+        if rows < 0:
+            raise WeftError(f"cannot make {rows} rows: ask for 0 or more")
+        rng = np.random.default_rng(seed)
+        start = 0
+        while True:
+            block = min(BLOCK_ROWS, rows - start)
+            records = fitted.model.sample(block, rng, listener)
+            yield fitted.codec.decode(records, rng, start=start)
+            start += block
+            if start >= rows:
+                return
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model, its schema and its ledger to one file."""
+        modelfile.save(self._fitted(), Path(path))
+
+    def _fitted(self) -> Fitted:
+        if not hasattr(self, "fitted_"):
+            raise WeftError("this synthesizer has learned nothing yet: call fit(data, schema) first")
+        return self.fitted_
+
+
+def load(path: str | PathLike[str]) -> Synthesizer:
+    """Read a saved model; the result can sample, save and show its ledger."""
+    fitted = modelfile.load(Path(path))
+    budget = fitted.ledger.budget
+    synthesizer = Synthesizer(
+        method=fitted.method, budget=budget, neighbours=fitted.ledger.adjacency.relation, **fitted.options
+    )
+    synthesizer.fitted_ = fitted
+    return synthesizer
+
+
+def _as_is(table: pa.Table) -> pa.Table:
+    return table
+
+
+def _frame_maker(data: Any) -> Any:
+    """Return what turns a pyarrow Table into the kind of frame that `data` is."""
+    kind = type(data).__module__.partition(".")[0]
+    if kind == "pandas":
+        dtypes = {name: dtype for name, dtype in data.dtypes.items() if str(dtype) != "category"}
+        return lambda table: _to_pandas(table, dtypes)
+    if kind == "polars":
+        import polars
+
+        return polars.from_arrow
+    return _as_is
+
+
+def _to_pandas(table: pa.Table, dtypes: dict[str, Any]) -> Any:
+    frame = table.to_pandas()
+    return frame.astype(
+        {name: dtype for name, dtype in dtypes.items() if name in frame and frame[name].dtype != dtype}
+    )
