@@ -18,6 +18,7 @@ from weft.progress import Listener
 
 METHODS = {
     "independent": ("weft.methods.independent", "Independent"),
+    "privsyn": ("weft.methods.privsyn", "PrivSyn"),
     "weave": ("weft.methods.weave", "Weave"),
 }
 """Every method by name: the module and the class of its recipe."""

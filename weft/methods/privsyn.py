@@ -1,0 +1,110 @@
+"""PrivSyn (Zhang, Wang, Li, Honorio, Backes, He, Chen, Zhang; USENIX Security 2021), Algorithm 3.
+
+One-way marginals tell which values are too rare to be told apart; InDif of all pairs tells which pairs are worth
+their noise (DenseMarg); overlapping pairs are combined into larger cliques; what is measured is made consistent;
+GUM turns it into records.
+
+Where this differs from the paper:
+- InDif noise follows Theorem 5, N(0, 8m/rho); the running text's N(0, m^2 rho^2) is a misprint.
+- Accounting is exact Gaussian DP; `accounting="paper"` gives the paper's zCDP with its closed form.
+- Rare values always share one code (the paper drops them when their sum is small too): the map then sends every
+  row to exactly one cell, and the noisy sum of the code says how rare it is.
+- The number of records comes from the noisy tables, delta is an input: both are 1/n^2 and n in the paper.
+- Pairs of the one-way stage are not counted again: their noisy tables are folded and take part in consistency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.domain import Clique, Domain, clique
+from weft.errors import MethodError
+from weft.models.gum import GumModel, GumOptions
+from weft.models.recoded import RecodedModel
+from weft.privacy import Accounting
+from weft.progress import Listener, silence, stage
+from weft.recode import merge_rare
+from weft.reconcile import reconcile
+from weft.select import allocate, combine_cliques, dense_marginals, sparse_network
+
+
+@dataclass(frozen=True)
+class PrivSyn:
+    """Many small marginals, chosen by what they tell, and records adjusted to all of them."""
+
+    accounting: Accounting = "gaussian"
+    """"gaussian"; "paper" for the published bound; "pure" for geometric noise with naive composition (the paper's
+    Laplace baseline)."""
+    one_way: float = 0.1
+    """Share of the budget for one-way marginals."""
+    look: float = 0.1
+    """Share for the InDif of all pairs; the rest goes to the marginals that are published."""
+    rare: float = 3.0
+    """Values whose noisy count is below this many standard deviations are merged."""
+    selection: Literal["dense", "privbayes-indif"] = "dense"
+    """How pairs are chosen: DenseMarg, or the sparse network that the paper compares with."""
+    marginals: Sequence[Sequence[str]] = ()
+    """Marginals to publish instead of choosing any."""
+    must_include: Sequence[Sequence[str]] = ()
+    """Marginals to publish whatever their InDif."""
+    connect: bool = False
+    """Join an attribute that no chosen pair holds to the others by its strongest pair."""
+    max_cells: int = 5000
+    """Cells above which pairs are not combined (the paper's gamma)."""
+    allocation: Literal["weighted", "equal"] = "weighted"
+    """Divide the budget over marginals by cells^(2/3), or evenly."""
+    gum: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the synthesis; see `weft.models.gum.GumOptions`."""
+
+    def check(self, domain: Domain) -> None:
+        """Refuse marginals over columns that do not exist, and unknown options of the synthesis."""
+        for names in [*self.marginals, *self.must_include]:
+            unknown = [name for name in names if name not in domain]
+            if unknown:
+                raise MethodError(f"there is no column {unknown[0]!r} to be in a marginal. Check its spelling.")
+        try:
+            GumOptions(**self.gum)
+        except (TypeError, ValueError) as error:
+            raise MethodError(f"option gum: {error}") from None
+
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
+        """Follow Algorithm 3; the numbers are the paper's lines."""
+        with stage(listener, "measure columns"):  # 1-2: one-way marginals
+            one_way = curator.measure([(name,) for name in curator.domain], share=self.one_way)
+        maps = {m.clique[0]: merge_rare(m, self.rare * m.sigma) for m in one_way}  # 3-4: filter and combine values
+        merged = curator.recode({name: (m.codes, m.size) for name, m in maps.items()})
+        folded = [maps[m.clique[0]].fold(m) for m in one_way]
+
+        with stage(listener, "choose marginals"):  # 5-7: InDif, DenseMarg, combine
+            chosen = self._choose(merged) or [m.clique for m in one_way]
+        with stage(listener, "measure marginals"):  # 8: weighted Gaussian
+            published = merged.measure(chosen, share=merged.left, weights=self._weights(merged.domain, chosen))
+        with stage(listener, "reconcile"):  # 9: consistency under uneven budgets
+            tables = reconcile([*folded, *published])
+        model = GumModel(merged.domain, tables.total, tuple(tables.tables), GumOptions(**self.gum))
+        return RecodedModel(curator.domain, model, maps)  # 10-12: GUM and decoding, whenever records are asked for
+
+    def _choose(self, curator: Curator) -> list[Clique]:
+        if self.marginals:
+            return list(dict.fromkeys(clique(names) for names in self.marginals))
+        dependence = curator.dependence(share=self.look)
+        if self.selection == "privbayes-indif":
+            return sparse_network(dependence, curator.domain, max_cells=self.max_cells)
+        pairs = dense_marginals(
+            dependence,
+            curator.domain,
+            curator.rho(curator.left),
+            must_include=[clique(names) for names in self.must_include],
+            connect=self.connect,
+        )
+        return combine_cliques(pairs, curator.domain, max_cells=self.max_cells, dependence=dependence)
+
+    def _weights(self, domain: Domain, cliques: Sequence[Clique]) -> list[float] | None:
+        if self.allocation == "equal":
+            return None
+        return [float(part) for part in allocate([domain.cells(c) for c in cliques], 1.0)]
