@@ -73,6 +73,8 @@ class Ledger:
         self._journal: Journal | None = None
         if journal is not None:
             self._journal = Journal.begin(Path(journal), self._header() | {"time": _now()})
+            for text in self._stamps:
+                self._journal.write({"stamp": text})
 
     def _header(self) -> dict[str, Any]:
         return {

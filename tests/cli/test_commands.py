@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import weft as package
+from weft import modelfile, synthesizer
+from weft.schema import Schema
+
+from .conftest import Weft, command, environment, outputs, table
+
+COMMANDS = [["demo"], ["synth"], ["fit"], ["sample"], ["ledger"], ["methods"], ["schema", "draft"], ["schema", "check"]]
+
+
+def test_version(weft: Weft) -> None:
+    assert weft("--version").stdout == f"weft {package.__version__}\n"
+
+
+def test_help_documents_the_exit_codes(weft: Weft) -> None:
+    shown = weft("--help").stdout
+    for code in (0, 1, 2, 3, 4, 5, 6, 7, 70, 130):
+        assert f" {code} " in shown
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_shows_examples(weft: Weft, words: list[str]) -> None:
+    shown = weft(*words, "--help").stdout
+    assert "Examples" in shown
+    assert f"weft {' '.join(words)}" in shown
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys, weft.cli; print([m for m in sys.argv[1:] if m in sys.modules])"
+    heavy = ["numpy", "numba", "pyarrow", "scipy", "networkx", "rich.progress", "weft.synthesizer"]
+    done = subprocess.run([sys.executable, "-c", code, *heavy], env=environment(), capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_fit_then_sample(weft: Weft, model: Path, folder: Path) -> None:
+    assert outputs(folder) == {"visits.weft", "visits.ledger.jsonl"}
+    weft("sample", model, "-n", 50, "--seed", 4, "-o", "a.csv")
+    weft("sample", model, "-n", 50, "--seed", 4, "-o", "b.csv")
+    weft("sample", model, "-n", 50, "-o", "c.csv")
+    a, b, c = (Path(f"{name}.csv").read_bytes() for name in "abc")
+    assert a == b != c
+    assert len(a.splitlines()) == 51
+    assert json.loads(Path("a.card.json").read_text())["privacy"]["epsilon"] == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 25])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_sample_writes_in_blocks(
+    weft: Weft, model: Path, monkeypatch: pytest.MonkeyPatch, rows: int, suffix: str
+) -> None:
+    monkeypatch.setattr(synthesizer, "BLOCK_ROWS", 10)
+    weft("sample", model, "-n", rows, "-o", f"out.{suffix}")
+    read = {"csv": pa.csv.read_csv, "parquet": pa.parquet.read_table}[suffix]
+    made = read(f"out.{suffix}")
+    assert made.num_rows == rows
+    assert len(set(made["visit"].to_pylist())) == rows
+    assert made.column_names == table().column_names
+
+
+def test_fit_summary_and_json(weft: Weft) -> None:
+    words = ("fit", "visits.csv", "-s", "visits.toml", "-e", 1, "-o", "m.weft")
+    assert "weft sample m.weft" in weft(*words).stdout
+    answer = json.loads(weft(*words, "--json").stdout)
+    assert answer["files"] == ["m.weft", "m.ledger.jsonl"]
+    assert len(answer["ledger"]["entries"]) == 1
+
+
+def test_ledger_of_a_model_and_of_its_journal_agree(weft: Weft, model: Path) -> None:
+    of_model = json.loads(weft("ledger", model, "--json").stdout)["runs"]
+    of_journal = json.loads(weft("ledger", "visits.ledger.jsonl", "--json").stdout)["runs"]
+    assert len(of_model) == len(of_journal) == 1
+    assert of_model[0] == of_journal[0]
+    for file in (model, "visits.ledger.jsonl"):
+        shown = weft("ledger", file).stdout
+        assert "epsilon 1 at delta 1e-05" in shown
+        assert "100.0%" in shown
+
+
+def test_ledger_of_nothing(weft: Weft) -> None:
+    weft("ledger", "gone.weft", code=6)
+
+
+def _rezip(model: Path, replace: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(model) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile("hostile.weft", "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in (members | replace).items():
+            file.writestr(name, content)
+
+
+def _array_name(model: Path) -> str:
+    with zipfile.ZipFile(model) as file:
+        return next(name for name in file.namelist() if name.startswith("arrays/"))
+
+
+class Bomb:
+    def __reduce__(self):
+        return (Path("executed").touch, ())
+
+
+@pytest.mark.parametrize("kind", ["random", "empty", "pickle", "huge shape", "future", "not json", "no ledger", "bomb"])
+@pytest.mark.parametrize("words", [("ledger",), ("sample", "-o", "out.csv")], ids=lambda words: words[0])
+def test_hostile_model_files(
+    weft: Weft, model: Path, monkeypatch: pytest.MonkeyPatch, kind: str, words: tuple[str, ...]
+) -> None:
+    hostile = Path("hostile.weft")
+    match kind:
+        case "random":
+            hostile.write_bytes(np.random.default_rng(0).bytes(5000))
+        case "empty":
+            hostile.write_bytes(b"")
+        case "pickle":
+            array = io.BytesIO()
+            np.lib.format.write_array(array, np.array([Bomb()], object), allow_pickle=True)
+            _rezip(model, {_array_name(model): array.getvalue()})
+        case "huge shape":
+            array = io.BytesIO()
+            np.lib.format.write_array_header_1_0(array, {"descr": "<f8", "fortran_order": False, "shape": (1 << 50,)})
+            _rezip(model, {_array_name(model): array.getvalue()})
+        case "future":
+            _rezip(model, {"weft.json": b'{"format": 99, "method": "independent", "options": {}}'})
+        case "not json":
+            _rezip(model, {"model.json": b"{" * 100_000})
+        case "no ledger":
+            _rezip(model, {"ledger.json": b"{}"})
+        case "bomb":
+            _rezip(model, {_array_name(model): bytes(1 << 24)})
+            monkeypatch.setattr(modelfile, "MAX_BYTES", 1 << 22)
+    result = weft(words[0], hostile, *words[1:], code=6)
+    assert "hostile.weft" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not Path("executed").exists()
+    assert not Path("out.csv").exists()
+
+
+def test_methods(weft: Weft) -> None:
+    assert "independent" in weft("methods").stdout
+    listed = json.loads(weft("methods", "--json").stdout)
+    assert listed["independent"]["options"] == {"accounting": "gaussian"}
+
+
+def test_draft_is_refused_then_trusted_with_a_stamp(weft: Weft) -> None:
+    result = weft("schema", "draft", "visits.csv", "-o", "draft.toml")
+    assert "from_data" in result.stderr
+    Schema.load("draft.toml")
+    words = ("synth", "visits.csv", "-s", "draft.toml", "-e", 1, "-o", "out.csv")
+    refused = weft(*words, code=3)
+    assert "--trust-data-for-schema" in refused.stderr
+    assert "Nothing was spent" in refused.stderr
+    assert not Path("out.csv").exists()
+    trusted = weft(*words, "--trust-data-for-schema")
+    assert "NOT PRIVATE IN FULL" in trusted.stdout
+    card = json.loads(Path("out.card.json").read_text())
+    assert "NOT PRIVATE IN FULL" in card["stamps"][0]
+    assert card["schema"]["facts_read_from_the_data"]
+    assert "NOT PRIVATE IN FULL" in Path("out.card.md").read_text()
+
+
+def test_draft_to_stdout_is_toml_only(weft: Weft) -> None:
+    result = weft("schema", "draft", "visits.parquet")
+    assert set(tomllib.loads(result.stdout)["columns"]) == set(table().column_names)
+
+
+@pytest.mark.parametrize("name", ["gone.csv", "gone.parquet", "noise.parquet"])
+def test_draft_of_an_unreadable_file(weft: Weft, name: str) -> None:
+    Path("noise.parquet").write_bytes(b"PAR1 noise")
+    assert name in weft("schema", "draft", name, code=4).stderr
+
+
+def test_check_tells_codes(weft: Weft) -> None:
+    found = json.loads(weft("schema", "check", "visits.toml", "--json").stdout)
+    codes = {column["name"]: column["codes"] for column in found["columns"]}
+    assert codes == {"visit": None, "score": 21, "town": 4, "price": 11, "day": 91, "regular": 2}
+    assert found["log10_domain"] == pytest.approx(np.log10(21 * 4 * 11 * 91 * 2))
+    shown = weft("schema", "check", "visits.toml", "visits.parquet").stdout
+    assert "fits visits.parquet" in shown
+    assert "dictionary" in shown
+
+
+def test_check_warns_of_marks(weft: Weft) -> None:
+    weft("schema", "draft", "visits.csv", "-o", "draft.toml")
+    result = weft("schema", "check", "draft.toml", "visits.csv")
+    assert "read from private rows" in result.stderr
+
+
+@pytest.mark.parametrize("source", ["visits.csv", "visits.parquet"])
+def test_check_finds_columns_that_do_not_fit(weft: Weft, source: str) -> None:
+    renamed = Path("visits.toml").read_text().replace("columns.score", "columns.skore")
+    Path("renamed.toml").write_text(renamed)
+    assert "skore" in weft("schema", "check", "renamed.toml", source, code=3).stderr
+
+
+def test_check_finds_types_that_do_not_fit(weft: Weft) -> None:
+    text = (
+        Path("visits.toml")
+        .read_text()
+        .replace('kind = "boolean"', 'kind = "datetime"\nrange = ["2024-01-01", "2024-01-09"]')
+    )
+    Path("typed.toml").write_text(text)
+    assert "regular" in weft("schema", "check", "typed.toml", "visits.parquet", code=3).stderr
+
+
+def test_check_names_the_line_of_a_fault(weft: Weft) -> None:
+    Path("bad.toml").write_text('[columns.score]\nkind = "integer"\nrnage = [0, 20]\n')
+    result = weft("schema", "check", "bad.toml", code=3)
+    assert "line 3" in result.stderr
+    assert "range" in result.stderr
+
+
+def test_square_brackets_in_names_are_shown_as_they_are(weft: Weft) -> None:
+    Path("odd.toml").write_text('[columns."[red]x[/red]"]\nkind = "boolean"\n')
+    assert "[red]x[/red]" in weft("schema", "check", "odd.toml").stdout
+
+
+def test_demo(weft: Weft, folder: Path) -> None:
+    shown = weft("demo", "--rows", 3000).stdout
+    home = folder / "weft-demo"
+    released = {"synthetic.csv", "synthetic.card.md", "synthetic.card.json", "model.weft", "synthetic.ledger.jsonl"}
+    assert {path.name for path in home.iterdir()} == {"hospital.csv", "hospital.toml", "released"}
+    assert {path.name for path in (home / "released").iterdir()} == released
+    for words in (
+        "3,000 stays",
+        "epsilon 1 at delta 1e-05",
+        "mean age",
+        "alike on average",
+        "hospital.csv",
+        "weft sample",
+    ):
+        assert words in shown
+    answer = json.loads(weft("demo", "--rows", 3000, "--folder", "other", "--epsilon", 5, "--json").stdout)
+    assert answer["comparison"]["columns_alike"] > 0.95
+    private, synthetic = answer["comparison"]["figures"]["mean age"]
+    assert abs(private - synthetic) < 2
+
+
+def test_demo_where_no_folder_can_be(weft: Weft) -> None:
+    Path("file").write_text("")
+    weft("demo", "--folder", "file", code=7)
+
+
+def test_a_plain_terminal_without_our_signs(folder: Path) -> None:
+    env = environment() | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command("schema", "check", "visits.toml"), env=env, capture_output=True, check=True)
+    assert b"visits.toml is sound" in done.stdout

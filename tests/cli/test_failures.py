@@ -1,0 +1,275 @@
+"""Whatever goes wrong: no partial output, nothing spent off the record, no private value in the message."""
+
+from __future__ import annotations
+
+import errno
+import json
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from weft import atomic
+from weft.methods.independent import Independent
+from weft.privacy import read_journal
+
+from .conftest import Weft, command, environment, outputs, table
+
+CANARY = "Xanthippe-77"
+CANARY_NUMBER = 987654
+ROWS = len(table())
+NAMELESS = ("empty.csv", "noise.csv")
+
+
+def synth(weft: Weft, source: object = "visits.csv", *more: object, code: int) -> Any:
+    return weft("synth", source, "-s", "visits.toml", "-e", 1, "-m", "independent", "-o", "out.csv", *more, code=code)
+
+
+def charges(journal: str = "out.ledger.jsonl") -> list[int]:
+    return [len(run.charges) for run in read_journal(Path(journal))] if Path(journal).exists() else []
+
+
+def after_one_charge(monkeypatch: pytest.MonkeyPatch, then: Callable[[Any], None]) -> None:
+    """Make the method spend a quarter of the budget and then do something else."""
+
+    def fit(self: Independent, curator: Any, rng: Any, listener: Any) -> None:
+        curator.measure([("score",)], share=0.25)
+        then(curator)
+
+    monkeypatch.setattr(Independent, "fit", fit)
+
+
+def assert_discreet(result: Any) -> None:
+    said = result.stdout + result.stderr
+    assert "Traceback" not in said
+    for private in (CANARY, str(CANARY_NUMBER), f"{CANARY_NUMBER:,}", str(ROWS)):
+        assert private not in said
+
+
+def test_overspending(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    after_one_charge(monkeypatch, lambda curator: curator.measure([("town",)], share=0.8))
+    result = synth(weft, code=5)
+    assert "25% of the budget" in result.stderr
+    assert "out.ledger.jsonl" in result.stderr
+    assert outputs(folder) == {"out.ledger.jsonl"}
+    assert charges() == [1]
+    assert_discreet(result)
+
+
+@pytest.mark.parametrize("budget", [["-e", 0], ["-e", -1], ["-e", "nan"], ["-e", 1, "--delta", 1]])
+def test_senseless_budgets_are_refused_before_anything(weft: Weft, folder: Path, budget: list[object]) -> None:
+    result = weft("synth", "visits.csv", "-s", "visits.toml", "-o", "out.csv", *budget, code=5)
+    assert "Nothing was spent" in result.stderr
+    assert outputs(folder) == set()
+
+
+def test_wrong_column(weft: Weft, folder: Path) -> None:
+    text = Path("visits.toml").read_text().replace("[columns.town]", "[columns.twon]")
+    Path("visits.toml").write_text(text)
+    result = synth(weft, code=3)
+    assert "twon" in result.stderr
+    assert "Nothing was spent" in result.stderr
+    assert outputs(folder) == set()
+    assert_discreet(result)
+
+
+def test_a_value_outside_the_schema(weft: Weft, folder: Path) -> None:
+    rows = table().to_pylist()
+    rows[17]["town"] = CANARY
+    plain = pa.Table.from_pylist(rows, table().schema.set(2, pa.field("town", pa.string())))
+    pa.csv.write_csv(plain, "bad.csv")
+    pa.parquet.write_table(plain, "bad.parquet")
+    for source in ("bad.csv", "bad.parquet"):
+        result = synth(weft, source, code=4)
+        assert "town" in result.stderr
+        assert "Nothing was spent" in result.stderr
+        assert_discreet(result)
+    Path("bad.csv").unlink()
+    Path("bad.parquet").unlink()
+    assert outputs(folder) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("gone.csv", None),
+        ("empty.csv", b""),
+        ("noise.parquet", bytes(range(256)) * 4),
+        ("noise.csv", CANARY.encode() + b"\xff\xfe\x00" * 40),
+        ("odd.txt", CANARY.encode()),
+        ("ragged.csv", b"visit,score,town,price,day,regular\n" + CANARY.encode() + b",1\n"),
+        ("text.csv", f"visit,score,town,price,day,regular\nV,{CANARY},Arras,1,2024-01-01,true\n".encode()),
+        ("wide.csv", f"visit,score,town,price,day,regular\nV,{CANARY_NUMBER},Arras,1,2024-01-01,true\n".encode()),
+    ],
+)
+def test_unreadable_files(weft: Weft, folder: Path, name: str, content: bytes | None) -> None:
+    if content is not None:
+        Path(name).write_bytes(content)
+    # A file whose first line names no known column breaks the schema; the others break as data.
+    result = synth(weft, name, code=3 if name in NAMELESS else 4)
+    assert name in result.stderr or "column" in result.stderr
+    assert "Nothing was spent" in result.stderr
+    assert outputs(folder) - {name} == set()
+    assert_discreet(result)
+
+
+def test_a_full_disk_at_the_end(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic, "_flush", full)
+    result = synth(weft, code=7)
+    assert "No space left on device" in result.stderr
+    assert "On record as spent: epsilon 1 " in result.stderr
+    assert outputs(folder) == {"out.ledger.jsonl"}
+    assert charges() == [1]
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
+def test_a_full_disk_under_the_rows(weft: Weft, folder: Path, out: str) -> None:
+    """A real limit: no file may grow past 64 KiB, which the journal needs not and the table does."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, usual[1]))
+    try:
+        words = ("synth", "visits.csv", "-s", "visits.toml", "-e", 1, "-n", 50_000, "-o", out)
+        result = weft(*words, code=7)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert f"cannot write {out}" in result.stderr
+    assert "On record as spent: epsilon 1 " in result.stderr
+    assert outputs(folder) == {"out.ledger.jsonl"}
+    assert charges() == [1]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_the_journal(weft: Weft, folder: Path) -> None:
+    result = synth(weft, "visits.csv", "--journal", "/dev/full", code=7)
+    assert "nothing was charged" in result.stderr
+    assert outputs(folder) == set()
+
+
+@pytest.mark.parametrize("out", ["nowhere/out.csv", "out.xlsx", "out", "visits.csv", "visits.toml"])
+def test_outputs_that_cannot_be_are_refused_first(weft: Weft, folder: Path, out: str) -> None:
+    before = Path("visits.csv").read_bytes(), Path("visits.toml").read_bytes()
+    result = weft("synth", "visits.csv", "-s", "visits.toml", "-e", 1, "-o", out, code=7)
+    assert "Nothing was spent" in result.stderr
+    assert outputs(folder) == set()
+    assert (Path("visits.csv").read_bytes(), Path("visits.toml").read_bytes()) == before
+
+
+def test_ctrl_c(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(curator: Any) -> None:
+        raise KeyboardInterrupt
+
+    Path("out.csv").write_text("an earlier release")
+    after_one_charge(monkeypatch, stop)
+    result = synth(weft, "visits.csv", "--model", "visits.weft", code=130)
+    assert "interrupted" in result.stderr
+    assert "The model is safe" not in result.stderr
+    assert "25% of the budget" in result.stderr
+    assert outputs(folder) == {"out.csv", "out.ledger.jsonl"}
+    assert Path("out.csv").read_text() == "an earlier release"
+    assert charges() == [1]
+
+
+def test_ctrl_c_while_the_rows_are_written_keeps_the_model(
+    weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weft.models.independent import IndependentModel
+
+    def stop(self: IndependentModel, *rest: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(IndependentModel, "sample", stop)
+    result = synth(weft, "visits.csv", "--model", "visits.weft", code=130)
+    assert "The model is safe in visits.weft" in result.stderr
+    assert outputs(folder) == {"visits.weft", "out.ledger.jsonl"}
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    weft("sample", "visits.weft", "-o", "out.csv")
+
+
+SLEEPER = textwrap.dedent("""
+    import time
+    from pathlib import Path
+    from weft.cli import main
+    from weft.methods.independent import Independent
+
+    def fit(self, curator, rng, listener):
+        curator.measure([("score",)], share=0.25)
+        Path("charged").touch()
+        time.sleep(60)
+
+    Independent.fit = fit
+    main()
+""")
+
+
+def test_a_real_interrupt(folder: Path) -> None:
+    words = [sys.executable, "-c", SLEEPER, *command("synth", "visits.csv", "-s", "visits.toml")[3:]]
+    words += ["-e", "1", "-m", "independent", "-o", "out.csv"]
+    with subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        while not Path("charged").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, said
+    assert "interrupted" in said
+    assert "25% of the budget" in said
+    assert "Traceback" not in said
+    assert outputs(folder) == {"charged", "out.ledger.jsonl"}
+    assert charges() == [1]
+
+
+def test_a_bug_shows_its_type_only(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(curator: Any) -> None:
+        raise IndexError(f"{CANARY} is out of range")
+
+    after_one_charge(monkeypatch, fail)
+    result = synth(weft, code=70)
+    assert "IndexError" in result.stderr
+    assert "25% of the budget" in result.stderr
+    assert outputs(folder) == {"out.ledger.jsonl"}
+    assert_discreet(result)
+    assert CANARY in synth(weft, "visits.csv", "--debug", code=70).stderr
+
+
+def test_debug_can_come_from_the_environment(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    after_one_charge(monkeypatch, lambda curator: 1 / 0)
+    monkeypatch.setenv("WEFT_DEBUG", "1")
+    assert "Traceback" in synth(weft, code=70).stderr
+
+
+def test_out_of_memory(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(curator: Any) -> None:
+        raise MemoryError
+
+    after_one_charge(monkeypatch, fail)
+    assert "--engine stream" in synth(weft, code=1).stderr
+
+
+def test_failures_in_json(weft: Weft) -> None:
+    result = synth(weft, "gone.csv", "--json", code=4)
+    error = json.loads(result.stdout)["error"]
+    assert (error["type"], error["exit_code"], error["spent"]) == ("DataError", 4, "Nothing was spent.")
+
+
+def test_missing_schema_proposes_a_draft(weft: Weft) -> None:
+    result = weft("synth", "visits.csv", "-e", 1, "-o", "out.csv", code=3)
+    assert "weft schema draft visits.csv" in result.stderr
+
+
+def test_missing_options_are_wrong_usage(weft: Weft) -> None:
+    weft("synth", "visits.csv", code=2)
+    weft("synth", "visits.csv", "-e", "much", "-o", "out.csv", code=2)
+    weft("unknown", code=2)

@@ -1,0 +1,182 @@
+"""`weft demo`: the whole way of a table, in a folder, in half a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard
+from weft.cli.fitting import Request
+from weft.cli.releasing import file_purposes
+from weft.cli.terminal import Terminal
+from weft.errors import OutputError
+from weft.progress import stage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from weft.modelfile import Fitted
+
+PRIVATE = "hospital.csv"
+SCHEMA = "hospital.toml"
+SHARES = ("emergencies", "nothing billed", "insurance not known", "no creatinine test")
+"""Figures of the comparison that are shares of the rows."""
+
+
+def demo(
+    folder: Annotated[str, typer.Option(help="Where to put the files.", rich_help_panel=o.OUTPUT)] = "weft-demo",
+    epsilon: o.Epsilon = 1.0,
+    rows: Annotated[int, typer.Option(min=1, help="Stays in the fictional hospital's table.")] = 20_000,
+    method: o.Method = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Try Weft on a fictional hospital: make a table, release a private synthetic copy, compare the two.
+
+    \b
+    [bold]Examples[/bold]
+      weft demo
+      weft demo --epsilon 0.1 --folder noisier
+    """
+    terminal = Terminal(as_json, quiet, debug)
+    home = Path(folder)
+    released = home / "released"
+    journal = released / "synthetic.ledger.jsonl"
+    out, model = released / "synthetic.csv", released / "model.weft"
+    with guard(terminal, journal, model):
+        _make_folders(released)
+        request = Request(
+            source=str(home / PRIVATE),
+            schema=str(home / SCHEMA),
+            epsilon=epsilon,
+            delta=1e-5,
+            journal=journal,
+            method=method,
+        )
+        request.check(terminal, [out, model])
+        with terminal.progress() as listener:
+            with stage(listener, "make a hospital"):
+                real = _write_inputs(home, rows)
+            synthesizer = request.fit(listener)
+            synthesizer.save(model)
+            from weft.release import Files, publish
+
+            synthetic = synthesizer.sample(listener=listener)
+            card = publish(synthesizer.fitted_, [synthetic], Files.of(out), listener=listener)
+            closeness = _compare(synthesizer.fitted_, real, synthetic)
+        files = {home / PRIVATE: "the PRIVATE table (fictional)"}
+        files |= {home / SCHEMA: "what is public about its columns"} | file_purposes(out, journal, model)
+        terminal.answer(card | {"comparison": closeness, "files": [str(path) for path in files]})
+        terminal.warn_stamps(card["stamps"])
+        if not (as_json or quiet):
+            _tell(terminal, synthesizer.fitted_, rows, card, closeness, files)
+
+
+def _make_folders(released: Path) -> None:
+    try:
+        released.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {released}: {error.strerror}.") from None
+
+
+def _write_inputs(home: Path, rows: int) -> pa.Table:
+    from weft.atomic import staged
+    from weft.demo import hospital, hospital_schema
+    from weft.release import write_table
+
+    table = hospital(rows)
+    with staged(home / PRIVATE, home / SCHEMA) as (private, schema):
+        write_table([table], private)
+        schema.write_text(hospital_schema(), encoding="utf-8")
+    return table
+
+
+def _compare(fitted: Fitted, real: pa.Table, synthetic: pa.Table) -> dict[str, Any]:
+    """Compare with the private table, which only a demo on fictional data may show to everybody."""
+    from weft.evaluate import k_way
+
+    codec = fitted.codec
+    coded, made = codec.encode(real.cast(codec.arrow_schema)), codec.encode(synthetic)
+    return {
+        "columns_alike": 1 - k_way(coded, made, 1).tvd,
+        "pairs_alike": 1 - k_way(coded, made, 2).tvd,
+        "figures": {name: [figure(real), figure(synthetic)] for name, figure in _figures().items()},
+    }
+
+
+def _figures() -> dict[str, Any]:
+    import pyarrow.compute as pc
+
+    def mean(name: str) -> Any:
+        return lambda table: float(pc.mean(pc.cast(table[name], "float64")).as_py() or 0.0)
+
+    def nights(severity: str) -> Any:
+        return lambda table: mean("length_of_stay")(table.filter(pc.equal(table["severity"], severity)))
+
+    def share(name: str, test: Any) -> Any:
+        return lambda table: float(pc.mean(pc.cast(test(table[name]), "float64")).as_py() or 0.0)
+
+    return {
+        "mean age": mean("age"),
+        "mean cost": mean("cost"),
+        "mean nights": mean("length_of_stay"),
+        "  of minor cases": nights("minor"),
+        "  of extreme cases": nights("extreme"),
+        "emergencies": share("emergency", lambda column: column),
+        "nothing billed": share("cost", lambda column: pc.equal(column, 0.0)),
+        "insurance not known": share("insurance", pc.is_null),
+        "no creatinine test": share("creatinine", pc.is_null),
+    }
+
+
+def _tell(
+    terminal: Terminal,
+    fitted: Fitted,
+    rows: int,
+    card: dict[str, Any],
+    closeness: dict[str, Any],
+    files: dict[Path, str],
+) -> None:
+    from weft.cli import summary
+    from weft.release import APART
+
+    made, answers = card["table"]["rows"], sum(len(entry.scales) for entry in fitted.ledger.entries)
+    steps = {
+        "1. a private table": f"{rows:,} stays in a hospital that does not exist",
+        "2. noisy answers": f"{answers} noisy counts of it, within a budget of {fitted.ledger.budget}",
+        "3. a public table": f"{made:,} rows woven from those answers alone, by the method {fitted.method}",
+    }
+    private, schema, _, card_file, _, model, *_ = files
+    terminal.show(
+        summary.headline("A private table became one that can be shared"),
+        summary.facts(steps),
+        *summary.stamps(card["stamps"]),
+        summary.heading("What it cost"),
+        summary.facts(summary.spending(fitted)),
+        summary.entries(fitted.ledger),
+        summary.heading("How close it is"),
+        summary.comparison(closeness["figures"], SHARES),
+        summary.facts(
+            {
+                "single columns": f"{closeness['columns_alike']:.1%} alike on average (100% would be identical)",
+                "pairs of columns": f"{closeness['pairs_alike']:.1%} alike on average",
+            }
+        ),
+        *([summary.note(APART)] if fitted.model.kind == "independent" else []),
+        summary.note(
+            "Only fictional data may be compared in public like this: the comparison itself looks at private rows."
+        ),
+        *summary.files(files),
+        summary.heading("Try next"),
+        summary.commands(
+            f"less {card_file}",
+            f"weft ledger {model}",
+            f"weft sample {model} -n 5 -o -",
+            f"weft synth {private} --schema {schema} --epsilon 0.1 -o noisier.csv",
+            "weft schema draft YOUR.csv -o YOUR.toml",
+        ),
+    )

@@ -1,0 +1,91 @@
+"""`weft fit`: learn a private table once, to sample from later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard
+from weft.cli.fitting import Request, journal_beside
+from weft.cli.releasing import file_purposes
+from weft.cli.terminal import Terminal
+
+
+def fit(
+    source: o.Input,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="The model file.", rich_help_panel=o.OUTPUT)
+    ],
+    epsilon: o.Epsilon,
+    schema: o.SchemaFile = None,
+    delta: o.Delta = 1e-5,
+    method: o.Method = None,
+    option: o.Options = None,
+    neighbours: o.Neighbours = "add-remove",
+    journal: o.Journal = None,
+    seed: o.Seed = None,
+    noise_seed: o.NoiseSeed = None,
+    engine: o.Engine = "auto",
+    trust_data_for_schema: o.TrustDataForSchema = False,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Learn a model of a private table, within a budget.
+
+    The model file holds the noisy model, its schema and its ledger: no private row.
+    Sampling from it costs nothing more, however often it is done.
+
+    \b
+    [bold]Examples[/bold]
+      weft fit stays.csv --schema stays.toml --epsilon 1 -o stays.weft
+      weft fit stays.csv -s stays.toml -e 1 --method independent -o stays.weft
+      weft sample stays.weft -n 100000 -o synthetic.parquet
+    """
+    model = Path(output)
+    terminal = Terminal(as_json, quiet, debug)
+    spending = journal_beside(model, journal)
+    with guard(terminal, spending):
+        request = Request(
+            source=source,
+            schema=schema,
+            epsilon=epsilon,
+            delta=delta,
+            journal=spending,
+            method=method,
+            options=o.parse_options(option),
+            neighbours=neighbours,
+            engine=engine,
+            seed=seed,
+            noise_seed=noise_seed,
+            trust_data_for_schema=trust_data_for_schema,
+        )
+        request.check(terminal, [model])
+        with terminal.progress() as listener:
+            synthesizer = request.fit(listener)
+            synthesizer.save(model)
+        fitted = synthesizer.fitted_
+        ledger = fitted.ledger
+        terminal.answer(
+            {
+                "method": {"name": fitted.method, "options": fitted.options},
+                "stamps": list(ledger.stamps),
+                "ledger": ledger.to_dict(),
+                "files": [str(model), str(spending)],
+            }
+        )
+        terminal.warn_stamps(ledger.stamps)
+        from weft.cli import summary
+
+        terminal.show(
+            summary.headline(f"model of {len(fitted.schema.columns)} columns, method {fitted.method}"),
+            *summary.stamps(ledger.stamps),
+            summary.facts(summary.spending(fitted)),
+            summary.entries(ledger),
+            *summary.files(file_purposes(None, spending, model)),
+            summary.heading("Try next"),
+            summary.commands(f"weft sample {model} -o synthetic.csv"),
+        )

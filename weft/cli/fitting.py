@@ -1,0 +1,94 @@
+"""What `synth`, `fit` and `demo` share: from the options of a command line to a fitted synthesizer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from weft.atomic import check_writable
+from weft.cli.options import UsageError
+from weft.cli.terminal import Terminal
+from weft.errors import OutputError, SchemaError
+from weft.progress import Listener, stage
+
+if TYPE_CHECKING:
+    from weft.synthesizer import Synthesizer
+
+LARGE_EPSILON = 10.0
+"""Past this the guarantee is there but says little."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One fit as the command line asks for it."""
+
+    source: str
+    schema: str | None
+    epsilon: float
+    delta: float
+    journal: Path
+    method: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove"
+    engine: Literal["auto", "memory", "stream"] = "auto"
+    seed: int | None = None
+    noise_seed: int | None = None
+    trust_data_for_schema: bool = False
+
+    def check(self, terminal: Terminal, targets: Iterable[Path]) -> None:
+        """Refuse, before anything is read or spent, what could not be finished; warn of what promises little."""
+        if self.schema is None:
+            raise SchemaError(
+                "a schema is needed: what is publicly known of the columns. To begin one, run "
+                f"`weft schema draft {self.source} -o schema.toml`, review it, and pass --schema schema.toml"
+            )
+        inputs = {Path(self.source).resolve(), Path(self.schema).resolve()}
+        for target in (*targets, self.journal):
+            if target.resolve() in inputs:
+                raise OutputError(f"cannot write {target}: it is an input of this command. Choose another name.")
+            check_writable(target)
+        if self.epsilon > LARGE_EPSILON:
+            terminal.warn(
+                f"epsilon {self.epsilon:g} promises little: in the worst case somebody's odds of guessing right "
+                f"about a person rise by a factor of e^{self.epsilon:g} = {_factor(self.epsilon)}. "
+                "1 is strong; up to 10 is in use."
+            )
+
+    def fit(self, listener: Listener) -> Synthesizer:
+        """Learn the table."""
+        with stage(listener, "load"):  # the libraries take a second or two
+            from weft.synthesizer import Synthesizer
+
+        assert self.schema is not None
+        for name in self.options:
+            if name in Synthesizer().get_params():
+                raise UsageError(f"--option {name}: it is no option of a method. See `weft synth --help`.")
+        synthesizer = Synthesizer(
+            self.epsilon,
+            self.delta,
+            neighbours=self.neighbours,
+            engine=self.engine,
+            journal=self.journal,
+            trust_data_for_schema=self.trust_data_for_schema,
+            seed=self.seed,
+            noise_seed=self.noise_seed,
+            **self.options,
+        )
+        if self.method is not None:
+            synthesizer.set_params(method=self.method)
+        return synthesizer.fit(self.source, self.schema, listener=listener)
+
+
+def _factor(epsilon: float) -> str:
+    factor = math.exp(min(epsilon, 700.0))
+    return f"{factor:,.0f}" if factor < 1e12 else f"{factor:.1e}"
+
+
+def journal_beside(out: Path | None, asked: str | None) -> Path:
+    """Return where spending is recorded: where asked, beside the output, or in this folder."""
+    if asked is not None:
+        return Path(asked)
+    return Path("weft.ledger.jsonl") if out is None else out.with_suffix(".ledger.jsonl")

@@ -1,0 +1,77 @@
+"""`weft ledger`: what was asked of private rows, and what it cost."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard, ledger_of
+from weft.cli.terminal import Terminal
+from weft.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from weft.privacy import Ledger
+
+
+def ledger(
+    file: Annotated[str, typer.Argument(help="A model file, or a journal (NAME.ledger.jsonl).")],
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """Show what was spent: every question, its noise and its price.
+
+    A journal may hold several runs; what they spend on one table adds up.
+
+    \b
+    [bold]Examples[/bold]
+      weft ledger stays.weft
+      weft ledger synthetic.ledger.jsonl
+      weft ledger stays.weft --json
+    """
+    terminal = Terminal(as_json, debug=debug)
+    with guard(terminal):
+        path = Path(file)
+        ledgers = _read(path)
+        terminal.answer({"runs": [_facts(each) for each in ledgers]})
+        if as_json:
+            return
+        from weft.cli import summary
+
+        for number, each in enumerate(ledgers, 1):
+            spent = {"spent": summary.spent(each), "neighbours": str(each.adjacency), "accounting": each.accounting}
+            if len(ledgers) > 1:
+                terminal.show(summary.heading(f"Run {number} of {len(ledgers)}"))
+            terminal.show(*summary.stamps(each.stamps), summary.facts(spent), summary.entries(each))
+        if len(ledgers) > 1:
+            statements = [each.spend_statement() for each in ledgers]
+            epsilon = math.fsum(statement.epsilon for statement in statements)
+            delta = math.fsum(
+                statement.delta for each, statement in zip(ledgers, statements, strict=True) if each.entries
+            )
+            terminal.show(
+                summary.note(f"If they asked the same table: epsilon {epsilon:.4g} at delta {delta:.3g} together.")
+            )
+
+
+def _facts(ledger: Ledger) -> dict[str, object]:
+    statement = ledger.spend_statement()
+    return {"epsilon": statement.epsilon, "delta": statement.delta} | ledger.to_dict()
+
+
+def _read(path: Path) -> list[Ledger]:
+    """Read a model's ledger, or the ledgers of a journal's runs."""
+    from weft import modelfile
+    from weft.privacy import read_journal
+
+    try:
+        with path.open("rb") as file:
+            start = file.read(1)
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read ({error.strerror})") from None
+    if start in (b"{", b"\n"):
+        return [ledger_of(run) for run in read_journal(path)]
+    return [modelfile.load(path).ledger]

@@ -1,0 +1,85 @@
+"""What `synth`, `sample` and `demo` share: writing the synthetic rows, and telling about it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.cli.terminal import Terminal
+from weft.errors import OutputError
+from weft.progress import Listener, silence
+
+if TYPE_CHECKING:
+    from weft.synthesizer import Synthesizer
+
+
+def release_files(out: Path | None) -> list[Path]:
+    """Name what a release to `out` will write (nothing, for stdout); OutputError if that cannot be told."""
+    from weft.release import Files
+
+    return [] if out is None else list(Files.of(out))
+
+
+def release(
+    synthesizer: Synthesizer, out: Path | None, rows: int | None, seed: int | None, listener: Listener = silence
+) -> dict[str, Any]:
+    """Make the rows and write them, with their card, or to stdout; return the card."""
+    from weft.release import Files, card_json, publish, write_table
+
+    fitted = synthesizer.fitted_
+    tables = synthesizer.tables(rows, seed=seed, listener=listener)
+    if out is not None:
+        return publish(fitted, tables, Files.of(out), listener=listener)
+    try:
+        made = write_table(tables, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write to stdout: {error.strerror or type(error).__name__}.") from None
+    return card_json(fitted, made, name="stdout")
+
+
+def report(
+    terminal: Terminal,
+    synthesizer: Synthesizer,
+    card: dict[str, Any],
+    out: Path | None,
+    *,
+    journal: Path | None = None,
+    model: Path | None = None,
+) -> None:
+    """Tell what was made, what it cost and where it is."""
+    terminal.answer(card | {"files": [str(path) for path in (*release_files(out), journal, model) if path]})
+    terminal.warn_stamps(card["stamps"])
+    if terminal.json or terminal.quiet:
+        return
+    from weft.cli import summary
+
+    fitted = synthesizer.fitted_
+    columns = len(card["columns"])
+    terminal.show(
+        summary.headline(f"{card['table']['rows']:,} synthetic rows, {columns} columns, method {fitted.method}"),
+        *summary.stamps(card["stamps"]),
+        summary.facts(summary.spending(fitted)),
+        summary.entries(fitted.ledger),
+        *summary.files(file_purposes(out, journal, model)),
+    )
+
+
+def file_purposes(out: Path | None, journal: Path | None, model: Path | None) -> dict[Path, str]:
+    """Say what each file of a release is for."""
+    named = {}
+    if out is not None:
+        data, card, card_json = release_files(out)
+        named = {
+            data: "the synthetic table",
+            card: "its card: guarantee, method, limits",
+            card_json: "the same, for machines",
+        }
+    if model is not None:
+        named[model] = "the model, to sample from at no further cost"
+    if journal is not None:
+        named[journal] = "what was spent: keep it"
+    return named

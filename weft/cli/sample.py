@@ -1,0 +1,52 @@
+"""`weft sample`: rows from a model, at no further cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard
+from weft.cli.releasing import release, release_files, report
+from weft.cli.terminal import Terminal
+from weft.progress import stage
+
+
+def sample(
+    model: Annotated[str, typer.Argument(help="A model file made by `weft fit`, or by `weft synth --model`.")],
+    output: o.Out,
+    rows: o.Rows = None,
+    seed: o.Seed = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Make synthetic rows from a model. Costs no budget, however often and however many.
+
+    Rows are made and written in blocks, so the table may be larger than memory.
+
+    \b
+    [bold]Examples[/bold]
+      weft sample stays.weft -o synthetic.csv
+      weft sample stays.weft -n 50000000 -o synthetic.parquet
+      weft sample stays.weft -n 10 --seed 1 -o -
+    """
+    out = None if output == "-" else Path(output)
+    terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
+    with guard(terminal):
+        from weft.atomic import check_writable
+
+        for target in release_files(out):
+            check_writable(target)
+        with terminal.progress() as listener:
+            with stage(listener, "load"):
+                from weft.synthesizer import load
+
+                synthesizer = load(model)
+            if out is not None:
+                card = release(synthesizer, out, rows, seed, listener)
+        if out is None:
+            card = release(synthesizer, None, rows, seed)
+        report(terminal, synthesizer, card, out)

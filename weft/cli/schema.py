@@ -1,0 +1,204 @@
+"""`weft schema`: begin a schema from a table, and check one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard
+from weft.cli.terminal import Terminal
+from weft.errors import DataError
+from weft.progress import stage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from weft.schema import Codec, Schema
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Begin a schema from a table, and check one.")
+
+
+@app.command()
+def draft(
+    source: Annotated[str, typer.Argument(metavar="FILE", help="The private table: CSV or Parquet.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
+    ] = "-",
+    debug: o.Debug = False,
+) -> None:
+    """Draft a schema from a table, for a person to review.
+
+    The draft is PRIVATE: value lists and ranges in it are read from the rows and
+    marked from_data. Replace each by what is publicly known, then remove its mark.
+
+    \b
+    [bold]Examples[/bold]
+      weft schema draft stays.csv -o stays.toml
+      weft schema check stays.toml stays.csv
+    """
+    out = None if output == "-" else Path(output)
+    terminal = Terminal(debug=debug, data_on_stdout=out is None)
+    with guard(terminal):
+        from weft.atomic import check_writable, staged
+        from weft.schema.draft import draft as drafted
+
+        if out is not None:
+            check_writable(out)
+        with terminal.progress() as listener:
+            with stage(listener, "read"):
+                table = _read(Path(source))
+            with stage(listener, "draft"):
+                text = drafted(table, Path(source).stem)
+        if out is None:
+            sys.stdout.buffer.write(text.encode())
+        else:
+            with staged(out) as (file,):
+                file.write_text(text, encoding="utf-8")
+            terminal.show(f"[bold green]✓[/bold green] {out} drafted")
+        terminal.warn(
+            "the draft holds facts of private rows: keep it to yourself until every from_data mark is reviewed"
+        )
+
+
+@app.command()
+def check(
+    schema: Annotated[str, typer.Argument(metavar="SCHEMA", help="TOML, or domain JSON.")],
+    source: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="A table: its column names and types must fit.")
+    ] = None,
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """Check a schema: its codes column by column, what still comes from data, what could hurt.
+
+    With a table, also checks that names and types fit. No row is looked at.
+
+    \b
+    [bold]Examples[/bold]
+      weft schema check stays.toml
+      weft schema check stays.toml stays.csv
+    """
+    terminal = Terminal(as_json, debug=debug)
+    with guard(terminal):
+        from weft.schema import Codec, Schema
+
+        read = Schema.load(schema)
+        codec = Codec(read, _arrow_schema(read, source))
+        found = _findings(read, codec)
+        terminal.answer(found)
+        if not as_json:
+            _show(terminal, found, schema, source)
+
+
+def _findings(schema: Schema, codec: Codec) -> dict[str, Any]:
+    from weft.schema.check import check as findings
+
+    domain = codec.domain
+    columns = [
+        {
+            "name": field.name,
+            "kind": schema.column(field.name).kind,
+            "type": str(field.type),
+            "codes": domain.size(field.name) if field.name in domain else None,
+            "missing": schema.column(field.name).missing,
+            "outside": schema.column(field.name).outside,
+            "from_data": list(schema.column(field.name).from_data),
+        }
+        for field in codec.arrow_schema
+    ]
+    warnings = [
+        finding.text if finding.column is None else f'column "{finding.column}": {finding.text}'
+        for finding in findings(schema, codec.arrow_schema)
+        if finding.level == "warning"
+    ]
+    return {
+        "columns": columns,
+        "log10_domain": domain.log10_size(),
+        "unit": schema.unit,
+        "rows_per_unit": schema.rows_per_unit,
+        "warnings": warnings,
+    }
+
+
+def _show(terminal: Terminal, found: dict[str, Any], schema: str, source: str | None) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from weft.cli import summary
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("column", no_wrap=True)
+    table.add_column("kind")
+    table.add_column("type")
+    table.add_column("codes", justify="right")
+    table.add_column("missing")
+    table.add_column("outside")
+    table.add_column("from data", style="bold yellow")
+    for column in found["columns"]:
+        codes = "made anew" if column["codes"] is None else f"{column['codes']:,}"
+        table.add_row(
+            escape(column["name"]),
+            column["kind"],
+            escape(column["type"]),
+            codes,
+            "yes" if column["missing"] else "",
+            "" if column["codes"] is None else column["outside"],
+            ", ".join(column["from_data"]),
+        )
+    protects = (
+        "one row" if found["unit"] is None else f"all rows of one {found['unit']}, up to {found['rows_per_unit']}"
+    )
+    fits = f"{schema} is sound" if source is None else f"{schema} is sound and fits {source}"
+    terminal.show(
+        summary.headline(fits),
+        table,
+        summary.facts({"whole domain": f"10^{found['log10_domain']:.1f} cells", "protects": protects}),
+    )
+    for warning in found["warnings"]:
+        terminal.warn(warning)
+
+
+def _arrow_schema(schema: Schema, source: str | None) -> pa.Schema:
+    from weft.schema.reading import csv_arrow_schema, csv_names
+
+    if source is None:
+        return csv_arrow_schema(schema)
+    if _is_parquet(Path(source)):
+        return _parquet(Path(source)).schema_arrow
+    return csv_arrow_schema(schema, csv_names(source))
+
+
+def _read(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    if _is_parquet(path):
+        return _parquet(path).read()
+    try:
+        return pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (pa.ArrowException, OSError):
+        # Arrow's own text may quote the file.
+        raise DataError(f"{path}: the file cannot be read as CSV") from None
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (pa.ArrowException, OSError):
+        raise DataError(f"{path}: the file is damaged, or not Parquet") from None

@@ -1,0 +1,111 @@
+"""How results look in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.markup import escape
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from weft.modelfile import Fitted
+    from weft.privacy import Ledger
+
+
+def headline(text: str) -> RenderableType:
+    """Say that it is done."""
+    return Padding(Text.assemble(("✓ ", "bold green"), (text, "bold")), (1, 0, 0, 0), expand=False)
+
+
+def stamps(texts: Iterable[str]) -> list[RenderableType]:
+    """Show warnings that go with a release so that nobody can miss them."""
+    return [
+        Padding(Panel(Text(text, style="bold red"), border_style="red", box=box.HEAVY), (1, 0, 0, 0), expand=False)
+        for text in texts
+    ]
+
+
+def facts(rows: Mapping[str, str]) -> RenderableType:
+    """Show a few named facts."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for name, fact in rows.items():
+        table.add_row(name, Text(fact))
+    return Padding(table, (1, 0, 0, 2), expand=False)
+
+
+def spending(fitted: Fitted) -> dict[str, str]:
+    """Say in words what was spent and what that means."""
+    from weft.release import meaning
+
+    ledger = fitted.ledger
+    return {"spent": spent(ledger), "neighbours": str(ledger.adjacency), "meaning": meaning(fitted)}
+
+
+def spent(ledger: Ledger) -> str:
+    """Say what a ledger has spent of its budget."""
+    statement = ledger.spend_statement()
+    share = min(ledger.spent / ledger.capacity, 1.0)
+    part = "the whole budget" if share > 0.9999 else f"{share:.1%} of the budget: {ledger.budget}"
+    return f"epsilon {statement.epsilon:.4g} at delta {ledger.budget.delta:g}, {part}"
+
+
+def entries(ledger: Ledger) -> RenderableType:
+    """Show what was asked of the rows and what each question cost."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("asked of the private rows")
+    table.add_column("noise")
+    table.add_column("share of budget", justify="right")
+    for entry in ledger.entries:
+        table.add_row(escape(entry.question), entry.noise, f"{entry.cost / ledger.capacity:.1%}")
+    if not ledger.entries:
+        table.add_row("nothing", "", "0.0%")
+    return Padding(table, (1, 0, 0, 2), expand=False)
+
+
+def files(named: Mapping[Path, str]) -> list[RenderableType]:
+    """List files with what they are for."""
+    if not named:
+        return []
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(style="dim")
+    for path, purpose in named.items():
+        table.add_row(escape(str(path)), purpose)
+    return [heading("Files"), Padding(table, (0, 0, 0, 2), expand=False)]
+
+
+def note(text: str) -> RenderableType:
+    """Show a paragraph."""
+    return Padding(Text(text), (1, 0, 0, 2), expand=False)
+
+
+def heading(text: str) -> RenderableType:
+    """Begin a part."""
+    return Padding(Text(text, style="bold"), (1, 0, 0, 0), expand=False)
+
+
+def commands(*lines: str) -> RenderableType:
+    """Show what one could run next."""
+    return Text("\n".join(f"  {line}" for line in lines) + "\n", style="cyan")
+
+
+def comparison(figures: Mapping[str, Sequence[float]], shares: Sequence[str]) -> RenderableType:
+    """Set figures of the private table beside those of the synthetic one; `shares` are shown in per cent."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("")
+    table.add_column("private", justify="right")
+    table.add_column("synthetic", justify="right")
+    for name, pair in figures.items():
+        shown = [f"{figure:.1%}" if name in shares else f"{figure:,.1f}" for figure in pair]
+        table.add_row(name, *shown)
+    return Padding(table, (0, 0, 0, 2), expand=False)

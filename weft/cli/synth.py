@@ -1,0 +1,81 @@
+"""`weft synth`: from a private table to a released one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard
+from weft.cli.fitting import Request, journal_beside
+from weft.cli.releasing import release, release_files, report
+from weft.cli.terminal import Terminal
+
+
+def synth(
+    source: o.Input,
+    output: o.Out,
+    epsilon: o.Epsilon,
+    schema: o.SchemaFile = None,
+    delta: o.Delta = 1e-5,
+    method: o.Method = None,
+    rows: o.Rows = None,
+    option: o.Options = None,
+    neighbours: o.Neighbours = "add-remove",
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Keep the model too, to sample from later.", rich_help_panel=o.OUTPUT),
+    ] = None,
+    journal: o.Journal = None,
+    seed: o.Seed = None,
+    noise_seed: o.NoiseSeed = None,
+    engine: o.Engine = "auto",
+    trust_data_for_schema: o.TrustDataForSchema = False,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Make a differentially private synthetic copy of a table.
+
+    Writes the table with its card (NAME.card.md, NAME.card.json), all or nothing.
+    Spending is written down first, in a journal beside it (NAME.ledger.jsonl).
+
+    \b
+    [bold]Examples[/bold]
+      weft synth stays.csv --schema stays.toml --epsilon 1 -o synthetic.csv
+      weft synth stays.parquet -s stays.toml -e 0.5 -n 5000 -o made.parquet
+      weft synth stays.csv -s stays.toml -e 1 --model stays.weft -o made.csv
+      weft synth stays.csv -s stays.toml -e 1 -o - | head
+    """
+    out = None if output == "-" else Path(output)
+    terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
+    kept = None if model is None else Path(model)
+    spending = journal_beside(out, journal)
+    with guard(terminal, spending, kept):
+        request = Request(
+            source=source,
+            schema=schema,
+            epsilon=epsilon,
+            delta=delta,
+            journal=spending,
+            method=method,
+            options=o.parse_options(option),
+            neighbours=neighbours,
+            engine=engine,
+            seed=seed,
+            noise_seed=noise_seed,
+            trust_data_for_schema=trust_data_for_schema,
+        )
+        request.check(terminal, [*release_files(out), *([kept] if kept else [])])
+        with terminal.progress() as listener:
+            synthesizer = request.fit(listener)
+            if kept is not None:
+                # Before the rows: what was paid for is then safe, whatever happens to them.
+                synthesizer.save(kept)
+            if out is not None:
+                card = release(synthesizer, out, rows, seed, listener)
+        if out is None:
+            card = release(synthesizer, None, rows, seed)
+        report(terminal, synthesizer, card, out, journal=spending, model=kept)

@@ -1,0 +1,130 @@
+"""What a person at the terminal sees: progress, warnings, results. Data owns stdout when it is asked for there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from weft.progress import Event, Listener, silence
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress, TaskID
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Where a command's words go."""
+
+    json: bool = False
+    """One JSON object is the only answer."""
+    quiet: bool = False
+    """No progress and no summary."""
+    debug: bool = False
+    """Show tracebacks, which may quote private values."""
+    data_on_stdout: bool = False
+    """The synthetic rows go to stdout, hence everything else to stderr."""
+
+    @cached_property
+    def err(self) -> Console:
+        """The console on stderr."""
+        return _console(stderr=True)
+
+    @cached_property
+    def out(self) -> Console:
+        """The console for results: stdout, unless the data is there."""
+        return self.err if self.data_on_stdout else _console(stderr=False)
+
+    def show(self, *parts: RenderableType) -> None:
+        """Show a result to a person."""
+        from rich.text import Text
+
+        if not (self.json or self.quiet):
+            for part in parts:
+                # Plain text is left unbroken, so that a command can be copied.
+                self.out.print(part, soft_wrap=isinstance(part, Text))
+
+    def answer(self, values: Mapping[str, Any]) -> None:
+        """Give a machine its one JSON object."""
+        if self.json:
+            stream = sys.stderr if self.data_on_stdout else sys.stdout
+            stream.write(json.dumps(values, indent=1, allow_nan=False) + "\n")
+
+    def warn(self, text: str) -> None:
+        """Say what a person should think about, also when quiet."""
+        self._say("warning", "bold yellow", text)
+
+    def warn_stamps(self, stamps: Iterable[str]) -> None:
+        """Say the stamps of a release where no summary will show them."""
+        if self.json or self.quiet:
+            for stamp in stamps:
+                self.warn(stamp)
+
+    def fail(self, text: str) -> None:
+        """Say what went wrong."""
+        self._say("weft", "bold red", text)
+
+    def _say(self, head: str, style: str, text: str) -> None:
+        from rich.text import Text
+
+        # Not wrapped: a message stays one line for whoever searches a log for it.
+        self.err.print(Text.assemble((f"{head}: ", style), text), soft_wrap=True)
+
+    @contextmanager
+    def progress(self) -> Iterator[Listener]:
+        """Lend a listener that draws a bar for each stage; one that stays silent where nobody would see it."""
+        if self.json or self.quiet or not self.err.is_terminal:
+            yield silence
+            return
+        bars = _bars(self.err)
+        try:
+            yield Bars(bars)
+        finally:
+            bars.stop()
+
+
+class Bars:
+    """Turns progress events into one line a stage."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Draw an event."""
+        if event.stage not in self._tasks:
+            self._tasks[event.stage] = self._bars.add_task(event.stage, total=event.total, note="")
+            self._bars.start()  # not before the first bar: an empty display would scroll the screen
+        task = self._tasks[event.stage]
+        if event.finished:
+            # A stage of unknown length has no end to reach: give it one, so that its bar comes to rest.
+            steps = event.total or max(event.done, 1)
+            self._bars.update(task, total=steps, completed=steps, note="")
+        else:
+            self._bars.update(task, total=event.total, completed=event.done, note=event.note)
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def _bars(console: Console) -> Progress:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=28),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}", style="dim", markup=False),
+        console=console,
+        transient=True,
+    )
