@@ -20,16 +20,21 @@ def methods(as_json: o.AsJson = False) -> None:
     """
     terminal = Terminal(as_json)
     with guard(terminal):
-        from dataclasses import fields
+        from dataclasses import MISSING, Field, fields
         from importlib import import_module
 
         from weft.methods import METHODS
+
+        def default(option: Field[Any]) -> Any:
+            if option.default_factory is not MISSING:
+                return option.default_factory()
+            return "required" if option.default is MISSING else option.default
 
         found = {name: getattr(import_module(module), recipe) for name, (module, recipe) in METHODS.items()}
         listed: dict[str, dict[str, Any]] = {
             name: {
                 "about": (recipe.__doc__ or "").strip().split("\n")[0],
-                "options": {option.name: option.default for option in fields(recipe)},
+                "options": {option.name: default(option) for option in fields(recipe)},
             }
             for name, recipe in found.items()
         }
