@@ -58,7 +58,6 @@ def synthesise(method, **settings):
             logging.getLogger().removeHandler(handler)
         values, arrays = synthesizer.model_.to_arrays()
         ledger = synthesizer.ledger_.to_dict()
-        ledger["entries"] = [entry | {"time": ""} for entry in ledger["entries"]]
         return {
             "rows": released.to_pydict(),
             "types": str(released.schema),
@@ -98,7 +97,12 @@ def run(recipe, *, curator=Curator, relation="add-remove", schema=None, ledger=L
         book = ledger(Budget(epsilon=1.0, delta=1e-5), "gaussian", Adjacency(relation))
         notes = []
         model = recipe.fit(curator(opened.engine, book, release), np.random.default_rng(0), notes.append)
-        return {"model": model.to_arrays()[1], "total": model.total, "notes": [e.note for e in notes]}
+        return {
+            "model": model.to_arrays()[1],
+            "total": model.total,
+            "notes": [e.note for e in notes],
+            "ledger": book.to_dict(),
+        }
 
     return program
 
@@ -153,7 +157,7 @@ class AskGaps(Independent):
     def fit(self, curator, rng, listener):
         from weft.marginal import Marginal
 
-        empty = [Marginal((name,), np.zeros(size)) for name, size in zip(curator.domain, curator.domain.shape, strict=True)]
+        empty = [Marginal((name,), np.zeros(curator.domain.size(name))) for name in curator.domain]
         curator.gaps(empty, share=0.1)
         noisy = curator.measure([(name,) for name in curator.domain], share=0.5)
         from weft.models.independent import IndependentModel
@@ -275,7 +279,43 @@ class Nervous(Independent):
 
 
 def test_f15_a_failure_that_depends_on_rows_is_caught():
-    assert any("failed" in finding for finding in findings(run(Nervous())))
+    assert "failure differs" in findings(run(Nervous()))
+
+
+class Telling(Curator):
+    """Quotes an exact count in an error."""
+
+    def measure(self, cliques, share, weights=None):
+        raise ValueError(f"too few rows: {self._engine.count([()])[0]}")
+
+
+def test_f15_errors_that_quote_counts_are_caught():
+    assert "failure differs" in findings(run(Independent(), curator=Telling))
+
+
+class Weak(Mechanisms):
+    """Draws a tenth of the noise that was paid for."""
+
+    def __call__(self, charge, exact):
+        return super().__call__(replace(charge, scale=tuple(s / 10 for s in charge.scales)), exact)
+
+
+def test_noise_smaller_than_declared_is_caught():
+    weak = findings(run(Independent()), mechanisms=Weak(Noise.seeded(0)))
+    assert any("smaller than declared" in finding for finding in weak)
+
+
+class OffTheBooks(Curator):
+    """Answers one question without entering it."""
+
+    def measure(self, cliques, share, weights=None):
+        free = Charge.gaussian("free", sensitivity=1.0, scale=1.0, draws=1)
+        self._release(free, self._count([()]))
+        return super().measure(cliques, share, weights)
+
+
+def test_f11_a_question_off_the_books_is_caught():
+    assert any("not those entered" in finding for finding in findings(run(Independent(), curator=OffTheBooks)))
 
 
 @dataclass(frozen=True)

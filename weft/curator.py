@@ -14,18 +14,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
-from weft.domain import Clique, Domain
+from weft.counting import MAX_CELLS
+from weft.domain import Clique, Domain, clique
 from weft.engines import Engine
-from weft.marginal import Array, Marginal, NoisyMarginal
+from weft.errors import BudgetError, MethodError
+from weft.marginal import Array, Marginal, Measured, NoisyMarginal
 from weft.privacy import Accounting, Adjacency, Charge, Ledger
+from weft.privacy.deniability import UNIT, Acceptance, release_mu
 from weft.privacy.mechanisms import Release
+from weft.privacy.selection import grid
+from weft.records import Records
 
 CELLS_PER_PASS = 1 << 25
 """Cells counted in one pass over the rows; longer lists of cliques are split, so that memory stays bounded."""
 
 WEIGHT_STEPS = 1 << 16
 """Fineness of the integer grid on which `choose` weighs its candidates."""
+
+LARGEST_TABLE = 1 << 44
+"""Sum of absolute cells, or penalty, past which a given table is refused: sums of such numbers, times WEIGHT_STEPS,
+stay far inside 64-bit integers."""
+
+ENTROPY_STEPS = 1000
+"""Steps in which the sensitivity of an entropy is cut, for the integer grid on which entropies are released."""
+
+DENIABLE = (
+    "PLAUSIBLE DENIABILITY ONLY, NOT DIFFERENTIAL PRIVACY: {records} records were grown from rows that passed {test}, "
+    "which the budget does not cover"
+)
+"""Stamp on everything released beside seeds that no budget has paid for."""
 
 
 class Curator:
@@ -40,6 +59,7 @@ class Curator:
         self._engine = engine
         self._ledger = ledger
         self._release = release
+        self._measured: list[Measured] = []
 
     @property
     def domain(self) -> Domain:
@@ -55,6 +75,19 @@ class Curator:
     def left(self) -> float:
         """Share of the budget not spent yet."""
         return self._ledger.left / self._ledger.capacity
+
+    def slack(self, part: float) -> float:
+        """Return the total-variation distance that a part of the budget's delta pays for."""
+        return part * self._ledger.budget.delta / (1 + math.exp(self._ledger.budget.epsilon or math.inf))
+
+    def left_with(self, slack: float) -> float:
+        """Return the share of the budget, as it is now, that would be left after paying for this slack."""
+        return self._ledger.left_with(slack) / self._ledger.capacity
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """Every marginal measured so far, also under a recoding: public, as the questions are."""
+        return tuple(self._measured)
 
     def rho(self, share: float = 1.0) -> float:
         """Return the zCDP parameter of a share: a table measured with it has noise variance sensitivity^2 / (2 rho).
@@ -81,6 +114,7 @@ class Curator:
         """
         if not cliques:
             return []
+        self._check(cliques)
         parts = _normalised(weights, len(cliques))
         noise = [self._noise(share * part) for part in parts]
         charge = self._charge(
@@ -90,10 +124,12 @@ class Curator:
             draws=sum(self.domain.cells(c) for c in cliques),
         )
         released = self._release(charge, self._count(cliques))
-        return [
+        noisy = [
             NoisyMarginal(c, table, sigma)
             for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)
         ]
+        self._measured += [marginal.measured for marginal in noisy]
+        return noisy
 
     def total(self, share: float) -> NoisyMarginal:
         """Release the number of rows with noise: the marginal of the empty clique.
@@ -125,6 +161,8 @@ class Curator:
         pairs = list(itertools.combinations(sorted(self.domain), 2)) if pairs is None else list(pairs)
         if not pairs:
             return {}
+        if any(len(pair) != 2 for pair in pairs):
+            raise ValueError("dependence is proved for pairs of attributes only")
         halves = 1 if score == "indif" else 2
         each = self._adjacency.indif() if score == "indif" else self._adjacency.r_score()
         released = self._scores(
@@ -136,6 +174,33 @@ class Curator:
         )
         return dict(zip(pairs, released.tolist(), strict=True))
 
+    def entropies(
+        self, cliques: Sequence[Clique], share: float, rows: int, buckets: Sequence[Mapping[str, Array]] | None = None
+    ) -> Array:
+        """Release the entropy of each marginal, in bits, times min(1, n / rows): itself, if there are `rows` rows.
+
+        `buckets[i][name]` is the bucket of each code of an attribute of clique i that is to be seen in buckets. They
+        and `rows` must be public or come from released answers.
+
+        Theorem. Buckets act on values, so a row is still in one cell. A unit moves each answer by at most s =
+        `entropy(rows)` for every table, large or small: below `rows` rows the entropy is scaled down so that this
+        holds. Answers are floored to multiples of a thousandth of s (plus 1e-11, far above the error of the sums), so
+        each moves by at most 1000 steps, and m of them form one vector of L2 sensitivity 1000 sqrt(m).
+        """
+        each = self._adjacency.entropy(rows) + 1e-11
+        for c, seen in zip(cliques, buckets or [], strict=bool(buckets)):
+            if any(len(codes) != self.domain.size(name) or name not in c for name, codes in seen.items()):
+                raise ValueError("every code of a bucketed attribute needs its bucket")
+
+        def score(table: Array, i: int) -> int:
+            for name, codes in (buckets[i] if buckets else {}).items():
+                table = _bucketed(table, cliques[i].index(name), codes)
+            n = int(table.sum())
+            return int(grid([_entropy(table, n) * min(1.0, n / rows)], each, ENTROPY_STEPS)[0])
+
+        released = self._scores(f"entropies of {len(cliques)} marginals", cliques, ENTROPY_STEPS, share, score)
+        return np.asarray(released * (each / ENTROPY_STEPS))
+
     def gaps(self, tables: Sequence[Marginal], share: float) -> Array:
         """Release the L1 distance, in counts, between each given table and the rows' own marginal of that clique.
 
@@ -145,12 +210,13 @@ class Curator:
         """
         if not tables:
             return np.zeros(0)
+        fixed = self._constants(tables)
         return self._scores(
             f"distance of a model from {len(tables)} marginals",
             [table.clique for table in tables],
             self._adjacency.gap(),
             share,
-            lambda counted, i: int(np.abs(counted - _rounded(tables[i].table)).sum()),
+            lambda counted, i: int(np.abs(counted - fixed[i]).sum()),
         )
 
     def choose(
@@ -172,27 +238,103 @@ class Curator:
         epsilon, epsilon^2/8-zCDP.
         """
         scale = np.ones(len(tables)) if weights is None else np.asarray(weights, float)
-        if len(tables) == 0 or scale.min() < 0 or scale.max() <= 0:
+        if len(tables) == 0 or not (scale.min() >= 0 and 0 < scale.max() < math.inf):
             raise ValueError("choose needs candidates with non-negative weights, not all zero")
         steps = np.floor(scale / scale.max() * WEIGHT_STEPS).astype(np.int64)
-        offsets = np.rint(np.zeros(len(tables)) if penalties is None else np.asarray(penalties)).astype(
-            np.int64
-        )
-        cost = share * self._ledger.capacity
-        epsilon = cost if self.accounting == "pure" else math.sqrt(8 * cost)
-        charge = self._ledger.charge(
-            Charge.exponential(
-                f"choice among {len(tables)} marginals",
-                sensitivity=WEIGHT_STEPS * self._adjacency.gap(),
-                epsilon=epsilon,
-            )
+        penalty = np.zeros(len(tables)) if penalties is None else np.asarray(penalties, float)
+        if not np.abs(penalty).max() < LARGEST_TABLE:
+            raise ValueError("penalties must be finite, and smaller than the largest table")
+        offsets = np.rint(penalty).astype(np.int64)
+        fixed = self._constants(tables)
+        self._check([table.clique for table in tables])
+        charge = self._exponential(
+            f"choice among {len(tables)} marginals", WEIGHT_STEPS * self._adjacency.gap(), share
         )
         counted = self._count([table.clique for table in tables])
-        distances = np.array(
-            [np.abs(c - _rounded(t.table)).sum() for c, t in zip(counted, tables, strict=True)], np.int64
-        )
+        distances = np.array([np.abs(c - t).sum() for c, t in zip(counted, fixed, strict=True)], np.int64)
         (chosen,) = self._release(charge, [steps * (distances - offsets)])
         return int(chosen)
+
+    def choose_family(self, families: Sequence[tuple[str, Clique]], share: float) -> int:
+        """Choose the (attribute, parents) farthest from independence by the exponential mechanism; its position.
+
+        The score is the R-score of PrivBayes in counts, floor(sum |n n_ij - n_i n_j| / 2n) with i the attribute's
+        codes and j the parents' configurations taken together; 0 for no rows.
+
+        Theorem. A set of parents is one attribute whose codes are its configurations, so a row more or less moves
+        the score by at most 2 (`r_score`), up or down: the coefficient is epsilon / (2 sensitivity). The families
+        offered must come from released answers or chance alone. The choice is epsilon-DP and epsilon^2/8-zCDP.
+        """
+        cliques = [clique([child, *parents]) for child, parents in families]
+        self._check(cliques)
+        charge = self._exponential(f"choice among {len(families)} families", self._adjacency.r_score(), share)
+        exact: list[int] = []
+        for batch in self._passes(cliques):
+            for table in self._engine.count(batch):
+                child = cliques[len(exact)].index(families[len(exact)][0])
+                exact.append(_dependence(np.moveaxis(table, child, 0).reshape(table.shape[child], -1), 2))
+        (chosen,) = self._release(charge, [np.array(exact, np.int64)])
+        return int(chosen)
+
+    def seeded_release(
+        self, kept: Sequence[str], test: Acceptance, records: int, *, look: float, share: float, slack: float
+    ) -> Records | None:
+        """Release the kept attributes of `records` rows that passed the privacy test; None if this cannot be afforded.
+
+        First the noisy sum S of passing weights is asked with a share `look`; a lower bound of it says what the release
+        costs. If that is more than `share`, nothing else is asked: the decision rests on a noisy answer. `slack` is the
+        total-variation distance allowed, half of it for the lower bound to be wrong. Exactly `records` leave, drawn from
+        the law of accepted records itself: there are no attempts to be counted.
+
+        Theorem (`weft.privacy.deniability`). With S at least its lower bound on both tables, the release is mu-GDP up
+        to slack/2, for one row added or removed. The bound is wrong with a probability of at most slack/2; the release
+        is therefore within `slack` of a mechanism that is mu-GDP after every answer S. Without noise on the threshold
+        (Test 1) mu is infinite, and nothing is ever released here: see `deniable_release`.
+        """
+        if self._adjacency != Adjacency() or self.accounting == "pure":
+            raise BudgetError(
+                "records can be grown from seeds only where neighbours add or remove one row, with a delta: choose "
+                "add-remove neighbours without a unit column, and gaussian or zcdp accounting; or resample every column"
+            )
+        prefixes, weights, passing = self._passing(kept, test, look, slack / 2)
+        mu = release_mu(test, records, passing, slack / 2)
+        if not mu**2 / 2 <= share * self._ledger.capacity:
+            return None
+        question = f"{records} records grown from seeds by {test}"
+        charge = self._ledger.charge(Charge.seeded(question, records=records, mu=mu, slack=slack))
+        (drawn,) = self._release(charge, [prefixes, weights])
+        return Records.of(self.domain.project(kept), drawn.T)
+
+    def deniable_release(self, kept: Sequence[str], test: Acceptance, records: int, *, look: float) -> Records | None:
+        """Release the kept attributes of rows that passed the test, with plausible deniability *only*; stamped so.
+
+        At least about k rows could have been the seed of each record (Test 1), or each record alone has the guarantee of
+        the paper's Theorem 1 (Test 2). Neither makes the table of all records differentially private, no price in the
+        ledger could say so, and everything released carries the stamp. Where the noisy sum of passing weights does not
+        show that any seed passes, nothing is released: None.
+        """
+        self._ledger.stamp(DENIABLE.format(records=records, test=test))
+        prefixes, weights, passing = self._passing(kept, test, look, 1e-6)
+        if passing < 1:
+            return None
+        unpriced = Charge.seeded("records grown from seeds, not priced", records=records, mu=0.0, slack=0.0)
+        (drawn,) = self._release(unpriced, [prefixes, weights])
+        return Records.of(self.domain.project(kept), drawn.T)
+
+    def _passing(self, kept: Sequence[str], test: Acceptance, share: float, beta: float) -> tuple[Array, Array, float]:
+        """Return prefixes and weights of the rows, exact, and a lower bound of the sum of weights, in seeds.
+
+        Theorem. A row moves the count c of one prefix by one and floor(S) by at most `test.sensitivity`. With noise
+        below its quantile at beta, the answer less that quantile is below S; less the sensitivity once more, it is below
+        the S of every neighbour too.
+        """
+        scale, _ = self._noise(share, test.sensitivity)
+        charge = self._charge("seeds that would pass the privacy test", test.sensitivity, [scale], draws=1)
+        prefixes, counts = self._engine.groups(kept)
+        weights = test.weights(counts)
+        (released,) = self._release(charge, [np.array([int(weights.sum()) // UNIT])])
+        margin = math.ceil(-scale * float(ndtri(beta))) + 1
+        return prefixes, weights, float(released[0]) - margin - test.sensitivity
 
     def recode(self, maps: Mapping[str, tuple[Array, int]]) -> Curator:
         """Return a curator over the same rows with some attributes' codes merged; same ledger, same noise.
@@ -201,7 +343,9 @@ class Curator:
         map acts on values, one row at a time, so a row still adds one to one cell of each marginal and every
         sensitivity stays what it was.
         """
-        return Curator(self._engine.recode(maps), self._ledger, self._release)
+        recoded = Curator(self._engine.recode(maps), self._ledger, self._release)
+        recoded._measured = self._measured
+        return recoded
 
     @property
     def _adjacency(self) -> Adjacency:
@@ -227,10 +371,17 @@ class Curator:
         noise = Charge.geometric if self.accounting == "pure" else Charge.gaussian
         return self._ledger.charge(noise(question, sensitivity=sensitivity, scale=scales, draws=draws))
 
+    def _exponential(self, question: str, sensitivity: int, share: float) -> Charge:
+        """Enter a choice by the exponential mechanism: its bounded range makes it epsilon^2/8-zCDP."""
+        cost = share * self._ledger.capacity
+        epsilon = cost if self.accounting == "pure" else math.sqrt(8 * cost)
+        return self._ledger.charge(Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon))
+
     def _scores(
         self, question: str, cliques: Sequence[Clique], each: float, share: float, score: _Score
     ) -> Array:
         """Release one integer score a clique, each of sensitivity `each`, as one vector."""
+        self._check(cliques)
         m = len(cliques)
         joint = each * (m if self.accounting == "pure" else math.sqrt(m))
         scale, _ = self._noise(share, joint)
@@ -240,6 +391,30 @@ class Curator:
             exact += [score(table, len(exact) + i) for i, table in enumerate(self._engine.count(batch))]
         (released,) = self._release(charge, [np.array(exact, np.int64)])
         return released.astype(np.float64)
+
+    def _check(self, cliques: Sequence[Clique]) -> None:
+        """Refuse what cannot be counted, before it is charged."""
+        for c in cliques:
+            if list(c) != sorted(set(c)) or any(name not in self.domain for name in c):
+                raise ValueError(f"{c} is not a clique of the table's attributes")
+            if self.domain.cells(c) > MAX_CELLS:
+                raise MethodError(
+                    f"the table over {', '.join(c)} has {self.domain.cells(c):,} cells, above {MAX_CELLS:,}: "
+                    "choose fewer columns, or coarser bins in the schema"
+                )
+
+    def _constants(self, tables: Sequence[Marginal]) -> list[Array]:
+        """Return given tables as whole numbers, refused before any charge unless each is of its clique's shape.
+
+        A table of another shape would be broadcast against the counts, so that a row moves the distance more than
+        once; a cell that is no number, or too large, would wrap around. Neither may be decided by the rows.
+        """
+        for given in tables:
+            if given.table.shape != self.domain.sizes(given.clique):
+                raise ValueError(f"the table over {given.clique} does not have its attributes' shape")
+            if not np.abs(given.table).sum() < LARGEST_TABLE:
+                raise ValueError(f"the table over {given.clique} has cells that are no numbers, or too large")
+        return [np.rint(given.table).astype(np.int64) for given in tables]
 
     def _count(self, cliques: Sequence[Clique]) -> list[Array]:
         return [table for batch in self._passes(cliques) for table in self._engine.count(batch)]
@@ -273,8 +448,17 @@ def _dependence(table: Array, halves: int) -> int:
     return distance // (halves * n)
 
 
-def _rounded(table: Array) -> Array:
-    return np.rint(table).astype(np.int64)
+def _entropy(table: Array, n: int) -> float:
+    """Return the entropy in bits; 0 for no rows."""
+    share = table[table > 0] / max(n, 1)
+    return float(-(share * np.log2(share)).sum()) if share.size else 0.0
+
+
+def _bucketed(table: Array, axis: int, codes: Array) -> Array:
+    """Return a table with the codes of one axis summed into buckets."""
+    summed = np.zeros((int(codes.max()) + 1, *np.delete(table.shape, axis)), table.dtype)
+    np.add.at(summed, codes, np.moveaxis(table, axis, 0))
+    return np.moveaxis(summed, 0, axis)
 
 
 def _normalised(weights: Sequence[float] | None, n: int) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -67,6 +68,27 @@ class NoisyMarginal(Marginal):
         """One over the noise variance: the weight of this table when several tell of the same thing."""
         return 1.0 / self.sigma**2
 
+    @property
+    def measured(self) -> Measured:
+        """What was measured and how well, without the answer."""
+        return Measured(self.clique, self.table.shape, self.sigma)
+
     def with_table(self, table: Array) -> NoisyMarginal:
         """Return this measurement with its table replaced by a post-processed one."""
         return replace(self, table=table)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A marginal that was asked of the private rows: where, and with how much noise."""
+
+    clique: Clique
+    shape: tuple[int, ...]
+    """Codes of each attribute when it was asked; fewer than the domain's where values had been merged before."""
+    sigma: float
+    """Standard deviation of the noise on each cell, in counts."""
+
+    @property
+    def cells(self) -> int:
+        """Number of cells, each with its own noise."""
+        return math.prod(self.shape)

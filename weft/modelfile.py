@@ -2,7 +2,7 @@
 
 | member | what it holds |
 |---|---|
-| `weft.json` | format version, the method and its options |
+| `weft.json` | format version, the method and its options, which marginals were measured with how much noise |
 | `schema.json` | the schema, and the Arrow types of the table it was fitted on |
 | `ledger.json` | the budget and every question that was paid for |
 | `model.json` | the model's type and its plain values |
@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 
 from weft.atomic import staged
+from weft.domain import Domain, clique
 from weft.errors import ModelFileError, WeftError
-from weft.marginal import Array
+from weft.marginal import Array, Measured
 from weft.models import Model, model_class
 from weft.privacy import Ledger
 from weft.schema import Codec, Schema
@@ -58,13 +59,20 @@ class Fitted:
     codec: Codec
     model: Model
     ledger: Ledger
+    measured: tuple[Measured, ...] = ()
+    """The marginals that were measured, and the noise on them."""
 
 
 def save(fitted: Fitted, path: Path) -> None:
     """Write a model file, whole or not at all."""
     meta, arrays = fitted.model.to_arrays()
     documents = {
-        "weft.json": {"format": FORMAT, "method": fitted.method, "options": fitted.options},
+        "weft.json": {
+            "format": FORMAT,
+            "method": fitted.method,
+            "options": fitted.options,
+            "measured": [[list(m.clique), list(m.shape), m.sigma] for m in fitted.measured],
+        },
         "schema.json": fitted.codec.to_dict(),
         "ledger.json": fitted.ledger.to_dict(),
         "model.json": {"kind": fitted.model.kind, "arrays": sorted(arrays), "values": meta},
@@ -109,7 +117,15 @@ def _read(file: zipfile.ZipFile) -> Fitted:
         codec=codec,
         model=model_class(stored["kind"]).from_arrays(codec.domain, stored["values"], arrays),
         ledger=Ledger.from_dict(_document(file, "ledger.json")),
+        measured=tuple(_measured(codec.domain, *entry) for entry in head.get("measured", ())),
     )
+
+
+def _measured(domain: Domain, names: list[str], shape: list[int], sigma: float) -> Measured:
+    fits = len(names) == len(shape) and all(1 <= size <= domain.size(n) for n, size in zip(names, shape, strict=True))
+    if not fits or list(clique(names)) != names or not (math.isfinite(sigma) and sigma > 0):
+        raise ModelFileError("damaged: its list of measured marginals does not fit its columns")
+    return Measured(clique(names), tuple(int(size) for size in shape), float(sigma))
 
 
 def _document(file: zipfile.ZipFile, name: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from weft import __version__
 from weft.atomic import staged
 from weft.errors import OutputError
 from weft.modelfile import Fitted
+from weft.privacy import at_most
 from weft.progress import Listener, silence, stage
 
 if TYPE_CHECKING:
@@ -175,12 +176,12 @@ def meaning(fitted: Fitted) -> str:
         else f"whatever {unit} of the private table said"
     )
     factor = math.exp(min(statement.epsilon, 700.0))
-    guess = factor / (1 + factor)
-    failure = f", save for a chance of {statement.delta:.2g}" if statement.delta > 1e-30 else ""
+    guess = at_most(100 * factor / (1 + factor), 3)
+    slack = f", give or take {at_most(statement.delta, 2)}" if statement.delta > 1e-30 else ""
     return (
         f"Anything that anybody concludes from this release is about as likely {change}: its probability changes by "
-        f"a factor of at most e^{statement.epsilon:.3g} = {factor:,.3g}{failure}. Somebody for whom it was a coin toss "
-        f"before can be at most {guess:.0%} sure of it afterwards."
+        f"a factor of at most e^{at_most(statement.epsilon)} = {at_most(factor)}{slack}. Somebody for whom it was a coin "
+        f"toss before can be at most {guess}% sure of it afterwards."
     )
 
 
@@ -225,8 +226,8 @@ def _head(facts: dict[str, Any]) -> str:
             f"size_categories: [{_size_category(table['rows'])}]",
             "privacy:",
             f"  private: {'false' if facts['stamps'] else 'true'}",
-            f"  epsilon: {privacy['epsilon']:.6g}",
-            f"  delta: {privacy['delta']:.6g}",
+            f"  epsilon: {at_most(privacy['epsilon'], 6)}",
+            f"  delta: {at_most(privacy['delta'], 6)}",
             f"  neighbours: {json.dumps(privacy['neighbours'])}",
             f"method: {facts['method']['name']}",
             "---",
@@ -240,7 +241,8 @@ def _size_category(rows: int) -> str:
 
 
 def _promise(privacy: dict[str, Any]) -> str:
-    return f"({privacy['epsilon']:.4g}, {privacy['delta']:.3g})-differential privacy: {privacy['neighbours']}."
+    bound = f"({at_most(privacy['epsilon'])}, {at_most(privacy['delta'], 3)})"
+    return f"{bound}-differential privacy: {privacy['neighbours']}."
 
 
 def _unit(privacy: dict[str, Any]) -> str:

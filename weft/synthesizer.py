@@ -139,9 +139,12 @@ class Synthesizer:
             opened = open_engine(data, schema, engine=self.engine, listener=listener)
         chosen.check(opened.codec.domain)
         ledger = self._ledger(budget, chosen.accounting, schema, facts, release)
-        model = chosen.fit(Curator(opened.engine, ledger, release), rng, listener)
+        curator = Curator(opened.engine, ledger, release)
+        model = chosen.fit(curator, rng, listener)
 
-        self.fitted_ = Fitted(self.method, dict(self.options), schema, opened.codec, model, ledger)
+        self.fitted_ = Fitted(
+            self.method, dict(self.options), schema, opened.codec, model, ledger, curator.measured
+        )
         self._frame = _frame_maker(data)
         return self
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 import json
 import math
 import threading
@@ -105,10 +106,10 @@ def test_statement_adds_the_law_error_to_delta():
     book = Ledger(Budget(epsilon=1.0, delta=0.0), "pure", Adjacency("replace-one", 2), stamps=("NOT PRIVATE",))
     book.charge(Charge.geometric("counts", sensitivity=1, scale=2.0, draws=1000))
     said = book.spend_statement()
-    assert said.epsilon == 0.5
-    assert said.delta == said.law_error == 1000 * LAW_ERROR * (1 + math.exp(0.5))
+    assert (said.epsilon, book.spent_epsilon()) == (1.0, 0.5)  # the bound is the budget, fixed beforehand
+    assert said.delta == said.law_error == 1000 * LAW_ERROR * (1 + math.exp(1.0))
     assert 0 < said.delta < 1e-60
-    assert str(said).startswith("NOT PRIVATE | (0.5, ") and "up to 2 rows" in str(said)
+    assert str(said).startswith("NOT PRIVATE | (1, ") and "up to 2 rows" in str(said)
     gdp = ledger("gaussian", epsilon=1.0, delta=1e-6)
     gdp.charge(gaussian(gdp.capacity))
     said = gdp.spend_statement()
@@ -132,7 +133,8 @@ def test_round_trip_through_json():
     book.charge(Charge.gaussian("two tables", sensitivity=1.5, scale=[40.0, 80.0], draws=7))
     book.charge(Charge.exponential("choice", sensitivity=8, epsilon=0.1))
     again = Ledger.from_dict(json.loads(json.dumps(book.to_dict())))
-    assert again.entries == book.entries and again.stamps == book.stamps and str(again) == str(book)
+    timeless = tuple(replace(entry, time="") for entry in book.entries)  # times would tell of the number of rows
+    assert again.entries == timeless and again.stamps == book.stamps and str(again) == str(book)
     assert (again.budget, again.adjacency, again.spent) == (book.budget, book.adjacency, book.spent)
 
 

@@ -84,7 +84,7 @@ class _Record:
             return None
         if _mark(self._journal) == self._journal_before:
             return "Nothing was spent."
-        from weft.privacy import read_journal
+        from weft.privacy import at_most, read_journal
 
         added = self._journal.read_bytes()[self._journal_before[0] :].decode(errors="replace")
         try:
@@ -93,10 +93,10 @@ class _Record:
             return f"What was spent is on record in {self._journal}."
         if not any(ledger.entries for ledger in runs):
             return "Nothing was spent."
-        epsilon = sum(ledger.spend_statement().epsilon for ledger in runs)
+        epsilon = sum(ledger.spent_epsilon() for ledger in runs)
         share = max(ledger.spent / ledger.capacity for ledger in runs)
         return (
-            f"On record as spent: epsilon {epsilon:.4g} at delta {runs[0].budget.delta:g} ({share:.0%} of the "
+            f"On record as spent: epsilon {at_most(epsilon)} at delta {runs[0].budget.delta:g} ({share:.0%} of the "
             f"budget), in {self._journal}. It stays spent: the rows may have been asked."
         )
 

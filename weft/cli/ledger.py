@@ -40,6 +40,7 @@ def ledger(
         if as_json:
             return
         from weft.cli import summary
+        from weft.privacy import at_most
 
         for number, each in enumerate(ledgers, 1):
             spent = {"spent": summary.spent(each), "neighbours": str(each.adjacency), "accounting": each.accounting}
@@ -47,13 +48,12 @@ def ledger(
                 terminal.show(summary.heading(f"Run {number} of {len(ledgers)}"))
             terminal.show(*summary.stamps(each.stamps), summary.facts(spent), summary.entries(each))
         if len(ledgers) > 1:
-            statements = [each.spend_statement() for each in ledgers]
-            epsilon = math.fsum(statement.epsilon for statement in statements)
-            delta = math.fsum(
-                statement.delta for each, statement in zip(ledgers, statements, strict=True) if each.entries
-            )
+            epsilon = math.fsum(each.spent_epsilon() for each in ledgers)
+            delta = math.fsum(each.spend_statement().delta for each in ledgers if each.entries)
             terminal.show(
-                summary.note(f"If they asked the same table: epsilon {epsilon:.4g} at delta {delta:.3g} together.")
+                summary.note(
+                    f"If they asked the same table: epsilon {at_most(epsilon)} at delta {at_most(delta, 3)} together."
+                )
             )
 
 

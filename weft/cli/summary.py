@@ -53,10 +53,11 @@ def spending(fitted: Fitted) -> dict[str, str]:
 
 def spent(ledger: Ledger) -> str:
     """Say what a ledger has spent of its budget."""
-    statement = ledger.spend_statement()
+    from weft.privacy import at_most
+
     share = min(ledger.spent / ledger.capacity, 1.0)
     part = "the whole budget" if share > 0.9999 else f"{share:.1%} of the budget: {ledger.budget}"
-    return f"epsilon {statement.epsilon:.4g} at delta {ledger.budget.delta:g}, {part}"
+    return f"epsilon {at_most(ledger.spent_epsilon())} at delta {ledger.budget.delta:g}, {part}"
 
 
 def entries(ledger: Ledger) -> RenderableType:

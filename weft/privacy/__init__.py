@@ -1,6 +1,7 @@
 """The privacy core: budgets, accounting, the ledger, integer noise, private choices, sensitivities."""
 
 from weft.privacy.accounting import (
+    at_most,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
@@ -31,6 +32,7 @@ __all__ = [
     "Relation",
     "Run",
     "Statement",
+    "at_most",
     "exponential_mechanism",
     "gdp_delta",
     "gdp_epsilon",

@@ -7,6 +7,7 @@ milliseconds, for epsilon from 1e-4 to 1e3 and delta from 1e-300 to 1/2.
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Decimal
 from collections.abc import Callable
 
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
@@ -137,3 +138,16 @@ def zcdp_rho_closed_form(epsilon: float, delta: float) -> float:
         return 0.0
     log = math.log(1 / delta)
     return (epsilon / (math.sqrt(epsilon + log) + math.sqrt(log))) ** 2
+
+
+def at_most(value: float, digits: int = 4) -> str:
+    """Write a bound with few significant digits, rounded up: what is printed must never promise more than holds.
+
+    >>> at_most(0.70001), at_most(1.0), at_most(1.23e-07, 2), at_most(math.inf)
+    ('0.7001', '1', '1.3e-07', 'inf')
+    """
+    if not math.isfinite(value) or value <= 0:
+        return f"{value:g}"
+    written = Decimal(repr(value))
+    unit = Decimal(10) ** (written.adjusted() - digits + 1)
+    return f"{float(written.quantize(unit, ROUND_CEILING)):.{digits}g}"

@@ -9,12 +9,19 @@ from typing import Any, Literal
 
 from weft.errors import BudgetError
 from weft.privacy.budget import Accounting
+from weft.privacy.noise import LARGEST_SCALE
 from weft.privacy.selection import selection_scale
 
-Mechanism = Literal["gaussian", "geometric", "exponential", "noisy-max"]
-Norm = Literal["l1", "l2", "linf"]
+Mechanism = Literal["gaussian", "geometric", "exponential", "noisy-max", "seeded"]
+Norm = Literal["l1", "l2", "linf", "rows"]
 
-_NORM: dict[str, Norm] = {"gaussian": "l2", "geometric": "l1", "exponential": "linf", "noisy-max": "linf"}
+_NORM: dict[str, Norm] = {
+    "gaussian": "l2",
+    "geometric": "l1",
+    "exponential": "linf",
+    "noisy-max": "linf",
+    "seeded": "rows",
+}
 
 
 def rho_of_gaussian(sensitivity: float, sigma: float) -> float:
@@ -42,13 +49,16 @@ class Charge:
     mechanism: Mechanism
     """The noise: its law decides what the question costs."""
     norm: Norm
-    """Norm of the sensitivity: l2 for gaussian, l1 for geometric, linf (each score) for choices."""
+    """Norm of the sensitivity: l2 for gaussian, l1 for geometric, linf (each score) for choices, rows (how many
+    prefixes change their number of seeds) for records grown from seeds."""
     sensitivity: float
     """How far one privacy unit moves the answer, for each scale."""
     scale: float | tuple[float, ...]
     """Scale of the noise; a tuple when the question is several tables, each with its own."""
     draws: int
     """Number of noise values drawn."""
+    slack: float = 0.0
+    """Total-variation distance within which the answer keeps to its cost; the ledger pays for it from delta."""
     cost: float = 0.0
     """Set by the ledger: rho, or epsilon under pure accounting."""
     time: str = ""
@@ -63,6 +73,13 @@ class Charge:
             )
         if not all(math.isfinite(x) and x > 0 for x in (self.sensitivity, *self.scales)) or not self.scales:
             raise BudgetError(f"{self.question!r} needs a positive sensitivity and positive noise scales")
+        if not 0 <= self.slack < 1:
+            raise BudgetError(f"the slack of {self.question!r} must be a probability")
+        if self.mechanism != "exponential" and max(self.scales) > LARGEST_SCALE:
+            raise BudgetError(
+                f"{self.question!r} would need noise of scale {max(self.scales):.3g}, above {LARGEST_SCALE:g}: "
+                "raise the budget, or ask fewer questions"
+            )
         if not isinstance(self.draws, int) or self.draws < 1:
             raise BudgetError(f"{self.question!r} must draw noise a whole number of times, at least once")
         if not (isinstance(self.question, str) and isinstance(self.time, str)):
@@ -89,6 +106,14 @@ class Charge:
         scale = selection_scale(sensitivity, epsilon)
         return cls(question, "noisy-max", "linf", sensitivity, scale, candidates)
 
+    @classmethod
+    def seeded(cls, question: str, *, records: int, mu: float, slack: float) -> Charge:
+        """Records grown from seeds that passed the privacy test: mu-GDP up to the slack (`weft.privacy.deniability`).
+
+        The scale is that of the Gaussian noise on a count that would protect a row as well.
+        """
+        return cls(question, "seeded", "rows", 1.0, 1 / max(mu, 1e-9), records, slack)
+
     @property
     def scales(self) -> tuple[float, ...]:
         """The scales as a tuple, also when there is one."""
@@ -97,7 +122,7 @@ class Charge:
     @property
     def epsilon(self) -> float:
         """Pure-DP cost: sensitivity/scale for geometric noise, twice that for choices."""
-        if self.mechanism == "gaussian":
+        if self.mechanism in ("gaussian", "seeded"):
             return math.inf
         factor = 1 if self.mechanism == "geometric" else 2
         return math.fsum(factor * self.sensitivity / scale for scale in self.scales)
@@ -106,10 +131,10 @@ class Charge:
     def rho(self) -> float:
         """zCDP cost.
 
-        Gaussian: sum of s^2/(2 sigma^2), exact also for mu^2/2. Exponential mechanism: epsilon^2/8 by
-        bounded range. Others: epsilon^2/2, the cost of any epsilon-DP mechanism (each scale is one).
+        Gaussian, and seeded, which is no worse: sum of s^2/(2 sigma^2), exact also for mu^2/2. Exponential mechanism:
+        epsilon^2/8 by bounded range. Others: epsilon^2/2, the cost of any epsilon-DP mechanism (each scale is one).
         """
-        if self.mechanism == "gaussian":
+        if self.mechanism in ("gaussian", "seeded"):
             return math.fsum(rho_of_gaussian(self.sensitivity, sigma) for sigma in self.scales)
         if self.mechanism == "exponential":
             return math.fsum((2 * self.sensitivity / scale) ** 2 / 8 for scale in self.scales)
@@ -118,14 +143,14 @@ class Charge:
 
     def price(self, accounting: Accounting) -> float:
         """Cost under an accounting; refused where the mechanism has no finite cost under it."""
-        if accounting == "gaussian" and self.mechanism != "gaussian":
+        if accounting == "gaussian" and self.mechanism not in ("gaussian", "seeded"):
             raise BudgetError(
                 f"{self.question!r} uses {self.mechanism} noise, but gaussian accounting takes Gaussian "
                 "noise only: choose zcdp accounting for mixtures"
             )
-        if accounting == "pure" and self.mechanism == "gaussian":
+        if accounting == "pure" and (self.slack or math.isinf(self.epsilon)):
             raise BudgetError(
-                f"{self.question!r} uses Gaussian noise, which pure epsilon cannot pay for: use geometric "
+                f"{self.question!r} uses {self.mechanism} noise, which pure epsilon cannot pay for: use geometric "
                 "noise, or gaussian or zcdp accounting"
             )
         return self.epsilon if accounting == "pure" else self.rho
@@ -138,8 +163,9 @@ class Charge:
         return f"{self.mechanism} {size}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return plain JSON values, without the time: how long a step takes tells of the number of rows."""
         values = asdict(self)
+        del values["time"]
         return values | {"scale": list(self.scale) if isinstance(self.scale, tuple) else self.scale}
 
     @classmethod

@@ -32,14 +32,15 @@ class Journal:
         """Open a run: write its first line."""
         journal = cls(path, secrets.token_hex(8))
         journal.write(header)
+        _sync_folder(path.parent)
         return journal
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append a line and wait until the disk has it; OutputError if that fails."""
         line = json.dumps({"run": self._run, **record}) + "\n"
         try:
-            fresh = not self._path.exists()
             with self._path.open("ab+", buffering=0) as file:
+                _lock(file)
                 if file.tell() and _last_byte(file) != b"\n":
                     line = "\n\n" + line
                 data = line.encode()
@@ -47,13 +48,19 @@ class Journal:
                 if file.write(data) != len(data):
                     raise OSError("the line was written in part; is the disk full?")
                 os.fsync(file.fileno())
-            if fresh:
-                _sync_folder(self._path.parent)
         except OSError as error:
             raise OutputError(
                 f"cannot write the budget journal {self._path} ({error.strerror or error}): "
-                "nothing was charged and nothing was asked"
+                "nothing was asked of the rows"
             ) from error
+
+
+def _lock(file: FileIO) -> None:
+    # Between a look at the last byte and the line that follows it, no other run may write. Closing unlocks.
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
 
 
 def _last_byte(file: FileIO) -> bytes:

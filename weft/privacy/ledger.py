@@ -30,7 +30,7 @@ class Statement:
     """The guarantee of a run, in the end."""
 
     epsilon: float
-    """The spend as an epsilon at the budget's delta."""
+    """What the budget allows, as an epsilon at its delta; what was spent is never more."""
     delta: float
     """The budget's delta (0 when pure) plus `law_error`."""
     law_error: float
@@ -41,7 +41,8 @@ class Statement:
     """What a reader must know before trusting it, such as NOT PRIVATE."""
 
     def __str__(self) -> str:
-        text = f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy, neighbours: {self.unit}"
+        bound = f"({convert.at_most(self.epsilon)}, {convert.at_most(self.delta, 3)})"
+        text = f"{bound}-differential privacy, neighbours: {self.unit}"
         return " | ".join([*self.stamps, text])
 
 
@@ -66,7 +67,7 @@ class Ledger:
         self.budget: Final = budget
         self.accounting: Final[Accounting] = accounting
         self.adjacency: Final = adjacency
-        self.capacity: Final = budget.capacity(accounting)
+        self._whole = budget.capacity(accounting)
         self._entries: list[Charge] = []
         self._stamps = list(dict.fromkeys((*stamps, *(["INSECURE BUDGET"] if budget.insecure else []))))
         self._lock = threading.Lock()
@@ -81,7 +82,7 @@ class Ledger:
             "budget": self.budget.to_dict(),
             "accounting": self.accounting,
             "adjacency": self.adjacency.to_dict(),
-            "capacity": self.capacity,
+            "capacity": self._whole,
         }
 
     @property
@@ -100,9 +101,37 @@ class Ledger:
         return math.fsum(entry.cost for entry in self._entries)
 
     @property
+    def capacity(self) -> float:
+        """What may be spent, in rho, or in epsilon under pure accounting.
+
+        Slack is paid from delta first, so that a charge with slack makes the capacity smaller.
+        """
+        return self._capacity(self.slack)
+
+    @property
+    def slack(self) -> float:
+        """Total-variation distance of the answers from others that have exactly the cost that was charged."""
+        return math.fsum(entry.slack for entry in self._entries)
+
+    def _delta(self, slack: float) -> float:
+        # As for the noise laws (`spend_statement`): a distance t adds (1 + e^epsilon) t to delta.
+        return self.budget.delta - slack * (1 + math.exp(min(self.budget.epsilon or 0.0, 700.0)))
+
+    def _capacity(self, slack: float) -> float:
+        if slack == 0:
+            return self._whole
+        if self.budget.unit != "epsilon" or self._delta(slack) <= 0:
+            raise BudgetError("an answer with slack needs a budget in epsilon, with a delta that can pay for it")
+        return replace(self.budget, delta=self._delta(slack)).capacity(self.accounting)
+
+    @property
     def left(self) -> float:
         """What remains of the capacity, never below 0."""
         return max(0.0, self.capacity - self.spent)
+
+    def left_with(self, slack: float) -> float:
+        """Return what would be left of the capacity if this much slack were paid for too."""
+        return max(0.0, self._capacity(self.slack + slack) - self.spent)
 
     def charge(self, charge: Charge) -> Charge:
         """Price a question, and record it or refuse it; only after this returns may a row be touched.
@@ -115,14 +144,14 @@ class Ledger:
         with self._lock:
             entry = replace(charge, cost=self._afford(charge), time=_now())
             if self._journal is not None:
-                self._journal.write(entry.to_dict())
+                self._journal.write(entry.to_dict() | {"time": entry.time})
             self._entries.append(entry)
             return entry
 
     def _afford(self, charge: Charge) -> float:
         cost = charge.price(self.accounting)
         after = math.fsum([*(entry.cost for entry in self._entries), cost])
-        if not after <= self.capacity * (1 + _ROUNDING):
+        if not after <= self._capacity(self.slack + charge.slack) * (1 + _ROUNDING):
             raise BudgetError(
                 f"{charge.question!r} would cost {cost / self.capacity:.2%} of the budget, but only "
                 f"{self.left / self.capacity:.2%} is left: raise the budget, ask less, or take more noise"
@@ -139,23 +168,29 @@ class Ledger:
 
     def spent_epsilon(self, delta: float | None = None) -> float:
         """Return the spend as an epsilon at a delta (default: the budget's)."""
-        delta = self.budget.delta if delta is None else delta
+        return self._epsilon_of(self.spent, self._delta(self.slack) if delta is None else delta)
+
+    def _epsilon_of(self, cost: float, delta: float) -> float:
         if self.accounting == "pure":
-            return self.spent
+            return cost
         if self.accounting == "gaussian":
-            return convert.gdp_epsilon(math.sqrt(2 * self.spent), delta)
+            return convert.gdp_epsilon(math.sqrt(2 * cost), delta)
         if self.accounting == "zcdp":
-            return convert.zcdp_epsilon(self.spent, delta)
-        return convert.zcdp_epsilon_closed_form(self.spent, delta)
+            return convert.zcdp_epsilon(cost, delta)
+        return convert.zcdp_epsilon_closed_form(cost, delta)
 
     def spend_statement(self) -> Statement:
-        """Return the guarantee of what was spent, with the error of the noise laws in delta.
+        """Return the guarantee of the run, with the error of the noise laws in delta.
+
+        The epsilon is the budget's, fixed before the first answer. What was really spent may depend on noisy answers,
+        and a guarantee stated for it afterwards would need an odometer's accounting.
 
         Let t bound the total-variation distance of all noise from its ideal law (one term a draw). Then
         P(out) <= P_ideal(out) + t <= e^eps P_ideal'(out) + delta + t <= e^eps P'(out) + delta + (1 + e^eps)
         t.
         """
-        epsilon = self.spent_epsilon()
+        given = self.budget.epsilon
+        epsilon = given if given is not None else self._epsilon_of(self.capacity, self.budget.delta)
         draws = sum(entry.draws for entry in self._entries)
         law_error = draws * LAW_ERROR * (1 + math.exp(min(epsilon, 700.0)))
         delta = 0.0 if self.accounting == "pure" else self.budget.delta

@@ -11,6 +11,7 @@ from weft.marginal import Array
 from weft.privacy.ledger import Charge
 from weft.privacy.noise import Noise
 from weft.privacy.selection import exponential_mechanism, noisy_maximum
+from weft.privacy.uniform import below
 
 
 class Release(Protocol):
@@ -43,7 +44,23 @@ class Mechanisms:
             return [a + self._noise.gaussian(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
         if charge.mechanism == "geometric":
             return [a + self._noise.geometric(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
+        if charge.mechanism == "seeded":
+            return [_seeded(*exact, charge.draws, self._noise)]
         (scores,) = exact
+        if charge.sensitivity != int(charge.sensitivity):
+            raise TypeError("a choice among integer scores needs a whole sensitivity")
         choose = exponential_mechanism if charge.mechanism == "exponential" else noisy_maximum
         chosen = choose(scores, int(charge.sensitivity), charge.epsilon, self._noise)
         return [np.array(chosen)]
+
+
+def _seeded(prefixes: Array, weights: Array, records: int, noise: Noise) -> Array:
+    """Draw prefixes independently with probability proportional to their weights, exactly; zeros if none has any.
+
+    This is the law of accepted records itself, so nothing is rejected and every draw takes the same work.
+    """
+    ends = np.cumsum(weights, dtype=np.int64)
+    if not len(ends) or ends[-1] <= 0:
+        return np.zeros((records, prefixes.shape[1]), prefixes.dtype)
+    words = np.frombuffer(noise.bits(128 * records).to_bytes(16 * records, "little"), "<u8").reshape(2, -1)
+    return np.asarray(prefixes[np.searchsorted(ends, below(int(ends[-1]), words), side="right")])

@@ -1,0 +1,176 @@
+"""The door itself: what it refuses before anything is charged, and sensitivities of its answers by brute force."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from weft.counting import count
+from weft.curator import LARGEST_TABLE, Curator
+from weft.domain import Domain
+from weft.errors import BudgetError, MethodError
+from weft.marginal import Marginal
+from weft.privacy import Adjacency, Budget, Ledger, Noise
+from weft.privacy.mechanisms import Mechanisms
+from weft.records import Records
+
+DOMAIN = Domain(("a", "b"), (2, 3))
+
+
+class Rows:
+    """An engine over records in memory that remembers whether it was asked."""
+
+    def __init__(self, records):
+        self.records, self.domain, self.asked = records, records.domain, 0
+
+    def count(self, cliques):
+        self.asked += 1
+        return count(self.records, cliques)
+
+    def recode(self, maps):
+        raise AssertionError("not needed here")
+
+
+class Exact:
+    """Lets exact answers out, to look at them."""
+
+    private = False
+
+    def __call__(self, charge, exact):
+        self.charge, self.exact = charge, exact
+        return [np.zeros((), np.int64) if charge.norm == "linf" else answer.copy() for answer in exact]
+
+
+def curator(rows=((0, 0), (1, 2)), domain=DOMAIN, accounting="gaussian", adjacency=None, release=None):
+    columns = list(zip(*rows, strict=True)) if len(rows) else [[] for _ in domain.names]
+    engine = Rows(Records.of(domain, columns))
+    budget = Budget(epsilon=1.0, delta=0.0 if accounting == "pure" else 1e-5)
+    ledger = Ledger(budget, accounting, adjacency or Adjacency())
+    return Curator(engine, ledger, release or Exact()), engine, ledger
+
+
+GOOD = Marginal(("a",), np.array([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda c: c.gaps([Marginal(("a",), np.zeros(1))], share=0.1),  # would be broadcast
+        lambda c: c.gaps([Marginal(("a",), np.array([math.nan, 0.0]))], share=0.1),
+        lambda c: c.gaps([Marginal(("a",), np.array([math.inf, 0.0]))], share=0.1),
+        lambda c: c.gaps([Marginal(("a",), np.array([float(LARGEST_TABLE), 0.0]))], share=0.1),
+        lambda c: c.choose([Marginal(("a",), np.zeros(1))], share=0.1),
+        lambda c: c.choose([GOOD], share=0.1, weights=[math.nan]),
+        lambda c: c.choose([GOOD], share=0.1, weights=[0.0]),
+        lambda c: c.choose([GOOD], share=0.1, penalties=[math.nan]),
+        lambda c: c.choose([GOOD], share=0.1, penalties=[1e300]),
+        lambda c: c.choose([], share=0.1),
+        lambda c: c.dependence(share=0.1, pairs=[("a",)]),
+        lambda c: c.dependence(share=0.1, score="mutual information"),
+        lambda c: c.measure([("b", "a")], share=0.1),
+        lambda c: c.measure([("a", "z")], share=0.1),
+        lambda c: c.measure([("a",)], share=0.0),
+        lambda c: c.measure([("a",)], share=0.1, weights=[-1.0]),
+    ],
+)
+def test_nonsense_is_refused_before_it_is_charged(ask):
+    door, engine, ledger = curator(accounting="zcdp")
+    with pytest.raises((ValueError, MethodError)):
+        ask(door)
+    assert (ledger.spent, engine.asked) == (0, 0)
+
+
+def test_a_table_too_large_to_count_is_refused_before_it_is_charged():
+    wide = Domain(("a", "b"), (1 << 16, 1 << 16))
+    door, engine, ledger = curator(rows=((0, 0),), domain=wide)
+    with pytest.raises(MethodError, match="coarser bins"):
+        door.measure([("a", "b")], share=0.5)
+    assert (ledger.spent, engine.asked) == (0, 0)
+
+
+def test_noise_too_large_to_draw_is_refused_before_it_is_charged():
+    door, engine, ledger = curator()
+    with pytest.raises(BudgetError, match="raise the budget"):
+        door.measure([("a",)], share=1e-20)
+    assert (ledger.spent, engine.asked) == (0, 0)
+
+
+def test_overspending_is_refused_before_a_row_is_touched():
+    door, engine, _ = curator()
+    door.measure([("a",)], share=0.9)
+    asked = engine.asked
+    with pytest.raises(BudgetError, match="left"):
+        door.measure([("b",)], share=0.2)
+    assert engine.asked == asked
+
+
+QUESTIONS = {
+    "measure": lambda c: c.measure([("a",), ("a", "b")], share=0.5),
+    "total": lambda c: c.total(share=0.5),
+    "indif": lambda c: c.dependence(share=0.5),
+    "r": lambda c: c.dependence(share=0.5, score="r"),
+    "gaps": lambda c: c.gaps([Marginal(("a", "b"), np.full((2, 3), 1.4)), GOOD], share=0.5),
+}
+
+
+def moved(answer, other, norm):
+    gap = np.abs(answer.astype(float) - other.astype(float)).ravel()
+    return {"l1": gap.sum(), "l2": math.sqrt((gap**2).sum()), "linf": gap.max()}[norm]
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("accounting", ["gaussian", "pure"])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_answers_keep_to_their_declared_sensitivity(question, accounting, relation):
+    """All neighbours of random small tables, through the curator itself."""
+    rng = np.random.default_rng(7)
+    records = list(itertools.product(range(2), range(3)))
+    worst = 0.0
+    for _ in range(60):
+        rows = [records[i] for i in rng.integers(0, 6, rng.integers(0, 9))]
+        if relation == "add-remove":
+            neighbours = [[*rows, extra] for extra in records]
+        else:
+            neighbours = [[*rows[1:], other] for other in records] if rows else []
+        ask = QUESTIONS[question]
+
+        def answers(table, ask=ask):
+            release = Exact()
+            door, *_ = curator(table, accounting=accounting, adjacency=Adjacency(relation), release=release)
+            ask(door)
+            return release
+
+        base = answers(rows)
+        for neighbour in neighbours:
+            there = answers(neighbour)
+            assert there.charge.sensitivity == base.charge.sensitivity
+            for x, y in zip(base.exact, there.exact, strict=True):
+                worst = max(worst, moved(x, y, base.charge.norm))
+    assert worst <= base.charge.sensitivity * (1 + 1e-12)
+    if (question, relation) != ("total", "replace-one"):  # there n never moves, and we pay all the same
+        assert worst >= base.charge.sensitivity / 4  # the bound is not idle
+
+
+def test_choose_prefers_the_table_farthest_from_the_rows():
+    rows = [(0, 0)] * 400
+    near, far = Marginal(("a",), np.array([400.0, 0.0])), Marginal(("b",), np.array([0.0, 0.0, 400.0]))
+    picks = []
+    for seed in range(20):
+        door, *_ = curator(rows, accounting="zcdp", release=Mechanisms(Noise.seeded(seed)))
+        picks.append(door.choose([near, far], share=1.0))
+    assert np.mean(picks) == 1.0
+    door, *_ = curator(rows, accounting="zcdp", release=Mechanisms(Noise.seeded(0)))
+    assert door.choose([near, far], share=1.0, penalties=[0.0, 2000.0]) == 0
+
+
+def test_dependence_is_exact_past_64_bits():
+    from weft.curator import _dependence
+
+    huge = np.array([[3 << 40, 1], [2, 5 << 40]])
+    n = int(huge.sum())
+    exact = sum(
+        abs(n * int(huge[i, j]) - int(huge[i].sum()) * int(huge[:, j].sum())) for i in range(2) for j in range(2)
+    )
+    assert _dependence(huge, 1) == exact // n
+    assert _dependence(np.zeros((2, 2), np.int64), 1) == 0

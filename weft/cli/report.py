@@ -1,0 +1,145 @@
+"""`weft report`: how good a synthetic table is, as a page to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard
+from weft.cli.options import UsageError
+from weft.cli.terminal import Terminal
+from weft.errors import OutputError
+from weft.progress import Listener, stage
+
+if TYPE_CHECKING:
+    from weft.report import Report
+
+SUFFIXES = (".html", ".htm")
+
+
+def report(
+    reference: Annotated[
+        str,
+        typer.Argument(metavar="REAL", help="The private table: CSV or Parquet. With --releasable: the model file."),
+    ],
+    synthetic: Annotated[str, typer.Argument(metavar="SYNTH", help="The synthetic table: CSV or Parquet.")],
+    schema: o.SchemaFile = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="FILE", help="The model that made SYNTH: adds the guarantee, the ledger and noise bands."
+        ),
+    ] = None,
+    releasable: Annotated[
+        bool,
+        typer.Option(
+            "--releasable", help="Use the model file instead of the private table: free, and can be published."
+        ),
+    ] = False,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="NAME.html; NAME.json comes with it.", rich_help_panel=o.OUTPUT
+        ),
+    ] = "report.html",
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Report how good a synthetic table is: one page with charts, and the same figures as JSON.
+
+    Compared with the private table the report is PRIVATE: keep it with the table.
+    With --releasable it is made from the model file alone and may go out with the data.
+
+    \b
+    [bold]Examples[/bold]
+      weft report stays.csv synthetic.csv --schema stays.toml -o report.html
+      weft report stays.csv synthetic.csv --model stays.weft -o report.html
+      weft report --releasable stays.weft synthetic.csv -o report.html
+    """
+    terminal = Terminal(as_json, quiet, debug)
+    with guard(terminal):
+        page = Path(output)
+        if releasable and (schema or model):
+            raise UsageError("--releasable takes the schema from the model file: leave --schema and --model out.")
+        if not (releasable or schema or model):
+            raise UsageError(
+                "a schema is needed to read the tables: --schema FILE, or --model FILE to use the model's."
+            )
+        _check(page, [name for name in (reference, synthetic, schema, model) if name])
+        with terminal.progress() as listener:
+            if releasable:
+                made = _releasable(Path(reference), Path(synthetic), listener)
+            else:
+                made = _private(Path(reference), Path(synthetic), schema, model, listener)
+            with stage(listener, "draw"):
+                from weft.report import write
+
+                files = write(made, page)
+        terminal.answer(
+            {
+                "edition": made.edition,
+                "headlines": {headline.name: headline.value for headline in made.headlines},
+                "stamps": list(made.stamps),
+                "files": [str(path) for path in files],
+            }
+        )
+        terminal.warn_stamps(made.stamps)
+        if not (as_json or quiet):
+            _tell(terminal, made, files)
+
+
+def _check(page: Path, inputs: list[str]) -> None:
+    from weft.atomic import check_writable
+
+    if page.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"cannot write {page}: name it .html; its twin will be .json.")
+    taken = {Path(name).resolve() for name in inputs}
+    for target in (page, page.with_suffix(".json")):
+        if target.resolve() in taken:
+            raise OutputError(f"cannot write {target}: it is an input of this command. Choose another name.")
+        check_writable(target)
+
+
+def _private(real: Path, synthetic: Path, schema: str | None, model: str | None, listener: Listener) -> Report:
+    with stage(listener, "load"):
+        from weft import modelfile
+        from weft.report import measure_private, read_records
+        from weft.schema import Schema
+
+        fitted = None if model is None else modelfile.load(Path(model))
+        known = Schema.load(schema) if schema is not None else fitted.schema if fitted else None
+        assert known is not None
+    with stage(listener, "read"):
+        codec, rows = read_records(real, known)
+        _, made = read_records(synthetic, known)
+    return measure_private(rows, made, codec, fitted, listener=listener)
+
+
+def _releasable(model: Path, synthetic: Path, listener: Listener) -> Report:
+    with stage(listener, "load"):
+        from weft import modelfile
+        from weft.report import measure_releasable, read_records
+
+        fitted = modelfile.load(model)
+    with stage(listener, "read"):
+        _, made = read_records(synthetic, fitted.schema)
+    return measure_releasable(fitted, made, listener=listener)
+
+
+def _tell(terminal: Terminal, made: Report, files: tuple[Path, Path]) -> None:
+    from weft.cli import summary
+
+    private = made.edition == "private"
+    edition = "PRIVATE: it was computed from real rows" if private else "releasable: it may go out with the data"
+    figures: dict[str, Any] = {headline.name.lower(): headline.figure for headline in made.headlines}
+    terminal.show(
+        summary.headline(f"A report on {made.rows:,} synthetic rows, {edition}"),
+        *summary.stamps(made.stamps),
+        summary.facts(figures),
+        summary.heading("Files"),
+        summary.files({files[0]: "the page", files[1]: "the same figures, for machines"}),
+    )

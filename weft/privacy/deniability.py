@@ -1,0 +1,171 @@
+"""Plausible deniability: the privacy test of BSG (PVLDB 2017), and what a whole table of tested records costs.
+
+A record is made from a seed: the first attributes of a private row are kept, the rest is drawn from a model. It may
+leave if enough other rows could have been its seed. With a fixed number of kept attributes these are exactly the c rows
+that share its prefix, all with the same probability, so the paper's gamma plays no part and the test needs nothing but
+c: the record passes with probability L(c).
+
+The paper's: Test 1, L(c) = 1 if c >= k and 0 otherwise, which is *not* differentially private at all; Test 2, L(c) =
+P(k + Lap(1/epsilon0) <= c); and Theorem 1, the guarantee of a single released record (`theorem_one`).
+
+Ours: the guarantee of a table of N released records (`release_mu`). Only accepted records leave, exactly N of them,
+so their prefixes are N independent draws with weight w(c) = c L(c) over S, the sum of all w. A row more with prefix
+v turns w(c) into w(c + 1) and leaves all other weights as they are. Given that a draw is not v, its law is the same on
+both tables; so the N records tell no more than how many of them are v: Binomial(N, p) against Binomial(N, q) with
+p = a / (S0 + a), q = b / (S0 + b), a = w(c), b = w(c + 1), S0 the weight of the others. docs/decisions/008 shows that
+
+    p' = a / (M + b), q' = b / (M + b)       dominates every such pair with S0 + a >= M,
+
+since (p, q) comes from (p', q') by a random map; that from the c on from which L is 1 the pair for c dominates
+the pair for c + 1; and that Binomial(N, p') against Binomial(N, q') is mu-GDP if and only if, for all x,
+
+    mu >= ndtri(Q(X > x)) - ndtri(P(X > x)),
+
+for the trade-off function of two binomials is piecewise linear with its corners there, and the Gaussian one is convex.
+Counts so rare that they have a probability of at most `slack` are cut off first; `slack` is a distance in total
+variation, which the ledger adds to delta.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import bdtr, bdtrc, ndtri
+
+from weft.errors import BudgetError
+from weft.marginal import Array
+
+UNIT = 1 << 36
+"""Acceptance probabilities are whole multiples of 1/UNIT: weights are integers, and draws by them exact."""
+
+_CERTAIN = 30.0
+"""L is 1 from k + 30 / epsilon0 on; below, it is at most 1 - e^-30 / 2, which UNIT rounds to 1 as well."""
+
+_CORNERS = 1 << 20
+"""Corners of trade-off functions looked at in one go."""
+
+_GUARD = 1e-6
+"""Relative guard on mu against the rounding of the binomial tails, which are good to twelve digits or so."""
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """The privacy test: how likely a record is to be let out whose prefix c seeds share.
+
+    >>> test = Acceptance(k=50, epsilon0=1.0)
+    >>> (test.levels[[49, 50, 51]] / UNIT).round(3).tolist()
+    [0.184, 0.5, 0.816]
+    """
+
+    k: int
+    """Seeds that must share the prefix, before noise."""
+    epsilon0: float | None
+    """Test 2's noise on k is Laplace of scale 1/epsilon0; None for Test 1, without noise and never private."""
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or not (self.epsilon0 is None or 1e-4 <= self.epsilon0 <= 100):
+            raise BudgetError("the privacy test needs k of 1 or more, and epsilon0 between 0.0001 and 100")
+
+    def __str__(self) -> str:
+        if self.epsilon0 is None:
+            return f"privacy test 1 with k = {self.k}"
+        return f"privacy test 2 with k = {self.k} and epsilon0 = {self.epsilon0:.4g}"
+
+    @cached_property
+    def levels(self) -> Array:
+        """L(c) in units of 1/UNIT for c = 0, 1, ... up to where it stays at UNIT."""
+        if self.epsilon0 is None:
+            return np.where(np.arange(self.k + 1) >= self.k, UNIT, 0).astype(np.int64)
+        c = np.arange(self.k + math.ceil(_CERTAIN / self.epsilon0) + 1)
+        away = self.epsilon0 * np.abs(c - self.k)
+        levels = np.floor(np.where(c < self.k, np.exp(-away) / 2, 1 - np.exp(-away) / 2) * UNIT).astype(np.int64)
+        levels[-1] = UNIT
+        return levels
+
+    def weights(self, counts: Array) -> Array:
+        """Return w(c) = c L(c) for each count, in units of 1/UNIT: exact for counts below 2**27."""
+        return np.asarray(counts * self.levels[np.minimum(counts, len(self.levels) - 1)], np.int64)
+
+    @cached_property
+    def sensitivity(self) -> int:
+        """How far a row moves floor(S), S the sum of w: the largest step of w, rounded up."""
+        return int(-(-int(np.diff(self.weights(np.arange(len(self.levels) + 1))).max()) // UNIT))
+
+
+def theorem_one(k: int, epsilon0: float, gamma: float, delta: float) -> float:
+    """Return the epsilon of one released record under Test 2, the paper's Theorem 1; infinity if none holds.
+
+    For 1 <= t < k, epsilon = epsilon0 + ln(1 + gamma / t) with delta = e^(-epsilon0 (k - t)): the largest t is taken
+    whose delta is small enough. For a fixed number of kept attributes gamma may be taken as 1.
+
+    >>> round(theorem_one(50, 1.0, 4.0, 2.0**-30), 3)
+    1.129
+    """
+    t = min(k - 1, math.floor(k + math.log(delta) / epsilon0 + 1e-9))
+    return epsilon0 + math.log1p(gamma / t) if t >= 1 else math.inf
+
+
+def release_mu(test: Acceptance, records: int, passing: float, slack: float, stride: int = 1) -> float:
+    """Return mu such that releasing so many records is mu-GDP, up to `slack` in total variation; for one row more.
+
+    `passing` is a lower bound of S, in seeds, on the smaller table. With a `stride` only every so many counts c are
+    looked at: a quick estimate for planning, never a bound.
+    """
+    if passing <= 0:
+        return math.inf
+    top = len(test.levels)
+    c = np.unique(np.r_[np.arange(0, top, stride), max(0, top - 1)])
+    a, b = (test.weights(each) / UNIT for each in (c, c + 1))
+    # S0 + a >= M and, where a > M, S0 >= 0: then the others weigh nothing in the worst case.
+    total = np.maximum(passing, a) + b
+    return _binomial_mu(a / total, b / total, records, slack) * (1 + _GUARD)
+
+
+def _binomial_mu(p: Array, q: Array, n: int, slack: float) -> float:
+    """Return the largest mu that any pair of Binomial(n, p_i) and Binomial(n, q_i), p_i <= q_i, needs."""
+    # The count is cut at J above, with Q(X > J) <= slack/2, and at J' below, with P(X < J') <= slack/2: the corners x
+    # with J' <= x < J stay. None does outside these bounds, by Bernstein's inequality.
+    reach = 2 * math.log(2 / slack)
+    low = np.maximum(np.floor(n * p - np.sqrt(reach * n * p)) - 1, 0).astype(np.int64)
+    high = np.minimum(np.ceil(n * q + np.sqrt(reach * n * q) + reach), n - 1).astype(np.int64)
+    worst = 0.0
+    for run in np.array_split(np.arange(len(p)), 1 + int((high - low + 1).sum()) // _CORNERS):
+        width = high[run] - low[run] + 1
+        x = np.arange(int(width.sum())) + np.repeat(low[run] - np.cumsum(width) + width, width)
+        above, beside = bdtrc(x, n, np.repeat(q[run], width)), bdtrc(x, n, np.repeat(p[run], width))
+        keep = (above > slack / 2) & (1 - beside > slack / 2)
+        need = _quantile(above[keep]) - _quantile(beside[keep])
+        worst = max(worst, float(need.max(initial=0.0)))
+    return worst
+
+
+def _quantile(tail: Array) -> Array:
+    """Return ndtri(tail), from the smaller of the tail and its complement."""
+    return np.where(tail < 0.5, ndtri(tail), -ndtri(1 - tail))
+
+
+def plan(mu: float, records: int, counts: Array, slack: float) -> Acceptance | None:
+    """Choose k and epsilon0 so that about mu pays for the records; None if no test does.
+
+    `counts` are the numbers of seeds that share each prefix, as a released model expects them: never those of the rows
+    themselves. Of the tests that fit, the one that lets most seeds pass is taken.
+    """
+    # w(1) must be rare: a new prefix is released with probability records L(1) / S or so, which only slack can pay.
+    rare = max(1.0, math.log(max(records / max(int(counts.sum()), 1), 1e-3) / slack))
+    best, most = None, 0.0
+    for reach in (rare, 1.4 * rare):
+        k = 5.0
+        while k < counts.max(initial=0):
+            test = Acceptance(round(k), min(max(reach / k, 1e-4), 100.0))
+            passing = 0.9 * float(test.weights(counts).sum()) / UNIT
+            if passing <= most:
+                break  # larger k let fewer pass still
+            stride = max(1, len(test.levels) // 100)
+            if release_mu(test, records, passing, slack, stride) <= 0.95 * mu:
+                best, most = test, passing
+                break
+            k *= 1.2
+    return best
