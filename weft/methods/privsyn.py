@@ -24,11 +24,11 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
+from weft.methods.columns import look_at_columns
 from weft.models.gum import GumModel, GumOptions
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
-from weft.recode import merge_rare
 from weft.reconcile import reconcile
 from weft.select import allocate, combine_cliques, dense_marginals, sparse_network
 
@@ -74,20 +74,16 @@ class PrivSyn:
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """Follow Algorithm 3; the numbers are the paper's lines."""
-        with stage(listener, "measure columns"):  # 1-2: one-way marginals
-            one_way = curator.measure([(name,) for name in curator.domain], share=self.one_way)
-        maps = {m.clique[0]: merge_rare(m, self.rare * m.sigma) for m in one_way}  # 3-4: filter and combine values
-        merged = curator.recode({name: (m.codes, m.size) for name, m in maps.items()})
-        folded = [maps[m.clique[0]].fold(m) for m in one_way]
-
+        columns = look_at_columns(curator, self.one_way, self.rare, listener)  # 1-4: one-way marginals, rare values
+        merged = columns.curator
         with stage(listener, "choose marginals"):  # 5-7: InDif, DenseMarg, combine
-            chosen = self._choose(merged) or [m.clique for m in one_way]
+            chosen = self._choose(merged) or [m.clique for m in columns.tables]
         with stage(listener, "measure marginals"):  # 8: weighted Gaussian
             published = merged.measure(chosen, share=merged.left, weights=self._weights(merged.domain, chosen))
         with stage(listener, "reconcile"):  # 9: consistency under uneven budgets
-            tables = reconcile([*folded, *published])
+            tables = reconcile([*columns.tables, *published])
         model = GumModel(merged.domain, tables.total, tuple(tables.tables), GumOptions(**self.gum))
-        return RecodedModel(curator.domain, model, maps)  # 10-12: GUM and decoding, whenever records are asked for
+        return columns.unfold(model)  # 10-12: GUM and decoding, whenever records are asked for
 
     def _choose(self, curator: Curator) -> list[Clique]:
         if self.marginals:

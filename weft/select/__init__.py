@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from weft.select.allocation import allocate, best_subset, equal
+from weft.select.candidates import all_subsets, best_families, expected_noise, useful_subsets
 from weft.select.combine import combine_cliques
 from weft.select.dense import Trace, dense_marginals, dense_trace
 from weft.select.sparse import spanning_tree, sparse_network
 
 __all__ = [
     "Trace",
+    "all_subsets",
     "allocate",
+    "best_families",
     "best_subset",
     "combine_cliques",
     "dense_marginals",
     "dense_trace",
     "equal",
+    "expected_noise",
     "spanning_tree",
     "sparse_network",
+    "useful_subsets",
 ]

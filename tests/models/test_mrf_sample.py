@@ -1,0 +1,176 @@
+"""Records against the model they come from; conditioning; the model file."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.domain import Domain, clique
+from weft.errors import ModelFileError
+from weft.marginal import Marginal
+from weft.models import Model
+from weft.models.mrf import Impossible, MrfModel, junction_tree
+
+
+def model(seed=0, total=1000.0, zeros=()):
+    rng = np.random.default_rng(seed)
+    domain = Domain.of({"f": 2, "a": 4, "b": 3, "c": 5, "d": 2, "e": 300, "g": 1})
+    cliques = [("a", "b"), ("b", "c"), ("c", "d", "f"), ("e",)]
+    potentials = {c: rng.normal(size=domain.sizes(c)) for c in cliques}
+    return MrfModel(junction_tree(domain, cliques), total, potentials, dict.fromkeys(cliques, 0.25), zeros)
+
+
+def counts(records, c):
+    table = np.zeros(records.domain.sizes(c))
+    np.add.at(table, tuple(records.column(name) for name in c), 1)
+    return table
+
+
+def test_it_is_a_model():
+    m: Model = model()
+    assert m.kind == "mrf" and m.total == 1000.0 and m.domain.names[0] == "f"
+
+
+@pytest.mark.parametrize("n", [1, 7, 1000, 20_000])
+def test_clique_counts_are_off_by_rounding_only(n):
+    m = model()
+    records = m.sample(n, np.random.default_rng(n))
+    assert len(records) == n
+    for i, c in enumerate(m.tree.cliques):
+        expected = m.marginal(c) * (n / m.total)
+        found = counts(records, c)
+        separator = m.tree.separators[i]
+        if not separator:
+            assert np.abs(found - expected).max() < 1 + 1e-6
+            continue
+        # Given how many records have each separator value, every cell is the floor or ceiling of its expectation.
+        axes = tuple(k for k, name in enumerate(c) if name not in separator)
+        share = expected / expected.sum(axis=axes, keepdims=True)
+        assert np.abs(found - share * found.sum(axis=axes, keepdims=True)).max() < 1 + 1e-6
+
+
+def test_the_mean_over_samples_is_the_model():
+    m = model()
+    rng = np.random.default_rng(1)
+    pairs = [clique(p) for p in itertools.combinations("abcdf", 2)]
+    runs, n = 300, 60
+    sums = {c: np.zeros(m.domain.sizes(c)) for c in pairs}
+    for _ in range(runs):
+        records = m.sample(n, rng)
+        for c in pairs:
+            sums[c] += counts(records, c)
+    for c in pairs:
+        expected = m.marginal(c) * (runs * n / m.total)
+        # At most multinomial spread; six standard deviations.
+        assert (np.abs(sums[c] - expected) <= 6 * np.sqrt(expected) + 3).all(), c
+
+
+def test_attributes_are_tied_only_through_separators():
+    # a and c are independent given b in the model; ranks inside groups must not tie them in the records.
+    domain = Domain.of({"a": 2, "b": 2, "c": 2})
+    cliques = [("a", "b"), ("b", "c")]
+    m = MrfModel(junction_tree(domain, cliques), 1.0, {c: np.zeros((2, 2)) for c in cliques})
+    records = m.sample(40_000, np.random.default_rng(2))
+    table = counts(records, ("a", "b", "c"))
+    assert np.abs(table - 5000).max() < 6 * math.sqrt(5000)
+
+
+def test_samples_are_reproducible_and_differ():
+    m = model()
+    first, again, other = (m.sample(500, np.random.default_rng(s)) for s in (1, 1, 2))
+    assert all((a == b).all() for a, b in zip(first.columns, again.columns, strict=True))
+    assert any((a != b).any() for a, b in zip(first.columns, other.columns, strict=True))
+
+
+def test_no_records():
+    records = model().sample(0, np.random.default_rng(0))
+    assert len(records) == 0 and records.column("e").dtype == np.uint16
+
+
+def test_a_single_attribute():
+    domain = Domain.of({"a": 3})
+    m = MrfModel(junction_tree(domain, []), 10.0, {("a",): np.log([0.2, 0.3, 0.5])})
+    np.testing.assert_allclose(m.marginal(("a",)), [2, 3, 5])
+    assert np.bincount(m.sample(100, np.random.default_rng(0)).column("a")).tolist() == [20, 30, 50]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.integers(0, 1000))
+def test_conditionals_are_exact(data, seed):
+    m = model(seed)
+    names = data.draw(st.lists(st.sampled_from("abcdf"), min_size=1, max_size=3, unique=True))
+    given_codes = {name: data.draw(st.integers(0, m.domain.size(name) - 1)) for name in names}
+    beliefs = m.given(given_codes)
+    rest = data.draw(st.lists(st.sampled_from("abcdf"), min_size=1, max_size=3, unique=True).map(clique))
+    both = clique([*rest, *names])
+    table = m.marginal(both)
+    for name, code in given_codes.items():
+        keep = np.zeros(m.domain.size(name))
+        keep[code] = 1
+        table = table * keep.reshape([-1 if other == name else 1 for other in both])
+    expected = table.sum(axis=tuple(i for i, name in enumerate(both) if name not in rest))
+    np.testing.assert_allclose(beliefs.marginal(rest), m.total * expected / expected.sum(), rtol=1e-8, atol=1e-9)
+
+
+def test_conditional_samples():
+    m = model()
+    records = m.sample(3000, np.random.default_rng(0), given={"a": 2, "c": [1, 3]})
+    assert (records.column("a") == 2).all() and set(np.unique(records.column("c"))) == {1, 3}
+    expected = m.given({"a": 2, "c": [1, 3]}).marginal(("b",)) * 3
+    np.testing.assert_allclose(counts(records, ("b",)), expected, atol=5)
+    with pytest.raises(ValueError, match="'a'"):
+        m.sample(1, np.random.default_rng(0), given={"a": 4})
+    with pytest.raises(ValueError, match="'zz'"):
+        m.sample(1, np.random.default_rng(0), given={"zz": 0})
+    impossible = model(zeros=(Marginal(("a",), np.array([True, False, False, False])),))
+    with pytest.raises(Impossible):
+        impossible.sample(1, np.random.default_rng(0), given={"a": 0})
+
+
+def test_standard_errors():
+    m = model()
+    # Only (a, b), 12 cells of noise 2 each, tells of a: three cells a value.
+    assert m.standard_error(("a",)) == pytest.approx(2 * math.sqrt(3))
+    # b is told by two tables.
+    assert m.standard_error(("b",)) == pytest.approx((1 / (4 * 4) + 1 / (4 * 5)) ** -0.5)
+    assert m.standard_error(("a", "b")) == 2.0
+    assert m.standard_error(("a", "c")) == math.inf
+
+
+def test_the_model_file_round_trip():
+    barred = (Marginal(("a", "b"), np.eye(4, 3, dtype=bool)),)
+    m = model(zeros=barred)
+    meta, arrays = m.to_arrays()
+    again = MrfModel.from_arrays(m.domain, json.loads(json.dumps(meta)), arrays)
+    assert again.tree.cliques == m.tree.cliques and again.precisions == m.precisions and math.isnan(again.loss)
+    for c in [("a", "b"), ("a", "d"), ("e",), ("c", "d", "f")]:
+        np.testing.assert_allclose(again.marginal(c), m.marginal(c))
+    records, same = (x.sample(50, np.random.default_rng(4)) for x in (m, again))
+    assert all((a == b).all() for a, b in zip(records.columns, same.columns, strict=True))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda meta, arrays: meta.pop("tree"),
+        lambda meta, arrays: arrays.pop("potential-0"),
+        lambda meta, arrays: arrays.update({"potential-0": np.zeros((2, 2))}),
+        lambda meta, arrays: arrays.update({"potential-0": np.full((4, 3), np.nan)}),
+        lambda meta, arrays: arrays.update({"potential-0": np.full((4, 3), np.inf)}),
+        lambda meta, arrays: meta.update(total=-1.0),
+        lambda meta, arrays: meta.update(tree=[["a", "nobody"]]),
+        lambda meta, arrays: meta.update(tree=[["a"], ["b"]]),
+    ],
+)
+def test_damaged_files_are_refused(damage):
+    m = model()
+    meta, arrays = m.to_arrays()
+    damage(meta, arrays)
+    with pytest.raises(ModelFileError):
+        MrfModel.from_arrays(m.domain, meta, arrays)

@@ -1,0 +1,40 @@
+"""The first step that most recipes share: look at each column alone, and merge values that noise would drown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.curator import Curator
+from weft.domain import Domain
+from weft.marginal import NoisyMarginal
+from weft.models import Model
+from weft.models.recoded import RecodedModel
+from weft.progress import Listener, silence, stage
+from weft.recode import ValueMap, merge_rare
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the first step leaves to the others."""
+
+    domain: Domain
+    """The attributes with all their values."""
+    curator: Curator
+    """The curator of the rows in merged values: what every later question goes to."""
+    tables: list[NoisyMarginal]
+    """The noisy one-way marginals, folded into merged values: paid for once, used again by consistency."""
+    maps: Mapping[str, ValueMap]
+
+    def unfold(self, model: Model) -> RecodedModel:
+        """Return a model over merged values as one over all values."""
+        return RecodedModel(self.domain, model, self.maps)
+
+
+def look_at_columns(curator: Curator, share: float, rare: float, listener: Listener = silence) -> Columns:
+    """Measure all one-way marginals and merge values whose noisy count is below `rare` standard deviations."""
+    with stage(listener, "measure columns"):
+        noisy = curator.measure([(name,) for name in curator.domain], share=share)
+    maps = {m.clique[0]: merge_rare(m, rare * m.sigma) for m in noisy}
+    merged = curator.recode({name: (m.codes, m.size) for name, m in maps.items()})
+    return Columns(curator.domain, merged, [maps[m.clique[0]].fold(m) for m in noisy], maps)

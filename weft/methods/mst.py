@@ -1,0 +1,58 @@
+"""MST (McKenna, Miklau, Sheldon; JPC 2021): the maximum spanning tree of pairs, fitted by a Markov random field.
+
+The edges of the tree are those farthest from independence. The original draws them one at a time by the exponential
+mechanism; here the distances of all pairs are released once with Gaussian noise and the tree is post-processing, so
+that the whole run has exact Gaussian-DP accounting and most of the budget is left for the pairs themselves.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.domain import Domain
+from weft.marginal import Marginal
+from weft.methods.columns import look_at_columns
+from weft.models.mrf import fit
+from weft.models.recoded import RecodedModel
+from weft.privacy import Accounting
+from weft.progress import Listener, silence, stage
+from weft.reconcile import common_total, simplex
+from weft.select import allocate, spanning_tree
+
+
+@dataclass(frozen=True)
+class Mst:
+    """The tree of the strongest pairs; exact inference, in a second or two."""
+
+    accounting: Accounting = "gaussian"
+    """"gaussian", or "paper" for zCDP with the closed form."""
+    one_way: float = 0.1
+    """Share of the budget for one-way marginals."""
+    look: float = 0.1
+    """Share for the distances of all pairs from independence."""
+    rare: float = 3.0
+    """Values whose noisy count is below this many standard deviations are merged."""
+
+    def check(self, domain: Domain) -> None:
+        """Every domain will do."""
+
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
+        """One-way marginals, the tree, its pairs, the model."""
+        columns = look_at_columns(curator, self.one_way, self.rare, listener)
+        merged = columns.curator
+        total = max(common_total(columns.tables)[0], 1.0)
+        own = {m.clique[0]: simplex(m.table, total) for m in columns.tables}
+
+        with stage(listener, "choose the tree"):
+            pairs = list(itertools.combinations(sorted(merged.domain), 2))
+            independent = [Marginal((a, b), np.outer(own[a], own[b]) / total) for a, b in pairs]
+            gaps = merged.gaps(independent, share=self.look)
+            edges = spanning_tree(dict(zip(pairs, gaps.tolist(), strict=True))) or [m.clique for m in columns.tables]
+        with stage(listener, "measure pairs"):
+            weights = [float(w) for w in allocate([merged.domain.cells(edge) for edge in edges], 1.0)]
+            noisy = merged.measure(edges, share=merged.left, weights=weights)
+        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], listener=listener))

@@ -1,0 +1,66 @@
+"""PGM (McKenna, Sheldon, Miklau; ICML 2019): a Markov random field fitted to marginals that the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.domain import Clique, Domain, clique
+from weft.errors import MethodError
+from weft.methods.columns import look_at_columns
+from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, junction_tree
+from weft.models.recoded import RecodedModel
+from weft.privacy import Accounting
+from weft.progress import Listener, silence, stage
+from weft.select import allocate
+
+
+@dataclass(frozen=True)
+class Pgm:
+    """Measure the marginals you name (default: neighbouring columns), weighted as you say, and fit one model."""
+
+    marginals: Sequence[Sequence[str]] = ()
+    """The marginals to measure. Empty: each column with the next, in the schema's order."""
+    weights: Sequence[float] = ()
+    """Their parts of the budget. Empty: by cells^(2/3), which minimises the expected error."""
+    accounting: Accounting = "gaussian"
+    """"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise."""
+    one_way: float = 0.1
+    """Share of the budget for one-way marginals."""
+    rare: float = 3.0
+    """Values whose noisy count is below this many standard deviations are merged."""
+    max_cells: int = MAX_CELLS
+    """Cells of the largest clique of the junction tree; more is refused."""
+    max_total: int = MAX_TOTAL
+    """Cells of the whole tree."""
+
+    def check(self, domain: Domain) -> None:
+        """Refuse unknown columns, and a tree that would not fit, before anything is spent."""
+        for names in self.marginals:
+            unknown = [name for name in names if name not in domain]
+            if unknown:
+                raise MethodError(f"there is no column {unknown[0]!r} to be in a marginal. Check its spelling.")
+        if self.weights and (len(self.weights) != len(self.marginals) or min(self.weights) <= 0):
+            raise MethodError("weights needs one positive number for each of the marginals.")
+        if self.marginals:
+            # Merging rare values only makes tables smaller, so what fits now will fit then.
+            junction_tree(domain, self._cliques(domain), max_cells=self.max_cells, max_total=self.max_total)
+
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
+        """One-way marginals, the named ones, the model."""
+        columns = look_at_columns(curator, self.one_way, self.rare, listener)
+        merged = columns.curator
+        cliques = self._cliques(merged.domain)
+        with stage(listener, "measure marginals"):
+            weights = self.weights or [float(w) for w in allocate([merged.domain.cells(c) for c in cliques], 1.0)]
+            noisy = merged.measure(cliques, share=merged.left, weights=weights)
+        tree = junction_tree(merged.domain, cliques, max_cells=self.max_cells, max_total=self.max_total)
+        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, listener=listener))
+
+    def _cliques(self, domain: Domain) -> list[Clique]:
+        named = [clique(names) for names in self.marginals]
+        chain = [clique(pair) for pair in zip(domain.names, domain.names[1:], strict=False)]
+        return named or chain or [clique(domain.names)]

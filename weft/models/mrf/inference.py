@@ -1,0 +1,223 @@
+"""Exact marginals of a Markov random field: inside the cliques of its tree, and across them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weft.domain import Clique, clique
+from weft.errors import WeftError
+from weft.marginal import Array, Marginal
+from weft.models.mrf.junction import MAX_TOTAL, JunctionTree, ModelTooLarge
+from weft.models.mrf.kernels import run
+from weft.models.mrf.tape import plan, plan_sums
+
+_SMALL = 1 << 15
+"""Cells below which plain sums cost less than planning them."""
+
+
+class Impossible(WeftError):  # noqa: N818 - reads as what happened
+    """Structural zeros, or what a sample is conditioned on, leave no record that the model could make."""
+
+
+def transpose(table: Array, axes: Sequence[str], wanted: Sequence[str]) -> Array:
+    """Reorder a table's axes, named by `axes`, to `wanted`."""
+    return np.transpose(table, [axes.index(name) for name in wanted])
+
+
+def marginals(
+    tree: JunctionTree, potentials: Mapping[Clique, Array], total: float, zeros: Sequence[Marginal] = ()
+) -> Beliefs:
+    """Calibrate a tree: expected counts, `total` in all, of every clique under p(x) proportional to exp(sum theta).
+
+    `potentials` are log-potentials by clique, -inf allowed; `zeros` are boolean tables, true where a cell is
+    impossible.
+    """
+    domain = tree.domain
+    order = [tree.in_order(c) for c in potentials]
+    barred = [tree.in_order(zero.clique) for zero in zeros]
+    tape = plan(tree, order, barred)
+    work = tape.start(total, [transpose(z.table, z.clique, axes) for z, axes in zip(zeros, barred, strict=True)])
+    theta = np.empty(tape.length)
+    for axes, (c, table) in zip(order, potentials.items(), strict=True):
+        if table.shape != domain.sizes(c):
+            raise ValueError(f"the potential over {c} needs shape {domain.sizes(c)}, not {table.shape}")
+        theta[tape.tables[axes]] = transpose(table, c, axes).ravel()
+    tape.run(work, theta)
+    if tape.log_partition(work) == -math.inf:
+        raise Impossible("no record is possible under these zeros or conditions; relax one of them")
+    return Beliefs(tree, tuple(tape.belief(work, i) for i in range(len(tree.cliques))), total)
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """A calibrated tree: expected counts over each clique, agreeing wherever cliques overlap."""
+
+    tree: JunctionTree
+    tables: tuple[Array, ...]
+    """One table a clique, axes as in `tree.axes`."""
+    total: float
+
+    def marginal(self, columns: Iterable[str]) -> Array:
+        """Return expected counts over any columns, axes in clique order."""
+        return self.many([clique(columns)])[0]
+
+    def many(self, cliques: Sequence[Clique], *, max_cells: int = MAX_TOTAL) -> list[Array]:
+        """Return expected counts over many cliques, sharing work between them.
+
+        A clique inside one of the tree's is a projection; those of one home go down a common ladder of sums. The
+        others are answered by variable elimination, whose messages are kept and shared.
+        """
+        domain = self.tree.domain
+        for c in cliques:
+            if domain.cells(c) > max_cells:
+                raise ModelTooLarge(
+                    f"a marginal over {', '.join(c)} has {domain.cells(c):,} cells, above the limit of {max_cells:,}; "
+                    "ask for fewer columns"
+                )
+        search = _Elimination(self, max_cells)
+        at_home: dict[Clique, int] = {}
+        for c in dict.fromkeys(cliques):
+            home = self.tree.home(c)
+            if home is None:
+                search.foresee(frozenset(c))
+            else:
+                at_home[c] = home
+                search.needs[home][frozenset(c)] = None
+        for number, sets in enumerate(search.needs):
+            names = [self.tree.in_order(names) for names in sets]
+            search.tables[number] = dict(zip(sets, self._project(number, names), strict=True))
+        answers = {}
+        for c in dict.fromkeys(cliques):
+            if c in at_home:
+                axes, table = self.tree.in_order(c), search.tables[at_home[c]][frozenset(c)]
+            else:
+                axes, table = search.joint(frozenset(c))
+            # A copy, so that a small answer does not keep a large work array alive.
+            answers[c] = transpose(table, axes, c).copy()
+        return [answers[c] for c in cliques]
+
+    def _project(self, home: int, group: Sequence[Clique]) -> list[Array]:
+        axes, table = self.tree.axes[home], self.tables[home]
+        if table.size <= _SMALL or not group:
+            return [project(table, axes, names) for names in group]
+        code, places, source, size = plan_sums(self.tree.domain, axes, group)
+        work = np.empty(size)
+        work[source] = table.ravel()
+        run(code, work)
+        shapes = [self.tree.domain.sizes(names) for names in group]
+        return [work[place].reshape(shape) for place, shape in zip(places, shapes, strict=True)]
+
+
+def project(table: Array, axes: Sequence[str], kept: Iterable[str]) -> Array:
+    """Sum a table over the axes that are not kept."""
+    names = set(kept)
+    return np.asarray(table.sum(axis=tuple(i for i, name in enumerate(axes) if name not in names)))
+
+
+@dataclass
+class _Elimination:
+    """Joint counts of attributes that no single clique holds.
+
+    A message from a clique is p(wanted attributes below it | its separator). It depends on nothing else, so queries
+    that want the same attributes from the same side share it; branches without wanted attributes sum to one and
+    are never visited. `foresee` notes which projections of each clique's belief a query needs, so that those of all
+    queries can be made together.
+    """
+
+    beliefs: Beliefs
+    max_cells: int
+    memo: dict[tuple[int, frozenset[str]], tuple[Clique, Array]] = field(default_factory=dict)
+    tables: dict[int, dict[frozenset[str], Array]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tree = self.beliefs.tree
+        self.needs: list[dict[frozenset[str], None]] = [{} for _ in self.tree.cliques]
+        below = [set(c) for c in self.tree.cliques]
+        for i in reversed(range(len(below))):
+            if self.tree.parents[i] >= 0:
+                below[self.tree.parents[i]] |= below[i]
+        self.below = [frozenset(names) for names in below]
+        self.separators = [frozenset(s) for s in self.tree.separators]
+
+    def _tops(self, wanted: frozenset[str]) -> Iterator[tuple[int, frozenset[str]]]:
+        # In each component, the lowest clique below which all wanted attributes lie.
+        for root, parent in enumerate(self.tree.parents):
+            part = wanted & self.below[root] if parent < 0 else frozenset()
+            node: int | None = root if part else None
+            while node is not None:
+                top, node = node, next((c for c in self.tree.children[node] if part <= self.below[c]), None)
+                if node is None:
+                    yield top, part
+
+    def _branches(self, node: int, wanted: frozenset[str]) -> list[tuple[int, frozenset[str]]]:
+        left = wanted.difference(self.tree.cliques[node])
+        return [(child, left & self.below[child]) for child in self.tree.children[node] if left & self.below[child]]
+
+    def _needed(self, node: int, kept: frozenset[str], branches: list[tuple[int, frozenset[str]]]) -> frozenset[str]:
+        ends = (self.separators[child] for child, _ in branches)
+        return kept.union(*ends).intersection(self.tree.cliques[node])
+
+    def foresee(self, wanted: frozenset[str]) -> None:
+        """Note the projections that `joint` of these attributes will need."""
+        waiting = [(top, part, part) for top, part in self._tops(wanted)]
+        while waiting:
+            node, part, kept = waiting.pop()
+            branches = self._branches(node, part)
+            self.needs[node][self._needed(node, kept, branches)] = None
+            for child, names in branches:
+                self.needs[child][self.separators[child]] = None
+                waiting.append((child, names, names | self.separators[child]))
+
+    def joint(self, wanted: frozenset[str]) -> tuple[Clique, Array]:
+        """Return the joint counts of attributes that were foreseen, with their axes."""
+        total = self.beliefs.total
+        axes: Clique = ()
+        table = np.array(total)
+        for top, part in self._tops(wanted):
+            found, counts = self._gather(top, part, part)
+            table = np.multiply.outer(table, counts / total)
+            axes += found
+        return axes, table
+
+    def _message(self, node: int, wanted: frozenset[str]) -> tuple[Clique, Array]:
+        key = (node, wanted)
+        if key not in self.memo:
+            separator = self.tree.in_order(self.separators[node])
+            axes, table = self._gather(node, wanted, wanted | self.separators[node])
+            given = self.tables[node][self.separators[node]]
+            first = separator + tuple(name for name in axes if name not in separator)
+            table = transpose(table, axes, first)
+            given = given.reshape(given.shape + (1,) * (table.ndim - given.ndim))
+            self.memo[key] = first, np.divide(table, given, out=np.zeros_like(table), where=given > 0)
+        return self.memo[key]
+
+    def _gather(self, node: int, wanted: frozenset[str], kept: frozenset[str]) -> tuple[Clique, Array]:
+        branches = self._branches(node, wanted)
+        needed = self._needed(node, kept, branches)
+        axes, table = self.tree.in_order(needed), self.tables[node][needed]
+        for k, (child, names) in enumerate(branches):
+            later = kept.union(*(self.separators[other] for other, _ in branches[k + 1 :]))
+            axes, table = self._contract(axes, table, *self._message(child, names), later)
+        return axes, table
+
+    def _contract(self, left: Clique, a: Array, right: Clique, b: Array, kept: frozenset[str]) -> tuple[Clique, Array]:
+        shared = [name for name in left if name in right]
+        batch = [name for name in shared if name in kept]
+        summed = [name for name in shared if name not in kept]
+        mine = [name for name in left if name not in right]
+        other = [name for name in right if name not in left]
+        domain = self.tree.domain
+        axes = (*batch, *mine, *other)
+        if domain.cells(axes) > self.max_cells:
+            raise ModelTooLarge(
+                f"a marginal across cliques needs a table of {domain.cells(axes):,} cells over {', '.join(axes)}, "
+                f"above the limit of {self.max_cells:,}; ask for fewer columns"
+            )
+        cells = domain.cells
+        first = transpose(a, left, (*batch, *mine, *summed)).reshape(cells(batch), cells(mine), cells(summed))
+        second = transpose(b, right, (*batch, *summed, *other)).reshape(cells(batch), cells(summed), cells(other))
+        return axes, (first @ second).reshape(domain.sizes(axes))

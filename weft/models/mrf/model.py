@@ -1,0 +1,147 @@
+"""A Markov random field over a junction tree, as a model that answers and samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from weft.domain import Clique, Domain, clique
+from weft.errors import ModelFileError
+from weft.marginal import Array, Marginal
+from weft.models.mrf.inference import Beliefs, marginals
+from weft.models.mrf.junction import JunctionTree, junction_tree
+from weft.models.mrf.sample import sample
+from weft.progress import Listener, silence
+from weft.records import Records
+
+
+@dataclass(frozen=True)
+class MrfModel:
+    """The distribution p(x) proportional to exp(sum over cliques of theta(x)), scaled to a noisy total.
+
+    Learned from released tables only; what it keeps are log-potentials, one table a measured clique.
+    """
+
+    kind: ClassVar[str] = "mrf"
+
+    tree: JunctionTree
+    total: float
+    potentials: Mapping[Clique, Array]
+    """Log-potentials by clique, axes in clique order."""
+    precisions: Mapping[Clique, float] = field(default_factory=dict)
+    """One over the noise variance of each measured clique's cells."""
+    zeros: tuple[Marginal, ...] = ()
+    """Boolean tables, true where a cell is impossible."""
+    loss: float = math.nan
+    """Squared distance to the measurements in noise variances, over the number of cells: 1 at the noise level."""
+    passes: int = 0
+    """Calibrations of the tree that the fit took."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes that the model covers."""
+        return self.tree.domain
+
+    @cached_property
+    def beliefs(self) -> Beliefs:
+        """The calibrated tree."""
+        return marginals(self.tree, self.potentials, self.total, self.zeros)
+
+    def marginal(self, columns: Sequence[str]) -> Array:
+        """Return expected counts over the clique of any columns, axes in clique order. Exact."""
+        return self.beliefs.marginal(columns)
+
+    def many_marginals(self, cliques: Sequence[Sequence[str]]) -> list[Array]:
+        """Return expected counts over many cliques, sharing work between them."""
+        return self.beliefs.many([clique(c) for c in cliques])
+
+    def standard_error(self, columns: Sequence[str]) -> float:
+        """Return the standard deviation that measurement noise gives a cell of `marginal(columns)`, in counts.
+
+        A measured table over M with noise sigma a cell, summed down to C inside M, has variance sigma^2 |M| / |C| a
+        cell. Combining every measured table that covers C by inverse variance gives the figure returned: the error
+        of the best unbiased answer from those tables alone. The fit also uses the other tables and that counts are
+        not negative, which as a rule makes the answer better. Where no table covers C the answer rests on conditional
+        independence, whose error the noise does not tell: infinity.
+        """
+        wanted = set(columns)
+        cells = self.domain.cells(wanted)
+        precision = sum(p * cells / self.domain.cells(c) for c, p in self.precisions.items() if wanted <= set(c))
+        return 1.0 / math.sqrt(precision) if precision > 0 else math.inf
+
+    def given(self, evidence: Mapping[str, int | Sequence[int]]) -> Beliefs:
+        """Return the calibrated tree of the model conditioned on columns having one code, or one of several."""
+        barred = []
+        for name, codes in evidence.items():
+            if name not in self.domain:
+                raise ValueError(f"cannot condition on {name!r}: the model has no such column")
+            allowed = np.atleast_1d(np.asarray(codes, dtype=np.int64))
+            if allowed.size == 0 or allowed.min() < 0 or allowed.max() >= self.domain.size(name):
+                raise ValueError(f"{name!r} must be conditioned on codes from 0 to {self.domain.size(name) - 1}")
+            table = np.ones(self.domain.size(name), dtype=np.bool_)
+            table[allowed] = False
+            barred.append(Marginal((name,), table))
+        return marginals(self.tree, self.potentials, self.total, (*self.zeros, *barred))
+
+    def sample(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        listener: Listener = silence,
+        given: Mapping[str, int | Sequence[int]] | None = None,
+    ) -> Records:
+        """Make n records; with `given`, from the exact conditional distribution of the other columns."""
+        return sample(self.given(given) if given else self.beliefs, n, rng, listener)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what a model file keeps: the cliques as JSON, the potentials as arrays."""
+        meta = {
+            "total": self.total,
+            "tree": [list(c) for c in self.tree.cliques],
+            "potentials": [list(c) for c in self.potentials],
+            "precisions": [[list(c), p] for c, p in self.precisions.items()],
+            "zeros": [list(zero.clique) for zero in self.zeros],
+            "loss": None if math.isnan(self.loss) else self.loss,
+            "passes": self.passes,
+        }
+        arrays = {f"potential-{i}": table for i, table in enumerate(self.potentials.values())}
+        arrays |= {f"zero-{i}": zero.table for i, zero in enumerate(self.zeros)}
+        return meta, arrays
+
+    @classmethod
+    def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Rebuild the model from what `to_arrays` gave."""
+        try:
+            # The stored cliques are those of a triangulated graph, which elimination gives back without fill.
+            # A file may hold a model made with raised limits, but not ask for any amount of memory.
+            tree = junction_tree(domain, [clique(c) for c in meta["tree"]], max_cells=1 << 28, max_total=1 << 28)
+            potentials = {
+                clique(c): _table(arrays[f"potential-{i}"], domain.sizes(clique(c)), np.float64)
+                for i, c in enumerate(meta["potentials"])
+            }
+            zeros = tuple(
+                Marginal(clique(c), _table(arrays[f"zero-{i}"], domain.sizes(clique(c)), np.bool_))
+                for i, c in enumerate(meta["zeros"])
+            )
+            precisions = {clique(c): float(p) for c, p in meta["precisions"]}
+            loss = math.nan if meta["loss"] is None else float(meta["loss"])
+            total = float(meta["total"])
+            passes = int(meta["passes"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"the model file's Markov random field is damaged ({error}); fit it again") from error
+        placed = [*potentials, *(zero.clique for zero in zeros)]
+        if not (math.isfinite(total) and total >= 0) or any(tree.home(c) is None for c in placed):
+            raise ModelFileError("the model file's Markov random field contradicts itself; fit it again")
+        return cls(tree, total, potentials, precisions, zeros, loss, passes)
+
+
+def _table(array: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    table = np.asarray(array)
+    if table.shape != shape or table.dtype != dtype or bool(np.isnan(table).any() or np.isposinf(table).any()):
+        raise ValueError(f"a table should have shape {shape} and type {np.dtype(dtype)}")
+    return table

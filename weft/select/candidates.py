@@ -1,0 +1,81 @@
+"""Which cliques are worth considering: small enough to measure well, and inside what a model can hold."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from weft.domain import Clique, Domain
+from weft.marginal import Array
+
+
+def useful_subsets(cliques: Iterable[Clique], domain: Domain, max_cells: float, max_ways: int) -> list[Clique]:
+    """Return every subset of these cliques with at most `max_cells` cells and `max_ways` attributes; singletons always.
+
+    With max_cells = n / (theta * mean absolute noise), these are PrivMRF's theta-useful candidates: the average count
+    of a cell is at least theta times its noise (Algorithm 2; the cap on attributes is its public code's). Sets are
+    grown one attribute at a time, so nothing beyond the limit is enumerated.
+    """
+    found: set[Clique] = set()
+    for c in cliques:
+        sizes = [domain.size(name) for name in c]
+        layer: list[tuple[tuple[int, ...], int]] = [((i,), size) for i, size in enumerate(sizes)]
+        for _ in range(max_ways):
+            found.update(tuple(c[i] for i in members) for members, _ in layer)
+            layer = [
+                ((*members, i), cells * sizes[i])
+                for members, cells in layer
+                for i in range(members[-1] + 1, len(c))
+                if cells * sizes[i] <= max_cells
+            ]
+    return sorted(found, key=lambda s: (len(s), s))
+
+
+def best_families(candidates: Sequence[Clique], correlation: Mapping[Clique, float], domain: Domain) -> list[Clique]:
+    """Return, for each attribute, the candidate around it of largest merit (PrivMRF Algorithm 3); each is taken once.
+
+    Merit is that of correlation-based feature selection, sum_B R(A,B) / sqrt(|M'| + sum_{B != B'} R(B,B')) with
+    M' = M without A. Correlations must lie in [0, 1]: the paper's counts would make |M'| negligible. The radicand is
+    kept at 1 or more.
+    """
+    d = len(domain)
+    related = np.zeros((d, d))
+    for pair, value in correlation.items():
+        i, j = (domain.index(name) for name in pair)
+        related[i, j] = related[j, i] = value
+    member = np.zeros((len(candidates), d))
+    for i, c in enumerate(candidates):
+        member[i, [domain.index(name) for name in c]] = 1.0
+    size = member.sum(axis=1)
+    pairs = np.einsum("id,de,ie->i", member, related, member)  # ordered pairs; the diagonal is zero
+    free = np.ones(len(candidates), dtype=bool)
+    chosen: list[Clique] = []
+    for a in range(d):
+        towards = member @ related[:, a]
+        within = pairs - 2 * towards
+        merit = towards / np.sqrt(np.maximum(size - 1 + within, 1.0))
+        merit = np.where(free & (member[:, a] > 0), merit, -np.inf)
+        best = int(merit.argmax())
+        if np.isfinite(merit[best]):
+            chosen.append(candidates[best])
+            free[best] = False
+    return chosen
+
+
+def all_subsets(domain: Domain, max_ways: int, max_cells: float) -> list[Clique]:
+    """Return every set of two to `max_ways` attributes with at most `max_cells` cells."""
+    names = sorted(domain)
+    return [
+        c
+        for k in range(2, max_ways + 1)
+        for c in itertools.combinations(names, k)
+        if domain.cells(c) <= max_cells
+    ]
+
+
+def expected_noise(cells: Sequence[int] | Array, sigma: Array | float) -> Array:
+    """Return the expected L1 error, in counts, that noise of deviation sigma gives tables of these sizes."""
+    return np.asarray(math.sqrt(2 / math.pi) * np.asarray(sigma) * np.asarray(cells, dtype=np.float64))
