@@ -43,7 +43,9 @@ def make_table(n: int, seed: int = 0) -> pa.Table:
         {
             "age": pa.array(age, pa.int16()),
             "sex": np.array(["f", "m"])[rng.integers(0, 2, n)],
-            "ward": pa.array([None if r < 0.05 else "abcd"[w] for w, r in zip(ward, rng.random(n), strict=True)]),
+            "ward": pa.array(
+                [None if r < 0.05 else "abcd"[w] for w, r in zip(ward, rng.random(n), strict=True)], pa.string()
+            ),
             "cost": pa.array(cost, pa.float32()),
         }
     )

@@ -26,7 +26,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain
 from weft.marginal import Marginal, NoisyMarginal
-from weft.models.mrf import JunctionTree, MrfModel, fit, fits, junction_tree
+from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.select import best_families, expected_noise, useful_subsets
@@ -73,7 +73,8 @@ class PrivMrf:
         with stage(listener, "build the graph"):
             scores = curator.dependence(share=self.dependence, score="r")  # Algorithm 1
             total = max(float(curator.total(share=self.count).table), 1.0)
-            graph = self._graph(curator.domain, scores)
+            ranked = sorted((pair for pair in scores if scores[pair] > 0), key=lambda pair: (-scores[pair], pair))
+            graph = grow_tree(curator.domain, ranked, max_cells=self.max_cells, max_total=self.max_total)
         picks = math.floor(self.picks * d) if d > 1 else 0
         asking = self.refine if picks else 0.0
         each = (curator.left - asking) / (d + picks)
@@ -87,19 +88,6 @@ class PrivMrf:
         with stage(listener, "measure families"):
             tables = curator.measure(chosen, share=each * d)
         return self._refine(curator, graph, tables, set(useful) - set(chosen), total, each, picks, rng, listener)
-
-    def _graph(self, domain: Domain, scores: dict[Clique, float]) -> JunctionTree:
-        """Insert pairs, strongest first, while the junction tree stays within the limits (Algorithm 1).
-
-        A pair that did not fit once is not tried again: adding edges never makes room.
-        """
-        edges: list[Clique] = []
-        tree = junction_tree(domain, edges, max_cells=max(domain.shape), max_total=sum(domain.shape))
-        for pair in sorted(scores, key=lambda pair: (-scores[pair], pair)):
-            if scores[pair] > 0 and fits(tree, pair, max_cells=self.max_cells, max_total=self.max_total):
-                edges.append(pair)
-                tree = junction_tree(domain, edges, max_cells=self.max_cells, max_total=self.max_total)
-        return tree
 
     def _refine(
         self,

@@ -2,7 +2,7 @@
 
 from weft.models.mrf.estimate import estimate_total, fit
 from weft.models.mrf.inference import Beliefs, Impossible, marginals
-from weft.models.mrf.junction import MAX_CELLS, MAX_TOTAL, JunctionTree, ModelTooLarge, fits, junction_tree
+from weft.models.mrf.junction import MAX_CELLS, MAX_TOTAL, JunctionTree, ModelTooLarge, fits, grow_tree, junction_tree
 from weft.models.mrf.model import MrfModel
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "estimate_total",
     "fit",
     "fits",
+    "grow_tree",
     "junction_tree",
     "marginals",
 ]

@@ -189,6 +189,23 @@ def fits(tree: JunctionTree, added: Sequence[str], *, max_cells: int = MAX_CELLS
     return False
 
 
+def grow_tree(
+    domain: Domain, ranked: Iterable[Clique], *, max_cells: int = MAX_CELLS, max_total: int = MAX_TOTAL
+) -> JunctionTree:
+    """Build a tree that holds as many of these cliques as fit the limits, taken in the order given.
+
+    A clique that did not fit is not tried again: what comes later never makes room. An attribute with more codes than
+    `max_cells` still stands alone.
+    """
+    kept: list[Clique] = []
+    tree = junction_tree(domain, kept, max_cells=max(domain.shape), max_total=sum(domain.shape))
+    for c in ranked:
+        if fits(tree, c, max_cells=max_cells, max_total=max_total):
+            kept.append(c)
+            tree = junction_tree(domain, kept, max_cells=max_cells, max_total=max_total)
+    return tree
+
+
 def _log(cells: float) -> float:
     # A hair above, so that rounding in a sum of logarithms does not refuse a clique of exactly the limit.
     return math.log2(cells) + 1e-9
