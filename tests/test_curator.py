@@ -174,3 +174,12 @@ def test_dependence_is_exact_past_64_bits():
     )
     assert _dependence(huge, 1) == exact // n
     assert _dependence(np.zeros((2, 2), np.int64), 1) == 0
+
+
+def test_figure_1_of_privsyn():
+    """Gender and age: the paper's example has InDif = 0.08 n."""
+    table = {(0, 0): 10, (0, 1): 10, (0, 2): 20, (1, 0): 10, (1, 1): 20, (1, 2): 30}
+    rows = [cell for cell, many in table.items() for _ in range(many)]
+    door, *_ = curator(rows)
+    assert door.dependence(share=0.5) == {("a", "b"): 8.0}
+    assert door.dependence(share=0.5, score="r") == {("a", "b"): 4.0}

@@ -13,7 +13,7 @@ from weft.cli.fitting import Request
 from weft.cli.releasing import file_purposes
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError
-from weft.progress import stage
+from weft.progress import Listener, stage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,8 +68,9 @@ def demo(
             synthetic = synthesizer.sample(listener=listener)
             card = publish(synthesizer.fitted_, [synthetic], Files.of(out), listener=listener)
             closeness = _compare(synthesizer.fitted_, real, synthetic)
+            reports = _report(synthesizer.fitted_, real, synthetic, home, released, listener)
         files = {home / PRIVATE: "the PRIVATE table (fictional)"}
-        files |= {home / SCHEMA: "what is public about its columns"} | file_purposes(out, journal, model)
+        files |= {home / SCHEMA: "what is public about its columns"} | file_purposes(out, journal, model) | reports
         terminal.answer(card | {"comparison": closeness, "files": [str(path) for path in files]})
         terminal.warn_stamps(card["stamps"])
         if not (as_json or quiet):
@@ -105,6 +106,27 @@ def _compare(fitted: Fitted, real: pa.Table, synthetic: pa.Table) -> dict[str, A
         "columns_alike": 1 - k_way(coded, made, 1).tvd,
         "pairs_alike": 1 - k_way(coded, made, 2).tvd,
         "figures": {name: [figure(real), figure(synthetic)] for name, figure in _figures().items()},
+    }
+
+
+def _report(
+    fitted: Fitted, real: pa.Table, synthetic: pa.Table, home: Path, released: Path, listener: Listener
+) -> dict[Path, str]:
+    """Write both editions of the report, where jinja2 is there to draw them; name their pages."""
+    from importlib.util import find_spec
+
+    if find_spec("jinja2") is None:
+        return {}
+    from weft.report import measure_private, measure_releasable, write
+
+    codec = fitted.codec
+    coded, made = codec.encode(real.cast(codec.arrow_schema)), codec.encode(synthetic)
+    with stage(listener, "report"):
+        ours, _ = write(measure_private(coded, made, codec, fitted), home / "report.html")
+        theirs, _ = write(measure_releasable(fitted, made), released / "report.html")
+    return {
+        theirs: "the report for readers of the data: may go out with it",
+        ours: "the report: open it in a browser (PRIVATE: compared with the private table)",
     }
 
 

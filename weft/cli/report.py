@@ -66,9 +66,7 @@ def report(
         if releasable and (schema or model):
             raise UsageError("--releasable takes the schema from the model file: leave --schema and --model out.")
         if not (releasable or schema or model):
-            raise UsageError(
-                "a schema is needed to read the tables: --schema FILE, or --model FILE to use the model's."
-            )
+            raise UsageError("a schema is needed to read the tables: pass --schema FILE, or --model FILE for its own.")
         _check(page, [name for name in (reference, synthetic, schema, model) if name])
         with terminal.progress() as listener:
             if releasable:
@@ -140,6 +138,5 @@ def _tell(terminal: Terminal, made: Report, files: tuple[Path, Path]) -> None:
         summary.headline(f"A report on {made.rows:,} synthetic rows, {edition}"),
         *summary.stamps(made.stamps),
         summary.facts(figures),
-        summary.heading("Files"),
-        summary.files({files[0]: "the page", files[1]: "the same figures, for machines"}),
+        *summary.files({files[0]: "the page", files[1]: "the same figures, for machines"}),
     )

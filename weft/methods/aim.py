@@ -134,7 +134,7 @@ class _Rounds:
         """Return the candidates that look worst and keep the tree small enough for the budget used so far."""
         used = 1 - self.curator.left
         grown = min(1.0, used + self.share)
-        limits = [max(limit * grown, 1000) for limit in (self.options.max_cells, self.options.max_total)]
+        limits = [min(limit, max(limit * grown, 1000)) for limit in (self.options.max_cells, self.options.max_total)]
         found: list[int] = []
         for i in np.argsort(-self._quality()):
             if fits(self.tree, self.cliques[i], max_cells=int(limits[0]), max_total=int(limits[1])):

@@ -141,10 +141,14 @@ class GumModel:
         if bare:
             raise ValueError(f"no table has the column {sorted(bare)[0]!r}")
 
+    @cached_property
+    def _held(self) -> tuple[frozenset[str], ...]:
+        return tuple(frozenset(m.clique) for m in self.tables)
+
     def marginal(self, columns: Sequence[str]) -> Array:
         """Sum the smallest table that has the columns, or count them on records that the model makes for it."""
         wanted = clique(columns)
-        covering = [m for m in self.tables if set(wanted) <= set(m.clique)]
+        covering = [m for m, held in zip(self.tables, self._held, strict=True) if held.issuperset(wanted)]
         if covering or not wanted:
             found = min(covering, key=lambda m: m.cells).project(wanted).table if covering else np.ones(())
         else:

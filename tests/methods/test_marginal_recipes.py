@@ -1,0 +1,115 @@
+"""What the recipes promise beyond what every method must do."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import weft
+from weft.errors import WeftError
+from weft.evaluate import k_way
+from weft.methods import method
+from weft.models.mrf import ModelTooLarge
+from weft.schema import Codec, Schema
+
+DEPENDENT = ["aim", "mst", "privmrf", "privsyn", "tree"]
+
+
+@pytest.fixture(scope="module")
+def chained():
+    """Six columns of five codes in a chain: each follows the one before it."""
+    rng = np.random.default_rng(0)
+    columns = [rng.integers(0, 5, 20_000)]
+    for _ in range(5):
+        columns.append(np.where(rng.random(20_000) < 0.7, (columns[-1] + 1) % 5, rng.integers(0, 5, 20_000)))
+    table = pa.table({f"x{i}": column for i, column in enumerate(columns)})
+    schema = Schema.from_domain({f"x{i}": 5 for i in range(6)})
+    codec = Codec(schema, table.schema)
+    return table, schema, codec, codec.encode(table)
+
+
+@pytest.mark.parametrize("name", DEPENDENT)
+def test_strong_pairs_are_found_and_kept(name, chained):
+    """With a fair budget the pairs of the chain come out right, where independent columns cannot have them."""
+    table, schema, codec, real = chained
+    floor = k_way(real, codec.encode(weft.Synthesizer(2.0, method="independent").fit(table, schema).sample()), 2).tvd
+    made = weft.Synthesizer(epsilon=2.0, method=name).fit(table, schema).sample()
+    assert k_way(real, codec.encode(made), 2).tvd < floor / 4
+
+
+def shares(synthesizer):
+    ledger = synthesizer.ledger_
+    return [round(entry.cost / ledger.capacity, 6) for entry in ledger.entries]
+
+
+def test_the_papers_budgets_are_in_the_ledger(chained):
+    table, schema, *_ = chained
+    assert shares(weft.Synthesizer(method="privsyn").fit(table, schema)) == [0.1, 0.1, 0.8]
+    mrf = shares(weft.Synthesizer(method="privmrf", epsilon=5.0).fit(table, schema))
+    assert mrf[:2] == [0.1, 0.01]
+    assert sum(mrf) == pytest.approx(1.0)
+    questions = [e.question for e in weft.Synthesizer(method="privmrf", epsilon=5.0).fit(table, schema).ledger_.entries]
+    asked = [share for share, q in zip(mrf, questions, strict=False) if q.startswith("distance")]
+    assert sum(asked) == pytest.approx(0.1, abs=1e-5)
+
+
+def test_privsyn_options_of_its_evaluation(chained):
+    table, schema, codec, real = chained
+
+    def error(**options):
+        runs = [weft.Synthesizer(0.3, method="privsyn", **options).fit(table, schema).sample() for _ in range(2)]
+        return np.mean([k_way(real, codec.encode(run), 2).tvd for run in runs])
+
+    guided = error()
+    assert error(accounting="pure", delta=0.0, allocation="equal") > guided
+    assert error(selection="privbayes-indif") < 0.5
+    named = weft.Synthesizer(method="privsyn", marginals=[["x0", "x1"], ["x4", "x5"]]).fit(table, schema)
+    assert [m.clique for m in named.fitted_.measured[6:]] == [("x0", "x1"), ("x4", "x5")]
+    forced = weft.Synthesizer(0.05, method="privsyn", must_include=[["x0", "x5"]]).fit(table, schema)
+    assert any({"x0", "x5"} <= set(m.clique) for m in forced.fitted_.measured)
+
+
+def test_pgm_measures_what_it_is_told(chained):
+    table, schema, *_ = chained
+    told = weft.Synthesizer(method="pgm", marginals=[["x1", "x0"], ["x2", "x3", "x4"]], weights=[1.0, 3.0])
+    measured = told.fit(table, schema).fitted_.measured[6:]
+    assert [m.clique for m in measured] == [("x0", "x1"), ("x2", "x3", "x4")]
+    assert (measured[0].sigma / measured[1].sigma) ** 2 == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error"),
+    [
+        ("pgm", {"marginals": [["x0", "nope"]]}, "nope"),
+        ("pgm", {"marginals": [["x0", "x1"]], "weights": [1.0, 2.0]}, "weights"),
+        ("privsyn", {"marginals": [["nope"]]}, "nope"),
+        ("privsyn", {"gum": {"strategy": "magic"}}, "magic"),
+        ("privsyn", {"gum": {"magic": 1}}, "magic"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_spent(name, options, error, chained, tmp_path):
+    table, schema, *_ = chained
+    journal = tmp_path / "j.jsonl"
+    with pytest.raises(WeftError, match=error):
+        weft.Synthesizer(method=name, journal=journal, **options).fit(table, schema)
+    assert not journal.exists()
+
+
+def test_a_tree_that_would_not_fit_is_refused_beforehand(chained):
+    table, schema, *_ = chained
+    with pytest.raises(ModelTooLarge, match="max_cells"):
+        weft.Synthesizer(method="pgm", marginals=[["x0", "x1", "x2"]], max_cells=100).fit(table, schema)
+
+
+def test_limits_keep_the_tree_narrow(chained):
+    table, schema, *_ = chained
+    for name in ("aim", "privmrf", "tree"):
+        model = weft.Synthesizer(method=name, max_cells=25, max_total=200).fit(table, schema).model_
+        inner = getattr(model, "inner", model)
+        assert max(inner.tree.sizes) <= 25
+
+
+def test_paper_settings_exist():
+    from weft.methods.privmrf import PrivMrf
+
+    assert PrivMrf.paper().max_cells == 10**7
+    assert method("privsyn", accounting="paper").accounting == "paper"

@@ -1,0 +1,62 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.marginal import Measured
+from weft.reconcile import simplex
+from weft.report.figures import MarginalFigures
+from weft.report.noise import by_column, combined_sigma, expected_tvd, raw_l1
+
+
+@pytest.mark.parametrize("sigma", [3.0, 40.0])
+@pytest.mark.parametrize(
+    "counts", [np.full(30, 200.0), np.r_[np.full(5, 900.0), np.zeros(300)], np.array([10.0, 0.0, 2000.0, 55.0])]
+)
+def test_the_expected_distance_is_that_of_simulated_noise(counts, sigma):
+    rng = np.random.default_rng(0)
+    n = counts.sum()
+    noisy = [counts + rng.normal(0, sigma, counts.size) for _ in range(600)]
+    drawn = [np.abs(simplex(table, n) - counts).sum() / (2 * n) for table in noisy]
+    assert expected_tvd(counts, sigma) == pytest.approx(np.mean(drawn), rel=0.08)
+
+
+def test_large_counts_feel_the_raw_noise():
+    counts = np.full(200, 1e6)
+    assert expected_tvd(counts, 10.0) == pytest.approx(raw_l1(200, 10.0) / (2 * counts.sum()), rel=1e-2)
+    assert raw_l1(4, 10.0) == pytest.approx(4 * 10 * math.sqrt(2 / math.pi))
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=20), st.floats(0.1, 1e4))
+def test_it_is_a_distance(counts, sigma):
+    assert 0 <= expected_tvd(np.array(counts), sigma) <= 1
+
+
+def test_more_noise_never_explains_less():
+    counts = np.array([500.0, 20.0, 0.0, 80.0])
+    distances = [expected_tvd(counts, sigma) for sigma in (1, 5, 25, 125)]
+    assert distances == sorted(distances)
+    assert expected_tvd(np.zeros(3), 5.0) == 0
+
+
+def test_tables_that_hold_the_columns_are_weighed_by_precision():
+    alone = Measured(("a",), (4,), 6.0)
+    pair = Measured(("a", "b"), (4, 9), 2.0)  # summed over b: deviation 2 * sqrt(9) = 6
+    assert combined_sigma(("a",), by_column([alone])) == pytest.approx(6.0)
+    assert combined_sigma(("a",), by_column([alone, pair])) == pytest.approx(6.0 / math.sqrt(2))
+    assert combined_sigma(("a", "b"), by_column([alone, pair])) == pytest.approx(2.0)
+    assert combined_sigma(("c",), by_column([alone, pair])) is None
+
+
+@pytest.mark.parametrize("cells", [2, 12, 200])
+def test_noise_alone_seldom_passes_its_upper_end(cells):
+    rng = np.random.default_rng(1)
+    counts = np.full(cells, 500.0)
+    n, sigma = counts.sum(), 20.0
+    figures = MarginalFigures(("a",), cells, sigma, raw_l1(cells, sigma), expected_tvd(counts, sigma), 0.0)
+    noisy = (simplex(counts + rng.normal(0, sigma, cells), n) for _ in range(400))
+    drawn = np.array([np.abs(table - counts).sum() / (2 * n) for table in noisy])
+    assert np.mean(drawn > figures.upper) < 0.06
+    assert figures.upper < 3 * figures.noise

@@ -1,0 +1,249 @@
+"""`weft bench`: the papers' experiments, run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard
+from weft.cli.options import UsageError
+from weft.cli.terminal import Terminal
+from weft.errors import OutputError
+from weft.progress import stage
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from weft.bench import Experiment, Outcome, Spread
+
+WHAT = "What to run"
+
+
+def bench(
+    name: Annotated[
+        str | None, typer.Argument(metavar="EXPERIMENT", help="A published figure or table; --list shows them.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            metavar="TABLE",
+            help="A CSV or Parquet file, or the name of one; several with commas, or given several times.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            "--schema",
+            "-s",
+            metavar="FILE",
+            help="TOML, or domain JSON. Default: TABLE.domain.json or TABLE.toml beside it, else a draft.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Lines of the experiment, or any methods. Default: its own.", rich_help_panel=WHAT
+        ),
+    ] = None,
+    epsilons: Annotated[
+        str | None, typer.Option(metavar="E,F", help="Budgets. Default: the paper's.", rich_help_panel=WHAT)
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Default: of the paper's size.", rich_help_panel=WHAT)] = None,
+    tasks: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Some of the experiment's tasks only.", rich_help_panel=WHAT)
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The label to predict. Default: the last column.", rich_help_panel=WHAT),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each.", rich_help_panel=WHAT)] = 5,
+    rows: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="So many rows, at random.", rich_help_panel=WHAT)
+    ] = None,
+    columns: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The first columns only.", rich_help_panel=WHAT)
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go.", rich_help_panel=o.OUTPUT)
+    ] = "bench",
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Run a published experiment again, on any table, and draw its figure.
+
+    Results go to FOLDER as JSON lines, Parquet and SVG. Interrupted runs go on where
+    they stopped. They are computed from real rows: PRIVATE, unless the table is public.
+
+    \b
+    [bold]Examples[/bold]
+      weft bench --list
+      weft bench privsyn-figure6 --data adult.parquet
+      weft bench privsyn-figure6 --data adult.parquet --epsilons 0.5,2 --seeds 3
+      weft bench privmrf-figure4 --data stays.csv -s stays.toml --methods privmrf,mst
+    """
+    terminal = Terminal(as_json, quiet, debug)
+    with guard(terminal):
+        if listed:
+            _list(terminal)
+            return
+        if name is None or not data:
+            raise UsageError("say which experiment and on what: weft bench privsyn-figure6 --data TABLE. See --list.")
+        with terminal.progress() as listener:
+            with stage(listener, "load"):
+                from weft.bench import Store, experiment, figure, open_table, run, summary
+                from weft.bench.experiment import slug
+                from weft.bench.results import write_parquet
+
+                chosen = _choose(experiment(name), methods, tasks)
+                budgets = None if epsilons is None else _numbers(epsilons)
+                sources = [part for given in data for part in given.split(",")]
+                if schema is not None and len(sources) > 1:
+                    raise UsageError("--schema goes with one table: put the others' schemas beside them.")
+                folder = _folder(Path(output))
+                tables = [open_table(source, schema, rows=rows, columns=columns) for source in sources]
+            outcome = run(
+                chosen,
+                tables,
+                store=Store(folder / f"{name}.jsonl"),
+                seeds=seeds,
+                epsilons=budgets,
+                delta=delta,
+                target=target,
+                listener=listener,
+            )
+            files = {folder / f"{name}.jsonl": "every run, for machines"}
+            spreads = summary(outcome.rows)
+            if outcome.rows:
+                files[folder / f"{name}.parquet"] = "the runs of this table"
+                write_parquet(outcome.rows, folder / f"{name}.parquet")
+            for table in dict.fromkeys(key[0] for key in spreads):
+                drawn = folder / f"{name}-{slug(table)}.svg"
+                drawn.write_text(figure(spreads, table, f"{chosen.paper}: {table}"), encoding="utf-8")
+                files[drawn] = "the figure"
+        _tell(terminal, outcome, spreads, files)
+
+
+def _choose(found: Experiment, methods: str | None, tasks: str | None) -> Experiment:
+    from dataclasses import replace
+
+    if methods is not None:
+        found = found.with_methods(methods.split(","))
+    if tasks is not None:
+        wanted = tuple(tasks.split(","))
+        unknown = [task for task in wanted if task not in found.tasks]
+        if unknown:
+            raise UsageError(f"--tasks {unknown[0]}: {found.name} has {', '.join(found.tasks)}.")
+        found = replace(found, tasks=wanted)
+    return found
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--epsilons {text}: write numbers with commas, such as 0.2,0.8,3.2") from None
+
+
+def _folder(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write in {folder}: {error.strerror}. Choose another folder.") from None
+    return folder
+
+
+def _list(terminal: Terminal) -> None:
+    from weft.bench import EXPERIMENTS
+
+    answer: dict[str, Any] = {
+        name: {"paper": known.paper, "about": known.about, "lines": list(known.variants), "missing": known.missing}
+        for name, known in EXPERIMENTS.items()
+    }
+    terminal.answer(answer)
+    if not terminal.json:
+        from rich import box
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        table.add_column("experiment", style="bold cyan", no_wrap=True)
+        table.add_column("what it compares")
+        table.add_column("lines")
+        for name, known in EXPERIMENTS.items():
+            lines = [f"{line} (not there yet)" if line in known.missing else line for line in known.variants]
+            table.add_row(name, escape(f"{known.about}\n{known.paper}"), escape("\n".join(lines)))
+        terminal.show(table)
+
+
+def _tell(
+    terminal: Terminal, outcome: Outcome, spreads: dict[tuple[str, str, float, str], Spread], files: dict[Path, str]
+) -> None:
+    from dataclasses import asdict
+
+    from weft.cli import summary
+
+    terminal.answer(
+        {
+            "experiment": outcome.experiment.name,
+            "results": [
+                dict(zip(("table", "measure", "epsilon", "line"), key, strict=True)) | asdict(spread)
+                for key, spread in spreads.items()
+            ],
+            "missing": outcome.missing,
+            "refused": outcome.refused,
+            "files": [str(path) for path in files],
+        }
+    )
+    for table in dict.fromkeys(key[0] for key in spreads):
+        terminal.show(summary.headline(f"{outcome.experiment.paper}, on {table}"))
+        for made in _tables({key[1:]: spread for key, spread in spreads.items() if key[0] == table}):
+            terminal.show(made)
+    terminal.show(*summary.files(files))
+    if outcome.missing:
+        terminal.warn(f"left out, for their methods are not there yet: {', '.join(outcome.missing)}")
+    for reason in outcome.refused:
+        terminal.warn(f"left out: {reason}")
+
+
+def _tables(spreads: dict[tuple[str, float, str], Spread]) -> list[RenderableType]:
+    """One table a measure, with a column for each budget; or, for a single budget, one with a row for each measure."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from weft.bench.tasks import REFERENCES, title
+
+    measures, epsilons, lines = (list(dict.fromkeys(key[i] for key in spreads)) for i in range(3))
+
+    def grid(heading: str, corner: str, down: dict[str, list[str]], across: list[str]) -> RenderableType:
+        table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        table.add_column(corner, no_wrap=True)
+        for name in across:
+            table.add_column(escape(name), justify="right")
+        for name, cells in down.items():
+            table.add_row(escape(name), *cells)
+        return table
+
+    def cell(measure: Any, epsilon: Any, line: Any) -> str:
+        return str(spreads.get((measure, epsilon, line), ""))
+
+    if len(epsilons) == 1:
+        down = {title(str(m)): [cell(m, epsilons[0], line) for line in lines] for m in measures}
+        return [grid(f"epsilon {epsilons[0]:g}, mean ± sd over runs", "", down, [str(line) for line in lines])]
+    made = []
+    for measure in (m for m in measures if not str(m).endswith(tuple(REFERENCES))):
+        down = {str(line): [cell(measure, e, line) for e in epsilons] for line in lines}
+        for ending, meaning in REFERENCES.items():
+            if f"{measure}{ending}" in measures:  # no line changes it
+                down[meaning] = [cell(f"{measure}{ending}", e, lines[0]) for e in epsilons]
+        heading = f"\n{title(str(measure))}, mean ± sd over runs"
+        made.append(grid(heading, "epsilon", down, [f"{e:g}" for e in epsilons]))
+    return made

@@ -1,0 +1,193 @@
+"""The figures of a report as plain values: what the page shows and what its JSON twin holds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Edition = Literal["private", "releasable"]
+Sort = Literal["value", "bin", "special", "missing", "rest"]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One value, bin or group of a column, with its share of the rows in both tables."""
+
+    label: str
+    short: str
+    """What fits under an axis."""
+    sort: Sort
+    reference: float
+    synth: float
+    noise: float | None = None
+    """Standard deviation that the privacy noise gives the share (None: not known)."""
+
+
+@dataclass(frozen=True)
+class ColumnFigures:
+    """One column on its own."""
+
+    name: str
+    kind: str
+    codes: int
+    """Values or bins that the schema gives it, missing among them."""
+    distance: float
+    """Total variation: the share of rows that would have to change their value for the tables to agree."""
+    noise: float | None
+    """What the privacy noise alone is expected to make of it (None: not known)."""
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True)
+class PairFigures:
+    """Two columns together."""
+
+    columns: tuple[str, str]
+    distance: float | None
+    """Total variation (None in the releasable edition where no marginal holds both columns)."""
+    association: float | None
+    """Cramer's V in the reference, 0 to 1."""
+    association_synth: float
+    measured: bool
+    """Whether a measured marginal holds both columns."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Shares of rows over two columns, coarse enough to be read."""
+
+    columns: tuple[str, str]
+    rows: tuple[str, ...]
+    across: tuple[str, ...]
+    reference: tuple[tuple[float, ...], ...]
+    synth: tuple[tuple[float, ...], ...]
+    pooled: tuple[tuple[int, ...], tuple[int, ...]]
+    """Rows, and places across, that stand for all values without one of their own."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Random questions "how many rows have these three columns in these ranges", answered by both tables."""
+
+    count: int
+    error: float
+    """Mean absolute difference, as a share of the rows."""
+    worst: float
+    reference: tuple[float, ...]
+    synth: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How often a classifier predicts one column rightly from the others, tested on real rows."""
+
+    target: str
+    synth: float
+    """Trained on synthetic rows."""
+    real: float
+    """Trained on real rows."""
+    majority: float
+    """Always the most frequent value."""
+
+
+@dataclass(frozen=True)
+class MarginalFigures:
+    """One measured marginal: what noise alone explains, beside what is observed."""
+
+    columns: tuple[str, ...]
+    cells: int
+    sigma: float
+    """Standard deviation of the noise on each cell, in rows."""
+    raw_noise: float
+    """Expected L1 distance of the noisy table as released, in rows: cells * sigma * sqrt(2 / pi)."""
+    noise: float
+    """Expected total variation once counts are made non-negative and add up: what noise alone explains."""
+    observed: float
+    """Total variation of the synthetic table from the reference."""
+
+    @property
+    def upper(self) -> float:
+        """What noise alone stays below in about nineteen draws of twenty.
+
+        The L1 norm of k independent Gaussian values is spread by sqrt(pi/2 - 1) / sqrt(k) of its mean; one cell is
+        bound by the sum. Two such spreads, and a tenth for making rows.
+        """
+        return self.noise * (1.1 + 2 * math.sqrt((math.pi / 2 - 1) / max(self.cells - 1, 1)))
+
+    @property
+    def explained(self) -> bool:
+        """Whether noise alone could have done it."""
+        return self.observed <= self.upper
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One figure with what it means."""
+
+    name: str
+    figure: str
+    value: float
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Caution:
+    """A column or pair that a reader should be careful with, and why."""
+
+    columns: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What was spent, in numbers and in words."""
+
+    epsilon: float
+    delta: float
+    neighbours: str
+    method: str
+    budget_used: float
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that one edition of a report says."""
+
+    edition: Edition
+    reference: str
+    """What the synthetic table is compared with."""
+    rows: int
+    """Synthetic rows."""
+    reference_rows: int | None
+    """Real rows; None in the releasable edition, where they are private."""
+    stamps: tuple[str, ...]
+    guarantee: Guarantee | None
+    headlines: tuple[Headline, ...]
+    cautions: tuple[Caution, ...]
+    columns: tuple[ColumnFigures, ...]
+    made_anew: tuple[str, ...]
+    """Id columns, which are not compared."""
+    pairs: tuple[PairFigures, ...]
+    grids: tuple[Grid, ...]
+    """The pairs that differ most, in detail."""
+    questions: Questions | None
+    predictions: tuple[Prediction, ...]
+    prediction_note: str
+    marginals: tuple[MarginalFigures, ...]
+    ledger: dict[str, Any] | None
+    weft: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values, numbers to six digits."""
+        plain: dict[str, Any] = _rounded(asdict(self))
+        return plain
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value

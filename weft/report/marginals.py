@@ -1,0 +1,105 @@
+"""Measured marginals: how far the synthetic rows are from each, beside what noise alone explains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from weft.counting import count
+from weft.domain import Clique, Domain
+from weft.marginal import Array, Measured
+from weft.modelfile import Fitted
+from weft.models.recoded import RecodedModel
+from weft.records import Records
+from weft.report.figures import MarginalFigures
+from weft.report.noise import by_column, combined_sigma, expected_tvd, raw_l1
+from weft.report.pooling import shares_of
+
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class View:
+    """The codes in which marginals were measured: those of the schema, or with rare values merged."""
+
+    fitted: Fitted
+    merged: bool
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The attributes in these codes."""
+        model = self.fitted.model
+        return model.inner.domain if self.merged and isinstance(model, RecodedModel) else self.fitted.codec.domain
+
+    def records(self, table: Records) -> Records:
+        """Put records into these codes."""
+        model = self.fitted.model
+        if not (self.merged and isinstance(model, RecodedModel)):
+            return table
+        columns = [
+            model.maps[name].codes[column] if name in model.maps else column
+            for name, column in zip(table.domain, table.columns, strict=True)
+        ]
+        return Records.of(self.domain, columns)
+
+    def model_table(self, columns: Clique) -> Array:
+        """Expected counts of the model in these codes."""
+        model = self.fitted.model
+        inner = model.inner if self.merged and isinstance(model, RecodedModel) else model
+        return inner.marginal(columns)
+
+
+Reference = Callable[[Sequence[Clique]], Iterator[Array]]
+"""Gives the tables of some cliques, one after the other."""
+
+
+def of_records(view: View, table: Records) -> Reference:
+    """Take exact counts of records as the reference."""
+    records = view.records(table)
+
+    def tables(cliques: Sequence[Clique]) -> Iterator[Array]:
+        for start in range(0, len(cliques), _BATCH):
+            yield from count(records, cliques[start : start + _BATCH])
+
+    return tables
+
+
+def of_model(view: View) -> Reference:
+    """Take the model's expected counts as the reference."""
+    return lambda cliques: (view.model_table(c) for c in cliques)
+
+
+def marginal_figures(
+    fitted: Fitted, measured: Sequence[Measured], synth: Records, reference: Callable[[View], Reference]
+) -> tuple[MarginalFigures, ...]:
+    """Set the distance of every measured marginal beside what noise alone explains; in the codes it was asked in."""
+    figures: dict[int, MarginalFigures] = {}
+    index = by_column(measured)
+    plain, merged = View(fitted, False), View(fitted, True)
+    fits: dict[bool, list[int]] = {False: [], True: []}
+    for i, table in enumerate(measured):
+        if table.shape == plain.domain.sizes(table.clique):
+            fits[False].append(i)
+        elif table.shape == merged.domain.sizes(table.clique):
+            fits[True].append(i)
+    for view in (plain, merged):
+        chosen = fits[view.merged]
+        cliques = [measured[i].clique for i in chosen]
+        if not chosen:
+            continue
+        tables = zip(chosen, reference(view)(cliques), of_records(view, synth)(cliques), strict=True)
+        for i, expected, made in tables:
+            asked = measured[i]
+            sigma = combined_sigma(asked.clique, index) or asked.sigma
+            figures[i] = MarginalFigures(
+                asked.clique,
+                asked.cells,
+                asked.sigma,
+                raw_l1(asked.cells, asked.sigma),
+                expected_tvd(expected, sigma),
+                float(np.abs(shares_of(expected) - shares_of(made)).sum()) / 2,
+            )
+    return tuple(figures[i] for i in sorted(figures))

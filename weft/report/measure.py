@@ -1,0 +1,317 @@
+"""Gather the figures of a report: against the real rows (PRIVATE), or against released answers only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from weft import __version__
+from weft.counting import count
+from weft.domain import Clique, Domain, clique
+from weft.errors import WeftError
+from weft.evaluate import (
+    coverage,
+    range_queries,
+    svm_misclassification,
+)
+from weft.evaluate.tables import comparable
+from weft.marginal import Array, Measured
+from weft.modelfile import Fitted
+from weft.models.recoded import RecodedModel
+from weft.progress import Listener, silence, stage
+from weft.records import Records
+from weft.release import meaning
+from weft.report import words
+from weft.report.figures import (
+    ColumnFigures,
+    Grid,
+    Guarantee,
+    PairFigures,
+    Prediction,
+    Questions,
+    Report,
+)
+from weft.report.labels import Label, labels
+from weft.report.marginals import marginal_figures, of_model, of_records
+from weft.report.noise import by_column, combined_sigma, expected_tvd
+from weft.report.pairs import compare_pairs, only, strengths
+from weft.report.pooling import Floats, Pooling, bars, pool, shares_of
+from weft.schema import Codec
+
+MOST_GRIDS = 200
+"""Pairs that carry their two heat maps; the others only their figures."""
+GRID_SIZE = 14
+"""Values or bins of a column in a heat map."""
+MOST_TARGETS = 5
+"""Columns that are predicted from the others."""
+TRAINING_ROWS = 2000
+TARGET_VALUES = 8
+FEATURE_VALUES = 64
+"""Columns with more values than this predict nothing from so few rows, and are left out of the features."""
+_CERTAIN = 3.0  # deviations of noise below which a count says nothing
+
+Index = Mapping[str, Sequence[Measured]]
+
+SEED = 0
+"""Draws the random questions and the training rows, so that the same tables give the same report."""
+
+
+def measure_private(
+    real: Records, synth: Records, codec: Codec, fitted: Fitted | None = None, *, listener: Listener = silence
+) -> Report:
+    """Compare a synthetic table with the real one. PRIVATE: nothing here carries noise.
+
+    Both are coded by the schema of `codec`. With `fitted`, the model that made the rows, the report also tells what
+    was spent and how much of each distance the privacy noise explains.
+    """
+    domain = comparable(real, synth)
+    measured = _fitting(fitted, domain)
+    named, index = _named(codec, domain), by_column(measured)
+    with stage(listener, "compare columns"):
+        ones = [count(table, [(name,) for name in domain]) for table in (real, synth)]
+        columns = tuple(
+            _column(codec, name, named[name], a, b, index) for name, a, b in zip(domain, *ones, strict=True)
+        )
+        rare = coverage(real, synth)
+    with stage(listener, "compare pairs"):
+        found = compare_pairs(real, synth)
+        together = _together(measured)
+        pairs = tuple(
+            PairFigures(
+                (domain.names[i], domain.names[j]),
+                float(found.distance[i, j]),
+                float(found.real[i, j]),
+                float(found.synth[i, j]),
+                clique((domain.names[i], domain.names[j])) in together,
+            )
+            for i, j in combinations(range(len(domain)), 2)
+        )
+        pools = {
+            n: pool(named[n], a / len(real) + b / len(synth), GRID_SIZE, GRID_SIZE)
+            for n, a, b in zip(domain, *ones, strict=True)
+        }
+        grids = tuple(
+            _grid(pair.columns, pools, *(_counted(table, pair.columns, pools) for table in (real, synth)))
+            for pair in _worst(pairs)
+        )
+    with stage(listener, "ask questions"):
+        asked = range_queries(real, synth, seed=SEED)
+        questions = Questions(
+            len(asked.queries),
+            asked.error,
+            float(asked.errors.max()),
+            tuple(asked.real.tolist()),
+            tuple(asked.synth.tolist()),
+        )
+    with stage(listener, "predict"):
+        predictions, note = _predictions(real, synth, ones[0], found.real)
+    with stage(listener, "weigh noise"):
+        marginals = (
+            () if fitted is None else marginal_figures(fitted, measured, synth, lambda view: of_records(view, real))
+        )
+    return Report(
+        edition="private",
+        reference="private table",
+        rows=len(synth),
+        reference_rows=len(real),
+        stamps=() if fitted is None else fitted.ledger.stamps,
+        guarantee=None if fitted is None else _guarantee(fitted),
+        headlines=words.against_real(columns, pairs, questions, rare, predictions),
+        cautions=words.cautions_against_real(columns, pairs),
+        columns=columns,
+        made_anew=_made_anew(codec, domain),
+        pairs=pairs,
+        grids=grids,
+        questions=questions,
+        predictions=predictions,
+        prediction_note=note,
+        marginals=marginals,
+        ledger=None if fitted is None else fitted.ledger.to_dict(),
+        weft=__version__,
+    )
+
+
+def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = silence) -> Report:
+    """Compare a synthetic table with the model that made it, and say how much noise the model carries.
+
+    Nothing but the model file and the synthetic rows is used, both of which are releasable: post-processing, free.
+    """
+    model, codec = fitted.model, fitted.codec
+    domain = codec.domain
+    comparable(synth)
+    if synth.domain != domain:
+        raise WeftError("the model was fitted on other columns than the synthetic table has: give the rows it made")
+    measured = fitted.measured
+    named, index = _named(codec, domain), by_column(measured)
+    with stage(listener, "compare columns"):
+        expected = [np.asarray(model.marginal([name]), np.float64) for name in domain]
+        made = count(synth, [(name,) for name in domain])
+        columns = tuple(
+            _column(codec, name, named[name], a, b, index) for name, a, b in zip(domain, expected, made, strict=True)
+        )
+        drowned = sum(_drowned(name, table, index) for name, table in zip(domain, expected, strict=True))
+    with stage(listener, "compare pairs"):
+        matrix = strengths(synth)
+        together = _together(measured)
+        pools = {n: pool(named[n], b / len(synth), GRID_SIZE, GRID_SIZE) for n, b in zip(domain, made, strict=True)}
+        pairs, found = [], {}
+        for i, j in combinations(range(len(domain)), 2):
+            names = (domain.names[i], domain.names[j])
+            asked = clique(names) in together
+            distance = None
+            if asked:
+                reference, rows = _modelled(fitted, names, pools), _counted(synth, names, pools)
+                found[names] = reference, rows
+                distance = float(np.abs(reference - rows).sum()) / 2
+            pairs.append(PairFigures(names, distance, None, float(matrix[i, j]), asked))
+        worst = sorted((p for p in pairs if p.measured), key=lambda p: -p.association_synth)[:MOST_GRIDS]
+        grids = tuple(_grid(pair.columns, pools, *found[pair.columns]) for pair in worst)
+    with stage(listener, "weigh noise"):
+        marginals = marginal_figures(fitted, measured, synth, of_model)
+    return Report(
+        edition="releasable",
+        reference="noisy model",
+        rows=len(synth),
+        reference_rows=None,
+        stamps=fitted.ledger.stamps,
+        guarantee=_guarantee(fitted),
+        headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
+        cautions=words.cautions_against_model(columns, pairs),
+        columns=columns,
+        made_anew=_made_anew(codec, domain),
+        pairs=tuple(pairs),
+        grids=grids,
+        questions=None,
+        predictions=(),
+        prediction_note="",
+        marginals=marginals,
+        ledger=fitted.ledger.to_dict(),
+        weft=__version__,
+    )
+
+
+def _named(codec: Codec, domain: Domain) -> dict[str, tuple[Label, ...]]:
+    return {name: labels(codec, name) for name in domain}
+
+
+def _made_anew(codec: Codec, domain: Domain) -> tuple[str, ...]:
+    return tuple(column.name for column in codec.schema.columns if column.name not in domain)
+
+
+def _fitting(fitted: Fitted | None, domain: Domain) -> tuple[Measured, ...]:
+    if fitted is None:
+        return ()
+    if fitted.codec.domain != domain:
+        raise WeftError("the model was fitted with another schema than these tables are read with: give its own")
+    return fitted.measured
+
+
+def _guarantee(fitted: Fitted) -> Guarantee:
+    ledger = fitted.ledger
+    statement = ledger.spend_statement()
+    return Guarantee(
+        statement.epsilon,
+        statement.delta,
+        str(ledger.adjacency),
+        fitted.method,
+        min(ledger.spent / ledger.capacity, 1.0),
+        meaning(fitted),
+    )
+
+
+def _column(
+    codec: Codec, name: str, named: Sequence[Label], reference: Array, synth: Array, index: Index
+) -> ColumnFigures:
+    a, b = shares_of(reference), shares_of(synth)
+    sigma = combined_sigma((name,), index)
+    return ColumnFigures(
+        name,
+        codec.schema.column(name).kind,
+        len(named),
+        float(np.abs(a - b).sum()) / 2,
+        None if sigma is None else expected_tvd(reference, sigma),
+        bars(named, a, b, None if sigma is None else sigma / max(float(reference.sum()), 1.0)),
+    )
+
+
+def _drowned(name: str, table: Floats, index: Index) -> int:
+    sigma = combined_sigma((name,), index)
+    return 0 if sigma is None else int(np.count_nonzero(table < _CERTAIN * sigma))
+
+
+def _together(measured: Sequence[Measured]) -> set[Clique]:
+    return {pair for table in measured for pair in combinations(table.clique, 2)}
+
+
+def _worst(pairs: Sequence[PairFigures]) -> list[PairFigures]:
+    def score(pair: PairFigures) -> float:
+        return max(pair.distance or 0.0, abs(pair.association_synth - (pair.association or 0.0)))
+
+    return sorted(pairs, key=score, reverse=True)[:MOST_GRIDS]
+
+
+def _counted(table: Records, names: tuple[str, str], pools: dict[str, Pooling]) -> Floats:
+    a, b = (pools[name].groups[table.column(name)] for name in names)
+    shape = tuple(len(pools[name].labels) for name in names)
+    cells = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1])
+    return shares_of(cells.reshape(shape))
+
+
+def _modelled(fitted: Fitted, names: tuple[str, str], pools: dict[str, Pooling]) -> Floats:
+    model = fitted.model
+    table = (model.inner if isinstance(model, RecodedModel) else model).marginal(names)
+    table = table if clique(names) == names else table.T
+    spreads = [_spread(fitted, name, pools[name]) for name in names]
+    return shares_of(spreads[0].T @ table @ spreads[1])
+
+
+def _spread(fitted: Fitted, name: str, pooling: Pooling) -> Floats:
+    """Share of each of the model's codes that belongs to each group of a chart."""
+    model = fitted.model
+    size = fitted.codec.domain.size(name)
+    codes, shares = np.arange(size), np.ones(size)
+    if isinstance(model, RecodedModel) and name in model.maps:
+        codes, shares, size = model.maps[name].codes, model.maps[name].shares(), model.maps[name].size
+    spread = np.zeros((size, len(pooling.labels)))
+    np.add.at(spread, (codes, pooling.groups), shares)
+    return spread
+
+
+def _grid(names: tuple[str, str], pools: dict[str, Pooling], reference: Floats, synth: Floats) -> Grid:
+    rows, across = (tuple(str(label) for label in pools[name].labels) for name in names)
+    rest = [tuple(i for i, label in enumerate(pools[name].labels) if label.sort == "rest") for name in names]
+    return Grid(names, rows, across, _nested(reference), _nested(synth), (rest[0], rest[1]))
+
+
+def _nested(table: Floats) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in table.tolist())
+
+
+def _predictions(
+    real: Records, synth: Records, ones: Sequence[Array], relations: Floats
+) -> tuple[tuple[Prediction, ...], str]:
+    """Predict a few columns that can be predicted, and say which; or say why none was."""
+    domain = real.domain
+    fit = [
+        i
+        for i, table in enumerate(ones)
+        if 2 <= np.count_nonzero(table) <= TARGET_VALUES
+        and len(table) <= FEATURE_VALUES
+        and table.max() <= 0.95 * table.sum()
+    ]
+    pull = {i: float(np.sort(np.delete(relations[i], i))[-3:].sum()) for i in fit} if len(domain) > 1 else {}
+    targets = sorted(sorted(pull, key=lambda i: -pull[i])[:MOST_TARGETS])
+    if not targets:
+        return (), "No column has few enough values, and spread enough, to be worth predicting."
+    made = []
+    told = [name for name in domain if domain.size(name) <= FEATURE_VALUES]
+    learned, tested = (only(table, told) for table in (synth, real))
+    try:
+        for i in targets:
+            rates = svm_misclassification(tested, learned, target=domain.names[i], seed=SEED, cap=TRAINING_ROWS)
+            made.append(Prediction(domain.names[i], 1 - rates.synth, 1 - rates.real, 1 - rates.majority))
+    except WeftError as error:
+        return (), f"Left out: {error}."
+    return tuple(made), ""

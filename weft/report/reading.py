@@ -1,0 +1,35 @@
+"""The tables of a report, read from files as the schema says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.errors import DataError, SchemaError
+from weft.records import Records
+from weft.schema import Codec, Schema
+from weft.schema.reading import read_csv
+
+
+def read_records(path: Path, schema: Schema) -> tuple[Codec, Records]:
+    """Read and encode a CSV or Parquet file; messages name the file, and never quote it."""
+    try:
+        table = _read(path, schema)
+        codec = Codec(schema, table.schema)
+        return codec, codec.encode(table)
+    except (DataError, SchemaError) as error:
+        text = str(error)
+        raise type(error)(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _read(path: Path, schema: Schema) -> pa.Table:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    if path.suffix.lower() in (".parquet", ".pq"):
+        try:
+            return pq.read_table(path).replace_schema_metadata(None)
+        except (pa.ArrowException, OSError):
+            raise DataError(f"{path}: the file is damaged, or not Parquet") from None
+    return read_csv(path, schema)
