@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtri
 
 from weft.counting import MAX_CELLS
 from weft.domain import Clique, Domain, clique
@@ -22,10 +22,9 @@ from weft.engines import Engine
 from weft.errors import BudgetError, MethodError
 from weft.marginal import Array, Marginal, Measured, NoisyMarginal
 from weft.privacy import Accounting, Adjacency, Charge, Ledger
-from weft.privacy.deniability import UNIT, Acceptance, release_mu
 from weft.privacy.mechanisms import Release
 from weft.privacy.selection import grid
-from weft.records import Records
+from weft.seeds import SeedQuestions
 
 CELLS_PER_PASS = 1 << 25
 """Cells counted in one pass over the rows; longer lists of cliques are split, so that memory stays bounded."""
@@ -40,14 +39,8 @@ stay far inside 64-bit integers."""
 ENTROPY_STEPS = 1000
 """Steps in which the sensitivity of an entropy is cut, for the integer grid on which entropies are released."""
 
-DENIABLE = (
-    "PLAUSIBLE DENIABILITY ONLY, NOT DIFFERENTIAL PRIVACY: {records} records were grown from rows that passed {test}, "
-    "which the budget does not cover"
-)
-"""Stamp on everything released beside seeds that no budget has paid for."""
 
-
-class Curator:
+class Curator(SeedQuestions):
     """Answers questions about private rows, for a price.
 
     Prices are given as a `share` of the whole budget. What a share buys depends on the accounting: with
@@ -60,6 +53,7 @@ class Curator:
         self._ledger = ledger
         self._release = release
         self._measured: list[Measured] = []
+        self._part = ""
 
     @property
     def domain(self) -> Domain:
@@ -74,7 +68,7 @@ class Curator:
     @property
     def left(self) -> float:
         """Share of the budget not spent yet."""
-        return self._ledger.left / self._ledger.capacity
+        return self._ledger.left_with(0.0, self._part) / self._ledger.capacity
 
     def slack(self, part: float) -> float:
         """Return the total-variation distance that a part of the budget's delta pays for."""
@@ -82,7 +76,7 @@ class Curator:
 
     def left_with(self, slack: float) -> float:
         """Return the share of the budget, as it is now, that would be left after paying for this slack."""
-        return self._ledger.left_with(slack) / self._ledger.capacity
+        return self._ledger.left_with(slack, self._part) / self._ledger.capacity
 
     @property
     def measured(self) -> tuple[Measured, ...]:
@@ -276,65 +270,24 @@ class Curator:
         (chosen,) = self._release(charge, [np.array(exact, np.int64)])
         return int(chosen)
 
-    def seeded_release(
-        self, kept: Sequence[str], test: Acceptance, records: int, *, look: float, share: float, slack: float
-    ) -> Records | None:
-        """Release the kept attributes of `records` rows that passed the privacy test; None if this cannot be afforded.
+    def split(self, shares: Sequence[float], rng: np.random.Generator) -> list[Curator]:
+        """Deal the rows to disjoint parts by a coin for each row; every part's curator has the whole of what is left.
 
-        First the noisy sum S of passing weights is asked with a share `look`; a lower bound of it says what the release
-        costs. If that is more than `share`, nothing else is asked: the decision rests on a noisy answer. `slack` is the
-        total-variation distance allowed, half of it for the lower bound to be wrong. Exactly `records` leave, drawn from
-        the law of accepted records itself: there are no attempts to be counted.
-
-        Theorem (`weft.privacy.deniability`). With S at least its lower bound on both tables, the release is mu-GDP up
-        to slack/2, for one row added or removed. The bound is wrong with a probability of at most slack/2; the release
-        is therefore within `slack` of a mechanism that is mu-GDP after every answer S. Without noise on the threshold
-        (Test 1) mu is infinite, and nothing is ever released here: see `deniable_release`.
+        Theorem. The coins know nothing of the rows. Given the coins, a row is in one part only, so between neighbours
+        one part differs and only its answers cost anything: the ledger counts the dearest part (parallel composition).
+        That holds for every outcome of the coins, hence for their mixture. A replaced row keeps its place and its coin.
+        A unit of several rows would be in several parts: refused.
         """
-        if self._adjacency != Adjacency() or self.accounting == "pure":
-            raise BudgetError(
-                "records can be grown from seeds only where neighbours add or remove one row, with a delta: choose "
-                "add-remove neighbours without a unit column, and gaussian or zcdp accounting; or resample every column"
-            )
-        prefixes, weights, passing = self._passing(kept, test, look, slack / 2)
-        mu = release_mu(test, records, passing, slack / 2)
-        if not mu**2 / 2 <= share * self._ledger.capacity:
-            return None
-        question = f"{records} records grown from seeds by {test}"
-        charge = self._ledger.charge(Charge.seeded(question, records=records, mu=mu, slack=slack))
-        (drawn,) = self._release(charge, [prefixes, weights])
-        return Records.of(self.domain.project(kept), drawn.T)
-
-    def deniable_release(self, kept: Sequence[str], test: Acceptance, records: int, *, look: float) -> Records | None:
-        """Release the kept attributes of rows that passed the test, with plausible deniability *only*; stamped so.
-
-        At least about k rows could have been the seed of each record (Test 1), or each record alone has the guarantee of
-        the paper's Theorem 1 (Test 2). Neither makes the table of all records differentially private, no price in the
-        ledger could say so, and everything released carries the stamp. Where the noisy sum of passing weights does not
-        show that any seed passes, nothing is released: None.
-        """
-        self._ledger.stamp(DENIABLE.format(records=records, test=test))
-        prefixes, weights, passing = self._passing(kept, test, look, 1e-6)
-        if passing < 1:
-            return None
-        unpriced = Charge.seeded("records grown from seeds, not priced", records=records, mu=0.0, slack=0.0)
-        (drawn,) = self._release(unpriced, [prefixes, weights])
-        return Records.of(self.domain.project(kept), drawn.T)
-
-    def _passing(self, kept: Sequence[str], test: Acceptance, share: float, beta: float) -> tuple[Array, Array, float]:
-        """Return prefixes and weights of the rows, exact, and a lower bound of the sum of weights, in seeds.
-
-        Theorem. A row moves the count c of one prefix by one and floor(S) by at most `test.sensitivity`. With noise
-        below its quantile at beta, the answer less that quantile is below S; less the sensitivity once more, it is below
-        the S of every neighbour too.
-        """
-        scale, _ = self._noise(share, test.sensitivity)
-        charge = self._charge("seeds that would pass the privacy test", test.sensitivity, [scale], draws=1)
-        prefixes, counts = self._engine.groups(kept)
-        weights = test.weights(counts)
-        (released,) = self._release(charge, [np.array([int(weights.sum()) // UNIT])])
-        margin = math.ceil(-scale * float(ndtri(beta))) + 1
-        return prefixes, weights, float(released[0]) - margin - test.sensitivity
+        if self._adjacency.rows_per_unit > 1:
+            raise BudgetError("rows can be split only where a unit has one row: learn everything from all rows instead")
+        parts = []
+        # A generator of their own for the coins: the state of `rng` must not tell how many were tossed.
+        for i, engine in enumerate(self._engine.split(shares, rng.spawn(1)[0])):
+            part = Curator(engine, self._ledger, self._release)
+            part._measured = self._measured
+            part._part = f"{self._part}/{i + 1}"
+            parts.append(part)
+        return parts
 
     def recode(self, maps: Mapping[str, tuple[Array, int]]) -> Curator:
         """Return a curator over the same rows with some attributes' codes merged; same ledger, same noise.
@@ -345,6 +298,7 @@ class Curator:
         """
         recoded = Curator(self._engine.recode(maps), self._ledger, self._release)
         recoded._measured = self._measured
+        recoded._part = self._part
         return recoded
 
     @property
@@ -369,13 +323,16 @@ class Curator:
     def _charge(self, question: str, sensitivity: float, scales: Sequence[float], draws: int) -> Charge:
         """Enter a question in the ledger; only after this returns may a row be touched."""
         noise = Charge.geometric if self.accounting == "pure" else Charge.gaussian
-        return self._ledger.charge(noise(question, sensitivity=sensitivity, scale=scales, draws=draws))
+        return self._enter(noise(question, sensitivity=sensitivity, scale=scales, draws=draws))
+
+    def _enter(self, charge: Charge) -> Charge:
+        return self._ledger.charge(replace(charge, part=self._part))
 
     def _exponential(self, question: str, sensitivity: int, share: float) -> Charge:
         """Enter a choice by the exponential mechanism: its bounded range makes it epsilon^2/8-zCDP."""
         cost = share * self._ledger.capacity
         epsilon = cost if self.accounting == "pure" else math.sqrt(8 * cost)
-        return self._ledger.charge(Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon))
+        return self._enter(Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon))
 
     def _scores(
         self, question: str, cliques: Sequence[Clique], each: float, share: float, score: _Score

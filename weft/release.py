@@ -169,6 +169,12 @@ def meaning(fitted: Fitted) -> str:
     """Say what the guarantee promises to a person whose data is in the table."""
     ledger = fitted.ledger
     statement = ledger.spend_statement()
+    if statement.model_only:
+        return (
+            "This release is NOT differentially private. Its records keep columns of private rows that passed a "
+            "privacy test, and nothing bounds what they tell together of one row. The budget covers the model alone, "
+            "which made their other columns."
+        )
     unit = "one row" if fitted.schema.unit is None else f"everything of one {fitted.schema.unit}"
     change = (
         f"whether or not {unit} was in the private table"

@@ -17,8 +17,17 @@ from weft.privacy import Accounting
 from weft.progress import Listener
 
 METHODS = {
+    "aim": ("weft.methods.aim", "Aim"),
+    "bsg": ("weft.methods.bsg", "Bsg"),
     "independent": ("weft.methods.independent", "Independent"),
+    "marginals": ("weft.methods.independent", "Independent"),  # the name of this baseline in BSG
+    "mst": ("weft.methods.mst", "Mst"),
+    "pgm": ("weft.methods.pgm", "Pgm"),
+    "privbayes": ("weft.methods.privbayes", "PrivBayes"),
+    "privbayes-indif": ("weft.methods.privbayes_indif", "PrivBayesInDif"),
+    "privmrf": ("weft.methods.privmrf", "PrivMrf"),
     "privsyn": ("weft.methods.privsyn", "PrivSyn"),
+    "tree": ("weft.methods.tree", "Tree"),
     "weave": ("weft.methods.weave", "Weave"),
 }
 """Every method by name: the module and the class of its recipe."""

@@ -49,11 +49,13 @@ class Model(Protocol):
 
 
 MODELS = {
+    "bayesnet": ("weft.models.bayesnet", "BayesNet"),
     "chains": ("weft.models.chains", "ChainsModel"),
     "gum": ("weft.models.gum", "GumModel"),
     "independent": ("weft.models.independent", "IndependentModel"),
     "mrf": ("weft.models.mrf", "MrfModel"),
     "recoded": ("weft.models.recoded", "RecodedModel"),
+    "seeded": ("weft.models.seeded", "SeededModel"),
 }
 """Every type of model by its name in a model file: the module and the class."""
 

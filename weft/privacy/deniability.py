@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, ndtri
+from scipy.special import bdtrc, ndtri
 
 from weft.errors import BudgetError
 from weft.marginal import Array
@@ -42,7 +42,7 @@ UNIT = 1 << 36
 """Acceptance probabilities are whole multiples of 1/UNIT: weights are integers, and draws by them exact."""
 
 _CERTAIN = 30.0
-"""L is 1 from k + 30 / epsilon0 on; below, it is at most 1 - e^-30 / 2, which UNIT rounds to 1 as well."""
+"""L is 1 from k + 30 / epsilon0 on, where the Laplace tail that it leaves out is below 1e-13."""
 
 _CORNERS = 1 << 20
 """Corners of trade-off functions looked at in one go."""
@@ -78,10 +78,10 @@ class Acceptance:
     def levels(self) -> Array:
         """L(c) in units of 1/UNIT for c = 0, 1, ... up to where it stays at UNIT."""
         if self.epsilon0 is None:
-            return np.where(np.arange(self.k + 1) >= self.k, UNIT, 0).astype(np.int64)
+            return np.where(np.arange(self.k + 1) >= self.k, np.int64(UNIT), np.int64(0))
         c = np.arange(self.k + math.ceil(_CERTAIN / self.epsilon0) + 1)
         away = self.epsilon0 * np.abs(c - self.k)
-        levels = np.floor(np.where(c < self.k, np.exp(-away) / 2, 1 - np.exp(-away) / 2) * UNIT).astype(np.int64)
+        levels: Array = np.floor(np.where(c < self.k, np.exp(-away) / 2, 1 - np.exp(-away) / 2) * UNIT).astype(np.int64)
         levels[-1] = UNIT
         return levels
 
@@ -114,7 +114,7 @@ def release_mu(test: Acceptance, records: int, passing: float, slack: float, str
     `passing` is a lower bound of S, in seeds, on the smaller table. With a `stride` only every so many counts c are
     looked at: a quick estimate for planning, never a bound.
     """
-    if passing <= 0:
+    if passing <= 0 or slack <= 0:
         return math.inf
     top = len(test.levels)
     c = np.unique(np.r_[np.arange(0, top, stride), max(0, top - 1)])
@@ -144,7 +144,7 @@ def _binomial_mu(p: Array, q: Array, n: int, slack: float) -> float:
 
 def _quantile(tail: Array) -> Array:
     """Return ndtri(tail), from the smaller of the tail and its complement."""
-    return np.where(tail < 0.5, ndtri(tail), -ndtri(1 - tail))
+    return np.asarray(np.where(tail < 0.5, ndtri(tail), -ndtri(1 - tail)))
 
 
 def plan(mu: float, records: int, counts: Array, slack: float) -> Acceptance | None:

@@ -45,7 +45,8 @@ class Mechanisms:
         if charge.mechanism == "geometric":
             return [a + self._noise.geometric(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
         if charge.mechanism == "seeded":
-            return [_seeded(*exact, charge.draws, self._noise)]
+            prefixes, weights = exact
+            return [_seeded(prefixes, weights, charge.draws, self._noise)]
         (scores,) = exact
         if charge.sensitivity != int(charge.sensitivity):
             raise TypeError("a choice among integer scores needs a whole sensitivity")

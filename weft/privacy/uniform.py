@@ -9,6 +9,9 @@ from numba import njit
 
 from weft.marginal import Array
 
+LAW_ERROR = 2.0**-65
+"""Bound on the total-variation distance of one number from the uniform law."""
+
 _LOW = np.uint64((1 << 32) - 1)
 _HALF = np.uint64(32)
 
@@ -16,7 +19,7 @@ _HALF = np.uint64(32)
 def below(bound: int, words: Array) -> Array:
     """Return floor(u * bound / 2**128) for each column of two 64-bit words, u = first * 2**64 + second.
 
-    Off the uniform law by less than bound / 2**128 in all; the bound must be below 2**63. Every draw takes the same
+    Each value's probability is off by less than 2**-128, and the bound must be below 2**63. Every draw takes the same
     work, whatever the bound.
 
     >>> below(10, np.array([[1 << 63], [0]], np.uint64)).tolist()

@@ -59,7 +59,8 @@ def correlation_network(
 def _gains(child: int, parents: list[int], correlation: Array, between: Array, merit: float) -> Array:
     """Return what each further parent would add to the merit; nothing for those that are in."""
     told = correlation[child, parents].sum() + correlation[child]
-    shared = between[np.ix_(parents, parents)].sum() - between[parents, parents].sum() + 2 * between[parents].sum(axis=0)
+    among = between[np.ix_(parents, parents)].sum() - between[parents, parents].sum()
+    shared = among + 2 * between[parents].sum(axis=0)
     gains = told / np.sqrt(len(parents) + 1 + shared) - merit
     gains[[child, *parents]] = -math.inf
     return np.asarray(gains)

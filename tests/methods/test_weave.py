@@ -1,0 +1,108 @@
+"""Weave's automatic choices, and what it makes of small tables."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft.curator import Curator
+from weft.domain import Domain
+from weft.evaluate import k_way
+from weft.methods.weave import Weave, highest_order, sampling_error
+from weft.reconcile import simplex
+from weft.schema import Codec, Schema
+from weft.select.menu import choose, profile, projected_error
+
+
+def binary_table(n=4000, seed=0):
+    import pyarrow as pa
+
+    rng = np.random.default_rng(seed)
+    hidden = rng.random(n) < 0.4
+    return pa.table({f"c{i}": np.where(rng.random(n) < 0.15, ~hidden, hidden).astype(np.int8) for i in range(8)})
+
+
+def compare(method, table, schema, epsilon, orders, **options):
+    codec = Codec(schema, table.schema)
+    real = codec.encode(table)
+    made = weft.Synthesizer(epsilon, method=method, seed=1, **options).fit(table, schema).sample(seed=2)
+    return [k_way(real, codec.encode(made), k).tvd for k in orders]
+
+
+def test_it_beats_independent_columns_on_dependent_ones():
+    table, schema = binary_table(), Schema.from_domain({f"c{i}": 2 for i in range(8)})
+    ours = compare("weave", table, schema, 1.0, (2, 3, 5))
+    theirs = compare("independent", table, schema, 1.0, (2, 3, 5))
+    assert all(a < b / 3 for a, b in zip(ours, theirs, strict=True))
+
+
+def test_it_is_no_worse_than_independent_columns_where_nothing_can_be_learned():
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    sizes = {f"c{i}": 40 for i in range(6)}
+    table = pa.table({name: rng.geometric(0.1, 1500).clip(1, 40).astype(np.int16) - 1 for name in sizes})
+    schema = Schema.from_domain(sizes)
+    ours, theirs = (
+        np.mean([compare(method, table, schema, 0.3, (1, 2, 3)) for _ in range(4)], axis=0)
+        for method in ("weave", "independent")
+    )
+    assert np.all(ours < 1.1 * theirs)
+
+
+def test_pairs_alone_spend_the_same_budget_as_all_orders():
+    table, schema = binary_table(), Schema.from_domain({f"c{i}": 2 for i in range(8)})
+    for order in (2, 5):
+        ledger = weft.Synthesizer(1.0, method="weave", order=order, rounds=2).fit(table, schema).ledger_
+        assert ledger.spent == pytest.approx(ledger.capacity, rel=1e-6)
+
+
+def test_the_highest_order_falls_with_noise_and_with_the_size_of_the_columns():
+    binary, wide = Domain(tuple("abcdefgh"), (2,) * 8), Domain(tuple("abcdefgh"), (20,) * 8)
+    orders = [highest_order(binary, 20_000, rho, 20) for rho in (1e-6, 1e-3, 1.0)]
+    assert orders == sorted(orders)
+    assert orders[0] == 2
+    assert orders[-1] == 6
+    assert highest_order(wide, 20_000, 1.0, 20) == 2
+
+
+def test_the_plan_spends_what_the_columns_left():
+    class Public(Curator):
+        def __init__(self, domain):
+            self._domain = domain
+
+        @property
+        def domain(self):
+            return self._domain
+
+        def rho(self, share=1.0):
+            return share
+
+    for d in (2, 5, 9):
+        for order in (None, 2, 4, 6):
+            curator = Public(Domain(tuple(f"c{i}" for i in range(d)), (2,) * d))
+            weave = Weave(order=order)
+            assert sum(b.share for b in weave.plan(curator, 1e5, 0.7)) == pytest.approx(0.7)
+
+
+def test_the_error_of_a_projected_table_is_foretold():
+    rng = np.random.default_rng(0)
+    for size, sigma in [(30, 30.0), (256, 300.0), (4000, 30.0)]:
+        table = rng.dirichlet(np.full(size, 0.2)) * 40_000
+        foretold = projected_error(profile([table]), np.array([sigma]))[0, 0]
+        seen = np.mean([np.abs(simplex(table + rng.normal(0, sigma, size), 40_000) - table).sum() for _ in range(30)])
+        assert foretold == pytest.approx(seen, rel=0.1)
+
+
+def test_the_menu_leaves_what_is_not_worth_its_price():
+    prices = np.array([1.0, 0.5, 0.25])
+    errors = np.array([[10.0, 14.0, 20.0], [10.0, 14.0, 20.0], [500.0, 700.0, 1000.0]])
+    spent = choose(np.array([300.0, 5.0, 400.0]), errors, np.broadcast_to(prices, (3, 3)), 1.0)
+    assert spent.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_the_sampling_error_of_counts_is_foretold():
+    rng = np.random.default_rng(0)
+    for mean in (0.1, 3.0, 50.0):
+        expected = np.full(2000, mean)
+        seen = np.abs(rng.poisson(expected) - expected).sum()
+        assert sampling_error(expected) == pytest.approx(seen, rel=0.1)

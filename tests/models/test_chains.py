@@ -1,0 +1,260 @@
+"""Chains against exact enumeration, kernels against plain twins, determinism, structural zeros, files."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from weft.counting import count
+from weft.domain import Domain
+from weft.marginal import Marginal
+from weft.models import model_class
+from weft.models.chains import Chains, ChainsModel
+from weft.models.chains_fit import Loom
+from weft.models.chains_forest import forest
+from weft.models.chains_kernel import gibbs, grow, herd
+from weft.models.chains_layout import Layout, flatten
+
+DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
+CLIQUES = (("a",), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "c", "d"))
+MASK = (1 << 64) - 1
+
+
+def exact(domain, cliques, potentials):
+    """The whole joint table of a model, by enumeration."""
+    joint = np.zeros(domain.shape)
+    for clique, table in zip(cliques, potentials, strict=True):
+        axes = [domain.index(name) for name in clique]
+        order = np.argsort(axes)
+        shape = [domain.shape[i] if i in axes else 1 for i in range(len(domain))]
+        joint = joint + np.transpose(table, order).reshape(shape)
+    joint = np.exp(joint)
+    return joint / joint.sum()
+
+
+def onto(joint, domain, clique):
+    axes = tuple(i for i, name in enumerate(domain.names) if name not in clique)
+    table = joint.sum(axis=axes)
+    kept = [name for name in domain.names if name in clique]
+    return np.transpose(table, [kept.index(name) for name in clique])
+
+
+def random_model(seed=0, zeros=False, **settings):
+    rng = np.random.default_rng(seed)
+    potentials = [rng.normal(0, 1, DOMAIN.sizes(c)) for c in CLIQUES]
+    if zeros:
+        potentials[1][0, 2] = potentials[4][1, 1, 0] = potentials[4][0, 3, 1] = -np.inf
+    joint = exact(DOMAIN, CLIQUES, potentials)
+    targets = tuple(onto(joint, DOMAIN, c) for c in CLIQUES)
+    return ChainsModel(DOMAIN, 1000.0, CLIQUES, tuple(potentials), targets, **settings), joint
+
+
+def joint_counts(records):
+    (table,) = count(records, [tuple(sorted(records.domain.names))])
+    return table
+
+
+class Twin:
+    """The kernels' stream of uniforms, in plain Python."""
+
+    def __init__(self, seed):
+        self.state = int(seed)
+
+    def __call__(self):
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        return ((z ^ (z >> 31)) >> 11) * 2.0**-53
+
+
+def draw(weights, u):
+    return int(min(np.searchsorted(np.cumsum(weights), u * np.sum(weights), side="right"), len(weights) - 1))
+
+
+def logits(potentials, record, j):
+    """Plain conditional logits of attribute j."""
+    out = np.zeros(DOMAIN.shape[j])
+    for clique, table in zip(CLIQUES, potentials, strict=True):
+        members = [DOMAIN.index(name) for name in clique]
+        if j in members:
+            out += table[tuple(slice(None) if m == j else record[m] for m in members)]
+    return out
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_samples_of_a_known_model_pass_a_goodness_of_fit_test(zeros):
+    model, joint = random_model(3, zeros, herding=0, sweeps=25)
+    n = 40_000
+    seen = joint_counts(model.sample(n, np.random.default_rng(1)))
+    expected = n * joint
+    assert seen[joint == 0].sum() == 0
+    big = expected > 5
+    statistic = ((seen - expected)[big] ** 2 / expected[big]).sum()
+    assert statistic < chi2.ppf(1 - 1e-4, big.sum() - 1)
+
+
+def test_retie_moves_keep_the_model_and_cross_between_copies():
+    """Three near copies of a 6-valued column: single-attribute sweeps would stay where they started."""
+    domain = Domain(("a", "b", "c"), (6, 6, 6))
+    pairs = list(combinations(domain.names, 2))
+    copy = np.where(np.eye(6, dtype=bool), 6.0, 0.0)
+    tilt = np.linspace(0, 1.5, 6)
+    cliques = (("a",), *pairs)
+    potentials = [tilt, *[copy] * 3]
+    joint = exact(domain, cliques, potentials)
+    targets = [onto(joint, domain, c) for c in cliques]
+    layout = Layout(domain, cliques)
+    chains = Chains(layout, forest(domain, cliques, targets), flatten(potentials), threads=1)
+    assert len(chains.knots[0][0]) == 3
+    rows = np.zeros((20_000, 3), np.int32)  # all in one corner
+    for seed in range(40):
+        chains.sweep(rows, np.uint64(seed))
+    now = np.bincount(rows[:, 0], minlength=6) / len(rows)
+    assert np.abs(now - targets[0]).sum() / 2 < 0.02
+
+
+def test_gibbs_kernel_and_its_plain_twin_move_records_alike():
+    model, _ = random_model(5)
+    layout = Layout(DOMAIN, CLIQUES)
+    rng = np.random.default_rng(2)
+    start = np.stack([rng.integers(0, k, 60) for k in DOMAIN.shape], 1).astype(np.int32)
+    moved, plain = start.copy(), start.copy()
+    rows = layout.rows(flatten(model.potentials))
+    gibbs(moved, np.ones(4, np.bool_), layout.sizes, *layout.sweep, rows, np.uint64(77))
+    twin = Twin(77)
+    for record, j in product(plain, range(4)):
+        w = logits(model.potentials, record, j)
+        record[j] = draw(np.exp(w - w.max()), twin())
+    assert np.mean(moved != plain) < 0.01  # float32 against float64: a uniform on a boundary at most
+
+
+def test_herding_kernel_and_its_plain_twin_move_records_alike():
+    model, joint = random_model(5)
+    layout = Layout(DOMAIN, CLIQUES)
+    rng = np.random.default_rng(2)
+    start = np.stack([rng.integers(0, k, 60) for k in DOMAIN.shape], 1).astype(np.int32)
+    targets = [onto(joint, DOMAIN, c) * 60 for c in CLIQUES]
+    members = [[DOMAIN.index(name) for name in c] for c in CLIQUES]
+
+    def excess(rows):
+        tables = [-t for t in targets]
+        for table, m in zip(tables, members, strict=True):
+            np.add.at(table, tuple(rows[:, m].T), 1)
+        return tables
+
+    moved, plain = start.copy(), start.copy()
+    rows = layout.rows(flatten(model.potentials))
+    gap = flatten(excess(start)).astype(np.float32)
+    own, cell, step = layout.feedback
+    herd(moved, layout.sizes, *layout.sweep, rows, own, cell, step, gap, np.float32(0.1), np.uint64(9))
+    twin = Twin(9)
+    for i, j in product(range(60), range(4)):
+        rest = np.delete(plain, i, axis=0)
+        tables = excess(rest)
+        w = logits(model.potentials, plain[i], j)
+        for table, m in zip(tables, members, strict=True):
+            if j in m:  # the record itself is out of its tables while it is redrawn
+                w = w - 0.1 * table[tuple(slice(None) if k == j else plain[i][k] for k in m)]
+        plain[i, j] = draw(np.exp(w - w.max()), twin())
+    assert np.mean(moved != plain) < 0.02
+    assert gap == pytest.approx(flatten(excess(moved)), abs=1e-3)
+
+
+def test_the_forest_is_drawn_exactly():
+    model, joint = random_model(7)
+    tree = forest(DOMAIN, CLIQUES, model.targets)
+    rows = np.zeros((50_000, 4), np.int32)
+    layout = Layout(DOMAIN, CLIQUES)
+    grow(rows, tree.order, tree.parent, layout.sizes, tree.start, tree.cumulative, np.uint64(1))
+    assert len(tree.edges) == 3
+    for edge in tree.edges:
+        wanted = onto(joint, DOMAIN, edge)
+        seen = np.zeros(wanted.shape)
+        np.add.at(seen, tuple(rows[:, [DOMAIN.index(name) for name in edge]].T), 1 / len(rows))
+        assert np.abs(seen - wanted).sum() / 2 < 0.012
+
+
+def test_matching_recovers_a_known_model():
+    _, joint = random_model(11)
+    tables = [Marginal(c, onto(joint, DOMAIN, c) * 1000) for c in CLIQUES]
+    loom = Loom(DOMAIN, 20_000, np.random.default_rng(0))
+    loom.string(tables, [1.0] * len(tables))
+    loom.match(60, 2.0)
+    fitted = exact(DOMAIN, CLIQUES, loom.model().potentials)
+    assert np.abs(fitted - joint).sum() / 2 < 0.02
+
+
+def test_matching_does_not_diverge_on_crowded_strong_pairs():
+    """Twelve binary columns driven by one hidden bit: every pair measured, two far modes."""
+    rng = np.random.default_rng(0)
+    names = tuple(f"c{i:02}" for i in range(12))
+    domain = Domain(names, (2,) * 12)
+    hidden = rng.random(20_000) < 0.3
+    rows = np.stack([np.where(rng.random(20_000) < 0.1, ~hidden, hidden) for _ in names], 1)
+    cliques = [(n,) for n in names] + list(combinations(names, 2))
+    from weft.models.chains import to_records
+
+    tables = [Marginal(c, t) for c, t in zip(cliques, count(to_records(domain, rows), cliques), strict=True)]
+    loom = Loom(domain, 8_000, rng)
+    loom.string(tables, [5.0] * len(tables))
+    distances = loom.match(40, 2.0)
+    assert distances[-1] < 0.02
+    loom.restart()
+    for _ in range(10):
+        loom.sweep()
+    assert loom.distance() < 0.02  # chains that start anew end where the old ones are
+
+
+def test_herding_brings_measured_tables_below_sampling_error():
+    rng = np.random.default_rng(1)
+    plain, joint = random_model(13, herding=0)
+    herded, _ = random_model(13, herding=3)
+    n = 3000
+
+    def error(model):
+        tables = count(model.sample(n, rng), CLIQUES)
+        return np.mean([np.abs(t / n - onto(joint, DOMAIN, c)).sum() for t, c in zip(tables, CLIQUES, strict=True)])
+
+    assert error(herded) < error(plain) / 2
+
+
+def test_the_same_seed_makes_the_same_records_on_any_number_of_threads():
+    made = []
+    for threads in (1, 3):
+        model, _ = random_model(1)
+        model._chains.threads = threads
+        made.append(model.sample(40_000, np.random.default_rng(4)))
+    assert all(np.array_equal(a, b) for a, b in zip(made[0].columns, made[1].columns, strict=True))
+
+
+def test_given_values_are_held_and_the_others_follow_their_conditional_law():
+    model, joint = random_model(17, sweeps=25)
+    records = model.sample(30_000, np.random.default_rng(0), given={"c": 2})
+    assert set(records.column("c").tolist()) == {2}
+    wanted = onto(joint, DOMAIN, ("b", "c"))[:, 2]
+    seen = np.bincount(records.column("b"), minlength=3) / 30_000
+    assert np.abs(seen - wanted / wanted.sum()).sum() / 2 < 0.012
+
+
+def test_marginals_are_within_their_standard_error():
+    model, joint = random_model(19, herding=0, sweeps=25)
+    for columns in [("a",), ("d", "a"), ("a", "b", "d")]:
+        clique = tuple(sorted(columns))
+        wanted = onto(joint, DOMAIN, clique) * model.total
+        assert np.all(np.abs(model.marginal(columns) - wanted) < 5 * model.standard_error(columns))
+
+
+def test_a_stored_model_samples_the_same():
+    model, _ = random_model(23, zeros=True)
+    meta, arrays = model.to_arrays()
+    loaded = model_class("chains").from_arrays(DOMAIN, meta, arrays)
+    a, b = (m.sample(500, np.random.default_rng(0)) for m in (model, loaded))
+    assert all(np.array_equal(x, y) for x, y in zip(a.columns, b.columns, strict=True))
+
+
+def test_no_records_and_one_record():
+    model, _ = random_model(29)
+    assert len(model.sample(0, np.random.default_rng(0))) == 0
+    assert len(model.sample(1, np.random.default_rng(0))) == 1

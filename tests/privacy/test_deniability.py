@@ -1,0 +1,165 @@
+"""The privacy test and its accountant: against definitions, exact divergences, and the mechanism itself."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, laplace
+
+from weft.errors import BudgetError
+from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, gdp_delta, gdp_epsilon
+from weft.privacy.deniability import UNIT, Acceptance, plan, release_mu, theorem_one
+from weft.privacy.mechanisms import Mechanisms
+from weft.privacy.uniform import below
+
+tests = st.builds(Acceptance, st.integers(1, 60), st.floats(0.05, 3))
+
+
+def divergence(p, q, n, epsilon):
+    """Return the hockey-stick divergence of two binomials, by its definition."""
+    x = np.arange(n + 1)
+    return np.maximum(binom.pmf(x, n, p) - math.exp(epsilon) * binom.pmf(x, n, q), 0).sum()
+
+
+@given(tests)
+def test_the_test_is_a_laplace_tail(test):
+    c = np.arange(len(test.levels) - 1)
+    np.testing.assert_allclose(test.levels[:-1] / UNIT, laplace.cdf((c - test.k) * test.epsilon0), atol=1 / UNIT)
+    assert (np.diff(test.levels) >= 0).all()
+    assert test.weights(np.array([0, 10**6])).tolist() == [0, 10**6 * UNIT]
+
+
+def test_test_one_is_a_step():
+    test = Acceptance(3, None)
+    assert (test.weights(np.arange(6)) // UNIT).tolist() == [0, 0, 0, 3, 4, 5]
+    assert release_mu(test, 10, 1000.0, 1e-9) == math.inf  # never differentially private
+
+
+@given(tests)
+def test_the_sensitivity_is_the_largest_step_of_the_weight(test):
+    counts = np.arange(len(test.levels) + 50)
+    passing = test.weights(counts) // UNIT
+    assert np.diff(test.weights(counts)).max() <= test.sensitivity * UNIT
+    assert np.abs(np.diff(passing)).max() <= test.sensitivity
+
+
+def test_theorem_one_is_the_papers():
+    assert theorem_one(50, 1.0, 4.0, 2.0**-30) == pytest.approx(1 + math.log(1 + 4 / 29))
+    assert theorem_one(10, 1.0, 4.0, 1e-9) == math.inf
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(2, 25),
+    st.floats(0.2, 2),
+    st.integers(1, 150),
+    st.floats(20, 2000),
+    st.floats(0, 3),
+    st.integers(0, 60),
+    st.sampled_from([1e-2, 1e-4]),
+)
+def test_no_pair_of_neighbours_diverges_more_than_mu_says(k, epsilon0, n, passing, more, c, slack):
+    """S may be anything from its lower bound up, and the new row's prefix may be anywhere."""
+    test = Acceptance(k, epsilon0)
+    mu = release_mu(test, n, passing, slack)
+    a, b = (test.weights(np.array([c, c + 1])) / UNIT).tolist()
+    others = max(passing * (1 + more) - a, 0.0)
+    p, q = a / (others + a) if a else 0.0, b / (others + b) if b else 0.0
+    for epsilon in (0.0, 0.2, 1.0, 3.0):
+        allowed = gdp_delta(mu, epsilon) + (1 + math.exp(epsilon)) * slack if mu < 100 else 1.0
+        assert divergence(p, q, n, epsilon) <= allowed + 1e-9
+        assert divergence(q, p, n, epsilon) <= allowed + 1e-9
+
+
+def test_mu_is_not_far_too_large():
+    """At the delta that matters, the Gaussian bound is close to the worst pair's own divergence."""
+    test, n, passing = Acceptance(50, 1.0), 1000, 20_000.0
+    epsilon = gdp_epsilon(release_mu(test, n, passing, 1e-9), 1e-5)
+    c = np.arange(len(test.levels))
+    a, b = test.weights(c) / UNIT, test.weights(c + 1) / UNIT
+    worst = max(divergence(y / (passing - x + y), x / passing, n, 0.7 * epsilon) for x, y in zip(a, b, strict=True))
+    assert worst > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("k", "epsilon0", "n", "expected"), [(50, 1, 1000, 3.0), (50, 1, 10_000, 6.6), (1000, 0.05, 10_000, 0.91)]
+)
+def test_known_values_are_met_within_a_third(k, epsilon0, n, expected):
+    """Expected: exact hockey-stick of the worst pair at delta 1e-6 and S = 367,000, computed independently."""
+    epsilon = gdp_epsilon(release_mu(Acceptance(k, epsilon0), n, 367_000, 1e-8), 1e-6)
+    assert expected * 0.99 < epsilon < expected * 4 / 3
+
+
+def test_the_mechanism_keeps_to_its_accountant():
+    """Monte Carlo on two neighbouring tables: the number of records with the new row's prefix tells most."""
+    test, n, runs, slack = Acceptance(8, 1.0), 12, 60_000, 1e-3
+    counts, neighbour = np.array([7, 9, 20, 14]), np.array([8, 9, 20, 14])
+    passing = float(test.weights(counts).sum()) / UNIT
+    mu = release_mu(test, n, passing, slack)
+    prefixes = np.arange(4)[:, None]
+    hits = []
+    for seed, table in enumerate((counts, neighbour)):
+        charge = Charge.seeded("test", records=n * runs, mu=mu, slack=0.0)
+        (drawn,) = Mechanisms(Noise.seeded(seed))(charge, [prefixes, test.weights(table)])
+        hits.append((drawn.reshape(runs, n) == 0).sum(axis=1))
+    for x in range(n):
+        one, other = ((h > x).mean() for h in hits)
+        error = slack + 4 * math.sqrt(max(one, other, 1 / runs) / runs)
+        for epsilon in (0.0, 0.3, 1.0):
+            assert other <= math.exp(epsilon) * one + gdp_delta(mu, epsilon) + (1 + math.exp(epsilon)) * error
+            assert 1 - one <= math.exp(epsilon) * (1 - other) + gdp_delta(mu, epsilon) + (1 + math.exp(epsilon)) * error
+    # A mu of half the size would have been refuted: the test can fail.
+    best = max((h1 - h0) for h0, h1 in ((np.mean(hits[0] > x), np.mean(hits[1] > x)) for x in range(n)))
+    assert best > gdp_delta(mu / 2.5, 0.0)
+
+
+def test_draws_follow_the_weights_and_are_all_there_are():
+    weights = np.array([3, 0, 5, 2]) * UNIT
+    charge = Charge.seeded("test", records=100_000, mu=1.0, slack=0.0)
+    (drawn,) = Mechanisms(Noise.seeded(1))(charge, [np.arange(8).reshape(4, 2), weights])
+    assert drawn.shape == (100_000, 2)
+    np.testing.assert_allclose(np.bincount(drawn[:, 0] // 2, minlength=4) / 1e5, [0.3, 0, 0.5, 0.2], atol=0.01)
+
+
+@pytest.mark.parametrize("prefixes", [np.zeros((0, 2), np.int64), np.ones((3, 2), np.int64)])
+def test_no_seed_that_passes_is_no_failure(prefixes):
+    charge = Charge.seeded("test", records=5, mu=1.0, slack=0.0)
+    (drawn,) = Mechanisms(Noise.seeded(1))(charge, [prefixes, np.zeros(len(prefixes), np.int64)])
+    assert drawn.tolist() == [[0, 0]] * 5
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.integers(1, (1 << 63) - 1), st.integers(0, 2**32))
+def test_uniform_numbers_are_scaled_exactly(bound, seed):
+    words = np.random.default_rng(seed).integers(0, 2**64, (2, 20), np.uint64)
+    words[:, 0] = 2**64 - 1
+    assert below(bound, words).tolist() == [((int(h) << 64 | int(low)) * bound) >> 128 for h, low in words.T]
+
+
+def test_slack_is_paid_from_delta():
+    ledger = Ledger(Budget(epsilon=1.0, delta=1e-5), "gaussian", Adjacency())
+    whole = ledger.capacity
+    slack = 1e-6 / (1 + math.e)
+    ledger.charge(Charge.seeded("seeds", records=10, mu=0.1, slack=slack))
+    assert ledger.capacity == pytest.approx(Budget(epsilon=1.0, delta=9e-6).capacity("gaussian"), rel=1e-9)
+    assert ledger.capacity < whole
+    assert Ledger.from_dict(ledger.to_dict()).capacity == ledger.capacity
+    with pytest.raises(BudgetError):
+        ledger.charge(Charge.seeded("seeds", records=10, mu=0.1, slack=1e-5))
+    with pytest.raises(BudgetError):
+        ledger.charge(Charge.seeded("seeds", records=10, mu=math.sqrt(2 * ledger.left) * 1.001, slack=0.0))
+    with pytest.raises(BudgetError, match="pure"):
+        Ledger(Budget(epsilon=1.0, delta=0), "pure", Adjacency()).charge(
+            Charge.seeded("seeds", records=10, mu=0.1, slack=0.0)
+        )
+
+
+def test_a_planned_test_fits_its_budget():
+    counts = np.random.default_rng(0).geometric(1 / 400, 1000)
+    test = plan(0.4, 2000, counts, 1e-8)
+    assert test is not None
+    assert release_mu(test, 2000, 0.9 * test.weights(counts).sum() / UNIT, 1e-8) <= 0.4
+    assert plan(0.01, 100_000, counts, 1e-8) is None
+    assert plan(1.0, 100, np.ones(50, np.int64), 1e-8) is None

@@ -1,0 +1,79 @@
+"""PrivBayes (Zhang, Cormode, Procopiuc, Srivastava, Xiao; SIGMOD 2014, TODS 2017): a Bayesian network, pure epsilon.
+
+Starting from a random attribute, the exponential mechanism adds one attribute after another together with its
+parents; then the table of every family is measured, and records are drawn in order.
+
+Where this differs from the paper:
+- n in the test of theta-usefulness is a noisy total, paid for; neighbours add or remove a row by default.
+- The score is the R-score in counts, for all domains; its sensitivity under add/remove is 2 (PrivMRF's reading).
+- Noisy tables are made consistent with each other before they become distributions, instead of each being cut at
+  zero and scaled on its own.
+- Where there are very many maximal parent sets, sets are held to fewer parents.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.domain import Clique, Domain, clique
+from weft.models.bayesnet import BayesNet
+from weft.privacy import Accounting
+from weft.progress import Listener, silence, stage
+from weft.reconcile import reconcile
+from weft.select.useful import parent_sets, useful_cells
+
+
+@dataclass(frozen=True)
+class PrivBayes:
+    """A Bayesian network chosen by the exponential mechanism, with pure epsilon."""
+
+    accounting: Accounting = "pure"
+    """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
+    count: float = 0.01
+    """Share of the budget for the number of rows."""
+    structure: float = 0.3
+    """Share for the structure; the rest goes to the tables."""
+    theta: float = 4.0
+    """A table may be so large that its average count is theta times the scale of its noise."""
+    max_candidates: int = 2000
+    """Families offered to a choice; beyond it parent sets are held to fewer parents."""
+
+    def check(self, domain: Domain) -> None:
+        """Every domain will do."""
+
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
+        """Choose a network, measure it, and make the tables agree."""
+        d = len(curator.domain)
+        with stage(listener, "count"):
+            rows = curator.total(self.count)
+        rest = curator.left - (self.structure if d > 1 else 0.0)
+        # In units of a geometric scale, whose standard deviation is the square root of two larger.
+        cells = useful_cells(float(rows.table), curator.sigma(rest / d) / math.sqrt(2), self.theta)
+        with stage(listener, "choose families", d - 1) as work:
+            placed = [str(rng.choice(curator.domain.names))]
+            families: list[Clique] = [(placed[0],)]
+            while len(placed) < d:
+                offered = self._offer(curator.domain, placed, cells)
+                child, parents = offered[curator.choose_family(offered, self.structure / (d - 1))]
+                families.append(clique([child, *parents]))
+                placed.append(child)
+                work.advance()
+        with stage(listener, "measure families"):
+            noisy = curator.measure(families, curator.left)
+        with stage(listener, "reconcile"):
+            made = reconcile([*noisy, rows])
+        return BayesNet.of(curator.domain, made.total, made.tables[:-1])
+
+    def _offer(self, domain: Domain, placed: list[str], cells: float) -> list[tuple[str, Clique]]:
+        """Return every attribute not placed yet with each of its maximal useful parent sets."""
+        waiting = [name for name in domain if name not in placed]
+        limit = max(1, self.max_candidates // len(waiting))
+        return [
+            (name, parents)
+            for name in waiting
+            for parents in parent_sets(domain, placed, cells / domain.size(name), limit)
+        ]

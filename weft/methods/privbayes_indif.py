@@ -1,0 +1,54 @@
+"""PrivBayes(InDif) (PrivSyn, USENIX Security 2021, section 6.3): a Bayesian network chosen on noisy InDif scores.
+
+The InDif of all pairs is asked once, with Gaussian noise; the network follows from it at no further cost, and all
+that remains goes to the tables of its families. As in PrivBayes, tables are kept small enough to be useful.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.domain import Domain
+from weft.models.bayesnet import BayesNet
+from weft.privacy import Accounting
+from weft.progress import Listener, silence, stage
+from weft.reconcile import reconcile
+from weft.select import sparse_network
+from weft.select.useful import useful_cells
+
+
+@dataclass(frozen=True)
+class PrivBayesInDif:
+    """A Bayesian network chosen on the noisy InDif of all pairs."""
+
+    accounting: Accounting = "gaussian"
+    """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
+    count: float = 0.01
+    """Share of the budget for the number of rows."""
+    look: float = 0.1
+    """Share for the InDif of all pairs; the rest goes to the tables."""
+    theta: float = 4.0
+    """A table may be so large that its average count is theta times the deviation of its noise."""
+    max_parents: int = 5
+    """Most parents of an attribute."""
+
+    def check(self, domain: Domain) -> None:
+        """Every domain will do."""
+
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
+        """Score all pairs, choose a network, measure it, and make the tables agree."""
+        d = len(curator.domain)
+        with stage(listener, "count"):
+            rows = curator.total(self.count)
+        with stage(listener, "choose families"):
+            dependence = curator.dependence(self.look)
+            cells = useful_cells(float(rows.table), curator.sigma(curator.left / d), self.theta)
+            families = sparse_network(dependence, curator.domain, max_parents=self.max_parents, max_cells=int(cells))
+        with stage(listener, "measure families"):
+            noisy = curator.measure(families, curator.left)
+        with stage(listener, "reconcile"):
+            made = reconcile([*noisy, rows])
+        return BayesNet.of(curator.domain, made.total, made.tables[:-1])

@@ -1,0 +1,238 @@
+"""Kernels of the chains: records moved one attribute, or one knot of attributes, at a time.
+
+All take a block of records (rows of `records`, int32) and a seed, and draw their uniforms from a splitmix64
+stream of their own: what comes out depends on the seed of the block only, not on who runs it or when.
+
+A conditional distribution is a product of rows. Every table of potentials has one copy for each of its
+attributes, exponentiated, with that attribute last and every row scaled to a largest entry of one; the loop over
+values is then a plain multiplication of contiguous rows, without exponentials. See `weft.models.chains_layout`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX2 = np.uint64(0x94D049BB133111EB)
+UNIT = 2.0**-53
+
+_SMALL = np.float32(1e-30)
+"""Below this sum a product of float32 rows has lost its digits and is taken again in logarithms."""
+
+
+@njit(cache=True, nogil=True, inline="always")
+def uniform(state):  # type: ignore[no-untyped-def]
+    """Return the next number in [0, 1) of the splitmix64 stream whose state is state[0]."""
+    state[0] += GOLDEN
+    z = state[0]
+    z = (z ^ (z >> uint64(30))) * MIX1
+    z = (z ^ (z >> uint64(27))) * MIX2
+    z = z ^ (z >> uint64(31))
+    return float(z >> uint64(11)) * UNIT
+
+
+@njit(cache=True, nogil=True, inline="always")
+def pick(w, k, u):  # type: ignore[no-untyped-def]
+    """Return the value at which the running sum of w[:k] passes u."""
+    v = 0
+    acc = w[0]
+    while acc <= u and v < k - 1:
+        v += 1
+        acc += w[v]
+    while w[v] == 0 and v > 0:  # rounding must not lead to an impossible value
+        v -= 1
+    return v
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+def gibbs(records, free, sizes, entry_start, row_start, other_start, other, step, rows, seed):  # type: ignore[no-untyped-def]
+    """Redraw every free attribute of every record once from its conditional distribution.
+
+    Entries `entry_start[j]` to `entry_start[j + 1]` are the tables that contain attribute j. The row of entry e
+    starts at row_start[e] + sum of the record's values of `other` times `step`, over other_start[e] to
+    other_start[e + 1].
+    """
+    state = np.empty(1, np.uint64)
+    state[0] = seed
+    widest = 1
+    for j in range(sizes.size):
+        widest = max(widest, sizes[j])
+    w = np.empty(widest, np.float32)
+    for i in range(records.shape[0]):
+        for j in range(sizes.size):
+            if not free[j] or entry_start[j] == entry_start[j + 1]:
+                continue
+            k = sizes[j]
+            for v in range(k):
+                w[v] = 1.0
+            for e in range(entry_start[j], entry_start[j + 1]):
+                base = row_start[e]
+                for q in range(other_start[e], other_start[e + 1]):
+                    base += records[i, other[q]] * step[q]
+                for v in range(k):
+                    w[v] *= rows[base + v]
+            total = np.float32(0)
+            for v in range(k):
+                total += w[v]
+            if total < _SMALL and not _in_logs(
+                records[i], j, k, entry_start, row_start, other_start, other, step, rows, w
+            ):
+                continue  # every value is impossible beside the others: the record stays
+            if total < _SMALL:
+                total = np.float32(0)
+                for v in range(k):
+                    total += w[v]
+            records[i, j] = pick(w, k, np.float32(uniform(state)) * total)
+
+
+@njit(cache=True, nogil=True)
+def _in_logs(record, j, k, entry_start, row_start, other_start, other, step, rows, w):  # type: ignore[no-untyped-def]
+    """Take the product of rows in logarithms and scale it to a largest entry of one; False if all is zero."""
+    logs = np.zeros(k)
+    for e in range(entry_start[j], entry_start[j + 1]):
+        base = row_start[e]
+        for q in range(other_start[e], other_start[e + 1]):
+            base += record[other[q]] * step[q]
+        for v in range(k):
+            logs[v] += np.log(rows[base + v]) if rows[base + v] > 0 else -np.inf
+    top = logs.max()
+    if top == -np.inf:
+        return False
+    for v in range(k):
+        w[v] = np.exp(logs[v] - top)
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+def herd(  # type: ignore[no-untyped-def]
+    records, sizes, entry_start, row_start, other_start, other, step, rows, own_step, cell_start, cell_step,
+    gap, feedback, seed,
+):  # fmt: skip
+    """Gibbs sweep with negative feedback on `gap`, the excess of records in every measured cell over its target.
+
+    `gap` is kept current while records move and is subtracted, times `feedback`, from the logits: the records
+    follow the measured tables far more closely than independent draws would. The cell of value v in the table of
+    entry e is cell_start[e] + own_step[e] v + the record's other values times cell_step.
+    """
+    state = np.empty(1, np.uint64)
+    state[0] = seed
+    widest = 1
+    for j in range(sizes.size):
+        widest = max(widest, sizes[j])
+    w = np.empty(widest, np.float32)
+    excess = np.empty(widest, np.float32)
+    cells = np.empty(entry_start[-1], np.int64)
+    for i in range(records.shape[0]):
+        for j in range(sizes.size):
+            if entry_start[j] == entry_start[j + 1]:
+                continue
+            k = sizes[j]
+            old = records[i, j]
+            for v in range(k):
+                w[v] = 1.0
+                excess[v] = 0.0
+            for e in range(entry_start[j], entry_start[j + 1]):
+                base = row_start[e]
+                cell = cell_start[e]
+                for q in range(other_start[e], other_start[e + 1]):
+                    value = records[i, other[q]]
+                    base += value * step[q]
+                    cell += value * cell_step[q]
+                cells[e] = cell
+                own = own_step[e]
+                gap[cell + old * own] -= 1
+                for v in range(k):
+                    w[v] *= rows[base + v]
+                if own == 1:
+                    for v in range(k):
+                        excess[v] += gap[cell + v]
+                else:
+                    for v in range(k):
+                        excess[v] += gap[cell + v * own]
+            least = excess[0]
+            for v in range(1, k):
+                least = min(least, excess[v])
+            total = np.float32(0)
+            for v in range(k):
+                if w[v] > 0:
+                    w[v] *= np.exp(feedback * (least - excess[v]))
+                total += w[v]
+            new = old
+            if total >= _SMALL:
+                new = pick(w, k, np.float32(uniform(state)) * total)
+            records[i, j] = new
+            for e in range(entry_start[j], entry_start[j + 1]):
+                gap[cells[e] + new * own_step[e]] += 1
+
+
+@njit(cache=True, nogil=True)
+def grow(records, order, parent, sizes, start, cumulative, seed):  # type: ignore[no-untyped-def]
+    """Draw every record from a forest: attributes in `order`, each given its parent (-1: none).
+
+    The cumulative distribution of attribute j given value p of its parent is the row of sizes[j] cells at
+    start[j] + p sizes[j].
+    """
+    state = np.empty(1, np.uint64)
+    state[0] = seed
+    for i in range(records.shape[0]):
+        for j in order:
+            at = start[j]
+            if parent[j] >= 0:
+                at += records[i, parent[j]] * sizes[j]
+            records[i, j] = _search(cumulative, at, sizes[j], uniform(state))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _search(cumulative, at, k, u):  # type: ignore[no-untyped-def]
+    low, high = 0, k - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if cumulative[at + middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@njit(cache=True, nogil=True)
+def retie(  # type: ignore[no-untyped-def]
+    records, order, parent, sizes, start, cumulative, log_given, cliques, member_start, member, member_step,
+    cell_start, potentials, seed,
+):  # fmt: skip
+    """Offer every record a new draw of one knot (attributes `order`) from the forest, by Metropolis-Hastings.
+
+    Near copies of each other cannot move one at a time. Here they move together: the draw follows the forest,
+    and is accepted with the ratio of what the model and the forest say of old and new, so the model stays the
+    stationary law. `cliques` are the tables that touch the knot. Returns how many records moved.
+    """
+    state = np.empty(1, np.uint64)
+    state[0] = seed
+    new = np.empty(records.shape[1], records.dtype)
+    moved = 0
+    for i in range(records.shape[0]):
+        old = records[i]
+        for j in range(new.size):
+            new[j] = old[j]
+        ratio = 0.0
+        for j in order:
+            at_new = start[j]
+            at_old = start[j]
+            if parent[j] >= 0:
+                at_new += new[parent[j]] * sizes[j]
+                at_old += old[parent[j]] * sizes[j]
+            new[j] = _search(cumulative, at_new, sizes[j], uniform(state))
+            ratio += log_given[at_old + old[j]] - log_given[at_new + new[j]]
+        for c in cliques:
+            here = cell_start[c]
+            there = cell_start[c]
+            for q in range(member_start[c], member_start[c + 1]):
+                here += old[member[q]] * member_step[q]
+                there += new[member[q]] * member_step[q]
+            ratio += potentials[there] - potentials[here]
+        if np.log(uniform(state) + 1e-300) < ratio:
+            moved += 1
+            for j in order:
+                old[j] = new[j]
+    return moved
