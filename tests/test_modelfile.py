@@ -1,3 +1,4 @@
+import contextlib
 import io
 import json
 import pickle
@@ -52,9 +53,8 @@ def npy(array):
     return buffer.getvalue()
 
 
-class Bomb:
-    def __reduce__(self):
-        raise AssertionError("a model file ran code")
+HUGE = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999,), }".ljust(118)
+"""An array file whose header claims 800 GB."""
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ class Bomb:
         {"schema.json": b"{}"},
         {"model.json": json.dumps({"kind": "nope", "arrays": [], "values": {}}).encode()},
         {"model.json": json.dumps({"kind": "independent", "arrays": ["tables"], "values": {}}).encode()},
-        {"arrays/tables.npy": b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999,), }".ljust(118)},
+        {"arrays/tables.npy": HUGE},
         {"arrays/tables.npy": npy(np.zeros(3))},
         {"arrays/tables.npy": npy(np.array([None, "x"], dtype=object))},
         {"arrays/tables.npy": pickle.dumps([1, 2, 3])},
@@ -100,7 +100,5 @@ def test_any_flipped_byte_loads_or_is_refused(saved):
         damaged = bytearray(original)
         damaged[position] ^= 0xFF
         saved.write_bytes(bytes(damaged))
-        try:
+        with contextlib.suppress(ModelFileError):
             weft.load(saved)
-        except ModelFileError:
-            pass

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.marginal import NoisyMarginal
-from weft.reconcile import common_total
 from weft.recode import merge_rare
+from weft.reconcile import common_total
 
 
 def oneway(counts, sigma=2.0):

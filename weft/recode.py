@@ -52,7 +52,8 @@ class ValueMap:
 
     def shares(self) -> Array:
         """Return the part of its new code that each old code gets back: 1 for kept values."""
-        weights = np.where(self.codes == self.size - 1, self.counts, 1.0) if self.merged.size else np.ones(self.codes.size)
+        shared = (self.codes == self.size - 1) & (self.merged.size > 0)
+        weights = np.where(shared, self.counts, 1.0)
         total = np.bincount(self.codes, weights=weights, minlength=self.size)
         even = 1 / np.bincount(self.codes, minlength=self.size)
         return np.where(total[self.codes] > 0, weights / np.maximum(total, 1e-300)[self.codes], even[self.codes])

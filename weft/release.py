@@ -186,8 +186,8 @@ def meaning(fitted: Fitted) -> str:
     slack = f", give or take {at_most(statement.delta, 2)}" if statement.delta > 1e-30 else ""
     return (
         f"Anything that anybody concludes from this release is about as likely {change}: its probability changes by "
-        f"a factor of at most e^{at_most(statement.epsilon)} = {at_most(factor)}{slack}. Somebody for whom it was a coin "
-        f"toss before can be at most {guess}% sure of it afterwards."
+        f"a factor of at most e^{at_most(statement.epsilon)} = {at_most(factor)}{slack}. Somebody for whom it was a "
+        f"coin toss before can be at most {guess}% sure of it afterwards."
     )
 
 

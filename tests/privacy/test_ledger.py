@@ -1,7 +1,7 @@
-from dataclasses import replace
 import json
 import math
 import threading
+from dataclasses import replace
 
 import pytest
 

@@ -22,6 +22,7 @@ METHODS = {
     "independent": ("weft.methods.independent", "Independent"),
     "marginals": ("weft.methods.independent", "Independent"),  # the name of this baseline in BSG
     "mst": ("weft.methods.mst", "Mst"),
+    "pb-pgm": ("weft.methods.pb_pgm", "PbPgm"),
     "pgm": ("weft.methods.pgm", "Pgm"),
     "privbayes": ("weft.methods.privbayes", "PrivBayes"),
     "privbayes-indif": ("weft.methods.privbayes_indif", "PrivBayesInDif"),

@@ -20,6 +20,7 @@ import numpy as np
 
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
+from weft.marginal import NoisyMarginal
 from weft.models.bayesnet import BayesNet
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -47,6 +48,17 @@ class PrivBayes:
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
         """Choose a network, measure it, and make the tables agree."""
+        rows, families = self.choose(curator, rng, listener)
+        with stage(listener, "measure families"):
+            noisy = curator.measure(families, curator.left)
+        with stage(listener, "reconcile"):
+            made = reconcile([*noisy, rows])
+        return BayesNet.of(curator.domain, made.total, made.tables[:-1])
+
+    def choose(
+        self, curator: Curator, rng: np.random.Generator, listener: Listener
+    ) -> tuple[NoisyMarginal, list[Clique]]:
+        """Return the noisy number of rows and the families of a network; the rest of the budget is for their tables."""
         d = len(curator.domain)
         with stage(listener, "count"):
             rows = curator.total(self.count)
@@ -62,11 +74,7 @@ class PrivBayes:
                 families.append(clique([child, *parents]))
                 placed.append(child)
                 work.advance()
-        with stage(listener, "measure families"):
-            noisy = curator.measure(families, curator.left)
-        with stage(listener, "reconcile"):
-            made = reconcile([*noisy, rows])
-        return BayesNet.of(curator.domain, made.total, made.tables[:-1])
+        return rows, families
 
     def _offer(self, domain: Domain, placed: list[str], cells: float) -> list[tuple[str, Clique]]:
         """Return every attribute not placed yet with each of its maximal useful parent sets."""

@@ -1,9 +1,9 @@
 """Tree: one look, one clique tree, one joint choice of marginals and budget.
 
-The plan of google/dpsynth's SWIFT, in our own steps: the distances of all candidates from independence are
-released once; pairs, strongest first, grow a junction tree within a size limit; of the candidates that the tree holds, the
-subset is measured whose gain outweighs the noise when the budget is divided by cells^(2/3). Not adaptive, so it scales to
-wide tables: three passes over the rows whatever the number of columns.
+The plan of google/dpsynth's SWIFT, in our own steps: the distances of all candidates from independence are released
+once; pairs, strongest first, grow a junction tree within a size limit; of the candidates that the tree holds, the
+subset is measured whose gain outweighs the noise when the budget is divided by cells^(2/3). Not adaptive, so it scales
+to wide tables: three passes over the rows whatever the number of columns.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ milliseconds, for epsilon from 1e-4 to 1e3 and delta from 1e-300 to 1/2.
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Decimal
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Decimal
 
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 

@@ -1,0 +1,63 @@
+"""PB-PGM: PrivBayes' choice of families, fitted by a Markov random field (McKenna et al., ICML 2019, section 5).
+
+Same choice and same noise as `privbayes`; only what is made of the noisy tables differs. A family that would make the
+junction tree too large gives up parents, which is post-processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.domain import Clique, Domain
+from weft.methods.privbayes import PrivBayes
+from weft.models.mrf import MAX_CELLS, MAX_TOTAL, MrfModel, fit, fits, junction_tree
+from weft.privacy import Accounting
+from weft.progress import Listener, silence, stage
+from weft.reconcile import common_total
+
+
+@dataclass(frozen=True)
+class PbPgm:
+    """A network chosen as PrivBayes does, and one Markov random field for all its tables."""
+
+    accounting: Accounting = "pure"
+    """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
+    structure: float = 0.3
+    """Share of the budget for the structure."""
+    theta: float = 4.0
+    """A table may be so large that its average count is theta times the scale of its noise."""
+    max_cells: int = MAX_CELLS
+    """Cells of the largest clique of the junction tree."""
+    max_total: int = MAX_TOTAL
+    """Cells of the whole tree."""
+
+    def check(self, domain: Domain) -> None:
+        """Every domain will do."""
+
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> MrfModel:
+        """Choose a network, keep what fits a tree, measure it, fit it."""
+        network = PrivBayes(accounting=self.accounting, structure=self.structure, theta=self.theta)
+        rows, families = network.choose(curator, rng, listener)
+        kept = self._narrowed(curator.domain, families)
+        with stage(listener, "measure families"):
+            noisy = curator.measure(kept, curator.left)
+        tree = junction_tree(curator.domain, kept, max_cells=self.max_cells, max_total=self.max_total)
+        total, _ = common_total([*noisy, rows])
+        return fit(curator.domain, noisy, total=total, tree=tree, listener=listener)
+
+    def _narrowed(self, domain: Domain, families: list[Clique]) -> list[Clique]:
+        kept: list[Clique] = []
+        placed: set[str] = set()
+        for family in families:
+            tree = junction_tree(domain, kept, max_cells=self.max_cells, max_total=self.max_total)
+            parents = [name for name in family if name in placed]
+            while parents and not fits(tree, family, max_cells=self.max_cells, max_total=self.max_total):
+                largest = max(parents, key=domain.size)
+                parents.remove(largest)
+                family = tuple(name for name in family if name != largest)
+            kept.append(family)
+            placed.update(family)
+        return kept
