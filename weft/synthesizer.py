@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -13,6 +13,7 @@ import numpy as np
 from weft import modelfile
 from weft.curator import Curator
 from weft.engines import open_engine
+from weft.engines.frames import is_pandas, is_polars, to_pandas, to_polars
 from weft.errors import SchemaError, WeftError
 from weft.methods import method as recipe
 from weft.modelfile import Fitted
@@ -44,7 +45,7 @@ class Synthesizer:
         epsilon: float = 1.0,
         delta: float = 1e-5,
         *,
-        method: str = "independent",
+        method: str = "privsyn",
         budget: Budget | None = None,
         neighbours: Relation = "add-remove",
         engine: Literal["auto", "memory", "stream"] = "auto",
@@ -145,7 +146,7 @@ class Synthesizer:
         self.fitted_ = Fitted(
             self.method, dict(self.options), schema, opened.codec, model, ledger, curator.measured
         )
-        self._frame = _frame_maker(data)
+        self._frame = _frame_maker(data, schema)
         return self
 
     def _ledger(
@@ -226,21 +227,12 @@ def _as_is(table: pa.Table) -> pa.Table:
     return table
 
 
-def _frame_maker(data: Any) -> Any:
+def _frame_maker(data: Any, schema: Schema) -> Callable[[pa.Table], Any]:
     """Return what turns a pyarrow Table into the kind of frame that `data` is."""
-    kind = type(data).__module__.partition(".")[0]
-    if kind == "pandas":
-        dtypes = {name: dtype for name, dtype in data.dtypes.items() if str(dtype) != "category"}
-        return lambda table: _to_pandas(table, dtypes)
-    if kind == "polars":
-        import polars
-
-        return polars.from_arrow
+    if is_pandas(data):
+        dtypes = {str(name): dtype for name, dtype in data.dtypes.items()}
+        return lambda table: to_pandas(table, dtypes, schema)
+    if is_polars(data):
+        dtypes = dict(data.schema)
+        return lambda table: to_polars(table, dtypes)
     return _as_is
-
-
-def _to_pandas(table: pa.Table, dtypes: dict[str, Any]) -> Any:
-    frame = table.to_pandas()
-    return frame.astype(
-        {name: dtype for name, dtype in dtypes.items() if name in frame and frame[name].dtype != dtype}
-    )
