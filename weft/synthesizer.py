@@ -29,7 +29,7 @@ BLOCK_ROWS = 1_000_000
 """Rows decoded and handed on at a time."""
 
 NOT_PRIVATE = "NOT PRIVATE: the noise was seeded and can be recomputed by anyone who knows the seed"
-FROM_DATA = "NOT PRIVATE IN FULL: these facts of the schema were read from the private table: {facts}"
+FROM_DATA = "NOT PRIVATE IN FULL: facts of the schema were read from the private table: {facts}"
 
 
 class Synthesizer:
@@ -124,7 +124,7 @@ class Synthesizer:
         facts = schema.from_data_facts()
         if facts and not self.trust_data_for_schema:
             raise SchemaError(
-                f"the schema still carries facts read from the data ({', '.join(facts)}). Review them and remove "
+                f"the schema still carries facts read from the data ({_shortened(facts)}). Review them and remove "
                 "their from_data marks, or pass trust_data_for_schema (--trust-data-for-schema) to accept the leak."
             )
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
@@ -154,7 +154,7 @@ class Synthesizer:
     ) -> Ledger:
         stamps = [] if release.private else [NOT_PRIVATE]
         if facts:
-            stamps.append(FROM_DATA.format(facts=", ".join(facts)))
+            stamps.append(FROM_DATA.format(facts=_shortened(facts)))
         return Ledger(
             budget,
             accounting,
@@ -221,6 +221,12 @@ def load(path: str | PathLike[str]) -> Synthesizer:
     )
     synthesizer.fitted_ = fitted
     return synthesizer
+
+
+def _shortened(facts: list[str], most: int = 8) -> str:
+    """Return facts such as "age: range" as a list that stays readable for wide tables."""
+    more = f" and {len(facts) - most} more; `weft schema check` lists them" if len(facts) > most else ""
+    return ", ".join(facts[:most]) + more
 
 
 def _as_is(table: pa.Table) -> pa.Table:

@@ -1,5 +1,6 @@
 """What cannot be read is refused with the file or column and a remedy, and without a value or a count."""
 
+import gzip
 import os
 
 import duckdb
@@ -95,7 +96,7 @@ def test_a_column_of_mixed_types():
     frame = pd.DataFrame({"b": ["u", "v", "u"], "a": [1, "hush", 3.5]})
     message = refusal(frame)
     assert 'column "a"' in message
-    assert "more than one type" in message
+    assert "cannot be read as int64" in message
     assert "hush" not in message
 
 
@@ -128,6 +129,29 @@ def test_lenient_schemas_are_not_read_twice(tmp_path):
     engine = open_engine(tmp_path / "t.parquet", LENIENT, engine="stream", listener=events.append).engine
     assert not events
     assert engine.count([("a", "b")])[0].sum() == 101
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_malformed_line_is_refused_on_opening_even_by_lenient_schemas(tmp_path, packed):
+    path = tmp_path / ("t.csv.gz" if packed else "t.csv")
+    text = b"a,b\n" + b"1,u\n" * 50 + b"1,hush,9\n" + b"2,v\n"
+    path.write_bytes(gzip.compress(text) if packed else text)
+    for kind in ("memory", "stream"):
+        message = refusal(path, LENIENT, engine=kind)
+        assert "more or fewer fields" in message
+        assert "hush" not in message
+    address = "duckdb:SELECT CAST(a AS INT) AS a, 'u' AS b FROM (VALUES ('1'), ('hush')) t(a)"
+    assert "could not finish" in refusal(address, LENIENT, engine="stream")
+
+
+@pytest.mark.parametrize("text", [b"a,b", b"a,b\n", b"a,b\r\n", b'\xef\xbb\xbf"a",b'])
+@pytest.mark.parametrize("kind", ["memory", "stream"])
+def test_a_csv_with_nothing_but_a_header_is_a_table_without_rows(tmp_path, kind, text):
+    (tmp_path / "t.csv").write_bytes(text)
+    for schema in (SCHEMA, LENIENT):
+        assert open_engine(tmp_path / "t.csv", schema, engine=kind).engine.count([()])[0] == 0
+    (tmp_path / "u.csv").write_bytes(b"a,c")
+    assert "no such column" in refusal(tmp_path / "u.csv", engine=kind)
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv"])

@@ -4,6 +4,7 @@ import doctest
 
 import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -104,8 +105,8 @@ def test_units_are_told_apart_exactly_across_batches_and_types():
     codes = unit_codes(chunks)
     assert codes[0] == codes[6]
     assert codes[1] == codes[3]
-    assert codes[2] == codes[5]  # all missing ids are one unit
-    assert len(set(codes.tolist())) == 4
+    assert codes[2] == codes[4] == codes[5] == -1  # nobody's
+    assert len(set(codes.tolist())) == 3
     dictionaries = [pa.array(["x", "y"]).dictionary_encode(), pa.array(["y", "x", None]).dictionary_encode()]
     codes = unit_codes(dictionaries)
     assert codes.tolist()[:2] == codes.tolist()[3:1:-1]
@@ -118,9 +119,41 @@ def test_units_are_told_apart_exactly_across_batches_and_types():
     assert unit_codes([]).size == unit_codes([pa.array([], pa.string())]).size == 0
 
 
-def test_missing_ids_are_one_unit():
-    table = visits().set_column(0, "person", pa.nulls(len(visits()), pa.string()))
-    assert open_engine(table, schema(3)).engine.count([()])[0] == 3
+@pytest.mark.parametrize("kind", ["memory", "stream"])
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("missing", [None, ""])
+def test_rows_without_an_id_have_no_influence(tmp_path, missing, coded, kind):
+    person = pa.array(["p", missing, "q", missing], pa.string())
+    person = person.dictionary_encode() if coded else person
+    pq.write_table(pa.table({"person": person, "who": [0, 1, 2, 3], "visit": [0] * 4}), tmp_path / "t.parquet")
+    engine = open_engine(tmp_path / "t.parquet", schema(1), engine=kind).engine
+    assert engine.count([("who",)])[0][:4].tolist() == [1, 0, 1, 0]
+
+
+def test_an_id_that_is_not_a_number_is_missing():
+    assert unit_codes([pa.array([7.0, float("nan"), None, 7.0])]).tolist() == [0, -1, -1, 0]
+    assert keep_rows(np.array([0, -1, -1, 1]), 2, np.random.default_rng(0)).tolist() == [True, False, False, True]
+
+
+def test_rows_without_an_id_in_csv_and_pandas(tmp_path):
+    (tmp_path / "t.csv").write_text('person,who,visit\np,0,0\n,1,0\nq,2,0\n"",3,0\n')
+    frame = pd.DataFrame({"person": [7, np.nan, 8, None], "who": [0, 1, 2, 3], "visit": [0] * 4})
+    for source in (tmp_path / "t.csv", frame, frame.astype({"person": "Int64"}), frame.astype({"person": object})):
+        assert open_engine(source, schema(1)).engine.count([("who",)])[0][:4].tolist() == [1, 0, 1, 0]
+    # Ids are never held to a type: two large ones stay two people.
+    large = pd.DataFrame({"person": [2**62, 2**62 + 1], "who": [0, 1], "visit": [0, 0]})
+    assert open_engine(large, schema(1)).engine.count([("who",)])[0][:2].tolist() == [1, 1]
+
+
+def test_adding_a_person_without_an_id_changes_nothing():
+    table = visits()
+    nobody = pa.table({"person": pa.array([None], pa.string()), "who": [0], "visit": [99]})
+    for first in (table, pa.concat_tables([nobody, table])):
+        counts = [
+            open_engine(pa.concat_tables(parts), schema(1000)).engine.count([("visit", "who")])[0]
+            for parts in ([first], [first, nobody])
+        ]
+        np.testing.assert_array_equal(*counts)
 
 
 def test_duckdb_tables_with_units(tmp_path):

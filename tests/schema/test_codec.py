@@ -196,8 +196,49 @@ def test_columns_without_values():
             assert records.columns[0].tolist() == [made.domain.shape[0] - 1] * 3
             assert made.decode(records, np.random.default_rng(0)).column(0).null_count == 3
             assert len(made.encode(pa.table({"x": pa.nulls(0, arrow_type)}))) == 0
-    with pytest.raises(SchemaError, match="set missing = true"):
-        codec(Integer("x", (0, 1)), pa.null())
+    for column, expected in [
+        (Integer("x", (0, 9), missing=True), pa.int64()),
+        (Real("x", (0, 9), missing=True, type="float32"), pa.float32()),
+        (Category("x", ("a", "b"), missing=True), pa.string()),
+    ]:
+        assert codec(column, pa.null()).domain == codec(column, expected).domain
+        assert codec(column, pa.null()).arrow_schema.field("x").type == expected
+        assert codec(column, pa.dictionary(pa.int8(), pa.null())).domain == codec(column, expected).domain
+    refuses(Integer("x", (0, 1)), pa.nulls(1), match="missing. Set missing = true")
+    assert encode(Category("x", ("a", "z"), other="z", outside="other"), pa.nulls(2)) == [1, 1]
+
+
+def test_a_batch_without_values_belongs_to_a_typed_column():
+    made = codec(AGE, pa.int8())
+    batches = [pa.table({"x": pa.array([1], pa.int8())}), pa.table({"x": pa.nulls(1)})]
+    with pytest.raises(SchemaError, match="type changed"):
+        made.encode(batches[1])  # a null type stands for the schema's own type, int64, and not for this one
+    wide = codec(AGE, pa.int64())
+    assert wide.encode(batches[1]).columns[0].tolist() == [wide.domain.shape[0] - 1]
+
+
+def unsound(*texts):
+    ends = np.cumsum([0, *map(len, texts)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
+
+
+@pytest.mark.parametrize("arrow_type", [pa.string(), pa.large_string(), pa.string_view()])
+def test_text_that_is_not_utf8_cannot_be_read_and_fails_no_policy_that_takes_all(arrow_type):
+    bad = unsound(b"7", b"\xff\xfe", "\u00e9".encode(), b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b" 8").cast(arrow_type)
+    small = Integer("x", (0, 9), missing=True, outside="clip")
+    assert encode(small, bad) == [7, 10, 10, 10, 10, 8]
+    assert encode(Real("x", (0, 9), bins=9, missing=True, outside="clip"), bad) == [7, 9, 9, 9, 9, 8]
+    assert encode(Category("x", ("7", "\u00e9"), other="z", outside="other"), bad) == [0, 2, 1, 2, 2, 2]
+    assert encode(Datetime("x", ("2013-01-01", "2013-01-02"), missing=True, outside="clip"), bad) == [2] * 6
+    refuses(Integer("x", (0, 9)), bad)
+    refuses(Real("x", (0, 9)), bad)
+
+
+@pytest.mark.parametrize("kind", ["category", "boolean"])
+def test_wide_decimals_cannot_be_categories(kind):
+    column = Category("x", (1, 2), other=2, outside="other") if kind == "category" else Boolean("x")
+    with pytest.raises(SchemaError, match="does not fit its type decimal256"):
+        codec(column, pa.decimal256(60, 2))
 
 
 def test_dates_of_every_age_and_unit():
@@ -213,6 +254,12 @@ def test_dates_of_every_age_and_unit():
         codec(Datetime("x", ("2013-01-01", "2013-01-02"), step="1ms"), pa.timestamp("s"))
     with pytest.raises(SchemaError, match="step is finer"):
         codec(Datetime("x", ("2013-01-01", "2013-01-02"), step="1h"), pa.date32())
+
+
+def test_a_stray_time_in_a_date64_column_is_off_the_grid():
+    stray = pa.Array.from_buffers(pa.date64(), 1, [None, pa.py_buffer(np.array([86_400_001]).tobytes())])
+    refuses(Datetime("x", ("1970-01-01", "1970-01-09")), stray)
+    assert encode(Datetime("x", ("1970-01-01", "1970-01-09"), missing=True, outside="clip"), stray) == [1]
 
 
 def test_a_plain_last_date_includes_its_day():
@@ -251,6 +298,13 @@ def test_dates_in_text_keep_their_format():
     assert encode(column, ["01/01/2013", "31/12/2013", None]) == [0, 364, 365]
     assert draws(column, pa.large_string(), [31, 365]).to_pylist() == ["01/02/2013", None]
     refuses(column, ["2013-01-01"])
+    for impossible in ("30/02/2013", "29/02/2013", "31/04/2013", "31/6/2013", "00/01/2013"):
+        refuses(column, [impossible])
+    assert encode(column, ["1/2/2013", "28/02/2013", " 3/ 3/2013"]) == [31, 58, 61]
+    leap = Datetime("x", ("2012-01-01", "2012-12-31"), bins="each", missing=True, outside="clip")
+    assert encode(leap, ["2012-02-29", "2012-02-30", "2013-02-29", "2012-3-1"]) == [59, 366, 366, 60]
+    named = Datetime("x", ("2013-01-01", "2013-12-31"), bins="each", format="%d %B %Y", missing=True, outside="clip")
+    assert encode(named, ["1 feb 2013", "01 February 2013", "30 Feb 2013"]) == [31, 31, 365]
     clipped = Datetime("x", ("2013-01-01", "2013-12-31"), missing=True, outside="clip")
     assert encode(clipped, ["2013-01-01", "no date", ""]) == [0, 32, 32]
     with pytest.raises(SchemaError, match="format loses"):

@@ -188,7 +188,7 @@ def schemas(draw):
     return Schema(made, unit, draw(st.integers(1, 9)) if unit else 1, extra)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(schemas())
 def test_toml_and_json_bring_the_same_schema_back(schema):
     assert Schema.from_toml(schema.to_toml()) == schema

@@ -104,13 +104,21 @@ def test_the_files_column_order_is_kept(tmp_path):
             ["7.255", "x", "1e99"],
             [Decimal("7.26"), None, Decimal("9999.99")],
         ),
+        *(
+            (
+                Real("x", (0, 9), missing=True, outside="clip", type=f"decimal128({digits}, 2)"),
+                ["1e18", "-1e40", "inf", "1.5"],
+                [top, -top, top, Decimal("1.50")],
+            )
+            for digits, top in ((16, Decimal("99999999999999.99")), (18, Decimal("9999999999999999.99")))
+        ),
         (Boolean("x", missing=True, outside="clip"), ["True", "0", "x", ""], [True, False, None, None]),
-        (Category("x", (1, 2), other=2, outside="other"), ["1", "x", ""], [1, None, None]),
+        (Category("x", (1, 2), other=2, outside="other"), ["1", "x", "", "1.5"], [1, None, None, None]),
         (Category("x", ("a",), other="z", outside="other"), ["a", "q", ""], ["a", "q", ""]),
         (
             Datetime("x", ("2013-01-01", "2013-12-31"), missing=True, outside="clip"),
-            ["2013-02-01", "2013-02-01 10:00:00", "1066-10-14", "soon", ""],
-            [dt.date(2013, 2, 1), dt.date(2013, 2, 1), dt.date(1066, 10, 14), None, None],
+            ["2013-02-01", "2013-02-01 10:00:00", "1066-10-14", "soon", "", "2013-02-30", "2013-02-29 10:00:00"],
+            [dt.date(2013, 2, 1), dt.date(2013, 2, 1), dt.date(1066, 10, 14), None, None, None, None],
         ),
         (
             Datetime("x", ("2013-01-01", "2013-12-31"), step="1us", missing=True, outside="clip"),
@@ -150,6 +158,9 @@ def test_clip_and_other_columns_never_fail(tmp_path, made, values, expected):
         ("n\n1\n", SchemaError, 'column "d": the table has no such column'),
         ("n,d,e\n1,01/02/2013,S3CRET\n", SchemaError, 'does not describe "e"'),
         ("n,d\n\xff,01/02/2013\n", DataError, "cannot be read as int64"),
+        ("n,d\n1,30/02/2013\n", DataError, 'column "d": a value cannot be read as date32'),
+        ("n,d\n1,\xff\n", DataError, 'column "d": a value cannot be read as date32'),
+        ("n", SchemaError, 'column "d": the table has no such column'),
     ],
 )
 def test_refusals_quote_neither_value_nor_row(tmp_path, text, error, match):
@@ -176,8 +187,26 @@ def test_bad_text_and_unknown_errors_are_redacted(tmp_path):
     schema = Schema((Category("w", ("a",)),))
     with pytest.raises(DataError, match='column "w": a value is not UTF-8'):
         read_csv(path, schema)
+    assert read_csv(path, Schema((Category("w", ("a",), other="z", outside="other"),))).num_rows == 1
+    for made in (Integer("w", (0, 9), missing=True, outside="clip"), Boolean("w", missing=True, outside="clip")):
+        assert read_csv(path, Schema((made,)))["w"].null_count == 1
     told = redact(pa.ArrowInvalid("something about S3CRET"), path, schema)
     assert isinstance(told, WeftError) and "S3CRET" not in str(told)
+
+
+@pytest.mark.parametrize("text", ["n", "n\n", '"n"', "n\r\n"])
+def test_a_header_alone_is_a_table_without_rows(tmp_path, text):
+    read = table(tmp_path, text, Integer("n", (0, 9)))
+    assert read.num_rows == 0 and read.schema == pa.schema([("n", pa.int64())])
+
+
+def test_a_header_that_cannot_be_read_chains_nothing(tmp_path):
+    (tmp_path / "rows.csv.gz").write_bytes(b"S3CRET")
+    for path in (tmp_path / "rows.csv.gz", tmp_path / "none.csv"):
+        with pytest.raises(DataError, match="cannot read the file") as caught:
+            csv_names(path)
+        assert caught.value.__cause__ is None and caught.value.__suppress_context__
+        assert "S3CRET" not in str(caught.value)
 
 
 def test_batches_can_be_streamed(tmp_path):

@@ -55,7 +55,7 @@ def binned(draw, member, kinds):
     return facts | {"range": (low, high), "bins": draw(st.integers(1, 40)) if cut == "bins" else None}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data(), st.integers(0, 99))
 def test_integers(data, seed):
     size = data.draw(st.sampled_from([7, 100, 2**15, 2**31, 2**52, 2**63, 2**64]))
@@ -67,7 +67,7 @@ def test_integers(data, seed):
     check(column, data.draw(wrapped(SIGNED + UNSIGNED + FLOATS + DECIMALS + TEXTS)), seed, data.draw(st.booleans()))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data(), st.integers(0, 99))
 def test_reals(data, seed):
     member = data.draw(
@@ -86,7 +86,7 @@ def test_reals(data, seed):
     check(column, data.draw(wrapped(FLOATS + DECIMALS + TEXTS + SIGNED + UNSIGNED)), seed, data.draw(st.booleans()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), st.integers(0, 99))
 def test_datetimes(data, seed):
     years = data.draw(st.sampled_from([(1, 9999), (1900, 2100), (2013, 2013)]))
@@ -113,7 +113,7 @@ def _times(day):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), st.integers(0, 99))
 def test_categories(data, seed):
     member = data.draw(
@@ -136,7 +136,7 @@ def test_booleans(arrow_type, missing):
     check(Boolean("x", missing=missing), arrow_type, 0)
 
 
-@pytest.mark.parametrize("arrow_type", [pa.int8(), pa.string(), pa.dictionary(pa.int8(), pa.string()), pa.date32()])
+@pytest.mark.parametrize("arrow_type", [pa.int8(), pa.string(), pa.dictionary(pa.int32(), pa.string()), pa.date32()])
 def test_a_table_gives_back_its_types_and_nulls(arrow_type):
     values = [1, None, 2, 1]
     array = pa.array(values, pa.int32()) if pa.types.is_date(arrow_type) else pa.array(values, pa.int8())
@@ -144,7 +144,7 @@ def test_a_table_gives_back_its_types_and_nulls(arrow_type):
     array = array.cast(plain)
     if pa.types.is_dictionary(arrow_type):
         encoded = array.dictionary_encode()
-        array = pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int8()), encoded.dictionary)
+        array = pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary)
     column = (
         Datetime("x", ("1970-01-01", "1970-01-09"), missing=True)
         if pa.types.is_date(arrow_type)

@@ -45,6 +45,14 @@ class Engine(Protocol):
         """Return the exact table of each clique, in one pass over the rows for all of them."""
         ...
 
+    def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
+        """Return the distinct rows over some attributes, one a line in lexicographic order, and how many of each."""
+        ...
+
+    def split(self, shares: Sequence[float], rng: np.random.Generator) -> Sequence[Engine]:
+        """Deal every row to one part by a coin of its own: part i gets it with probability `shares[i]`."""
+        ...
+
     def recode(self, maps: Maps) -> Engine:
         """Return a view where code c of attribute `name` is `maps[name][0][c]`, of `maps[name][1]` new codes."""
         ...
@@ -86,9 +94,10 @@ def open_engine(
     rng = rng or np.random.default_rng()
     if engine == "memory" or not _streams(feed, codec, engine == "stream"):
         return Opened(MemoryEngine(load(feed, codec, units, rng, listener), listener, threads), codec)
-    # Columns that clip or have an `other` refuse nothing, so there is nothing to check before the first charge.
+    # Columns that clip or have an `other` refuse nothing: if no row can spoil a pass either, there is nothing to check
+    # before the first charge.
     lenient = all(column.outside != "refuse" for column in schema.columns if not isinstance(column, Id))
-    keep = None if lenient and units.column is None else check(feed, codec, units, rng, listener)
+    keep = None if feed.sound and lenient and units.column is None else check(feed, codec, units, rng, listener)
     return Opened(StreamEngine(feed, codec, Recoding(codec.domain), keep, listener, threads), codec)
 
 

@@ -45,6 +45,9 @@ class Feed:
     ordered: bool = True
     """Whether a second pass gives the rows in the same order."""
 
+    sound: bool = False
+    """Whether no row can make a pass fail, as a malformed line of a CSV can, or a value that a query cannot cast."""
+
     def read(
         self, columns: Sequence[str], work: Callable[[pa.RecordBatch], Made], listener: Listener, name: str
     ) -> Iterator[tuple[pa.RecordBatch, Made]]:

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from weft.engines.feed import Batches, Feed
 from weft.errors import DataError
 from weft.schema import Schema
-from weft.schema.reading import csv_arrow_schema, csv_names, csv_options, finish_csv_batch, redact
+from weft.schema.reading import csv_arrow_schema, csv_batches, csv_names
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a folder, a pattern such as `2013-*.csv`, or a list of these."""
@@ -117,7 +116,7 @@ def _open_parquet(paths: Sequence[Path], batch_rows: int) -> Feed:
                     yield batch, seen / rows
         _require_unchanged(paths, stamps)
 
-    return Feed(_name(paths), arrow, start, rows=rows)
+    return Feed(_name(paths), arrow, start, rows=rows, sound=True)
 
 
 def _open_csv(paths: Sequence[Path], schema: Schema) -> Feed:
@@ -141,14 +140,7 @@ def _open_csv(paths: Sequence[Path], schema: Schema) -> Feed:
 
 
 def _csv_batches(raw: pa.NativeFile, path: Path, schema: Schema) -> Iterator[pa.RecordBatch]:
-    text = pa.CompressedInputStream(raw, "gzip") if _packed(path) else raw
-    try:
-        for batch in pyarrow.csv.open_csv(text, **csv_options(schema)):
-            yield finish_csv_batch(batch, schema)
-        return
-    except pa.ArrowException as error:
-        fault = error
-    raise redact(fault, path, schema)  # outside the handler, so that Arrow's text is not chained to it
+    return csv_batches(pa.CompressedInputStream(raw, "gzip") if _packed(path) else raw, path, schema)
 
 
 def _packed(path: Path) -> bool:

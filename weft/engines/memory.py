@@ -10,6 +10,7 @@ import numpy as np
 from weft.counting import Counter, Counts
 from weft.domain import Clique, Domain
 from weft.engines.feed import Feed
+from weft.engines.groups import groups
 from weft.engines.recode import Maps, Recoding
 from weft.engines.units import Units
 from weft.progress import Listener, silence, stage
@@ -37,6 +38,15 @@ class MemoryEngine:
         with stage(self.listener, "count", len(cliques)) as work:
             counter.add(self.records, flat, work.advance)
         return counter.tables(flat)
+
+    def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
+        """Return the distinct rows over some attributes and how many there are of each."""
+        return groups(Records(self.domain.project(names), tuple(self.records.column(name) for name in names)))
+
+    def split(self, shares: Sequence[float], rng: np.random.Generator) -> list[MemoryEngine]:
+        """Deal every row to one part, by a coin that knows nothing of the row."""
+        part = np.searchsorted(np.cumsum(shares)[:-1], rng.random(len(self.records)), side="right")
+        return [replace(self, records=self.records.take(part == i)) for i in range(len(shares))]
 
     def recode(self, maps: Maps) -> MemoryEngine:
         """Return a view in which some attributes have their codes replaced."""

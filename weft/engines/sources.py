@@ -11,6 +11,7 @@ import pyarrow as pa
 from weft.engines.database import open_duckdb
 from weft.engines.feed import Batches, Feed
 from weft.engines.files import open_files
+from weft.engines.frames import is_pandas, is_polars, open_pandas, polars_schema
 from weft.errors import DataError
 from weft.schema import Schema
 
@@ -20,8 +21,10 @@ OPENERS: dict[str, Callable[[str, Schema, int], Feed]] = {"duckdb": open_duckdb}
 
 def open_feed(source: Any, schema: Schema, batch_rows: int) -> Feed:
     """Open a data frame or other Arrow stream, file paths, or a `prefix:address`; no row is read yet."""
+    if is_pandas(source):
+        return open_pandas(source, schema, batch_rows)
     if hasattr(source, "__arrow_c_stream__"):
-        return _open_object(source, batch_rows)
+        return _open_object(source, schema, batch_rows)
     if isinstance(source, str):
         prefix, colon, address = source.partition(":")
         if colon and prefix in OPENERS:
@@ -34,35 +37,22 @@ def open_feed(source: Any, schema: Schema, batch_rows: int) -> Feed:
     )
 
 
-def _open_object(source: Any, batch_rows: int) -> Feed:
+def _open_object(source: Any, schema: Schema, batch_rows: int) -> Feed:
     name = f"the {type(source).__name__}"
-    if hasattr(source, "reset_index"):
-        source = source.reset_index(drop=True)  # the row labels of pandas are no column of the table
     try:
         reader = pa.RecordBatchReader.from_stream(source)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        raise DataError(_fault(source, name)) from None
+        raise DataError(f"{name} is not a table; give a pandas, polars or Arrow table") from None
+    declared = reader.schema
+    arrow = polars_schema(declared, schema) if is_polars(source) else declared
 
     def start(columns: Sequence[str]) -> Batches:
         try:
             for batch in reader:
                 for at in range(0, batch.num_rows, batch_rows):
-                    yield batch.slice(at, batch_rows), None
+                    piece = batch.slice(at, batch_rows)
+                    yield piece if arrow is declared else piece.cast(arrow), None
         except pa.ArrowException:
             raise DataError(f"{name} could not be read to its end") from None
 
-    return Feed(name, reader.schema, start, repeatable=False)
-
-
-def _fault(frame: Any, name: str) -> str:
-    """Say why Arrow cannot take an object, without its own text, which quotes values."""
-    columns = [str(column) for column in getattr(frame, "columns", ())]
-    for column in columns:
-        if columns.count(column) > 1:
-            return f'column "{column}": {name} has several columns of this name; rename them'
-    for column, given in zip(columns, getattr(frame, "columns", ()), strict=True):
-        try:
-            pa.RecordBatchReader.from_stream(frame[[given]])
-        except Exception:  # noqa: BLE001 (whatever its library raises, this is the column)
-            return f'column "{column}": it holds values of more than one type; make them one type'
-    return f"{name} is not a table; give a pandas, polars or Arrow table"
+    return Feed(name, arrow, start, repeatable=False)

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from weft.counting import Counter, Counts
 from weft.domain import Clique, Domain
 from weft.engines.feed import Feed
+from weft.engines.memory import MemoryEngine
 from weft.engines.recode import Maps, Recoding
 from weft.engines.units import Units
 from weft.progress import Listener, silence
+from weft.records import Records
 from weft.schema import Codec, Schema
 
 
@@ -50,6 +52,27 @@ class StreamEngine:
                 at += batch.num_rows
             counter.add(self.recoding.apply(records), flat)
         return counter.tables(flat)
+
+    def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
+        """Return the distinct rows over some attributes and how many there are of each; holds their codes in memory."""
+        return self._held(names).groups(names)
+
+    def split(self, shares: Sequence[float], rng: np.random.Generator) -> list[MemoryEngine]:
+        """Deal every row to one part, by a coin that knows nothing of the row; holds all codes in memory."""
+        return self._held(self.domain.names).split(shares, rng)
+
+    def _held(self, names: Sequence[str]) -> MemoryEngine:
+        """Read the codes of some attributes into memory."""
+        domain = self.codec.domain.project([name for name in self.domain if name in names] or self.domain.names[:1])
+        codec = _narrowed(self.codec, domain.names, self.feed.schema)
+        pieces = [Records.empty(self.recoding.apply(Records.empty(domain)).domain)]
+        at = 0
+        for batch, records in self.feed.read(domain.names, codec.encode, self.listener, "read"):
+            if self.keep is not None:
+                records = records.take(self.keep[at : at + batch.num_rows])
+                at += batch.num_rows
+            pieces.append(self.recoding.apply(records))
+        return MemoryEngine(Records.concatenate(pieces), self.listener, self.threads)
 
     def recode(self, maps: Maps) -> StreamEngine:
         """Return a view in which some attributes have their codes replaced."""

@@ -1,11 +1,18 @@
 """The privacy unit: keep at most so many rows of each person, before anything is counted.
 
-The argument. Each row gets a random key, independent of everything else, and a unit keeps the rows with its
-smallest keys; no other unit has a say. So with the keys of the shared rows held fixed, adding or removing a unit
-leaves the kept rows of all others as they were, and adds or removes at most `most` rows: the sensitivity of one
-row grows by that factor and no more. The choice is made once, when the table is opened, so all questions see
-the same kept rows. The guarantee does not rest on the keys being secret (any choice inside each unit that looks
-at no other unit would do); they are random so that the kept rows are a fair sample of the unit.
+The argument. Each row gets a random key, and a unit keeps the rows with its smallest keys; no other unit has a
+say. Keys are dealt out by position, independent of one another and of the rows, so whichever rows stand before or
+between, the keys of the shared rows have the same law in both of two neighbouring tables: pair the runs in which
+these keys are equal. In each pair, one unit more or less leaves the kept rows of all others as they were, and adds
+or removes at most `most` rows: the sensitivity of one row grows by that factor and no more. Averaging over the
+pairs keeps the guarantee. This rests on keys that are drawn afresh from the operating system's entropy for each
+opened table and never released: for keys that somebody knows, a row put in front would shift all that follow, and
+so change which rows of others stay. The choice is made once, when the table is opened, so all questions see the
+same kept rows.
+
+A row that does not say whose it is (a missing id, or an empty text) belongs to no unit and is left out: its
+influence is nought. Taking all such rows for one person's would let each of these people displace another, which
+is replacing a unit and not adding one, and twice as telling.
 """
 
 from __future__ import annotations
@@ -15,7 +22,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from weft.schema.carriers import decoded
+from weft.schema.text import is_text
 
 
 @dataclass(frozen=True)
@@ -47,26 +58,25 @@ class Units:
 def unit_codes(chunks: Sequence[pa.Array]) -> NDArray[np.int64]:
     """Number the units of a column given in pieces: equal numbers for equal values, and for no others.
 
-    Rows whose unit is missing all get one number, as if they were one person's. That is the safe reading: nobody
-    can then be present in more rows than the limit by leaving the id empty.
+    Rows whose unit is missing (null, not a number, or an empty text) get -1.
     """
     if not sum(map(len, chunks)):
         return np.empty(0, np.int64)
-    coded = pa.chunked_array(map(_plain, chunks)).dictionary_encode().unify_dictionaries()
+    coded = pa.chunked_array(map(_known, chunks)).dictionary_encode().unify_dictionaries()
     return np.concatenate([chunk.indices.fill_null(-1).to_numpy().astype(np.int64) for chunk in coded.chunks])
 
 
-def _plain(chunk: pa.Array) -> pa.Array:
-    if not isinstance(chunk, pa.DictionaryArray):
-        return chunk
-    values = chunk.dictionary
-    if pa.types.is_string_view(values.type):
-        values = values.cast(pa.large_string())  # Arrow cannot pick from views
-    return values.take(chunk.indices)
+def _known(chunk: pa.Array) -> pa.Array:
+    """Return the ids of a piece, null for those that name nobody."""
+    ids = decoded(chunk)
+    if is_text(ids.type):
+        ids = ids.cast(pa.large_string())
+        return pc.if_else(pc.equal(ids, ""), None, ids)
+    return pc.if_else(pc.is_nan(ids), None, ids) if pa.types.is_floating(ids.type) else ids
 
 
 def keep_rows(units: NDArray[np.int64], most: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark at most `most` rows of each unit, a uniformly random choice in each.
+    """Mark at most `most` rows of each unit, a uniformly random choice in each; none of unit -1, which is nobody's.
 
     >>> keep = keep_rows(np.array([0, 1, 0, 0, 1]), 2, np.random.default_rng(1))
     >>> int(keep[[0, 2, 3]].sum()), keep[[1, 4]].tolist()
@@ -79,4 +89,4 @@ def keep_rows(units: NDArray[np.int64], most: int, rng: np.random.Generator) -> 
     first = np.r_[True, np.diff(units[order]) != 0]
     start = np.maximum.accumulate(np.where(first, np.arange(len(units)), 0))
     keep[order[np.arange(len(units)) - start < most]] = True
-    return keep
+    return keep & (units >= 0)

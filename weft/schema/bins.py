@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from weft.schema import text
 from weft.schema.carriers import (
     Carrier,
+    Dates64,
     Decimals,
     Integers,
     TextIntegers,
@@ -184,7 +185,8 @@ def datetime_coder(column: Datetime, arrow_type: pa.DataType) -> GridCoder:
         form = column.format or ("%Y-%m-%d" if column.plain_date else "%Y-%m-%d %H:%M:%S")
         carrier, unit, day = TextMoments(arrow_type, form), UNIT["s"], column.plain_date
     elif pa.types.is_date(arrow_type):
-        carrier, unit, day = Integers(arrow_type), DAY if pa.types.is_date32(arrow_type) else UNIT["ms"], True
+        carrier = Integers(arrow_type) if pa.types.is_date32(arrow_type) else Dates64(arrow_type)
+        unit, day = DAY, True
     elif pa.types.is_timestamp(arrow_type):
         carrier, unit, day, zone = Integers(arrow_type), UNIT[arrow_type.unit], False, arrow_type.tz
     else:
@@ -192,7 +194,7 @@ def datetime_coder(column: Datetime, arrow_type: pa.DataType) -> GridCoder:
     if column.timezone is not None and zone is None:
         raise ColumnError(column.name, f"its type {arrow_type} has no time zone; remove timezone", "timezone")
     step = parse_step(column.step) if column.step else DAY if day else UNIT["s"]
-    if step % (DAY if pa.types.is_date(arrow_type) else unit):
+    if step % unit:
         raise ColumnError(column.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
     try:
         cuts, special = _datetime_cuts(column, zone or None, unit, step // unit)

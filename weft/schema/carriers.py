@@ -14,6 +14,7 @@ from weft.schema import text
 
 Mask = NDArray[np.bool_]
 _INT64 = (-(2**63), 2**63 - 1)
+_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,16 @@ def missing_of(array: pa.Array) -> Mask:
     return mask
 
 
+def decoded(array: pa.Array) -> pa.Array:
+    """Return the values of a dictionary-encoded array; any other array as it is."""
+    if not isinstance(array, pa.DictionaryArray):
+        return array
+    values = array.dictionary
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.large_string())  # Arrow cannot pick from views
+    return values.take(array.indices)
+
+
 def floats_of(array: pa.Array) -> NDArray[np.float64]:
     """Floats of a 32- or 64-bit column; NaN for null."""
     values: NDArray[np.float64] = array.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
@@ -57,7 +68,7 @@ def floats_of(array: pa.Array) -> NDArray[np.float64]:
 
 
 class Integers:
-    """Integer types, and dates and time stamps, which are stored as integers."""
+    """Integer types, and days and time stamps, which are stored as integers."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
@@ -80,6 +91,24 @@ class Integers:
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
         """Store the integers."""
         return pa.array(values.astype(self._dtype), type=self._stored, mask=missing).cast(self._type)
+
+
+class Dates64:
+    """Dates stored in milliseconds, in units of whole days, which is all that the type allows."""
+
+    low, high = -(2**63) // _DAY_MS + 1, (2**63 - 1) // _DAY_MS
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+
+    def read(self, array: pa.Array) -> Reading:
+        """Return the days; a stray time of day counts as a fraction."""
+        stored = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return Reading(stored // _DAY_MS, missing_of(array), off=stored % _DAY_MS != 0)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Store the days."""
+        return pa.array(values.view(np.int64) * _DAY_MS, mask=missing).cast(self._type)
 
 
 class WholeFloats:

@@ -51,6 +51,9 @@ def listed_values(column: Category | Boolean, listed: tuple[Scalar, ...], arrow_
     if is_text(arrow_type):
         target = pa.large_string() if pa.types.is_string_view(arrow_type) else arrow_type
         plain: list[Any] = [_written(value) for value in listed]
+    elif pa.types.is_decimal256(arrow_type):
+        # Refused here, whatever the rows hold: Arrow cannot look up in this type, and a cast may fail on a value.
+        raise ColumnError(column.name, f"kind {column.kind} does not fit its type {arrow_type}", "kind")
     else:
         small_decimal = pa.types.is_decimal(arrow_type) and not pa.types.is_decimal128(arrow_type)
         target = pa.decimal128(38, arrow_type.scale) if small_decimal else arrow_type

@@ -14,10 +14,12 @@ from weft.domain import Domain
 from weft.errors import ModelFileError, SchemaError
 from weft.records import Codes, Records, code_dtype
 from weft.schema.bins import datetime_coder, integer_coder, real_coder
+from weft.schema.carriers import decoded
 from weft.schema.categories import CategoryCoder
 from weft.schema.columns import Boolean, Category, Column, ColumnError, Datetime, Id, Integer, Real, suggestion
 from weft.schema.ids import IdMaker
 from weft.schema.schema import Schema
+from weft.schema.types import released_type
 
 
 class Coder(Protocol):
@@ -34,37 +36,16 @@ class Coder(Protocol):
         ...
 
 
-class NullCoder:
-    """A column of Arrow's null type: missing is its only outcome."""
-
-    size = 1
-
-    def __init__(self, column: Column) -> None:
-        if not column.missing:
-            raise ColumnError(column.name, "its type holds nothing but missing values; set missing = true", "missing")
-
-    def encode(self, array: pa.Array) -> NDArray[np.int64]:
-        """Return the one code."""
-        return np.zeros(len(array), dtype=np.int64)
-
-    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
-        """Return nulls."""
-        return pa.nulls(len(codes))
-
-
 class DictionaryCoder:
     """A dictionary-encoded column, coded by its values. Its dictionary is made from the schema, not from data."""
 
-    def __init__(self, inner: Coder, column: Column, arrow_type: pa.DataType) -> None:
+    def __init__(self, inner: Coder, arrow_type: pa.DataType) -> None:
         self._inner, self._type = inner, arrow_type
         self.size = inner.size
-        room = int(np.iinfo(arrow_type.index_type.to_pandas_dtype()).max) + 1
-        if isinstance(inner, CategoryCoder) and len(inner.values) > room:
-            raise ColumnError(column.name, f"its type {arrow_type} has no room for so many values", "values")
 
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
         """Return the code of each value."""
-        return self._inner.encode(array.dictionary_decode())
+        return self._inner.encode(array)
 
     def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
         """Return a value for each code."""
@@ -88,10 +69,8 @@ def _dictionary(indices: pa.Array, values: pa.Array, arrow_type: pa.DataType) ->
 def coder(column: Column, field: pa.Field) -> Coder:
     """Return the coder of a column in its Arrow type; SchemaError if they do not fit."""
     arrow_type = field.type
-    if pa.types.is_null(arrow_type):
-        return NullCoder(column)
     if pa.types.is_dictionary(arrow_type):
-        return DictionaryCoder(coder(column, field.with_type(arrow_type.value_type)), column, arrow_type)
+        return DictionaryCoder(coder(column, field.with_type(arrow_type.value_type)), arrow_type)
     nan = not field.nullable  # a float column that forbids nulls says missing with NaN
     match column:
         case Category() | Boolean():
@@ -108,21 +87,21 @@ def coder(column: Column, field: pa.Field) -> Coder:
 class Codec:
     """Turns rows into records over a public domain, and records into rows of the input's Arrow schema.
 
-    Everything is decided by the schema and the Arrow types; the domain is the same whatever the rows hold.
+    Everything is decided by the schema and the declared Arrow types, which are public (decision 002); the domain
+    is the same whatever the rows hold.
     """
 
     def __init__(self, schema: Schema, arrow_schema: pa.Schema) -> None:
         self.schema = schema
-        kept = [field for field in arrow_schema if field.name in schema]
         check_names(schema, arrow_schema.names)
+        kept = [_released_field(field, schema.column(field.name)) for field in arrow_schema if field.name in schema]
         fields = {field.name: field for field in kept}
         self._coders: dict[str, Coder] = {}
         self._ids: dict[str, tuple[IdMaker, pa.DataType]] = {}
         for column in schema.columns:
             field = fields[column.name]
             if isinstance(column, Id):
-                plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-                self._ids[column.name] = IdMaker(column, plain), field.type
+                self._ids[column.name] = IdMaker(column, _value_type(field.type)), field.type
             else:
                 self._coders[column.name] = coder(column, field)
         if not self._coders:
@@ -145,11 +124,13 @@ class Codec:
     def _encode(self, name: str, data: pa.Table | pa.RecordBatch) -> Codes:
         column = data.column(name)
         expected = self.arrow_schema.field(name).type
-        if column.type != expected:
+        # A dictionary is a way of storing: its values decide, and so does the declared type of a null column.
+        wanted = _value_type(expected)
+        if _value_type(released_type(self.schema.column(name), column.type)) != wanted:
             raise SchemaError(f'column "{name}": its type changed from {expected} to {column.type} between batches')
         dtype = code_dtype(self.domain.size(name))
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        parts = [self._coders[name].encode(chunk).astype(dtype) for chunk in chunks]
+        parts = [self._coders[name].encode(_values(chunk, wanted)).astype(dtype) for chunk in chunks]
         return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
     def decode(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
@@ -181,6 +162,19 @@ class Codec:
             return cls(Schema.from_dict(document["schema"]), arrow_schema)
         except (KeyError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException, SchemaError):
             raise ModelFileError("the schema inside the model is damaged; ask for the file again") from None
+
+
+def _released_field(field: pa.Field, column: Column) -> pa.Field:
+    return field.with_type(released_type(column, field.type))
+
+
+def _value_type(arrow_type: pa.DataType) -> pa.DataType:
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def _values(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    array = decoded(array)
+    return pa.nulls(len(array), wanted) if pa.types.is_null(array.type) else array
 
 
 def _output_field(field: pa.Field, column: Column) -> pa.Field:

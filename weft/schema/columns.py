@@ -51,7 +51,7 @@ class Column:
     outside: Policy = field(default="refuse", kw_only=True)
     """What happens to a value that the schema does not know."""
     type: str | None = field(default=None, kw_only=True)
-    """Arrow type to use where the source has none of its own (CSV)."""
+    """Arrow type to use where the source declares none of its own (CSV, and the types that pandas guesses)."""
     from_data: tuple[str, ...] = field(default=(), kw_only=True)
     """Names of the fields that were read from private rows and not yet reviewed."""
 

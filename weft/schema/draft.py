@@ -40,7 +40,7 @@ _HEADER = """\
 # law, common sense: range = [0, 120]), then take its name out of from_data. Once no from_data is left, the schema
 # is public and so is everything that depends on it alone.
 #
-# If one person can have several rows, name the id column that tells them apart:
+# If one person can have several rows, name the id column that tells them apart (rows without an id are left out):
 # unit = "person_id"
 # rows_per_unit = 5
 """

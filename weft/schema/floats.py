@@ -61,11 +61,11 @@ class FloatBins:
     def _ends(self) -> tuple[Floats, Floats]:
         """Lowest and highest drawable number of each bin, stepping inwards over special values."""
         low = self._edges[:-1].astype(self._dtype)
-        high = np.nextafter(self._edges[1:].astype(self._dtype), self._dtype(-np.inf))
+        high = self._beside(self._edges[1:].astype(self._dtype), -np.inf)
         high[-1] = self._dtype(self._edges[-1])
         for _ in self._special:
-            low = np.where(np.isin(low, self._special), np.nextafter(low, self._dtype(np.inf)), low)
-            high = np.where(np.isin(high, self._special), np.nextafter(high, self._dtype(-np.inf)), high)
+            low = np.where(np.isin(low, self._special), self._beside(low, np.inf), low)
+            high = np.where(np.isin(high, self._special), self._beside(high, -np.inf), high)
         return low.astype(np.float64) + 0.0, high.astype(np.float64) + 0.0
 
     def _digits(self, decimals: int) -> Lattice:
@@ -92,8 +92,13 @@ class FloatBins:
                 low = middle + 1
         return low
 
+    def _beside(self, values: NDArray[Any], towards: float) -> NDArray[Any]:
+        """Next numbers of the column's type; beyond the largest one lies infinity, which empties a bin."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.nextafter(values, self._dtype(towards)))
+
     def _next(self, value: float) -> float:
-        return float(np.nextafter(self._dtype(value), self._dtype(np.inf)))
+        return float(self._beside(np.array(value, self._dtype), np.inf))
 
     def locate(self, values: Floats, clip: bool) -> NDArray[np.int64]:
         """Return the code of each value (infinities allowed, no NaN); -1 where it has none, never with `clip`."""
@@ -128,6 +133,6 @@ class FloatBins:
         # Two products do not overflow where high - low would; rounding may step outside, hence the clip.
         values = np.clip(low * (1 - share) + high * share, low, high).astype(self._dtype)
         for _ in self._special:  # a drawn special value moves to the next number; the highest is never special
-            values = np.where(np.isin(values, self._special), np.nextafter(values, self._dtype(np.inf)), values)
+            values = np.where(np.isin(values, self._special), self._beside(values, np.inf), values)
         wide: Floats = values.astype(np.float64)
         return wide + 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from weft.schema.columns import DEFAULT_BINS, EACH_LIMIT
 from weft.schema.lattice import Lattice, keep, wrap
 
 Mask = NDArray[np.bool_]
+_NONE = np.empty(0, np.uint64), np.empty(0, np.int64)
 
 
 def equal_width(low: int, high: int, step: int, bins: int | str | None) -> list[int]:
@@ -46,12 +46,10 @@ class Grid:
         self._lattice = Lattice(first, last, gaps)
         self._kept, self._code, self._nearest = keep(self._lattice.drawable)
         self._starts = np.array([cut - self.low for cut in cuts[:-1]], dtype=np.uint64)
-        widths = {b - a for a, b in pairwise(cuts)}
-        self._width = widths.pop() if len(widths) == 1 and len(cuts) > 2 else None
-        order = sorted(range(len(special)), key=special.__getitem__)
-        self._special = [special[i] for i in order]
-        self._special_code = np.array([self.bins + i for i in order], dtype=np.int64)
+        self._special = special
         self._special_value = np.array([wrap(s) for s in special], dtype=np.uint64)
+        order = np.argsort(self._special_value)
+        self._special_sorted = self._special_value[order], order.astype(np.int64) + self.bins
 
     @property
     def bins(self) -> int:
@@ -69,26 +67,28 @@ class Grid:
         `off` marks values that lie between this integer and the next. With `clip` every value has a code:
         that of the nearest bin, if it lies outside or in a bin with nothing to draw.
         """
-        held = np.clip(values, self.low, self.high)
-        offset = held.view(np.uint64) - wrap(self.low)
-        if self._width is not None:
-            bins = (offset // np.uint64(self._width)).astype(np.int64)
-        else:
-            bins = np.searchsorted(self._starts, offset, side="right") - 1
-        codes: NDArray[np.int64] = (self._nearest if clip else self._code)[bins]
-        if not clip:
-            codes[held != values] = -1
-            if self._strict and self._step > 1:
-                codes[(offset + wrap(self.low - self._origin)) % np.uint64(self._step) != 0] = -1
-            if off is not None:
-                codes[off] = -1
-        if self._special:
-            marks = np.array(self._special, dtype=values.dtype)
-            place = np.minimum(np.searchsorted(marks, values), len(marks) - 1)
-            hit = marks[place] == values
-            if off is not None:
-                hit &= ~off
-            codes[hit] = self._special_code[place[hit]]
+        codes = self._find(values, clip, self._special_sorted)
+        if off is not None and off.any():
+            # A number with a fraction is never a special one, though its floor may be.
+            codes[off] = self._find(values[off], clip, _NONE) if clip else -1
+        return codes
+
+    def _find(self, values: NDArray[Any], clip: bool, special: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.int64]:
+        from weft.schema.kernels import locate  # compiled code loads when a row is read, not before
+
+        top = int(np.iinfo(values.dtype).max)
+        codes: NDArray[np.int64] = locate(
+            values.view(np.uint64),
+            wrap(self.low),
+            wrap(self.high - self.low),
+            wrap(top - self.low),
+            self._starts,
+            self._nearest if clip else self._code,
+            clip,
+            np.uint64(self._step if self._strict else 1),
+            wrap(self.low - self._origin),
+            *special,
+        )
         return codes
 
     def draw(self, codes: NDArray[Any], rng: np.random.Generator) -> NDArray[np.uint64]:

@@ -1,7 +1,7 @@
 """Dates and times as exact integers: nanoseconds since 1970 in Python's unbounded integers, any year.
 
 >>> Moment.parse("1066-10-14").nanoseconds // parse_step("1d")
--329934
+-329893
 """
 
 from __future__ import annotations

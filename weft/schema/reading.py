@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ import pyarrow.csv
 
 from weft.errors import DataError, SchemaError
 from weft.schema.codec import check_names
-from weft.schema.columns import Column, Datetime
-from weft.schema.conversion import convert
+from weft.schema.columns import Column, Datetime, Id
+from weft.schema.conversion import adopt, remedy
 from weft.schema.schema import Schema
 from weft.schema.text import is_text
 from weft.schema.types import arrow_type
@@ -43,6 +43,7 @@ def csv_options(schema: Schema) -> dict[str, Any]:
         null_values=[""],
         strings_can_be_null=False,
         include_columns=list(types) if schema.extra_columns == "ignore" else None,
+        check_utf8=False,  # a policy that never fails takes unsound text too; `finish_csv_batch` refuses for the others
     )
     return {
         "convert_options": convert_options,
@@ -65,13 +66,26 @@ def finish_csv_batch(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 def read_csv(path: str | PathLike[str], schema: Schema) -> pa.Table:
     """Read a whole CSV file."""
     try:
-        with pyarrow.csv.open_csv(path, **csv_options(schema)) as reader:
-            batches = [finish_csv_batch(batch, schema) for batch in reader]
-        return pa.Table.from_batches(batches, csv_arrow_schema(schema, csv_names(path)))
-    except pa.ArrowException as error:
-        raise redact(error, path, schema) from None
+        batches = list(csv_batches(path, path, schema))
     except OSError as error:
         raise DataError(f"{path}: cannot read the file: {error.strerror or 'it is damaged'}") from None
+    return pa.Table.from_batches(batches, csv_arrow_schema(schema, csv_names(path)))
+
+
+def csv_batches(source: Any, path: str | PathLike[str], schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Read a CSV file, or a stream of its bytes, batch by batch; messages name it by `path`."""
+    try:
+        with pyarrow.csv.open_csv(source, **csv_options(schema)) as reader:
+            for batch in reader:
+                yield finish_csv_batch(batch, schema)
+        return
+    except pa.ArrowException as error:
+        fault = error
+    # Outside the handler, so that Arrow's text is not chained to what is raised here.
+    names = csv_names(path)
+    if "Empty CSV" not in str(fault) or not any(names):
+        raise redact(fault, path, schema)
+    check_names(schema, names)  # a header without a line end: no rows, though Arrow takes the file for an empty one
 
 
 def csv_names(path: str | PathLike[str]) -> list[str]:
@@ -92,10 +106,10 @@ def redact(error: Exception, path: str | PathLike[str], schema: Schema) -> DataE
         names = csv_names(path)
         place = int(found[1])
         name = names[place] if place < len(names) else "?"
-        if "UTF8" in text:
-            return DataError(f'{path}, column "{name}": a value is not UTF-8 text. Convert the file to UTF-8')
-        column = schema.column(name) if name in schema else None
-        return DataError(f'{path}, column "{name}": {_remedy(column)}')
+        if name not in schema:
+            return DataError(f'{path}, column "{name}": a value cannot be read. Describe the column in the schema')
+        column = schema.column(name)
+        return DataError(f'{path}, column "{name}": {remedy(column, arrow_type(column))}')
     if "include_columns" in text:
         try:
             check_names(schema, csv_names(path))
@@ -106,20 +120,6 @@ def redact(error: Exception, path: str | PathLike[str], schema: Schema) -> DataE
     if "Expected" in text and "columns" in text:
         return DataError(f"{path}: a line has more or fewer fields than the first line names. Mend or quote it")
     return DataError(f"{path}: the file cannot be read as CSV")
-
-
-def _remedy(column: Column | None) -> str:
-    if column is None:
-        return "a value cannot be read. Describe the column in the schema"
-    wanted = arrow_type(column)
-    if pa.types.is_integer(wanted):
-        hint = ' If whole numbers are written like 3.0, set type = "float64".'
-    elif isinstance(column, Datetime):
-        hint = ' Give its format, such as format = "%d/%m/%Y".'
-    else:
-        hint = ""
-    policy = ' Set outside = "clip" to count what cannot be read as missing.' if "clip" in column.policies else ""
-    return f"a value cannot be read as {wanted}.{hint}{policy}"
 
 
 def _read_type(column: Column) -> pa.DataType:
@@ -133,9 +133,5 @@ def _finish(array: pa.Array, column: Column) -> pa.Array:
     wanted = arrow_type(column)
     if is_text(array.type) and (column.missing or not is_text(wanted)):
         array = pc.if_else(pc.equal(array, ""), None, array)
-    if array.type == wanted:
-        return array
-    made, unreadable = convert(array, wanted, column)
-    if column.outside == "refuse" and unreadable.any():
-        raise DataError(f'column "{column.name}": {_remedy(column)}')
-    return made
+    # Ids are told apart by their bytes, and never read.
+    return array if isinstance(column, Id) else adopt(array, wanted, column)

@@ -30,7 +30,9 @@ class Schema:
 
     columns: tuple[Column, ...]
     unit: str | None = None
-    """Id column that tells whose row it is: the privacy unit (None: every row is a unit)."""
+    """Id column that tells whose row it is: the privacy unit (None: every row is a unit).
+
+    Rows without an id (missing, or an empty text) are nobody's, and are left out."""
     rows_per_unit: int = 1
     """Rows of one unit that are kept; the rest are left out at random."""
     extra_columns: Literal["refuse", "ignore"] = "refuse"

@@ -1,9 +1,10 @@
-"""Arrow types for sources that have none of their own: always from the schema, never from the data."""
+"""Arrow types of columns: declared by the source, which is public, or else from the schema; never from the rows."""
 
 from __future__ import annotations
 
 import re
 
+import numpy as np
 import pyarrow as pa
 
 from weft.schema.columns import Boolean, Category, Column, ColumnError, Datetime, Id, Integer, Real
@@ -14,7 +15,7 @@ _STAMP = re.compile(r"timestamp\[(s|ms|us|ns), ?tz=([^\]]+)\]")
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """Return the type of a column read from CSV: its own `type`, or the plain one of its kind."""
+    """Return the type of a column whose source declares none: its own `type`, or the plain one of its kind."""
     if column.type is not None:
         return _named(column)
     match column:
@@ -31,6 +32,36 @@ def arrow_type(column: Column) -> pa.DataType:
         case Id():
             return pa.string()
     raise ColumnError(column.name, f"kind {column.kind} has no type", "kind")
+
+
+def released_type(column: Column, declared: pa.DataType) -> pa.DataType:
+    """Return the type in which a column of this declared type is released.
+
+    Arrow's null type declares nothing (it is what a library makes of a column that happens to be all missing), so
+    the schema's type stands in for it. The index of a dictionary grows until it can tell all the schema's values
+    apart, whichever of them the rows hold.
+    """
+    if pa.types.is_null(declared):
+        return arrow_type(column)
+    if pa.types.is_dictionary(declared):
+        room = int(np.iinfo(declared.index_type.to_pandas_dtype()).max) + 1
+        index = declared.index_type if room >= _places(column) else index_type(column)
+        return pa.dictionary(index, released_type(column, declared.value_type), declared.ordered)
+    return declared
+
+
+def index_type(column: Column) -> pa.DataType:
+    """Return the smallest signed index for a dictionary of the column's possible values."""
+    return next(size for size in (pa.int8(), pa.int16(), pa.int32()) if _places(column) <= 2 ** (size.bit_width - 1))
+
+
+def _places(column: Column) -> int:
+    match column:
+        case Category():
+            return len(column.values)
+        case Boolean():
+            return 2
+    return 2**31  # drawn values and ids: as many as a block has rows
 
 
 def _listed(column: Category) -> pa.DataType:
