@@ -119,10 +119,11 @@ def bench(
                 target=target,
                 listener=listener,
             )
-            files = {folder / f"{name}.jsonl": "every run, for machines"}
+            files: dict[Path, str] = {}
             spreads = summary(outcome.rows)
             if outcome.rows:
-                files[folder / f"{name}.parquet"] = "the runs of this table"
+                files[folder / f"{name}.jsonl"] = "every run of this folder, to go on from"
+                files[folder / f"{name}.parquet"] = "the runs shown here"
                 write_parquet(outcome.rows, folder / f"{name}.parquet")
             for table in dict.fromkeys(key[0] for key in spreads):
                 drawn = folder / f"{name}-{slug(table)}.svg"
@@ -206,6 +207,8 @@ def _tell(
         terminal.show(summary.headline(f"{outcome.experiment.paper}, on {table}"))
         for made in _tables({key[1:]: spread for key, spread in spreads.items() if key[0] == table}):
             terminal.show(made)
+    if spreads:
+        terminal.show(summary.note("Computed from real rows: PRIVATE, unless the table is public."))
     terminal.show(*summary.files(files))
     if outcome.missing:
         terminal.warn(f"left out, for their methods are not there yet: {', '.join(outcome.missing)}")

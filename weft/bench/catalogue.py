@@ -1,0 +1,236 @@
+"""The published experiments that `weft bench` knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from weft.bench.experiment import Experiment, Variant
+from weft.errors import MethodError
+from weft.records import Records
+
+PRIVSYN = "PrivSyn (USENIX Security 2021)"
+PRIVMRF = "PrivMRF (PVLDB 2021)"
+BSG = "Plausible deniability (PVLDB 2017)"
+DPSYN = "DPSyn (J. Privacy and Confidentiality 2021)"
+
+TENTHS = tuple(round(0.2 * i, 1) for i in range(1, 11))
+DOUBLING = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+TINY = 1e-10
+"""Of the size of 1 / n^2 for the tables of the papers."""
+
+NOT_PRIVATE = "selection NOT PRIVATE"
+GUM_PAPER = {"strategy": "half-duplicate", "iterations": 100, "length": 20}
+"""What `GumOptions.paper()` changes."""
+MCF = {"strategy": "replace", "alpha": math.inf, "decay": "constant", "iterations": 100}
+"""What `GumOptions.mcf()` changes."""
+SEEDED_MOST = 100_000
+"""Most records grown from seeds: far more than the classifiers of the tables look at."""
+
+
+def _keep(attributes: int) -> Callable[[Records], Mapping[str, Any]]:
+    """Keep so many attributes of a seed, and draw the rest."""
+
+    def sized(records: Records) -> Mapping[str, Any]:
+        return {"omega": len(records.domain) - attributes, "records": min(len(records), SEEDED_MOST)}
+
+    return sized
+
+
+_TESTED = {"guarantee": "record", "k": 50, "epsilon0": 1.0}
+
+_BSG_LINES = {
+    "Marginals": Variant("independent"),
+    "BSG, all drawn": Variant("bsg"),
+    "BSG, all but 1 drawn": Variant("bsg", _TESTED, _keep(1)),
+    "BSG, all but 2 drawn": Variant("bsg", _TESTED, _keep(2)),
+}
+
+_MRF_RIVALS = {
+    "PrivMRF": Variant("privmrf"),
+    "PB-PGM": Variant("pb-pgm"),
+    "PrivBayes": Variant("privbayes"),
+    "BSG": Variant("bsg"),
+    "DP-Copula": Variant("dp-copula"),
+    "DP-WGAN": Variant("dp-wgan"),
+}
+
+_PRIVSYN_TASKS = ("pair_l1", "range", "svm")
+
+_ALL = [
+    Experiment(
+        name="privsyn-figure4",
+        paper=f"{PRIVSYN}, figure 4",
+        about="whole methods on pair marginals, range queries and SVM",
+        variants={
+            "PrivSyn": Variant("privsyn"),
+            "PGM": Variant("pb-pgm", {"accounting": "zcdp"}),
+            "PrivBayes(InDif)": Variant("privbayes-indif"),
+            "DualQuery": Variant("dualquery"),
+        },
+        tasks=_PRIVSYN_TASKS,
+        epsilons=TENTHS,
+        delta=TINY,
+        held_out=True,
+    ),
+    Experiment(
+        name="privsyn-figure5",
+        paper=f"{PRIVSYN}, figure 5",
+        about="selection of marginals: dense or a sparse network, on noisy or exact scores",
+        variants={
+            "DenseMarg": Variant("privsyn"),
+            f"DenseMarg, {NOT_PRIVATE}": Variant("privsyn", exact_scores=True),
+            "PrivBayes(InDif)": Variant("privsyn", {"selection": "privbayes-indif"}),
+            f"PrivBayes(InDif), {NOT_PRIVATE}": Variant("privsyn", {"selection": "privbayes-indif"}, exact_scores=True),
+        },
+        tasks=_PRIVSYN_TASKS,
+        epsilons=TENTHS,
+        delta=TINY,
+        held_out=True,
+    ),
+    Experiment(
+        name="privsyn-figure6",
+        paper=f"{PRIVSYN}, figure 6",
+        about="noise: weighted Gaussian, equal Gaussian, equal Laplace with naive composition",
+        variants={
+            "Weighted Gaussian": Variant("privsyn"),
+            "Equal Gaussian": Variant("privsyn", {"allocation": "equal"}),
+            "Equal Laplace": Variant("privsyn", {"allocation": "equal", "accounting": "pure"}),
+        },
+        tasks=_PRIVSYN_TASKS,
+        epsilons=TENTHS,
+        delta=TINY,
+        held_out=True,
+    ),
+    Experiment(
+        name="privsyn-figure7",
+        paper=f"{PRIVSYN}, figure 7",
+        about=f"synthesis from the same marginals ({NOT_PRIVATE}, as published): GUM and MCF",
+        variants={
+            "GUM, guided": Variant("privsyn", exact_scores=True),
+            "GUM as published": Variant("privsyn", {"gum": GUM_PAPER}, exact_scores=True),
+            "MCF": Variant("privsyn", {"gum": MCF}, exact_scores=True),
+        },
+        tasks=_PRIVSYN_TASKS,
+        epsilons=TENTHS,
+        delta=TINY,
+        held_out=True,
+    ),
+    Experiment(
+        name="privmrf-figure1",
+        paper=f"{PRIVMRF}, figure 1",
+        about="PrivMRF's theta: how much a useful marginal's cells must hold",
+        variants={f"theta = {theta}": Variant("privmrf", {"theta": float(theta)}) for theta in (2, 4, 6, 8, 10)},
+        tasks=("tvd_5", "svm_each"),
+        epsilons=DOUBLING,
+        delta=1e-5,
+        held_out=True,
+    ),
+    Experiment(
+        name="privmrf-figure2",
+        paper=f"{PRIVMRF}, figure 2",
+        about="PrivMRF's t: how many marginals refinement adds",
+        variants={f"t = {picks} d": Variant("privmrf", {"picks": picks}) for picks in (0.4, 0.8, 1.2)},
+        tasks=("tvd_5", "svm_each"),
+        epsilons=DOUBLING,
+        delta=1e-5,
+        held_out=True,
+    ),
+    Experiment(
+        name="privmrf-figure3",
+        paper=f"{PRIVMRF}, figure 3",
+        about="PrivMRF's k: how many marginals are asked about in each round",
+        variants={f"k = {k}": Variant("privmrf", {"candidates": k}) for k in (100, 200, 400, 800)},
+        tasks=("tvd_5", "svm_each"),
+        epsilons=DOUBLING,
+        delta=1e-5,
+        held_out=True,
+    ),
+    Experiment(
+        name="privmrf-figure4",
+        paper=f"{PRIVMRF}, figure 4",
+        about="whole methods on 3-, 4- and 5-way marginals",
+        variants=_MRF_RIVALS,
+        tasks=("tvd_3", "tvd_4", "tvd_5"),
+        epsilons=DOUBLING,
+        delta=1e-5,
+    ),
+    Experiment(
+        name="privmrf-figure5",
+        paper=f"{PRIVMRF}, figure 5",
+        about="whole methods on SVM, each column as the label in turn",
+        variants=_MRF_RIVALS,
+        tasks=("svm_each",),
+        epsilons=DOUBLING,
+        delta=1e-5,
+        held_out=True,
+    ),
+    Experiment(
+        name="bsg-table3",
+        paper=f"{BSG}, table 3",
+        about="accuracy and agreement of tree, random forest and AdaBoost",
+        variants=_BSG_LINES,
+        tasks=("trees",),
+        epsilons=(1.0,),
+        delta=1e-9,
+        held_out=True,
+    ),
+    Experiment(
+        name="bsg-table4",
+        paper=f"{BSG}, table 4",
+        about="accuracy of logistic regression and linear SVM",
+        variants=_BSG_LINES,
+        tasks=("linear",),
+        epsilons=(1.0,),
+        delta=1e-9,
+        held_out=True,
+    ),
+    Experiment(
+        name="bsg-table5",
+        paper=f"{BSG}, table 5",
+        about="the distinguishing game: can a classifier tell synthetic rows from real ones?",
+        variants=_BSG_LINES,
+        tasks=("distinguish",),
+        epsilons=(1.0,),
+        delta=1e-9,
+    ),
+    Experiment(
+        name="bsg-figure6",
+        paper=f"{BSG}, figure 6",
+        about="share of candidates that pass the privacy test, by k and by how many attributes are drawn",
+        variants={"BSG": Variant("bsg")},
+        tasks=("pass_rate",),
+        epsilons=(1.0,),
+        delta=1e-9,
+    ),
+    Experiment(
+        name="dpsyn-nist",
+        paper=f"{DPSYN}, section 5.1",
+        about="density and range scores of the NIST 2018 challenge; 1 is perfect",
+        variants={
+            "DPSyn": Variant("dpsyn"),
+            "PrivSyn": Variant("privsyn"),
+            "PrivMRF": Variant("privmrf"),
+            "MST": Variant("mst"),
+            "AIM": Variant("aim"),
+            "Independent": Variant("independent"),
+        },
+        tasks=("nist_density", "nist_range"),
+        epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
+        delta=TINY,
+    ),
+]
+
+EXPERIMENTS: Mapping[str, Experiment] = {made.name: made for made in _ALL}
+"""Every experiment by name."""
+
+
+def experiment(name: str) -> Experiment:
+    """Return an experiment by name."""
+    if name not in EXPERIMENTS:
+        close = get_close_matches(name, EXPERIMENTS, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else "`weft bench --list` shows them all."
+        raise MethodError(f"there is no experiment {name!r}. {hint}")
+    return EXPERIMENTS[name]

@@ -1,0 +1,97 @@
+"""An experiment is data: which variants of which methods are compared, by which tasks, over which budgets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from weft.errors import MethodError
+from weft.methods import METHODS
+from weft.records import Records
+
+NO_LOOK = 1e-6
+"""Share of the budget that a selection on exact scores is charged: as good as none, for no noise is drawn from it."""
+
+
+def _nothing(_: Records) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with its options, as one line of a figure."""
+
+    method: str
+    """Name in the registry; a variant of a method that is not there yet is left out until it is."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sized: Callable[[Records], Mapping[str, Any]] = _nothing
+    """More options, that depend on the table: how many columns or rows it has."""
+    exact_scores: bool = False
+    """Select on exact dependence scores, free of charge: a baseline of the papers that is NOT PRIVATE."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether the method is there."""
+        return self.method in METHODS
+
+    def settings(self, records: Records) -> dict[str, Any]:
+        """Return the method's options for this table."""
+        free = {"look": NO_LOOK} if self.exact_scores else {}
+        return {**free, **self.options, **self.sized(records)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One published figure or table."""
+
+    name: str
+    paper: str
+    """Where it was published."""
+    about: str
+    """What it compares, in one line."""
+    variants: Mapping[str, Variant]
+    """Lines of the figure by label, in its order."""
+    tasks: tuple[str, ...]
+    """What is measured; see `weft.bench.tasks.TASKS`."""
+    epsilons: tuple[float, ...]
+    delta: float
+    """The papers' 1 / n^2 would tell n: delta is a round number of that size instead."""
+    held_out: bool = False
+    """Whether some rows are kept from the method, to test classifiers on."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Labels of the variants whose method does not exist yet."""
+        return [label for label, variant in self.variants.items() if not variant.exists]
+
+    def ready(self) -> Experiment:
+        """Return the experiment with the variants that exist."""
+        return replace(self, variants={k: v for k, v in self.variants.items() if v.exists})
+
+    def with_methods(self, names: Sequence[str]) -> Experiment:
+        """Return the experiment with these lines only: labels of its own, or any method with its defaults.
+
+        A label may be written in lower case with hyphens: `weighted-gaussian` for "Weighted Gaussian".
+        """
+        own = {slug(label): label for label in self.variants}
+        chosen: dict[str, Variant] = {}
+        for name in names:
+            if slug(name) in own:
+                chosen[own[slug(name)]] = self.variants[own[slug(name)]]
+            elif name in METHODS:
+                chosen[name] = Variant(name)
+            else:
+                there = ", ".join([*own, *(m for m in METHODS if m not in own)])
+                raise MethodError(f"{self.name} has no line {name!r}, and there is no such method. There are: {there}.")
+        return replace(self, variants=chosen)
+
+
+def slug(text: str) -> str:
+    """Return a name that is easy to type.
+
+    >>> slug("PrivBayes(InDif), NOT PRIVATE")
+    'privbayes-indif-not-private'
+    """
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")

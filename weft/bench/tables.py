@@ -1,0 +1,108 @@
+"""The tables that experiments run on: coded ones with a domain file beside them, or anybody's with a schema."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from weft.errors import DataError
+from weft.records import Records
+from weft.schema import Codec, Schema
+from weft.schema.draft import draft
+from weft.schema.reading import read_csv
+
+FOLDERS = (".", "data", "../shared/data")
+"""Where a table is looked for by name, after the folder that WEFT_DATA names."""
+HELD_OUT = 0.2
+"""Largest share of the rows that is kept from a method to test classifiers on."""
+HELD_OUT_ROWS = 4000
+"""And most rows: the classifiers are tested on no more."""
+
+
+@dataclass(frozen=True)
+class BenchTable:
+    """A real table, as values and as codes."""
+
+    name: str
+    rows: pa.Table
+    schema: Schema
+    records: Records
+
+    @classmethod
+    def of(cls, name: str, rows: pa.Table, schema: Schema) -> BenchTable:
+        """Encode a table."""
+        rows = rows.select([column.name for column in schema.columns if column.name in rows.column_names])
+        return cls(name, rows, schema, Codec(schema, rows.schema).encode(rows))
+
+    def split(self, seed: int) -> tuple[BenchTable, Records]:
+        """Hold some rows back at random: return the table without them, and them."""
+        n = len(self.records)
+        held = min(int(HELD_OUT * n), HELD_OUT_ROWS)
+        order = np.random.default_rng([seed, 7]).permutation(n)
+        seen = np.sort(order[held:])
+        return replace(self, rows=self.rows.take(seen), records=self.records.take(seen)), self.records.take(
+            order[:held]
+        )
+
+
+def open_table(
+    source: str, schema: str | None = None, *, rows: int | None = None, columns: int | None = None
+) -> BenchTable:
+    """Open a table by path or by name.
+
+    Its schema is the one given, else NAME.domain.json or NAME.toml beside it, else drafted from the rows: experiments
+    release nothing, so that the draft's facts stay with the curator. `columns` takes the first ones, `rows` takes so
+    many at random (the same every time).
+    """
+    path = _find(source)
+    known = _schema(path, schema)
+    table = _read(path, known)
+    if known is not None:
+        table = table.select([column.name for column in known.columns if column.name in table.column_names])
+    name = path.name.removesuffix(path.suffix)
+    if columns is not None and columns < table.num_columns:
+        table = table.select(table.column_names[:columns])
+        known = known and replace(known, columns=known.columns[:columns])
+        name += f", {columns} columns"
+    if rows is not None and rows < len(table):
+        table = table.take(np.sort(np.random.default_rng(0).permutation(len(table))[:rows]))
+        name += f", {rows} rows"
+    return BenchTable.of(name, table, known or Schema.from_toml(draft(table, name)))
+
+
+def _find(source: str) -> Path:
+    given = Path(source)
+    if given.is_file():
+        return given
+    folders = [folder for folder in (os.environ.get("WEFT_DATA"), *FOLDERS) if folder]
+    for folder in folders:
+        for ending in (".parquet", ".csv"):
+            found = Path(folder) / f"{source}{ending}"
+            if found.is_file():
+                return found
+    raise DataError(f"{source}: no such file, and no table of this name in {', '.join(folders)}. Set WEFT_DATA.")
+
+
+def _schema(path: Path, schema: str | None) -> Schema | None:
+    if schema is not None:
+        return Schema.load(schema)
+    beside = (path.with_suffix(ending) for ending in (".domain.json", ".toml"))
+    return next((Schema.load(file) for file in beside if file.is_file()), None)
+
+
+def _read(path: Path, schema: Schema | None) -> pa.Table:
+    if path.suffix.lower() not in (".parquet", ".pq") and schema is not None:
+        return read_csv(path, schema)
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            return pq.read_table(path).replace_schema_metadata(None)
+        return pyarrow.csv.read_csv(path)
+    except (pa.ArrowException, OSError):
+        # Arrow's own text may quote the file.
+        raise DataError(f"{path}: the file is damaged, or neither Parquet nor CSV") from None
