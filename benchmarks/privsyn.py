@@ -1,7 +1,7 @@
 """PrivSyn from file to file: time by stage, and peak memory.
 
-    python -m benchmarks.privsyn            # Adult
-    python -m benchmarks.privsyn --large    # and a generated table of 662,000 x 97, epsilon 2
+python -m benchmarks.privsyn            # Adult
+python -m benchmarks.privsyn --large    # and a generated table of 662,000 x 97, epsilon 2
 """
 
 import resource

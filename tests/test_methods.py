@@ -103,9 +103,7 @@ def test_few_columns(method, table, schema, names):
 def test_five_thousand_categories(method):
     values = [f"v{i}" for i in range(5000)]
     listed = ", ".join(f'"{v}"' for v in values)
-    schema = Schema.from_toml(
-        f'[columns.c]\nkind = "category"\nvalues = [{listed}]\n\n[columns.b]\nkind = "boolean"\n'
-    )
+    schema = Schema.from_toml(f'[columns.c]\nkind = "category"\nvalues = [{listed}]\n\n[columns.b]\nkind = "boolean"\n')
     rng = np.random.default_rng(0)
     table = pa.table({"c": np.array(values)[rng.integers(0, 50, 2000)], "b": rng.random(2000) < 0.5})
     assert fit(method, table, schema).sample(30, seed=0).num_rows == 30

@@ -38,9 +38,7 @@ def test_records_take_the_smallest_type():
         Records(Domain(("a",), (2,)), (np.zeros(3, np.uint16),))
 
 
-@given(
-    st.lists(st.floats(0, 1e6), min_size=1, max_size=20), st.integers(0, 10_000), st.integers(0, 2**32 - 1)
-)
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20), st.integers(0, 10_000), st.integers(0, 2**32 - 1))
 def test_apportioning_is_exact_and_never_off_by_one(weights, n, seed):
     weights = np.array(weights)
     counts = apportion(weights, n, np.random.default_rng(seed))

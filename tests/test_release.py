@@ -35,7 +35,7 @@ def data() -> pa.Table:
 
 def fitted(**settings: object) -> Fitted:
     text = settings.pop("schema", SCHEMA)
-    return Synthesizer(1.0, **settings).fit(data(), Schema.from_toml(str(text))).fitted_
+    return Synthesizer(1.0, **({"method": "independent"} | settings)).fit(data(), Schema.from_toml(str(text))).fitted_
 
 
 @pytest.fixture(scope="module")

@@ -143,9 +143,7 @@ class Synthesizer:
         curator = Curator(opened.engine, ledger, release)
         model = chosen.fit(curator, rng, listener)
 
-        self.fitted_ = Fitted(
-            self.method, dict(self.options), schema, opened.codec, model, ledger, curator.measured
-        )
+        self.fitted_ = Fitted(self.method, dict(self.options), schema, opened.codec, model, ledger, curator.measured)
         self._frame = _frame_maker(data, schema)
         return self
 

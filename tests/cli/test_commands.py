@@ -73,7 +73,7 @@ def test_sample_writes_in_blocks(
 
 
 def test_fit_summary_and_json(weft: Weft) -> None:
-    words = ("fit", "visits.csv", "-s", "visits.toml", "-e", 1, "-o", "m.weft")
+    words = ("fit", "visits.csv", "-s", "visits.toml", "-e", 1, "-m", "independent", "-o", "m.weft")
     assert "weft sample m.weft" in weft(*words).stdout
     answer = json.loads(weft(*words, "--json").stdout)
     assert answer["files"] == ["m.weft", "m.ledger.jsonl"]
@@ -231,8 +231,9 @@ def test_demo(weft: Weft, folder: Path) -> None:
     shown = weft("demo", "--rows", 3000).stdout
     home = folder / "weft-demo"
     released = {"synthetic.csv", "synthetic.card.md", "synthetic.card.json", "model.weft", "synthetic.ledger.jsonl"}
-    assert {path.name for path in home.iterdir()} == {"hospital.csv", "hospital.toml", "released"}
-    assert {path.name for path in (home / "released").iterdir()} == released
+    private = {"hospital.csv", "hospital.toml", "report.html", "report.json", "released"}
+    assert {path.name for path in home.iterdir()} == private
+    assert {path.name for path in (home / "released").iterdir()} == released | {"report.html", "report.json"}
     for words in (
         "3,000 stays",
         "epsilon 1 at delta 1e-05",

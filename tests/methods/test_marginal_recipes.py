@@ -84,6 +84,17 @@ def test_pgm_measures_what_it_is_told(chained):
         ("privsyn", {"marginals": [["nope"]]}, "nope"),
         ("privsyn", {"gum": {"strategy": "magic"}}, "magic"),
         ("privsyn", {"gum": {"magic": 1}}, "magic"),
+        ("privsyn", {"one_way": 0.5, "look": 0.5}, "leave at least"),
+        ("mst", {"one_way": 0.6, "look": 0.6}, "leave at least"),
+        ("tree", {"look": 1.0}, "between 0 and 1"),
+        ("aim", {"look": 0.0}, "between 0 and 1"),
+        ("pgm", {"one_way": 1.0}, "between 0 and 1"),
+        ("privmrf", {"dependence": 0.5, "refine": 0.5}, "leave at least"),
+        ("privbayes", {"structure": 1.0}, "between 0 and 1"),
+        ("privbayes", {"accounting": "gaussian"}, "pure"),
+        ("pb-pgm", {"accounting": "gaussian"}, "pure"),
+        ("privbayes-indif", {"look": 1.0}, "between 0 and 1"),
+        ("weave", {"look": 1.0}, "between 0 and 1"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_spent(name, options, error, chained, tmp_path):
@@ -113,3 +124,31 @@ def test_paper_settings_exist():
 
     assert PrivMrf.paper().max_cells == 10**7
     assert method("privsyn", accounting="paper").accounting == "paper"
+
+
+def test_a_grown_tree_never_outgrows_its_limits():
+    """A clique that a tree holds by fill edges alone still changes the next triangulation."""
+    import itertools
+
+    from weft.domain import Domain
+    from weft.models.mrf import grow_tree
+
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        d = int(rng.integers(8, 16))
+        domain = Domain(tuple(f"c{i:02}" for i in range(d)), tuple(int(s) for s in rng.integers(2, 12, d)))
+        pairs = list(itertools.combinations(domain.names, 2))
+        ranked = [pairs[i] for i in rng.permutation(len(pairs))]
+        tree = grow_tree(domain, ranked, max_cells=2000, max_total=5000)
+        assert max(tree.sizes) <= 2000
+        assert tree.cells <= 5000
+
+
+def test_pairs_too_large_for_a_model_are_left_out_before_they_are_paid_for():
+    rng = np.random.default_rng(0)
+    wide = pa.table({name: rng.integers(0, size, 3000) for name, size in [("a", 9000), ("b", 9000), ("c", 2)]})
+    schema = Schema.from_domain({"a": 9000, "b": 9000, "c": 2})
+    for name in ("mst", "pgm"):
+        fitted = weft.Synthesizer(epsilon=20.0, method=name, rare=0.0).fit(wide, schema).fitted_
+        assert ("a", "b") not in [m.clique for m in fitted.measured]
+        assert fitted.ledger.spent == pytest.approx(fitted.ledger.capacity, rel=1e-6)

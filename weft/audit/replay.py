@@ -176,7 +176,7 @@ def weakness(tape: Sequence[Answer]) -> list[str]:
     findings = []
     for mechanism, power, law in [("gaussian", 2, chi2), ("geometric", 1, gamma)]:
         parts = [
-            np.abs((released - exact) / scale).ravel() ** power
+            ((np.abs(released - exact) + 0.5) / scale).ravel() ** power  # rounding took away at most a half
             for answer in tape
             if answer.charge.mechanism == mechanism
             for exact, released, scale in zip(answer.exact, answer.released, answer.charge.scales, strict=True)

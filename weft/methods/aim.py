@@ -21,7 +21,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain
 from weft.marginal import Array, Marginal, NoisyMarginal
-from weft.methods.columns import look_at_columns
+from weft.methods.columns import check_shares, look_at_columns
 from weft.models.mrf import JunctionTree, MrfModel, fit, fits, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -64,7 +64,9 @@ class Aim:
     """Cells of the whole tree."""
 
     def check(self, domain: Domain) -> None:
-        """Every domain will do."""
+        """Refuse shares that leave nothing for the marginals."""
+        check_shares(one_way=self.one_way, first=self.first)
+        check_shares(look=self.look)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, a look at all candidates, then rounds until the budget is gone."""

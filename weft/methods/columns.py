@@ -7,11 +7,22 @@ from dataclasses import dataclass
 
 from weft.curator import Curator
 from weft.domain import Domain
+from weft.errors import MethodError
 from weft.marginal import NoisyMarginal
 from weft.models import Model
 from weft.models.recoded import RecodedModel
 from weft.progress import Listener, silence, stage
 from weft.recode import ValueMap, merge_rare
+
+
+def check_shares(**shares: float) -> None:
+    """Refuse shares of the budget that are not positive, or leave nothing for the marginals themselves."""
+    for name, share in shares.items():
+        if not 0 < share < 1:
+            raise MethodError(f"option {name} is a share of the budget: it must lie between 0 and 1, not {share}.")
+    if sum(shares.values()) > 0.99:
+        listed = ", ".join(shares)
+        raise MethodError(f"options {listed} take the whole budget: leave at least 1% for the marginals themselves.")
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,7 @@ class Independent:
     def check(self, domain: Domain) -> None:
         """Every domain will do."""
 
-    def fit(
-        self, curator: Curator, rng: np.random.Generator, listener: Listener = silence
-    ) -> IndependentModel:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> IndependentModel:
         """Spend the whole budget on one-way marginals."""
         with stage(listener, "measure"):
             noisy = curator.measure([(name,) for name in curator.domain], share=1.0)

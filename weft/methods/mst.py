@@ -15,8 +15,8 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Domain
 from weft.marginal import Marginal
-from weft.methods.columns import look_at_columns
-from weft.models.mrf import fit
+from weft.methods.columns import check_shares, look_at_columns
+from weft.models.mrf import MAX_CELLS, fit, grow_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -38,7 +38,8 @@ class Mst:
     """Values whose noisy count is below this many standard deviations are merged."""
 
     def check(self, domain: Domain) -> None:
-        """Every domain will do."""
+        """Refuse shares that leave nothing for the pairs."""
+        check_shares(one_way=self.one_way, look=self.look)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, the tree, its pairs, the model."""
@@ -48,11 +49,13 @@ class Mst:
         own = {m.clique[0]: simplex(m.table, total) for m in columns.tables}
 
         with stage(listener, "choose the tree"):
-            pairs = list(itertools.combinations(sorted(merged.domain), 2))
+            pairs = [c for c in itertools.combinations(sorted(merged.domain), 2) if merged.domain.cells(c) <= MAX_CELLS]
             independent = [Marginal((a, b), np.outer(own[a], own[b]) / total) for a, b in pairs]
             gaps = merged.gaps(independent, share=self.look)
-            edges = spanning_tree(dict(zip(pairs, gaps.tolist(), strict=True))) or [m.clique for m in columns.tables]
+            strongest = spanning_tree(dict(zip(pairs, gaps.tolist(), strict=True)))
+            tree = grow_tree(merged.domain, strongest)  # a pair that would not fit is left out before it is paid for
+            edges = list(tree.given) or [m.clique for m in columns.tables]
         with stage(listener, "measure pairs"):
             weights = [float(w) for w in allocate([merged.domain.cells(edge) for edge in edges], 1.0)]
             noisy = merged.measure(edges, share=merged.left, weights=weights)
-        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], listener=listener))
+        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, listener=listener))

@@ -35,18 +35,21 @@ class PbPgm:
     """Cells of the whole tree."""
 
     def check(self, domain: Domain) -> None:
-        """Every domain will do."""
+        """Refuse what PrivBayes refuses."""
+        self._network().check(domain)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> MrfModel:
         """Choose a network, keep what fits a tree, measure it, fit it."""
-        network = PrivBayes(accounting=self.accounting, structure=self.structure, theta=self.theta)
-        rows, families = network.choose(curator, rng, listener)
+        rows, families = self._network().choose(curator, rng, listener)
         kept = self._narrowed(curator.domain, families)
         with stage(listener, "measure families"):
             noisy = curator.measure(kept, curator.left)
         tree = junction_tree(curator.domain, kept, max_cells=self.max_cells, max_total=self.max_total)
         total, _ = common_total([*noisy, rows])
         return fit(curator.domain, noisy, total=total, tree=tree, listener=listener)
+
+    def _network(self) -> PrivBayes:
+        return PrivBayes(accounting=self.accounting, structure=self.structure, theta=self.theta)
 
     def _narrowed(self, domain: Domain, families: list[Clique]) -> list[Clique]:
         kept: list[Clique] = []

@@ -10,8 +10,8 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.methods.columns import look_at_columns
-from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, junction_tree
+from weft.methods.columns import check_shares, look_at_columns
+from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, grow_tree, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -39,6 +39,7 @@ class Pgm:
 
     def check(self, domain: Domain) -> None:
         """Refuse unknown columns, and a tree that would not fit, before anything is spent."""
+        check_shares(one_way=self.one_way)
         for names in self.marginals:
             unknown = [name for name in names if name not in domain]
             if unknown:
@@ -53,11 +54,14 @@ class Pgm:
         """One-way marginals, the named ones, the model."""
         columns = look_at_columns(curator, self.one_way, self.rare, listener)
         merged = columns.curator
-        cliques = self._cliques(merged.domain)
+        tree = grow_tree(
+            merged.domain, self._cliques(merged.domain), max_cells=self.max_cells, max_total=self.max_total
+        )
+        cliques = list(tree.given) or [m.clique for m in columns.tables]
         with stage(listener, "measure marginals"):
-            weights = self.weights or [float(w) for w in allocate([merged.domain.cells(c) for c in cliques], 1.0)]
+            even = [float(w) for w in allocate([merged.domain.cells(c) for c in cliques], 1.0)]
+            weights = self.weights if len(self.weights) == len(cliques) else even
             noisy = merged.measure(cliques, share=merged.left, weights=weights)
-        tree = junction_tree(merged.domain, cliques, max_cells=self.max_cells, max_total=self.max_total)
         return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, listener=listener))
 
     def _cliques(self, domain: Domain) -> list[Clique]:

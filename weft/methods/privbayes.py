@@ -20,7 +20,9 @@ import numpy as np
 
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
+from weft.errors import MethodError
 from weft.marginal import NoisyMarginal
+from weft.methods.columns import check_shares
 from weft.models.bayesnet import BayesNet
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -44,7 +46,10 @@ class PrivBayes:
     """Families offered to a choice; beyond it parent sets are held to fewer parents."""
 
     def check(self, domain: Domain) -> None:
-        """Every domain will do."""
+        """Refuse shares that leave nothing for the tables, and accounting that cannot pay for choices."""
+        check_shares(count=self.count, structure=self.structure)
+        if self.accounting not in ("pure", "zcdp"):
+            raise MethodError('option accounting must be "pure" or "zcdp": choices have no exact Gaussian price.')
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
         """Choose a network, measure it, and make the tables agree."""

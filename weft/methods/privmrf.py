@@ -26,6 +26,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain
 from weft.marginal import Marginal, NoisyMarginal
+from weft.methods.columns import check_shares
 from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -65,7 +66,8 @@ class PrivMrf:
         return cls(**{"rounds": 10**6, "max_cells": 10**7, "max_total": 5 * 10**7, **changes})
 
     def check(self, domain: Domain) -> None:
-        """Every domain will do: the graph stays within the limits, down to single attributes."""
+        """Refuse shares that leave nothing. Every domain will do: the graph stays within the limits."""
+        check_shares(dependence=self.dependence, count=self.count, refine=self.refine)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> MrfModel:
         """Spend 10% on the graph, 1% on the count, 10% on asking, 79% on marginals."""

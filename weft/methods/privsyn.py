@@ -24,7 +24,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.methods.columns import look_at_columns
+from weft.methods.columns import check_shares, look_at_columns
 from weft.models.gum import GumModel, GumOptions
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -62,7 +62,8 @@ class PrivSyn:
     """Options of the synthesis; see `weft.models.gum.GumOptions`."""
 
     def check(self, domain: Domain) -> None:
-        """Refuse marginals over columns that do not exist, and unknown options of the synthesis."""
+        """Refuse columns that do not exist, shares that leave nothing, and unknown options of the synthesis."""
+        check_shares(one_way=self.one_way, look=self.look)
         for names in [*self.marginals, *self.must_include]:
             unknown = [name for name in names if name not in domain]
             if unknown:

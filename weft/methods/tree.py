@@ -15,7 +15,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain
 from weft.marginal import Marginal
-from weft.methods.columns import look_at_columns
+from weft.methods.columns import check_shares, look_at_columns
 from weft.models.independent import IndependentModel
 from weft.models.mrf import JunctionTree, fit, grow_tree
 from weft.models.recoded import RecodedModel
@@ -51,7 +51,8 @@ class Tree:
     """Counts taken off a pair for each of its cells when pairs are ranked; the tree that holds most is kept."""
 
     def check(self, domain: Domain) -> None:
-        """Every domain will do."""
+        """Refuse shares that leave nothing for the marginals."""
+        check_shares(one_way=self.one_way, look=self.look)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, one look, one tree, one choice, one fit."""

@@ -22,6 +22,7 @@ from weft.counting import count
 from weft.curator import Curator
 from weft.domain import Clique, Domain
 from weft.marginal import Array, Marginal, NoisyMarginal
+from weft.methods.columns import check_shares
 from weft.models import Model
 from weft.models.chains_fit import Loom
 from weft.models.recoded import RecodedModel
@@ -84,7 +85,9 @@ class Weave:
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
 
     def check(self, domain: Domain) -> None:
-        """Every domain will do."""
+        """Refuse shares that leave nothing for the marginals."""
+        check_shares(one_way=self.one_way)
+        check_shares(look=self.look)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
         """Spend the whole budget."""

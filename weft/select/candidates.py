@@ -68,12 +68,7 @@ def best_families(candidates: Sequence[Clique], correlation: Mapping[Clique, flo
 def all_subsets(domain: Domain, max_ways: int, max_cells: float) -> list[Clique]:
     """Return every set of two to `max_ways` attributes with at most `max_cells` cells."""
     names = sorted(domain)
-    return [
-        c
-        for k in range(2, max_ways + 1)
-        for c in itertools.combinations(names, k)
-        if domain.cells(c) <= max_cells
-    ]
+    return [c for k in range(2, max_ways + 1) for c in itertools.combinations(names, k) if domain.cells(c) <= max_cells]
 
 
 def expected_noise(cells: Sequence[int] | Array, sigma: Array | float) -> Array:
