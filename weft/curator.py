@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from weft.counting import MAX_CELLS
 from weft.domain import Clique, Domain, clique
 from weft.engines import Engine
-from weft.errors import BudgetError, MethodError
+from weft.errors import MethodError
 from weft.marginal import Array, Marginal, Measured, NoisyMarginal
 from weft.privacy import Accounting, Adjacency, Charge, Ledger
 from weft.privacy.mechanisms import Release
@@ -53,7 +52,6 @@ class Curator(SeedQuestions):
         self._ledger = ledger
         self._release = release
         self._measured: list[Measured] = []
-        self._part = ""
 
     @property
     def domain(self) -> Domain:
@@ -68,7 +66,7 @@ class Curator(SeedQuestions):
     @property
     def left(self) -> float:
         """Share of the budget not spent yet."""
-        return self._ledger.left_with(0.0, self._part) / self._ledger.capacity
+        return self._ledger.left / self._ledger.capacity
 
     def slack(self, part: float) -> float:
         """Return the total-variation distance that a part of the budget's delta pays for."""
@@ -76,7 +74,7 @@ class Curator(SeedQuestions):
 
     def left_with(self, slack: float) -> float:
         """Return the share of the budget, as it is now, that would be left after paying for this slack."""
-        return self._ledger.left_with(slack, self._part) / self._ledger.capacity
+        return self._ledger.left_with(slack) / self._ledger.capacity
 
     @property
     def measured(self) -> tuple[Measured, ...]:
@@ -118,10 +116,7 @@ class Curator(SeedQuestions):
             draws=sum(self.domain.cells(c) for c in cliques),
         )
         released = self._release(charge, self._count(cliques))
-        noisy = [
-            NoisyMarginal(c, table, sigma)
-            for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)
-        ]
+        noisy = [NoisyMarginal(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
         self._measured += [marginal.measured for marginal in noisy]
         return noisy
 
@@ -241,9 +236,7 @@ class Curator(SeedQuestions):
         offsets = np.rint(penalty).astype(np.int64)
         fixed = self._constants(tables)
         self._check([table.clique for table in tables])
-        charge = self._exponential(
-            f"choice among {len(tables)} marginals", WEIGHT_STEPS * self._adjacency.gap(), share
-        )
+        charge = self._exponential(f"choice among {len(tables)} marginals", WEIGHT_STEPS * self._adjacency.gap(), share)
         counted = self._count([table.clique for table in tables])
         distances = np.array([np.abs(c - t).sum() for c, t in zip(counted, fixed, strict=True)], np.int64)
         (chosen,) = self._release(charge, [steps * (distances - offsets)])
@@ -270,25 +263,6 @@ class Curator(SeedQuestions):
         (chosen,) = self._release(charge, [np.array(exact, np.int64)])
         return int(chosen)
 
-    def split(self, shares: Sequence[float], rng: np.random.Generator) -> list[Curator]:
-        """Deal the rows to disjoint parts by a coin for each row; every part's curator has the whole of what is left.
-
-        Theorem. The coins know nothing of the rows. Given the coins, a row is in one part only, so between neighbours
-        one part differs and only its answers cost anything: the ledger counts the dearest part (parallel composition).
-        That holds for every outcome of the coins, hence for their mixture. A replaced row keeps its place and its coin.
-        A unit of several rows would be in several parts: refused.
-        """
-        if self._adjacency.rows_per_unit > 1:
-            raise BudgetError("rows can be split only where a unit has one row: learn everything from all rows instead")
-        parts = []
-        # A generator of their own for the coins: the state of `rng` must not tell how many were tossed.
-        for i, engine in enumerate(self._engine.split(shares, rng.spawn(1)[0])):
-            part = Curator(engine, self._ledger, self._release)
-            part._measured = self._measured
-            part._part = f"{self._part}/{i + 1}"
-            parts.append(part)
-        return parts
-
     def recode(self, maps: Mapping[str, tuple[Array, int]]) -> Curator:
         """Return a curator over the same rows with some attributes' codes merged; same ledger, same noise.
 
@@ -298,7 +272,6 @@ class Curator(SeedQuestions):
         """
         recoded = Curator(self._engine.recode(maps), self._ledger, self._release)
         recoded._measured = self._measured
-        recoded._part = self._part
         return recoded
 
     @property
@@ -326,7 +299,7 @@ class Curator(SeedQuestions):
         return self._enter(noise(question, sensitivity=sensitivity, scale=scales, draws=draws))
 
     def _enter(self, charge: Charge) -> Charge:
-        return self._ledger.charge(replace(charge, part=self._part))
+        return self._ledger.charge(charge)
 
     def _exponential(self, question: str, sensitivity: int, share: float) -> Charge:
         """Enter a choice by the exponential mechanism: its bounded range makes it epsilon^2/8-zCDP."""
@@ -334,9 +307,7 @@ class Curator(SeedQuestions):
         epsilon = cost if self.accounting == "pure" else math.sqrt(8 * cost)
         return self._enter(Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon))
 
-    def _scores(
-        self, question: str, cliques: Sequence[Clique], each: float, share: float, score: _Score
-    ) -> Array:
+    def _scores(self, question: str, cliques: Sequence[Clique], each: float, share: float, score: _Score) -> Array:
         """Release one integer score a clique, each of sensitivity `each`, as one vector."""
         self._check(cliques)
         m = len(cliques)

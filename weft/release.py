@@ -40,6 +40,13 @@ LIMITS = (
 )
 """What no release of this kind preserves."""
 
+NOBODY = "No row of it belongs to a person."
+
+SEEDED = (
+    "Each record begins with columns of a private row that shares them with many others, by a noisy test that the "
+    "guarantee below covers. Its other columns were drawn from a model."
+)
+
 APART = "Columns were learned one by one: no relation between any two columns is kept."
 
 
@@ -169,12 +176,6 @@ def meaning(fitted: Fitted) -> str:
     """Say what the guarantee promises to a person whose data is in the table."""
     ledger = fitted.ledger
     statement = ledger.spend_statement()
-    if statement.model_only:
-        return (
-            "This release is NOT differentially private. Its records keep columns of private rows that passed a "
-            "privacy test, and nothing bounds what they tell together of one row. The budget covers the model alone, "
-            "which made their other columns."
-        )
     unit = "one row" if fitted.schema.unit is None else f"everything of one {fitted.schema.unit}"
     change = (
         f"whether or not {unit} was in the private table"
@@ -198,8 +199,10 @@ def card_markdown(fitted: Fitted, rows: int, *, name: str, sha256: str | None = 
 
 def _markdown(facts: dict[str, Any]) -> str:
     table, privacy, method = facts["table"], facts["privacy"], facts["method"]
+    # Where too few seeds passed, none was used and every column was drawn: the ledger knows.
+    origin = SEEDED if any(entry["mechanism"] == "seeded" for entry in facts["ledger"]["entries"]) else NOBODY
     parts = [_head(facts)]
-    parts += [f"# {table['file']}", f"A synthetic table of {table['rows']:,} rows. No row of it belongs to a person."]
+    parts += [f"# {table['file']}", f"A synthetic table of {table['rows']:,} rows. {origin}"]
     parts += [f"> **{stamp}**" for stamp in facts["stamps"]]
     parts += ["## The guarantee"]
     if facts["stamps"]:

@@ -13,22 +13,16 @@ import numpy as np
 from scipy.special import ndtri
 
 from weft.domain import Domain
-from weft.errors import BudgetError
+from weft.errors import BudgetError, DataError
 from weft.marginal import Array
 from weft.privacy import Accounting, Adjacency, Charge, Ledger, uniform
-from weft.privacy.deniability import UNIT, Acceptance, release_mu
-from weft.privacy.ledger import DENIABILITY_ONLY
+from weft.privacy.budget import LARGEST_EPSILON
+from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, release_mu
 from weft.privacy.mechanisms import Release
 from weft.records import Records
 
 if TYPE_CHECKING:
     from weft.engines import Engine
-
-DENIABLE = (
-    DENIABILITY_ONLY + ", NOT DIFFERENTIAL PRIVACY: {records} records were grown from rows that passed {test}; "
-    "the budget and its guarantee cover the model alone"
-)
-"""Stamp on everything released beside seeds that no budget has paid for."""
 
 
 class Asking(Protocol):
@@ -54,11 +48,27 @@ class SeedQuestions:
     """The curator's questions about seeds."""
 
     def check_seeds(self: Asking) -> None:
-        """Refuse seeds where the theorems below do not hold: before anything is spent, if asked in time."""
+        """Refuse seeds where the theorems below do not hold: before anything is spent, if asked in time.
+
+        The last refusal looks at the number of rows without noise, the one thing here that does: at `MOST_ROWS` rows or
+        more the integers of the test would overflow, and there is no release at all. docs/decisions/008 says so.
+        """
         if self._adjacency != Adjacency() or self.accounting not in ("gaussian", "zcdp"):
             raise BudgetError(
                 "records can be grown from seeds only where neighbours add or remove one row, with a delta: choose "
                 "add-remove neighbours without a unit column, and gaussian or zcdp accounting; or draw every column"
+            )
+        budget = self._ledger.budget
+        if budget.epsilon is None or budget.epsilon > LARGEST_EPSILON:
+            # Slack is paid from the delta of an (epsilon, delta) budget, by a factor of 1 + e^epsilon.
+            raise BudgetError(
+                f"records can be grown from seeds only with a budget in epsilon, of at most {LARGEST_EPSILON:g}, and a "
+                "delta: state the budget so, or draw every column"
+            )
+        (rows,) = self._engine.count([()])
+        if int(rows) >= MOST_ROWS:
+            raise DataError(
+                f"records can be grown from seeds only in tables below {MOST_ROWS:,} rows: draw every column instead"
             )
 
     def seeded_release(
@@ -73,8 +83,7 @@ class SeedQuestions:
 
         Theorem (`weft.privacy.deniability`). With S at least its lower bound on both tables, the release is mu-GDP up
         to slack/2, for one row added or removed. The bound is wrong with a probability of at most slack/2; the release
-        is therefore within `slack` of a mechanism that is mu-GDP after every answer S. Without noise on the threshold
-        (Test 1) mu is infinite, and nothing is ever released here: see `deniable_release`.
+        is therefore within `slack` of a mechanism that is mu-GDP after every answer S.
         """
         self.check_seeds()
         prefixes, weights, passing = _passing(self, kept, test, look, slack / 2)
@@ -84,26 +93,6 @@ class SeedQuestions:
             return None
         question = f"{records} records grown from seeds by {test}"
         charge = self._enter(Charge.seeded(question, records=records, mu=mu, slack=slack))
-        (drawn,) = self._release(charge, [prefixes, weights])
-        return Records.of(self.domain.project(kept), list(drawn.T))
-
-    def deniable_release(
-        self: Asking, kept: Sequence[str], test: Acceptance, records: int, *, look: float
-    ) -> Records | None:
-        """Release the kept attributes of rows that passed the test, with plausible deniability *only*; stamped so.
-
-        At least k rows could have been the seed of each record (Test 1), or each record alone has the guarantee of
-        the paper's Theorem 1 (Test 2). Neither makes the table of all records differentially private, no price in the
-        ledger could say so, and everything released carries the stamp. Where the noisy sum of passing weights does not
-        show that any seed passes, nothing is released: None.
-        """
-        self.check_seeds()
-        self._ledger.stamp(DENIABLE.format(records=records, test=test))
-        prefixes, weights, passing = _passing(self, kept, test, look, 1e-6)
-        if passing < 1:
-            return None
-        question = f"{records} records grown from seeds by {test}, NOT COVERED by the budget"
-        charge = self._enter(Charge.seeded(question, records=records, mu=0.0, slack=0.0))
         (drawn,) = self._release(charge, [prefixes, weights])
         return Records.of(self.domain.project(kept), list(drawn.T))
 
@@ -121,6 +110,10 @@ def _passing(
     charge = asking._charge("seeds that would pass the privacy test", test.sensitivity, [scale], draws=1)
     prefixes, counts = asking._engine.groups(kept)
     weights = test.weights(counts)
+    # Fewer than MOST_ROWS rows (`check_seeds`), so running sums are below 2**62 and rise: what the sampler relies on.
+    ends = np.cumsum(weights, dtype=np.int64)
+    assert (np.diff(ends, prepend=0) >= 0).all()
+    assert not len(ends) or ends[-1] <= MOST_ROWS * UNIT
     (released,) = asking._release(charge, [np.array([int(weights.sum()) // UNIT])])
     margin = math.ceil(-scale * float(ndtri(beta))) + 1
     return prefixes, weights, float(released[0]) - margin - test.sensitivity

@@ -1,5 +1,7 @@
 """BSG: its model, its seeds, and what is said of them."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,19 +12,37 @@ import weft
 from weft.audit.replay import fresh, replay
 from weft.domain import Domain
 from weft.engines import MemoryEngine
-from weft.errors import BudgetError, MethodError
+from weft.errors import BudgetError, DataError, MethodError
 from weft.models.bayesnet import BayesNet, Family
+from weft.privacy import Budget
+from weft.privacy.deniability import MOST_ROWS
 from weft.privacy.mechanisms import Mechanisms
 from weft.records import Records
-from weft.release import meaning
+from weft.release import NOBODY, SEEDED, card_markdown
 from weft.schema import Schema
 
 SEEDS = {"omega": 2, "records": 50, "epsilon": 4.0}
-DENIABLE = {"omega": 2, "records": 50, "guarantee": "none", "k": 5}
 
 
-def fit(table, **settings):
-    return weft.Synthesizer(**({"method": "bsg", "seed": 1} | settings)).fit(table, Schema.from_toml(SCHEMA))
+def fit(table, release=None, **settings):
+    synthesizer = weft.Synthesizer(**({"method": "bsg", "seed": 1} | settings))
+    return synthesizer.fit(table, Schema.from_toml(SCHEMA), release=release)
+
+
+class Untouched(Mechanisms):
+    """Remembers what was released: nothing, where a run is refused in time."""
+
+    def __init__(self):
+        super().__init__()
+        self.questions = []
+
+    def __call__(self, charge, exact):
+        self.questions.append(charge.question)
+        return super().__call__(charge, exact)
+
+
+def without_first(table):
+    return table.slice(1)
 
 
 def test_buckets_are_what_children_see():
@@ -51,8 +71,14 @@ def test_dependence_is_found():
         {"omega": 2},
         {"omega": 2, "records": 2_000_000},
         {"omega": 2, "records": 10, "k": 5},
-        {"omega": 2, "records": 10, "guarantee": "none"},
-        {"omega": 2, "records": 10, "guarantee": "record", "k": 5},
+        {"omega": 2, "records": 10, "seeds": 0.0},
+        {"omega": 2, "records": 10, "seeds": 1.0},
+        {"omega": 2, "records": 10, "seeds": math.nan},
+        {"count": 0.0},
+        {"structure": 0.0},
+        {"count": 0.5, "structure": 0.5},
+        {"split": [0.4, 0.3, 0.3]},
+        {"guarantee": "record"},
         {"omega": 2, "records": 10, "accounting": "pure"},
         {"buckets": {"nobody": 2}},
         {"buckets": {"age": 0}},
@@ -60,13 +86,54 @@ def test_dependence_is_found():
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_anything_is_spent(options):
-    with pytest.raises(MethodError, match=r"option|guarantee"):
-        fit(make_table(50), **options)
+    asked = Untouched()
+    with pytest.raises(MethodError, match="option"):
+        fit(make_table(50), asked, **options)
+    assert not asked.questions
 
 
 def test_seeds_are_refused_where_the_accounting_does_not_hold():
     with pytest.raises(BudgetError, match="add-remove"):
         fit(make_table(2000), neighbours="replace-one", **SEEDS)
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(rho=0.1),
+        Budget(mu=0.5),
+        Budget(epsilon=math.inf, insecure=True),
+        Budget(epsilon=30.0, insecure=True),
+    ],
+)
+def test_seeds_are_refused_where_no_delta_can_pay_for_them(budget, tmp_path):
+    asked, journal = Untouched(), tmp_path / "journal"
+    with pytest.raises(BudgetError, match="budget in epsilon"):
+        fit(make_table(2000), asked, budget=budget, journal=journal, **{**SEEDS, "epsilon": None})
+    assert not asked.questions
+    assert "question" not in journal.read_text()
+
+
+def test_a_given_test_that_cannot_be_is_refused_before_anything_is_spent():
+    for k, epsilon0 in ((MOST_ROWS, 1.0), (5.5, 1.0), (5, 0.0)):
+        asked = Untouched()
+        with pytest.raises(BudgetError, match="privacy test"):
+            fit(make_table(50), asked, k=k, epsilon0=epsilon0, **SEEDS)
+        assert not asked.questions
+
+
+def test_tables_whose_weights_would_overflow_are_refused_before_anything_is_spent(monkeypatch):
+    count = MemoryEngine.count
+    rows = [MOST_ROWS]
+    monkeypatch.setattr(
+        MemoryEngine, "count", lambda self, cliques: [np.array(rows[0])] if cliques == [()] else count(self, cliques)
+    )
+    asked = Untouched()
+    with pytest.raises(DataError, match="rows"):
+        fit(make_table(50), asked, **SEEDS)
+    assert not asked.questions
+    rows[0] -= 1
+    fit(make_table(50), **SEEDS)
 
 
 def ledger_of(synthesizer):
@@ -90,16 +157,13 @@ def test_without_enough_seeds_everything_is_drawn_and_nothing_fails():
     synthesizer = fit(make_table(60), **SEEDS)
     assert "seeded" not in ledger_of(synthesizer)
     assert synthesizer.sample().num_rows == 50
+    assert NOBODY in card_markdown(synthesizer.fitted_, 50, name="out.csv")
 
 
-def test_plausible_deniability_is_never_called_differential_privacy_of_the_table():
-    for options in (DENIABLE, DENIABLE | {"guarantee": "record", "epsilon0": 1.0}):
-        synthesizer = fit(make_table(2000), **options)
-        assert any("PLAUSIBLE DENIABILITY ONLY" in stamp for stamp in synthesizer.ledger_.stamps)
-        statement = str(synthesizer.ledger_.spend_statement())
-        assert "PLAUSIBLE DENIABILITY ONLY" in statement
-        assert "of the model alone" in statement
-        assert "NOT differentially private" in meaning(synthesizer.fitted_)
+def test_a_card_says_that_records_begin_with_columns_of_private_rows():
+    text = card_markdown(fit(make_table(20_000), **SEEDS).fitted_, 50, name="out.csv")
+    assert SEEDED in text
+    assert "belongs to a person" not in text
 
 
 def test_released_records_survive_a_file(tmp_path):
@@ -108,12 +172,11 @@ def test_released_records_survive_a_file(tmp_path):
     assert weft.load(tmp_path / "m.weft").sample(50, seed=3).equals(synthesizer.sample(50, seed=3))
 
 
+@pytest.mark.parametrize("neighbour", [without_first, without_last])
 @pytest.mark.parametrize("rows", [0, 1, 300, 20_000])
-def test_seeded_runs_are_a_function_of_their_mechanisms(rows):
+def test_seeded_runs_are_a_function_of_their_mechanisms(rows, neighbour):
     table = make_table(rows + 1)
-    assert replay(synthesise("bsg", **SEEDS), table, without_last(table), seeded()) == []
-    program = synthesise("bsg", **DENIABLE)
-    assert replay(program, table, without_last(table), seeded()) == []
+    assert replay(synthesise("bsg", **SEEDS), table, neighbour(table), seeded()) == []
 
 
 def test_replay_catches_a_row_that_is_two_seeds(monkeypatch):
@@ -192,50 +255,3 @@ def test_a_stream_of_rows_has_the_same_seeds(tmp_path):
     settings = SEEDS | {"noise_seed": 4}
     streamed = fit(str(tmp_path / "t.parquet"), engine="stream", **settings)
     assert streamed.sample(50, seed=0).equals(fit(table, **settings).sample(50, seed=0))
-
-
-SPLIT = {"split": [0.4, 0.3, 0.3]}
-
-
-def test_disjoint_parts_each_have_the_whole_budget():
-    synthesizer = fit(make_table(20_000), **(SEEDS | SPLIT))
-    ledger = synthesizer.ledger_
-    costs = {}
-    for entry in ledger.entries:
-        costs[entry.part] = costs.get(entry.part, 0.0) + entry.cost
-    assert set(costs) == {"/1", "/2", "/3"}
-    assert ledger.spent == max(costs.values()) <= ledger.capacity * (1 + 1e-9)
-    assert sum(costs.values()) > 2 * ledger.capacity
-    again = type(ledger).from_dict(ledger.to_dict())
-    assert again.spent == ledger.spent
-
-
-def test_a_split_model_has_the_size_of_the_whole_table():
-    assert fit(make_table(20_000), epsilon=5.0, **SPLIT).model_.total == pytest.approx(20_000, rel=0.1)
-
-
-def test_a_split_is_refused_for_units_of_several_rows():
-    schema = Schema.from_toml('unit = "who"\nrows_per_unit = 2\n' + SCHEMA + '\n[columns.who]\nkind = "id"\n')
-    table = make_table(100)
-    table = table.append_column("who", pa.array(np.arange(100) // 2))
-    with pytest.raises(BudgetError, match="split"):
-        weft.Synthesizer(method="bsg", **SPLIT).fit(table, schema)
-
-
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_split_runs_are_a_function_of_their_mechanisms(relation):
-    table = make_table(3000)
-    neighbour = without_last(table)
-    settings = dict(SPLIT, neighbours=relation)
-    if relation == "add-remove":
-        settings |= SEEDS
-    else:  # in place, as the coin stays with the place
-        neighbour = pa.concat_tables([make_table(1, seed=99).cast(table.schema), table.slice(1)])
-    assert replay(synthesise("bsg", **settings), table, neighbour, seeded()) == []
-
-
-def test_replay_catches_parts_that_are_not_disjoint(monkeypatch):
-    monkeypatch.setattr(MemoryEngine, "split", lambda self, shares, rng: [self] * len(shares))
-    table = make_table(3000)
-    found = replay(synthesise("bsg", **SPLIT), table, without_last(table), seeded())
-    assert any("two parts" in finding for finding in found)

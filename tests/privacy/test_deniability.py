@@ -10,7 +10,7 @@ from scipy.stats import binom, laplace
 
 from weft.errors import BudgetError
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, gdp_delta, gdp_epsilon
-from weft.privacy.deniability import UNIT, Acceptance, plan, release_mu, theorem_one
+from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, plan, release_mu, theorem_one
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.uniform import below
 
@@ -31,10 +31,18 @@ def test_the_test_is_a_laplace_tail(test):
     assert test.weights(np.array([0, 10**6])).tolist() == [0, 10**6 * UNIT]
 
 
-def test_test_one_is_a_step():
-    test = Acceptance(3, None)
-    assert (test.weights(np.arange(6)) // UNIT).tolist() == [0, 0, 0, 3, 4, 5]
-    assert release_mu(test, 10, 1000.0, 1e-9) == math.inf  # never differentially private
+@pytest.mark.parametrize(
+    ("k", "epsilon0"), [(0, 1.0), (5.5, 1.0), (5, 0.0), (5, math.nan), (MOST_ROWS - 30, 1.0), (MOST_ROWS - 10, 1e-4)]
+)
+def test_a_test_that_cannot_be_counted_is_refused(k, epsilon0):
+    with pytest.raises(BudgetError, match="privacy test"):
+        Acceptance(k, epsilon0)
+
+
+def test_weights_of_the_largest_tables_do_not_wrap():
+    test = Acceptance(5, 1.0)
+    assert test.weights(np.array([MOST_ROWS])).tolist() == [MOST_ROWS * UNIT]
+    assert MOST_ROWS * UNIT < 2**63 - 1
 
 
 @given(tests)

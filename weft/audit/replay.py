@@ -71,7 +71,6 @@ class Player:
         self._next = 0
         self.private = private
         self.findings: list[str] = []
-        self._parts_moved: set[str] = set()
 
     def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
         """Return the recorded answer to the same question, whatever the rows say now."""
@@ -88,15 +87,11 @@ class Player:
         """Note questions that were recorded but not asked again."""
         for answer in self._tape[self._next :]:
             self.findings.append(f"a question was not asked: {answer.charge.question}")
-        line = max(self._parts_moved, key=len, default="")
-        if not all(f"{line}/".startswith(f"{part}/") for part in self._parts_moved):
-            self.findings.append("a row is in two parts of the rows that were charged as disjoint")
 
     def _check_distance(self, answer: Answer, exact: Sequence[Array]) -> None:
         charge = answer.charge
         if charge.norm == "rows":
             changed = prefixes_moved(exact, answer.exact)
-            self._parts_moved |= {charge.part} if changed else set()
             if changed > charge.sensitivity:
                 self.findings.append(f"{charge.question}: {changed} prefixes moved, declared {charge.sensitivity:g}")
             return
@@ -105,7 +100,6 @@ class Player:
             return
         for now, then in zip(exact, answer.exact, strict=True):
             moved = distance(now, then, charge.norm)
-            self._parts_moved |= {charge.part} if moved else set()
             if moved > charge.sensitivity * (1 + TOLERANCE):
                 self.findings.append(
                     f"{charge.question}: answers moved by {moved:g} ({charge.norm}), declared {charge.sensitivity:g}"
@@ -148,14 +142,7 @@ def books(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]:
     for answer, price in zip(tape, prices, strict=True):
         if price > answer.charge.cost * (1 + TOLERANCE):
             findings.append(f"{answer.charge.question}: the noise costs {price:g}, charged {answer.charge.cost:g}")
-    # A row is in one part of the rows and in those that hold it: what it costs is the dearest such line.
-    cost = max(
-        (
-            math.fsum(p for a, p in zip(tape, prices, strict=True) if f"{line}/".startswith(f"{a.charge.part}/"))
-            for line in {answer.charge.part for answer in tape}
-        ),
-        default=0.0,
-    )
+    cost = math.fsum(prices)
     budget = Budget.from_dict(ledger["budget"])
     if slack := math.fsum(answer.charge.slack for answer in tape):
         budget = replace(budget, delta=budget.delta - slack * (1 + math.exp(budget.epsilon or math.inf)))

@@ -49,10 +49,6 @@ class Engine(Protocol):
         """Return the distinct rows over some attributes, one a line in lexicographic order, and how many of each."""
         ...
 
-    def split(self, shares: Sequence[float], rng: np.random.Generator) -> Sequence[Engine]:
-        """Deal every row to one part by a coin of its own: part i gets it with probability `shares[i]`."""
-        ...
-
     def recode(self, maps: Maps) -> Engine:
         """Return a view where code c of attribute `name` is `maps[name][0][c]`, of `maps[name][1]` new codes."""
         ...

@@ -43,11 +43,6 @@ class MemoryEngine:
         """Return the distinct rows over some attributes and how many there are of each."""
         return groups(Records(self.domain.project(names), tuple(self.records.column(name) for name in names)))
 
-    def split(self, shares: Sequence[float], rng: np.random.Generator) -> list[MemoryEngine]:
-        """Deal every row to one part, by a coin that knows nothing of the row."""
-        part = np.searchsorted(np.cumsum(shares)[:-1], rng.random(len(self.records)), side="right")
-        return [replace(self, records=self.records.take(part == i)) for i in range(len(shares))]
-
     def recode(self, maps: Maps) -> MemoryEngine:
         """Return a view in which some attributes have their codes replaced."""
         return replace(self, records=Recoding(self.domain).then(maps).apply(self.records))

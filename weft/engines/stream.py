@@ -57,10 +57,6 @@ class StreamEngine:
         """Return the distinct rows over some attributes and how many there are of each; holds their codes in memory."""
         return self._held(names).groups(names)
 
-    def split(self, shares: Sequence[float], rng: np.random.Generator) -> list[MemoryEngine]:
-        """Deal every row to one part, by a coin that knows nothing of the row; holds all codes in memory."""
-        return self._held(self.domain.names).split(shares, rng)
-
     def _held(self, names: Sequence[str]) -> MemoryEngine:
         """Read the codes of some attributes into memory."""
         domain = self.codec.domain.project([name for name in self.domain if name in names] or self.domain.names[:1])

@@ -9,7 +9,8 @@ Where this differs from the paper:
 - Entropies have their exact sensitivity, scaled so that it holds for every number of rows: no noisy n is trusted.
 - Gaussian noise with exact accounting, instead of Laplace with advanced composition; all tables are drawn once.
 - The seeds are paid for as a whole table of records; k and epsilon0 follow from the budget unless given. The paper's
-  guarantee, record by record, or none but k (Test 1), must be asked for by name and is stamped on what is released.
+  own guarantees, record by record (Test 2) or of k plausible seeds alone (Test 1), are not offered.
+- Structure, parameters and seeds come from all rows, and their costs add up; rows are not split (docs/decisions/008).
 - Which seeds are plausible is counted exactly: with omega fixed they are those with the same kept attributes, so gamma
   plays no part and nothing needs to be capped (the paper's max_plausible and max_check_plausible).
 - Correlations between two parents are the mean of the two that were asked, so that every entropy used is paid for.
@@ -72,21 +73,17 @@ class Bsg:
     """How many attributes of a record are drawn, the others being a seed's; None: all, and no seeds are needed."""
     records: int | None = None
     """With omega: the number of records to grow from seeds. More cannot be had later."""
-    guarantee: Literal["table", "record", "none"] = "table"
-    """With omega: differential privacy of all records together; or only the paper's of each record alone (Test 2), or
-    only that k seeds are plausible (Test 1). The last two are plausible deniability, and stamped so."""
     k: int | None = None
     """Seeds that must be plausible; None: as the budget needs it."""
     epsilon0: float | None = None
     """Noise on k is Laplace of scale 1/epsilon0; None: as the budget needs it."""
     seeds: float = 0.5
-    """With omega and the "table" guarantee: share of the budget for the seeds."""
-    split: Sequence[float] = ()
-    """Shares of the rows for seeds, structure and parameters, as in the paper: each part then has the whole budget.
-    Empty: all rows serve for everything and the costs add up, which is as a rule more accurate."""
+    """With omega: share of the budget for the seeds; the model has the rest."""
 
     def check(self, domain: Domain) -> None:
-        """Refuse buckets that do not fit the columns."""
+        """Refuse shares that leave nothing for a step, seeds that cannot be had, and buckets that do not fit."""
+        if not (self.count > 0 and self.structure > 0 and self.count + self.structure < 1):
+            raise MethodError("options count and structure: shares above 0 that leave some budget for the tables")
         self._check_seeds(domain)
         for name, buckets in self.buckets.items():
             if name not in domain:
@@ -102,8 +99,6 @@ class Bsg:
                 )
 
     def _check_seeds(self, domain: Domain) -> None:
-        if self.split and (len(self.split) != 3 or min(self.split) < 0 or not math.isclose(sum(self.split), 1)):
-            raise MethodError("option split: three shares, for seeds, structure and parameters, that sum to 1")
         if self.omega is None:
             return
         if self.accounting not in ("gaussian", "zcdp"):
@@ -116,29 +111,22 @@ class Bsg:
             )
         if self.records is None or not 1 <= self.records <= MOST_RECORDS:
             raise MethodError(f"option records: say how many to grow from seeds, 1 to {MOST_RECORDS:,}")
-        if self.guarantee == "table":
-            if (self.k is None) != (self.epsilon0 is None):
-                raise MethodError("options k and epsilon0: give both, or neither to have them chosen")
-        elif self.k is None or (self.epsilon0 is None) != (self.guarantee == "none"):
-            raise MethodError('guarantee "record" needs the options k and epsilon0, guarantee "none" needs k alone')
+        if not 0 < self.seeds < 1:
+            raise MethodError("option seeds: a share of the budget between 0 and 1, so that some is left for the model")
+        if (self.k is None) != (self.epsilon0 is None):
+            raise MethodError("options k and epsilon0: give both, or neither to have them chosen")
+        self._given_test()
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet | SeededModel:
         """Learn the model, then grow records from seeds if asked to."""
         if self.omega is not None:
             curator.check_seeds()
-        if self.split:
-            seeds, structure, parameters = curator.split(self.split, rng)
-            # Seeds take a little of delta, which makes every part's budget smaller.
-            aside = 1.0 - curator.left_with(curator.slack(SLACK)) if self._prices_seeds else 0.0
-        else:
-            seeds = structure = parameters = curator
-            aside = self._set_aside()
-        model = self._learn(structure, parameters, aside, rng, listener)
+        model = self._learn(curator, 0.0 if self.omega is None else self.seeds, rng, listener)
         if self.omega is None or self.records is None:
             return model
         kept = model.order[: len(model.domain) - self.omega]
         with stage(listener, "test seeds", 1) as work:
-            prefixes = self._seeds(seeds, model, kept, self.records, rng)
+            prefixes = self._seeds(curator, model, kept, self.records, rng)
             work.advance(note="too few pass for the budget: all columns are drawn" if prefixes is None else "")
         known = {} if prefixes is None else dict(zip(kept, prefixes.columns, strict=True))
         return SeededModel(model.complete(known, self.records, rng, listener))
@@ -147,17 +135,12 @@ class Bsg:
         self, curator: Curator, model: BayesNet, kept: tuple[str, ...], records: int, rng: np.random.Generator
     ) -> Records | None:
         """Release the kept attributes of rows that passed; None, so that all are drawn, if that costs too much."""
-        if self.guarantee != "table":
-            assert self.k is not None
-            return curator.deniable_release(kept, Acceptance(self.k, self.epsilon0), records, look=curator.left)
         look, slack = LOOK * curator.left, curator.slack(SLACK)
         share = curator.left_with(slack) - look
-        if self.k is not None:
-            test: Acceptance | None = Acceptance(self.k, self.epsilon0)
-        else:
+        test = self._given_test()
+        if test is None:
             # What the model expects, not the rows: choosing a test costs nothing.
-            rows_expected = model.total * (self.split[0] if self.split else 1.0)
-            expected = model.sample(min(round(rows_expected), MOST_RECORDS), rng)
+            expected = model.sample(min(round(model.total), MOST_RECORDS), rng)
             rows = np.column_stack([expected.column(name) for name in kept])
             _, counts = np.unique(rows, axis=0, return_counts=True)
             test = plan(math.sqrt(2 * curator.rho(share)), records, counts, slack / 2)
@@ -165,37 +148,25 @@ class Bsg:
             return None
         return curator.seeded_release(kept, test, records, look=look, share=share, slack=slack)
 
-    def _learn(
-        self, structure: Curator, parameters: Curator, aside: float, rng: np.random.Generator, listener: Listener
-    ) -> BayesNet:
+    def _given_test(self) -> Acceptance | None:
+        if self.k is None or self.epsilon0 is None:
+            return None
+        return Acceptance(self.k, self.epsilon0)
+
+    def _learn(self, curator: Curator, aside: float, rng: np.random.Generator, listener: Listener) -> BayesNet:
         """Learn the structure, then the parameters; leave a share aside."""
-        domain = parameters.domain
+        domain = curator.domain
         seen = self._buckets(domain)
-        apart = structure is not parameters
         with stage(listener, "count"):
-            rows = parameters.total((1 - aside) * self.count)
-            first = structure.total((1 - aside) * self.count) if apart else rows
+            rows = curator.total((1 - aside) * self.count)
         with stage(listener, "entropies"):
-            # In a part of its own the structure has all that is left there.
-            share = structure.left - aside if apart else (1 - aside) * self.structure
-            correlation = self._correlation(structure, first, seen, share)
-        sigma = parameters.sigma((parameters.left - aside) / len(domain))
+            correlation = self._correlation(curator, rows, seen, (1 - aside) * self.structure)
+        sigma = curator.sigma((curator.left - aside) / len(domain))
         widths = np.array([int(seen[name].max()) + 1 if name in seen else domain.size(name) for name in domain])
         edges = correlation_network(domain, widths, correlation, useful_cells(float(rows.table), sigma, self.theta))
         with stage(listener, "measure families"):
-            families = self._families(parameters, edges, seen, parameters.left - aside, rng)
-        total = float(rows.table) / (self.split[2] if self.split else 1.0)
-        return BayesNet(domain, max(total, 1.0), families, seen)
-
-    @property
-    def _prices_seeds(self) -> bool:
-        return self.omega is not None and self.guarantee == "table"
-
-    def _set_aside(self) -> float:
-        """Return the share that the model leaves for the seeds."""
-        if self.omega is None:
-            return 0.0
-        return self.seeds if self._prices_seeds else 0.01
+            families = self._families(curator, edges, seen, curator.left - aside, rng)
+        return BayesNet(domain, max(float(rows.table), 1.0), families, seen)
 
     def _buckets(self, domain: Domain) -> dict[str, Array]:
         return {

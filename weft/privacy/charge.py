@@ -59,8 +59,6 @@ class Charge:
     """Number of noise values drawn."""
     slack: float = 0.0
     """Total-variation distance within which the answer keeps to its cost; the ledger pays for it from delta."""
-    part: str = ""
-    """Which disjoint part of the rows was asked, named by its path in the tree of splits; empty: all rows."""
     cost: float = 0.0
     """Set by the ledger: rho, or epsilon under pure accounting."""
     time: str = ""
@@ -84,8 +82,8 @@ class Charge:
             )
         if not isinstance(self.draws, int) or self.draws < 1:
             raise BudgetError(f"{self.question!r} must draw noise a whole number of times, at least once")
-        if not all(isinstance(text, str) for text in (self.question, self.part, self.time)):
-            raise BudgetError("a question, its part and its time are text")
+        if not all(isinstance(text, str) for text in (self.question, self.time)):
+            raise BudgetError("a question and its time are text")
 
     @classmethod
     def gaussian(cls, question: str, *, sensitivity: float, scale: float | Sequence[float], draws: int) -> Charge:

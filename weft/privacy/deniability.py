@@ -5,8 +5,8 @@ leave if enough other rows could have been its seed. With a fixed number of kept
 that share its prefix, all with the same probability, so the paper's gamma plays no part and the test needs nothing but
 c: the record passes with probability L(c).
 
-The paper's: Test 1, L(c) = 1 if c >= k and 0 otherwise, which is *not* differentially private at all; Test 2, L(c) =
-P(k + Lap(1/epsilon0) <= c); and Theorem 1, the guarantee of a single released record (`theorem_one`).
+The paper's: Test 2, L(c) = P(k + Lap(1/epsilon0) <= c); and Theorem 1, the guarantee of a single released record
+(`theorem_one`). Its Test 1, without noise on k, is *not* differentially private at all and not offered.
 
 Ours: the guarantee of a table of N released records (`release_mu`). Only accepted records leave, exactly N of them,
 so their prefixes are N independent draws with weight w(c) = c L(c) over S, the sum of all w. A row more with prefix
@@ -41,6 +41,9 @@ from weft.marginal import Array
 UNIT = 1 << 36
 """Acceptance probabilities are whole multiples of 1/UNIT: weights are integers, and draws by them exact."""
 
+MOST_ROWS = 1 << 26
+"""Tables of so many rows have no seeds: below, every weight and every sum of weights is below 2**62, and exact."""
+
 _CERTAIN = 30.0
 """L is 1 from k + 30 / epsilon0 on, where the Laplace tail that it leaves out is below 1e-13."""
 
@@ -62,23 +65,23 @@ class Acceptance:
 
     k: int
     """Seeds that must share the prefix, before noise."""
-    epsilon0: float | None
-    """Test 2's noise on k is Laplace of scale 1/epsilon0; None for Test 1, without noise and never private."""
+    epsilon0: float
+    """The noise on k is Laplace of scale 1/epsilon0."""
 
     def __post_init__(self) -> None:
-        if self.k < 1 or not (self.epsilon0 is None or 1e-4 <= self.epsilon0 <= 100):
-            raise BudgetError("the privacy test needs k of 1 or more, and epsilon0 between 0.0001 and 100")
+        if not isinstance(self.k, int) or self.k < 1 or not 1e-4 <= self.epsilon0 <= 100:
+            raise BudgetError("the privacy test needs a whole k of 1 or more, and epsilon0 between 0.0001 and 100")
+        if not self.k + _CERTAIN / self.epsilon0 < MOST_ROWS:
+            raise BudgetError(
+                f"the privacy test needs k + {_CERTAIN:g} / epsilon0 below {MOST_ROWS:,}: choose a smaller k"
+            )
 
     def __str__(self) -> str:
-        if self.epsilon0 is None:
-            return f"privacy test 1 with k = {self.k}"
         return f"privacy test 2 with k = {self.k} and epsilon0 = {self.epsilon0:.4g}"
 
     @cached_property
     def levels(self) -> Array:
         """L(c) in units of 1/UNIT for c = 0, 1, ... up to where it stays at UNIT."""
-        if self.epsilon0 is None:
-            return np.where(np.arange(self.k + 1) >= self.k, np.int64(UNIT), np.int64(0))
         c = np.arange(self.k + math.ceil(_CERTAIN / self.epsilon0) + 1)
         away = self.epsilon0 * np.abs(c - self.k)
         levels: Array = np.floor(np.where(c < self.k, np.exp(-away) / 2, 1 - np.exp(-away) / 2) * UNIT).astype(np.int64)
@@ -86,7 +89,7 @@ class Acceptance:
         return levels
 
     def weights(self, counts: Array) -> Array:
-        """Return w(c) = c L(c) for each count, in units of 1/UNIT: exact for counts below 2**27."""
+        """Return w(c) = c L(c) for each count, in units of 1/UNIT: exact for counts up to MOST_ROWS."""
         return np.asarray(counts * self.levels[np.minimum(counts, len(self.levels) - 1)], np.int64)
 
     @cached_property

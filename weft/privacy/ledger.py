@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +20,6 @@ from weft.privacy.sensitivity import Adjacency
 
 _ROUNDING = 1e-10
 """Relative slack when costs are summed; the reserve that every capacity keeps back is ten times larger."""
-
-DENIABILITY_ONLY = "PLAUSIBLE DENIABILITY ONLY"
-"""How the stamp begins that says: records left which the budget does not cover."""
 
 _WIDEST_QUESTION = 56
 """Characters of a question that the printed table shows."""
@@ -43,15 +40,9 @@ class Statement:
     stamps: tuple[str, ...]
     """What a reader must know before trusting it, such as NOT PRIVATE."""
 
-    @property
-    def model_only(self) -> bool:
-        """Whether it covers a model alone, and not records that were released beside it."""
-        return any(stamp.startswith(DENIABILITY_ONLY) for stamp in self.stamps)
-
     def __str__(self) -> str:
         bound = f"({convert.at_most(self.epsilon)}, {convert.at_most(self.delta, 3)})"
-        text = f"{bound}-differential privacy, neighbours: {self.unit}"
-        return " | ".join([*self.stamps, f"of the model alone: {text}" if self.model_only else text])
+        return " | ".join([*self.stamps, f"{bound}-differential privacy, neighbours: {self.unit}"])
 
 
 class Ledger:
@@ -105,8 +96,8 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """Sum of the costs, in rho, or in epsilon under pure accounting; of disjoint parts the dearest counts."""
-        return _dearest(self._entries)
+        """Sum of the costs, in rho, or in epsilon under pure accounting."""
+        return math.fsum(entry.cost for entry in self._entries)
 
     @property
     def capacity(self) -> float:
@@ -135,14 +126,11 @@ class Ledger:
     @property
     def left(self) -> float:
         """What remains of the capacity, never below 0."""
-        return max(0.0, self.capacity - self.spent)
+        return self.left_with(0.0)
 
-    def left_with(self, slack: float, part: str) -> float:
-        """Return what would be left for a part of the rows if this much slack were paid for too."""
-        mine = f"{part}/"
-        # A part's own questions, and those about rows that hold it or that it holds.
-        held = [e for e in self._entries if f"{e.part}/".startswith(mine) or mine.startswith(f"{e.part}/")]
-        return max(0.0, self._capacity(self.slack + slack) - _dearest(held))
+    def left_with(self, slack: float) -> float:
+        """Return what would be left if this much slack were paid for too."""
+        return max(0.0, self._capacity(self.slack + slack) - self.spent)
 
     def charge(self, charge: Charge) -> Charge:
         """Price a question, and record it or refuse it; only after this returns may a row be touched.
@@ -161,7 +149,7 @@ class Ledger:
 
     def _afford(self, charge: Charge) -> float:
         cost = charge.price(self.accounting)
-        after = _dearest([*self._entries, replace(charge, cost=cost)])
+        after = math.fsum([*(entry.cost for entry in self._entries), cost])
         if not after <= self._capacity(self.slack + charge.slack) * (1 + _ROUNDING):
             raise BudgetError(
                 f"{charge.question!r} would cost {cost / self.capacity:.2%} of the budget, but only "
@@ -236,14 +224,6 @@ class Ledger:
         rule = "-" * len(lines[0])
         head = f"budget: {self.budget}, {self.accounting} accounting, {self.adjacency}"
         return "\n".join([*self._stamps, head, "", lines[0], rule, *lines[1:-1], rule, lines[-1]])
-
-
-def _dearest(entries: Sequence[Charge], part: str = "") -> float:
-    """Return what a row in this part can cost: the part's own questions, and the dearest of the parts within it."""
-    own = math.fsum(entry.cost for entry in entries if entry.part == part)
-    depth = part.count("/") + 1
-    within = {"/".join(e.part.split("/")[: depth + 1]) for e in entries if e.part.startswith(f"{part}/")}
-    return own + max((_dearest(entries, each) for each in within), default=0.0)
 
 
 def _short(question: str) -> str:

@@ -61,6 +61,7 @@ def _seeded(prefixes: Array, weights: Array, records: int, noise: Noise) -> Arra
     This is the law of accepted records itself, so nothing is rejected and every draw takes the same work.
     """
     ends = np.cumsum(weights, dtype=np.int64)
+    assert (np.diff(ends, prepend=0) >= 0).all()  # no weight is negative, and no sum wrapped around
     if not len(ends) or ends[-1] <= 0:
         return np.zeros((records, prefixes.shape[1]), prefixes.dtype)
     words = np.frombuffer(noise.bits(128 * records).to_bytes(16 * records, "little"), "<u8").reshape(2, -1)
