@@ -44,12 +44,12 @@ def shares(synthesizer):
 def test_the_papers_budgets_are_in_the_ledger(chained):
     table, schema, *_ = chained
     assert shares(weft.Synthesizer(method="privsyn").fit(table, schema)) == [0.1, 0.1, 0.8]
-    mrf = shares(weft.Synthesizer(method="privmrf", epsilon=5.0).fit(table, schema))
-    assert mrf[:2] == [0.1, 0.01]
-    assert sum(mrf) == pytest.approx(1.0)
-    questions = [e.question for e in weft.Synthesizer(method="privmrf", epsilon=5.0).fit(table, schema).ledger_.entries]
-    asked = [share for share, q in zip(mrf, questions, strict=False) if q.startswith("distance")]
+    published = weft.Synthesizer(method="privmrf", epsilon=5.0, count=0.01, rare=0.0).fit(table, schema)
+    parts = shares(published)
+    assert parts[:2] == [0.01, 0.1]  # the row count, the R-scores
+    asked = [p for p, e in zip(parts, published.ledger_.entries, strict=True) if e.question.startswith("distance")]
     assert sum(asked) == pytest.approx(0.1, abs=1e-5)
+    assert sum(parts) == pytest.approx(1.0, abs=1e-5)  # 0.79 for the marginals
 
 
 def test_privsyn_options_of_its_evaluation(chained):
