@@ -213,7 +213,7 @@ def _markdown(facts: dict[str, Any]) -> str:
             f"Protected unit: {_unit(privacy)}",
             f"Neighbouring tables: {privacy['neighbours']}",
             f"Accounting: {privacy['accounting']}; {privacy['budget_used']:.1%} of the budget was used",
-            "Noise: integers, drawn from tables whose distance from the ideal law is part of delta",
+            "Noise: integers from the operating system's entropy; their distance from the ideal law is part of delta",
         )
     ]
     parts += ["## How it was made", f"Method `{method['name']}`{_options(method['options'])}, Weft {facts['weft']}."]

@@ -10,7 +10,7 @@ Where this differs from the paper:
 - Rare values always share one code (the paper drops them when their sum is small too): the map then sends every
   row to exactly one cell, and the noisy sum of the code says how rare it is.
 - The number of records comes from the noisy tables, delta is an input: both are 1/n^2 and n in the paper.
-- Pairs of the one-way stage are not counted again: their noisy tables are folded and take part in consistency.
+- One-way tables are paid for once: folded into merged values, they take part in consistency and are not counted again.
 """
 
 from __future__ import annotations
