@@ -1,4 +1,10 @@
-"""Weave on the coded tables, against its targets: `python -m benchmarks.weave --tables adult,nltcs --seeds 5`.
+"""Weave against its targets, on coded tables, large ones, wide ones and awkward ones.
+
+    python -m benchmarks.weave  # the coded tables beside targets and rivals, 5 runs each
+    python -m benchmarks.weave --part large  # 662,000 x 97: time, memory, distance to what was measured
+    python -m benchmarks.weave --part wide  # 40,000 rows, 50 columns of 100 values, beside independent
+    python -m benchmarks.weave --part stress  # 129 and 68 columns, beside independent and mst
+    python -m benchmarks.weave --part monotone  # more budget, more rows, more sweeps
 
 Every run goes through `Synthesizer` with real noise: figures differ from run to run as a user's would. Total
 variation is that of `weft.evaluate.k_way`. Tables are looked for in ../shared/data beside the project.
@@ -6,17 +12,22 @@ variation is that of `weft.evaluate.k_way`. Tables are looked for in ../shared/d
 
 import argparse
 import json
+import resource
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.counting import compile_kernels
+from benchmarks._tables import latent_class
+from benchmarks.accuracy import rivals
+from weft.counting import compile_kernels, count
 from weft.evaluate import k_way
+from weft.records import Records
 from weft.schema import Codec, Schema
 from weft.synthesizer import Synthesizer
 
@@ -87,9 +98,105 @@ def figures() -> list[tuple[str, str]]:
     return [(f"weave {name} {e}", line(name, e, run(name, e, 1))) for name, e in (("nltcs", 0.8), ("adult", 0.8))]
 
 
+def large() -> None:
+    """One run on the generated wide table: the records' distance to the tables that were measured, and the floor."""
+    records = latent_class(662_000, 97, np.random.default_rng(0), weakest=1e5)
+    schema = Schema.from_domain(dict(zip(records.domain.names, records.domain.shape, strict=True)))
+    with TemporaryDirectory(prefix="weft-bench-") as folder:
+        source = Path(folder) / "wide.parquet"
+        pq.write_table(pa.table(dict(zip(records.domain.names, records.columns, strict=True))), source)
+        begin = perf_counter()
+        fitted = Synthesizer(2.0, DELTA, method="weave").fit(source, schema)
+        learned = perf_counter() - begin
+        made = fitted.sample()
+        seconds = perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    maps, model = getattr(fitted.model_, "maps", {}), getattr(fitted.model_, "inner", fitted.model_)
+    codes = Codec(schema, made.schema).encode(made)
+    merged = [maps[name].codes[codes.column(name)] if name in maps else codes.column(name) for name in codes.domain]
+    tables = count(Records.of(model.domain, merged), model.cliques)
+    rng = np.random.default_rng(1)
+    near = np.mean([np.abs(t / t.sum() - aim).sum() / 2 for t, aim in zip(tables, model.targets, strict=True)])
+    drawn = [rng.multinomial(len(codes), aim.ravel()) / len(codes) for aim in model.targets]
+    floor = np.mean([np.abs(t - aim.ravel()).sum() / 2 for t, aim in zip(drawn, model.targets, strict=True)])
+    print(
+        f"662,000 x 97, epsilon 2: {len(model.cliques)} tables; {learned:.0f} s to learn, {seconds:.0f} s in all (120)"
+    )
+    print(f"  peak {peak:.2f} GiB (2), mean distance to measured tables {near:.4f}, of independent draws {floor:.4f}")
+    print("  1- to 3-way:", *(f"{k_way(records, codes, k).tvd:.4f}" for k in (1, 2, 3)))
+
+
+def beside(table: pa.Table, schema: Schema, epsilon: float, methods: list[str]) -> None:
+    """Print one run of each method on one table."""
+    codec = Codec(schema, table.schema)
+    real = codec.encode(table)
+    for method in methods:
+        begin = perf_counter()
+        made = Synthesizer(epsilon, DELTA, method=method, trust_data_for_schema=True).fit(table, schema).sample()
+        seconds = perf_counter() - begin
+        ways = " ".join(f"{k_way(real, codec.encode(made), k).tvd:.4f}" for k in range(1, 6))
+        print(f"  epsilon {epsilon:<4} {method:<12} {ways}  {seconds:6.1f} s", flush=True)
+
+
+def wide() -> None:
+    """Few rows and large domains: where a dense method drowns in noise."""
+    for label, weakest in (("strongly", 1.0), ("weakly", 1e4)):
+        print(f"40,000 rows, 50 columns of 100 values, {label} dependent: 1- to 5-way")
+        records = latent_class(40_000, 50, np.random.default_rng(0), weakest=weakest, sizes=(100, 100))
+        table = pa.table(dict(zip(records.domain.names, records.columns, strict=True)))
+        schema = Schema.from_domain(dict(zip(records.domain.names, records.domain.shape, strict=True)))
+        for epsilon in (0.2, 0.8, 3.2):
+            beside(table, schema, epsilon, ["weave", "independent"])
+
+
+def stress() -> None:
+    """Many columns of census and tax tables, with schemas drafted from the rows, as no real user should."""
+    from weft.schema.draft import draft
+
+    for name in ("acs_pums2018_west", "cps_tax"):
+        table = pq.read_table(DATA / f"{name}.parquet")
+        print(f"{name}, {table.num_rows:,} x {table.num_columns}: 1- to 5-way")
+        with TemporaryDirectory(prefix="weft-bench-") as folder:
+            drafted = Path(folder) / "schema.toml"
+            drafted.write_text(draft(table, name))
+            schema = Schema.load(drafted)
+        beside(table, schema, 1.0, ["weave", "mst", "independent"])
+
+
+def monotone() -> None:
+    """More budget, more rows, more sweeps: errors must not rise."""
+    table, schema = read("adult")
+    codec = Codec(schema, table.schema)
+    real = codec.encode(table)
+
+    def error(rows: int, epsilon: float, **options: int) -> str:
+        part = table.take(np.random.default_rng(0).permutation(table.num_rows)[:rows])
+        runs = [Synthesizer(epsilon, DELTA, method="weave", **options).fit(part, schema).sample() for _ in range(3)]
+        return " ".join(f"{np.mean([k_way(real, codec.encode(made), k).tvd for made in runs]):.4f}" for k in (2, 3, 5))
+
+    print("adult, 2-, 3- and 5-way, mean of 3 runs")
+    for epsilon in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2):
+        print(f"  epsilon {epsilon:<5} {error(table.num_rows, epsilon)}", flush=True)
+    for rows in (2_500, 5_000, 10_000, 20_000, table.num_rows):
+        print(f"  rows {rows:<8,} {error(rows, 0.8)}", flush=True)
+    for sweeps in (1, 3, 6, 12, 24):
+        print(f"  sweeps {sweeps:<6} {error(table.num_rows, 0.8, sweeps=sweeps)}", flush=True)
+
+
+def targets(chosen: argparse.Namespace) -> None:
+    """Print the table of targets, with the best rival's figure of each order beside ours."""
+    print("  table  eps  1-way  2-way  3-way  4-way  5-way     time")
+    for name, epsilon in product(chosen.tables.split(","), map(float, chosen.epsilon.split(","))):
+        if chosen.all or (name, epsilon) in TARGETS:
+            print(line(name, epsilon, run(name, epsilon, chosen.seeds, chosen.method)), flush=True)
+            best = [min((float(f[k]) for _, f in rivals(name, epsilon) if f[k]), default=np.nan) for k in range(5)]
+            print(f"{'best rival':>12}  " + " ".join(f"{x:.4f}" for x in best), flush=True)
+
+
 def main() -> None:
-    """Print the table of targets."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Read the command line and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=["targets", "large", "wide", "stress", "monotone"], default="targets")
     parser.add_argument("--tables", default="nltcs,acs,adult,br2000,fire")
     parser.add_argument("--epsilon", default="0.2,0.8,3.2")
     parser.add_argument("--seeds", type=int, default=5)
@@ -97,10 +204,8 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="also where no target is set")
     chosen = parser.parse_args()
     compile_kernels()
-    print("  table  eps  1-way  2-way  3-way  4-way  5-way     time")
-    for name, epsilon in product(chosen.tables.split(","), map(float, chosen.epsilon.split(","))):
-        if chosen.all or (name, epsilon) in TARGETS:
-            print(line(name, epsilon, run(name, epsilon, chosen.seeds, chosen.method)), flush=True)
+    parts = {"large": large, "wide": wide, "stress": stress, "monotone": monotone}
+    targets(chosen) if chosen.part == "targets" else parts[chosen.part]()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from weft.counting import count
 from weft.curator import LARGEST_TABLE, Curator
 from weft.domain import Domain
 from weft.errors import BudgetError, MethodError
-from weft.marginal import Marginal
+from weft.marginal import Marginal, interaction
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.records import Records
@@ -72,6 +72,9 @@ GOOD = Marginal(("a",), np.array([1.0, 2.0]))
         lambda c: c.measure([("a", "z")], share=0.1),
         lambda c: c.measure([("a",)], share=0.0),
         lambda c: c.measure([("a",)], share=0.1, weights=[-1.0]),
+        lambda c: c.interactions([("a",)], 2, share=0.1),
+        lambda c: c.interactions([("a",)], 0, share=0.1),
+        lambda c: c.interactions([("a", "z")], 2, share=0.1),
     ],
 )
 def test_nonsense_is_refused_before_it_is_charged(ask):
@@ -183,3 +186,40 @@ def test_figure_1_of_privsyn():
     door, *_ = curator(rows)
     assert door.dependence(share=0.5) == {("a", "b"): 8.0}
     assert door.dependence(share=0.5, score="r") == {("a", "b"): 4.0}
+
+
+def test_interactions_are_asked_at_their_own_sensitivity():
+    rows = [(i % 2, i % 3) for i in range(50)] + [(0, 0)] * 40
+    release = Exact()
+    door, _, ledger = curator(rows, release=release)
+    pair, single = door.interactions([("a", "b"), ("b",)], 1, share=0.5, weights=[3.0, 1.0])
+    assert ledger.spent == pytest.approx(0.5 * ledger.capacity)
+    assert release.charge.sensitivities == pytest.approx((6 * math.sqrt(1 - 1 / 6), 3 * math.sqrt(1 - 1 / 3)))
+    assert all(answer.dtype == np.int64 for answer in release.exact)
+    table = count(Records.of(DOMAIN, list(zip(*rows, strict=True))), [("a", "b")])[0]
+    assert pair.table == pytest.approx(table - 90 / 6)  # no noise here: only the total is missing
+    assert single.table == pytest.approx(table.sum(axis=0) - 90 / 3)
+    assert (pair.order, single.order) == (1, 1)
+    (both,) = door.interactions([("a", "b")], 2, share=0.1)
+    a, b = table.sum(axis=1, keepdims=True) / 3, table.sum(axis=0, keepdims=True) / 2
+    assert both.table == pytest.approx(table - a - b + 90 / 6)
+
+
+def test_the_noise_of_an_interaction_is_what_its_sigma_says():
+    domain = Domain(("a", "b"), (3, 4))
+    rng = np.random.default_rng(0)
+    rows = list(zip(rng.integers(0, 3, 500), rng.integers(0, 4, 500), strict=True))
+    door, _, _ = curator(rows, domain, release=Mechanisms(Noise.seeded(1)))
+    exact = interaction(count(Records.of(domain, list(zip(*rows, strict=True))), [("a", "b")])[0], 2) / 12
+    seen = [door.interactions([("a", "b")], 2, share=1e-4)[0] for _ in range(400)]
+    noise = np.array([m.table - exact for m in seen])
+    assert np.abs(noise.sum(axis=1)).max() < 1e-9 * seen[0].sigma * 12
+    # of the noise on 12 cells the interaction keeps (3 - 1) (4 - 1) = 6 dimensions
+    assert (noise**2).sum(axis=(1, 2)).mean() == pytest.approx(6 * seen[0].sigma ** 2, rel=0.1)
+
+
+def test_pure_accounting_has_no_interactions():
+    door, engine, ledger = curator(accounting="pure")
+    with pytest.raises(ValueError, match="Gaussian"):
+        door.interactions([("a", "b")], 2, share=0.1)
+    assert (engine.asked, ledger.spent) == (0, 0)

@@ -114,3 +114,17 @@ def test_unknown_names_are_refused_with_a_suggestion(table, schema):
         fit("independant", table, schema)
     with pytest.raises(WeftError, match="no option"):
         fit("independent", table, schema, colour="red")
+
+
+@pytest.mark.parametrize(("columns", "chosen"), [(1, "tree"), (4, "tree"), (5, "weave"), (9, "weave")])
+def test_the_automatic_method_goes_by_the_number_of_columns(columns, chosen):
+    table = pa.table({f"c{i}": np.arange(60) % 3 for i in range(columns)})
+    schema = Schema.from_domain({f"c{i}": 3 for i in range(columns)})
+    fitted = weft.Synthesizer(1.0).fit(table, schema)
+    assert fitted.fitted_.method == chosen
+    assert fitted.sample(5).num_rows == 5
+
+
+def test_an_unknown_method_is_told_of_the_automatic_one():
+    with pytest.raises(WeftError, match="auto"):
+        weft.Synthesizer(1.0, method="aut").fit(pa.table({"a": [0, 1]}), Schema.from_domain({"a": 2}))

@@ -11,15 +11,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from weft.counting import MAX_CELLS
 from weft.domain import Clique, Domain, clique
-from weft.engines import Engine
+from weft.engines import Engine, StreamEngine
 from weft.errors import MethodError
-from weft.marginal import Array, Marginal, Measured, NoisyMarginal
+from weft.marginal import Array, Marginal, Measured, NoisyMarginal, interaction
 from weft.privacy import Accounting, Adjacency, Charge, Ledger
 from weft.privacy.mechanisms import Release
 from weft.privacy.selection import grid
@@ -52,6 +53,7 @@ class Curator(SeedQuestions):
         self._ledger = ledger
         self._release = release
         self._measured: list[Measured] = []
+        self._part = ""
 
     @property
     def domain(self) -> Domain:
@@ -65,8 +67,8 @@ class Curator(SeedQuestions):
 
     @property
     def left(self) -> float:
-        """Share of the budget not spent yet."""
-        return self._ledger.left / self._ledger.capacity
+        """Share of the budget not spent yet on these rows."""
+        return self.left_with(0.0)
 
     def slack(self, part: float) -> float:
         """Return the total-variation distance that a part of the budget's delta pays for."""
@@ -74,7 +76,7 @@ class Curator(SeedQuestions):
 
     def left_with(self, slack: float) -> float:
         """Return the share of the budget, as it is now, that would be left after paying for this slack."""
-        return self._ledger.left_with(slack) / self._ledger.capacity
+        return self._ledger.left_with(slack, self._part) / self._ledger.capacity
 
     @property
     def measured(self) -> tuple[Measured, ...]:
@@ -117,6 +119,39 @@ class Curator(SeedQuestions):
         )
         released = self._release(charge, self._count(cliques))
         noisy = [NoisyMarginal(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
+        self._measured += [marginal.measured for marginal in noisy]
+        return noisy
+
+    def interactions(
+        self, cliques: Sequence[Clique], order: int, share: float, weights: Sequence[float] | None = None
+    ) -> list[NoisyMarginal]:
+        """Release of each marginal only what those of fewer than `order` attributes do not tell, with Gaussian noise.
+
+        Where smaller marginals are known, asking for them again is a waste: in a pair of binary attributes, of three
+        fourths of the budget. The noise is that of a whole table, of deviation sigma a cell, from which what the
+        answer cannot contain has been taken away. `weights` as in `measure`.
+
+        Theorem. `interaction` is an integer function of the rows' marginal, and a unit moves it by at most s_i =
+        `interaction_l2` in L2 norm. Gaussian noise of deviation t_i is therefore s_i/t_i-GDP, and the rho_i = s_i^2 /
+        (2 t_i^2) add up to the share. What is done to the released table afterwards costs nothing.
+        """
+        if self.accounting == "pure":
+            raise ValueError("interactions are measured with Gaussian noise: pure accounting cannot pay for them")
+        if not cliques:
+            return []
+        self._check(cliques)
+        sensitivity = [self._adjacency.interaction_l2(self.domain.sizes(c), order) for c in cliques]
+        if order < 1 or not min(sensitivity) > 0:
+            raise ValueError(f"cliques of fewer than {order} attributes with codes to choose from do not interact")
+        parts = _normalised(weights, len(cliques))
+        scales = [self._noise(share * part, s)[0] for part, s in zip(parts, sensitivity, strict=True)]
+        cells = [self.domain.cells(c) for c in cliques]
+        charge = self._charge(f"interactions: {_describe(cliques)}", sensitivity, scales, draws=sum(cells))
+        released = self._release(charge, [interaction(table, order) for table in self._count(cliques)])
+        noisy = [
+            NoisyMarginal(c, interaction(table / size, order) / size, scale / size, order)
+            for c, table, scale, size in zip(cliques, released, scales, cells, strict=True)
+        ]
         self._measured += [marginal.measured for marginal in noisy]
         return noisy
 
@@ -270,9 +305,30 @@ class Curator(SeedQuestions):
         map acts on values, one row at a time, so a row still adds one to one cell of each marginal and every
         sensitivity stays what it was.
         """
-        recoded = Curator(self._engine.recode(maps), self._ledger, self._release)
-        recoded._measured = self._measured
-        return recoded
+        return self._beside(self._engine.recode(maps), self._part)
+
+    def split(self, chances: Mapping[str, float]) -> dict[str, Curator]:
+        """Divide the rows by secret coins; return a curator for each part, each with the whole of what is left.
+
+        Theorem. One coin a privacy unit, from the operating system's entropy and never released, puts the unit's rows
+        into a part with the given chance, or in none. Neighbouring tables then have neighbouring tables in one part
+        and equal ones in all others (`weft.engines.parts`), so that costs do not add up over parts: the ledger counts
+        the part that cost most (`Ledger._branches`). A run divides its rows once. Nothing is released.
+        """
+        if isinstance(self._engine, StreamEngine):
+            self._engine.check_order()  # before anything is entered; rows in memory always have one
+        told = ", ".join(f"{part} {chance:.3g}" for part, chance in chances.items())
+        charge = self._enter(Charge.coins(f"rows divided by secret coins: {told}", chances=chances))
+        views = self._engine.split(list(chances.values()), lambda names: self._release(charge, [names])[0])
+        return {part: self._beside(view, part) for part, view in zip(chances, views, strict=True)}
+
+    def _beside(self, engine: Engine, part: str) -> Curator:
+        """Return a curator over other rows or codes of the same table, with the same ledger and noise."""
+        curator = Curator(engine, self._ledger, self._release)
+        if part == self._part:  # counts of a part of the rows are not those of the table
+            curator._measured = self._measured
+        curator._part = part
+        return curator
 
     @property
     def _adjacency(self) -> Adjacency:
@@ -293,12 +349,17 @@ class Curator(SeedQuestions):
         sigma = sensitivity / math.sqrt(2 * cost)
         return sigma, sigma
 
-    def _charge(self, question: str, sensitivity: float, scales: Sequence[float], draws: int) -> Charge:
+    def _charge(
+        self, question: str, sensitivity: float | Sequence[float], scales: Sequence[float], draws: int
+    ) -> Charge:
         """Enter a question in the ledger; only after this returns may a row be touched."""
         noise = Charge.geometric if self.accounting == "pure" else Charge.gaussian
         return self._enter(noise(question, sensitivity=sensitivity, scale=scales, draws=draws))
 
     def _enter(self, charge: Charge) -> Charge:
+        """Enter a question as one to these rows: all, or a part of them."""
+        if self._part:
+            charge = replace(charge, question=f"{charge.question} (rows for {self._part})", part=self._part)
         return self._ledger.charge(charge)
 
     def _exponential(self, question: str, sensitivity: int, share: float) -> Charge:

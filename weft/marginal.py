@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,41 @@ def project(table: Array, clique: Clique, onto: Iterable[str]) -> Array:
         raise ValueError(f"{sorted(kept - set(clique))} is not in {clique}")
     axes = tuple(i for i, name in enumerate(clique) if name not in kept)
     return np.asarray(table.sum(axis=axes)) if axes else table
+
+
+def interaction(table: Array, order: int) -> Array:
+    """Return table.size times what a table tells that its projections onto fewer than `order` axes do not.
+
+    A table is a sum of orthogonal terms, one for each subset of its axes; the term of a subset is the projection onto
+    it with the mean along each of its axes taken away, spread over the other axes. What is returned are the
+    terms of `order` axes and more: again an orthogonal projection, and of whole numbers whole numbers.
+
+    >>> interaction(np.array([[5, 2], [1, 4]]), 2)
+    array([[ 6, -6],
+           [-6,  6]])
+    """
+    rest = table * table.size
+    for few in range(order):
+        for axes in itertools.combinations(range(table.ndim), few):
+            term = table.sum(axis=tuple(set(range(table.ndim)) - set(axes)), keepdims=True)
+            for axis in axes:
+                term = term * table.shape[axis] - term.sum(axis=axis, keepdims=True)
+            rest = rest - term
+    return np.asarray(rest)
+
+
+def interacting(shape: Sequence[int], order: int) -> float:
+    """Return the squared length of what `interaction` leaves of a single row, as a part of the whole.
+
+    >>> interacting((2, 2), 2), interacting((2, 2), 0)
+    (0.25, 1.0)
+    """
+    of_order = np.zeros(len(shape) + 1)  # the sum over subsets of each size: coefficients of prod (1/d + (1 - 1/d) x)
+    of_order[0] = 1.0
+    for d in shape:
+        of_order[1:] = of_order[1:] / d + of_order[:-1] * (1 - 1 / d)
+        of_order[0] /= d
+    return float(of_order[order:].sum())
 
 
 @dataclass(frozen=True)
@@ -62,6 +98,9 @@ class NoisyMarginal(Marginal):
 
     sigma: float
     """Standard deviation of the noise on each cell, in counts."""
+    order: int = 0
+    """If above 0, the table holds only what projections onto fewer attributes do not tell (`interaction`, in counts).
+    The noise is that of a whole table before the rest is taken away; other tables have to tell the rest."""
 
     @property
     def precision(self) -> float:

@@ -110,13 +110,18 @@ def _read(file: zipfile.ZipFile) -> Fitted:
     stored = _document(file, "model.json")
     names = [str(name) for name in stored["arrays"]]
     arrays = {name: _array(file, f"arrays/{name}.npy") for name in names}
+    model = model_class(stored["kind"]).from_arrays(codec.domain, stored["values"], arrays)
+    ledger = Ledger.from_dict(_document(file, "ledger.json"))
+    if getattr(model, "deniable", False) and not ledger.deniable:
+        # Its card would promise an epsilon that does not hold.
+        raise ModelFileError("refused: its records are deniable and no more, but its ledger does not say so")
     return Fitted(
         method=str(head["method"]),
         options=dict(head["options"]),
         schema=codec.schema,
         codec=codec,
-        model=model_class(stored["kind"]).from_arrays(codec.domain, stored["values"], arrays),
-        ledger=Ledger.from_dict(_document(file, "ledger.json")),
+        model=model,
+        ledger=ledger,
         measured=tuple(_measured(codec.domain, *entry) for entry in head.get("measured", ())),
     )
 

@@ -18,7 +18,9 @@ from weft import __version__
 from weft.atomic import staged
 from weft.errors import OutputError
 from weft.modelfile import Fitted
-from weft.privacy import at_most
+from weft.privacy import Charge, Ledger, at_most
+from weft.privacy.ledger import DENIABILITY
+from weft.privacy.plausible import PlausibleTest
 from weft.progress import Listener, silence, stage
 
 if TYPE_CHECKING:
@@ -46,6 +48,15 @@ SEEDED = (
     "Each record begins with columns of a private row that shares them with many others, by a noisy test that the "
     "guarantee below covers. Its other columns were drawn from a model."
 )
+
+DENIABLE = (
+    "Each record begins with columns of a private row, behind a test that other rows could as well have been its seed. "
+    "This is plausible deniability of each record and NOT differential privacy. Its other columns were drawn from a "
+    "model."
+)
+
+LOOK = "seeds that would pass the privacy test"
+"""How the question begins by which a budget for seeds is looked over."""
 
 APART = "Columns were learned one by one: no relation between any two columns is kept."
 
@@ -142,18 +153,22 @@ def card_json(fitted: Fitted, rows: int, *, name: str, sha256: str | None = None
         "table": {"file": name, "rows": rows, "sha256": sha256},
         "stamps": list(statement.stamps),
         "privacy": {
-            "epsilon": statement.epsilon,
-            "delta": statement.delta,
+            "guarantee": "plausible deniability, not differential privacy"
+            if ledger.deniable
+            else "differential privacy",
+            "epsilon": None if ledger.deniable else statement.epsilon,
+            "delta": None if ledger.deniable else statement.delta,
             "neighbours": str(ledger.adjacency),
             "relation": ledger.adjacency.relation,
             "rows_per_unit": ledger.adjacency.rows_per_unit,
             "unit": schema.unit or "row",
             "accounting": ledger.accounting,
-            "budget_used": min(ledger.spent / ledger.capacity, 1.0),
+            "budget_used": min(ledger.used, 1.0),
             "meaning": meaning(fitted),
         },
-        "method": {"name": fitted.method, "options": fitted.options},
+        "method": {"name": fitted.method, "options": fitted.options, "seeds": seeds(fitted)},
         "ledger": ledger.to_dict(),
+        "costs": costs(ledger),
         "schema": {"facts_read_from_the_data": schema.from_data_facts()},
         "columns": [_column(fitted, name) for name in fitted.codec.arrow_schema.names],
         "limits": limits,
@@ -172,9 +187,65 @@ def _column(fitted: Fitted, name: str) -> dict[str, Any]:
     }
 
 
+def costs(ledger: Ledger) -> dict[str, float | None]:
+    """Return the shares of the budget that model and seeds cost, or parts of the rows, and the total; None: no price.
+
+    Slack is what the delta that pays for it would have bought. A row is in one part only, so it pays for the dearest.
+    """
+    whole: float = ledger.to_dict()["capacity"]
+
+    def share(entries: Iterable[Charge]) -> float:
+        return math.fsum(entry.cost for entry in entries) / whole
+
+    if ledger.parts:
+        shares: dict[str, float | None] = {
+            f"rows for {part}": share(entry for entry in ledger.entries if entry.part in ("", part))
+            for part in ledger.parts
+        }
+        if ledger.deniable:
+            return shares | {"rows for seeds": None, "total": None}
+        return shares | {"the most for a row": min(ledger.used, 1.0)}
+    model = share(entry for entry in ledger.entries if not _for_seeds(entry))
+    if ledger.deniable:
+        return {"model": model, "seeds": None, "total": None}
+    if not any(map(_for_seeds, ledger.entries)):
+        return {"total": min(ledger.used, 1.0)}
+    grown = share(filter(_for_seeds, ledger.entries))
+    slack = max(0.0, ledger.used - model - grown)
+    return {"model": model, "seeds": grown, "slack": slack, "total": min(ledger.used, 1.0)}
+
+
+def _for_seeds(entry: Charge) -> bool:
+    return entry.mechanism == "seeded" or entry.question.startswith(LOOK)
+
+
+def priced(share: float | None) -> str:
+    """Say what a share of the budget is, or that there is none."""
+    return "unpriced" if share is None else f"{share:.1%}"
+
+
+def seeds(fitted: Fitted) -> str | None:
+    """Say how many records were grown from seeds, where seeds were asked for and the whole table is private."""
+    if fitted.model.kind != "seeded" or fitted.ledger.deniable:
+        return None
+    grown = sum(entry.draws for entry in fitted.ledger.entries if entry.mechanism == "seeded")
+    wanted = fitted.options.get("rows", 0)
+    if grown == wanted:
+        return f"All {grown:,} records were grown from seeds."
+    some = (
+        f"{grown:,} of {wanted:,} records were grown from seeds, the others" if grown else "No seed was used: records"
+    )
+    return (
+        f"{some} were drawn whole from the model. No test that the budget can pay for lets enough seeds pass for them, "
+        "or they were to have every column drawn. Fewer records, a larger omega or a larger epsilon leave more room."
+    )
+
+
 def meaning(fitted: Fitted) -> str:
     """Say what the guarantee promises to a person whose data is in the table."""
     ledger = fitted.ledger
+    if ledger.deniable:
+        return _deniability(ledger)
     statement = ledger.spend_statement()
     unit = "one row" if fitted.schema.unit is None else f"everything of one {fitted.schema.unit}"
     change = (
@@ -192,6 +263,27 @@ def meaning(fitted: Fitted) -> str:
     )
 
 
+def _deniability(ledger: Ledger) -> str:
+    """Say what deniable records promise, and what they do not."""
+    test = PlausibleTest.of(next(entry.terms for entry in ledger.entries if entry.mechanism == "deniable"))
+    seeds = f"at least {test.k}" if test.epsilon0 is None else f"about {test.k} (a noisy threshold)"
+    alone = test.alone(ledger.budget.delta)
+    said = (
+        ""
+        if alone is None
+        else " Of one attempt to make one record, looked at alone, Theorem 1 of BSG (PVLDB 2017) says: adding a row "
+        f"changes what it may release by a factor of at most e^{at_most(alone)}, give or take "
+        f"{at_most(ledger.budget.delta, 2)}. That is no statement about this table, nor about a record that was tried "
+        "for until it passed."
+    )
+    return (
+        f"Each record, looked at alone, could have been grown from {seeds} private rows with the same probability, and "
+        "nobody can tell from it which of them was its seed. That a row was in the table can show all the same, and "
+        "many records together tell more than one: no bound holds for the table as a whole. The ledger tells what "
+        f"learning the model cost; it does not cover these records.{said}"
+    )
+
+
 def card_markdown(fitted: Fitted, rows: int, *, name: str, sha256: str | None = None) -> str:
     """Write the same card for people, in the form that data hubs read."""
     return _markdown(card_json(fitted, rows, name=name, sha256=sha256))
@@ -200,24 +292,35 @@ def card_markdown(fitted: Fitted, rows: int, *, name: str, sha256: str | None = 
 def _markdown(facts: dict[str, Any]) -> str:
     table, privacy, method = facts["table"], facts["privacy"], facts["method"]
     # Where too few seeds passed, none was used and every column was drawn: the ledger knows.
-    origin = SEEDED if any(entry["mechanism"] == "seeded" for entry in facts["ledger"]["entries"]) else NOBODY
+    mechanisms = {entry["mechanism"] for entry in facts["ledger"]["entries"]}
+    deniable = "deniable" in mechanisms
+    origin = DENIABLE if deniable else SEEDED if "seeded" in mechanisms else NOBODY
     parts = [_head(facts)]
     parts += [f"# {table['file']}", f"A synthetic table of {table['rows']:,} rows. {origin}"]
     parts += [f"> **{stamp}**" for stamp in facts["stamps"]]
     parts += ["## The guarantee"]
-    if facts["stamps"]:
+    if any(stamp != DENIABILITY for stamp in facts["stamps"]):
         parts += ["What follows would hold, were it not for the warning above."]
     parts += [f"**{_promise(privacy)}**", privacy["meaning"]]
+    spent = f"Accounting: {privacy['accounting']}; {privacy['budget_used']:.1%} of the budget was used"
     parts += [
         _listed(
+            "Deniable: which private row was the seed of a record, for each record by itself",
+            "Not covered: whether a row was in the private table, and what many records tell together",
+            f"{spent}, all of it for the model",
+            "Noise on what the model was learned from: integers from the operating system's entropy",
+        )
+        if deniable
+        else _listed(
             f"Protected unit: {_unit(privacy)}",
             f"Neighbouring tables: {privacy['neighbours']}",
-            f"Accounting: {privacy['accounting']}; {privacy['budget_used']:.1%} of the budget was used",
+            spent,
             "Noise: integers from the operating system's entropy; their distance from the ideal law is part of delta",
         )
     ]
     parts += ["## How it was made", f"Method `{method['name']}`{_options(method['options'])}, Weft {facts['weft']}."]
-    parts += ["Everything that was asked of the private rows:", _ledger(facts["ledger"])]
+    parts += [method["seeds"]] if method["seeds"] else []
+    parts += ["Everything that was asked of the private rows:", _ledger(facts["ledger"], facts["costs"])]
     parts += ["## Columns", _columns(facts["columns"]), _provenance(facts["schema"]["facts_read_from_the_data"])]
     parts += ["## Known limits", _listed(*facts["limits"])]
     if table["sha256"]:
@@ -227,17 +330,24 @@ def _markdown(facts: dict[str, Any]) -> str:
 
 def _head(facts: dict[str, Any]) -> str:
     table, privacy = facts["table"], facts["privacy"]
+    deniable = privacy["epsilon"] is None
     return "\n".join(
         [
             "---",
             f"pretty_name: {json.dumps(table['file'])}",
-            "tags: [synthetic, tabular, differential-privacy, weft]",
+            f"tags: [synthetic, tabular, {'plausible-deniability' if deniable else 'differential-privacy'}, weft]",
             f"size_categories: [{_size_category(table['rows'])}]",
             "privacy:",
             f"  private: {'false' if facts['stamps'] else 'true'}",
-            f"  epsilon: {at_most(privacy['epsilon'], 6)}",
-            f"  delta: {at_most(privacy['delta'], 6)}",
-            f"  neighbours: {json.dumps(privacy['neighbours'])}",
+            *(
+                [f"  guarantee: {json.dumps(privacy['guarantee'])}"]
+                if deniable
+                else [
+                    f"  epsilon: {at_most(privacy['epsilon'], 6)}",
+                    f"  delta: {at_most(privacy['delta'], 6)}",
+                    f"  neighbours: {json.dumps(privacy['neighbours'])}",
+                ]
+            ),
             f"method: {facts['method']['name']}",
             "---",
         ]
@@ -250,6 +360,8 @@ def _size_category(rows: int) -> str:
 
 
 def _promise(privacy: dict[str, Any]) -> str:
+    if privacy["epsilon"] is None:
+        return "Plausible deniability of each record, NOT differential privacy."
     bound = f"({at_most(privacy['epsilon'])}, {at_most(privacy['delta'], 3)})"
     return f"{bound}-differential privacy: {privacy['neighbours']}."
 
@@ -265,11 +377,20 @@ def _options(options: dict[str, Any]) -> str:
     return f" with {given}" if given else ""
 
 
-def _ledger(ledger: dict[str, Any]) -> str:
+def _ledger(ledger: dict[str, Any], costs: dict[str, float | None]) -> str:
+    unpriced = {"deniable": ["none", "", "unpriced: not differentially private"], "coins": ["", "", ""]}
     rows = [
-        [entry["question"], entry["mechanism"], _range(entry["scale"]), f"{entry['cost'] / ledger['capacity']:.1%}"]
+        [entry["question"], *unpriced[entry["mechanism"]]]
+        if entry["mechanism"] in unpriced
+        else [
+            entry["question"],
+            "as if gaussian" if entry["mechanism"] == "seeded" else entry["mechanism"],
+            _range(entry["scale"]),
+            f"{entry['cost'] / ledger['capacity']:.1%}",
+        ]
         for entry in ledger["entries"]
     ]
+    rows += [[f"**{name}**", "", "", f"**{priced(share)}**"] for name, share in costs.items()]
     return _grid(["question", "noise", "scale", "share of the budget"], rows)
 
 

@@ -1,24 +1,24 @@
 """Questions about seeds: private rows whose first attributes may leave as the beginning of a synthetic record.
 
-A part of the curator, and like it to be read as a list of theorems; see `weft.privacy.deniability` for the proofs.
+A part of the curator, and like it to be read as a list of theorems; see `weft.privacy.deniability` and
+`weft.privacy.plausible` for the proofs.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.special import ndtri
 
 from weft.domain import Domain
 from weft.errors import BudgetError, DataError
 from weft.marginal import Array
-from weft.privacy import Accounting, Adjacency, Charge, Ledger, uniform
+from weft.privacy import Accounting, Adjacency, Charge, Ledger
 from weft.privacy.budget import LARGEST_EPSILON
-from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, release_mu
+from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, lower_bound
 from weft.privacy.mechanisms import Release
+from weft.privacy.plausible import PlausibleTest
 from weft.records import Records
 
 if TYPE_CHECKING:
@@ -42,13 +42,14 @@ class Asking(Protocol):
     def _charge(self, question: str, sensitivity: float, scales: Sequence[float], draws: int) -> Charge: ...
     def _enter(self, charge: Charge) -> Charge: ...
     def check_seeds(self) -> None: ...  # noqa: D102
+    def check_deniable(self) -> None: ...  # noqa: D102
 
 
 class SeedQuestions:
     """The curator's questions about seeds."""
 
     def check_seeds(self: Asking) -> None:
-        """Refuse seeds where the theorems below do not hold: before anything is spent, if asked in time.
+        """Refuse seeds where the theorem of `seeded_release` does not hold: before anything is spent, if asked in time.
 
         The last refusal looks at the number of rows without noise, the one thing here that does: at `MOST_ROWS` rows or
         more the integers of the test would overflow, and there is no release at all. docs/decisions/008 says so.
@@ -65,11 +66,16 @@ class SeedQuestions:
                 f"records can be grown from seeds only with a budget in epsilon, of at most {LARGEST_EPSILON:g}, and a "
                 "delta: state the budget so, or draw every column"
             )
-        (rows,) = self._engine.count([()])
-        if int(rows) >= MOST_ROWS:
-            raise DataError(
-                f"records can be grown from seeds only in tables below {MOST_ROWS:,} rows: draw every column instead"
+        _check_rows(self)
+
+    def check_deniable(self: Asking) -> None:
+        """Refuse deniable records where k rows may be one person's; and tables past `MOST_ROWS`, as above."""
+        if self._adjacency.rows_per_unit != 1:
+            raise BudgetError(
+                "plausible deniability counts rows that could be a record's seed, and several rows may be one "
+                "person's: it needs one row for each privacy unit (rows_per_unit = 1), or draw every column"
             )
+        _check_rows(self)
 
     def seeded_release(
         self: Asking, kept: Sequence[str], test: Acceptance, records: int, *, look: float, share: float, slack: float
@@ -86,25 +92,44 @@ class SeedQuestions:
         is therefore within `slack` of a mechanism that is mu-GDP after every answer S.
         """
         self.check_seeds()
-        prefixes, weights, passing = _passing(self, kept, test, look, slack / 2)
-        # The draws themselves keep to their law only so far; what that takes of the slack is next to nothing.
-        mu = release_mu(test, records, passing, slack / 2 - records * uniform.LAW_ERROR)
-        if not mu**2 / 2 <= share * self._ledger.capacity:
+        prefixes, counts, passing = _passing(self, kept, test, look, slack / 2)
+        if passing <= 0:
             return None
         question = f"{records} records grown from seeds by {test}"
-        charge = self._enter(Charge.seeded(question, records=records, mu=mu, slack=slack))
-        (drawn,) = self._release(charge, [prefixes, weights])
+        charge = Charge.seeded(question, test=test, records=records, passing=passing, slack=slack)
+        if not charge.rho <= share * self._ledger.capacity:
+            return None
+        (drawn,) = self._release(self._enter(charge), [prefixes, counts])
         return Records.of(self.domain.project(kept), list(drawn.T))
+
+    def deniable_release(self: Asking, kept: Sequence[str], test: PlausibleTest, records: int) -> Records | None:
+        """Release the kept attributes of `records` rows that passed the test, record by record; None if none passes.
+
+        Theorem (`weft.privacy.plausible`). Under Test 1, each of these records shares its kept attributes with k rows
+        or more, all of them equally likely to be its seed. This is plausible deniability of each record and *not*
+        differential privacy: the charge has no price, and stamps everything that is released from this run.
+        """
+        self.check_deniable()
+        question = f"{records} deniable records grown from seeds by {test}"
+        charge = self._enter(Charge.deniable(question, test=test, records=records))
+        (drawn,) = self._release(charge, list(self._engine.groups(kept)))
+        return Records.of(self.domain.project(kept), list(drawn.T)) if len(drawn) else None
+
+
+def _check_rows(asking: Asking) -> None:
+    (rows,) = asking._engine.count([()])
+    if int(rows) >= MOST_ROWS:
+        raise DataError(
+            f"records can be grown from seeds only in tables below {MOST_ROWS:,} rows: draw every column instead"
+        )
 
 
 def _passing(
     asking: Asking, kept: Sequence[str], test: Acceptance, share: float, beta: float
 ) -> tuple[Array, Array, float]:
-    """Return prefixes and weights of the rows, exact, and a lower bound of the sum of weights, in seeds.
+    """Return prefixes of the rows and the number of each, exact, and a lower bound of the sum of weights, in seeds.
 
-    Theorem. A row moves the count c of one prefix by one and floor(S) by at most `test.sensitivity`. With noise
-    below its quantile at beta, the answer less that quantile is below S; less the sensitivity once more, it is below
-    the S of every neighbour too.
+    Theorem. A row moves the count c of one prefix by one and floor(S) by at most `test.sensitivity`; `lower_bound`.
     """
     scale, _ = asking._noise(share, test.sensitivity)
     charge = asking._charge("seeds that would pass the privacy test", test.sensitivity, [scale], draws=1)
@@ -115,5 +140,4 @@ def _passing(
     assert (np.diff(ends, prepend=0) >= 0).all()
     assert not len(ends) or ends[-1] <= MOST_ROWS * UNIT
     (released,) = asking._release(charge, [np.array([int(weights.sum()) // UNIT])])
-    margin = math.ceil(-scale * float(ndtri(beta))) + 1
-    return prefixes, weights, float(released[0]) - margin - test.sensitivity
+    return prefixes, counts, lower_bound(float(released[0]), scale, test, beta)

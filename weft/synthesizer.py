@@ -15,6 +15,7 @@ from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.frames import is_pandas, is_polars, to_pandas, to_polars
 from weft.errors import SchemaError, WeftError
+from weft.methods import AUTO, automatic, known
 from weft.methods import method as recipe
 from weft.modelfile import Fitted
 from weft.privacy import Accounting, Adjacency, Budget, Ledger, Noise, Relation
@@ -45,7 +46,7 @@ class Synthesizer:
         epsilon: float = 1.0,
         delta: float = 1e-5,
         *,
-        method: str = "privsyn",
+        method: str = AUTO,
         budget: Budget | None = None,
         neighbours: Relation = "add-remove",
         engine: Literal["auto", "memory", "stream"] = "auto",
@@ -60,7 +61,8 @@ class Synthesizer:
         Args:
             epsilon: privacy loss that the whole fit may cost.
             delta: probability left to the guarantee; 0 asks for pure epsilon.
-            method: name of the recipe (see `weft.methods.METHODS`).
+            method: name of the recipe (see `weft.methods.METHODS`); "auto" chooses by the columns
+                (`weft.methods.automatic`).
             budget: a `Budget` in other units (rho, mu); replaces epsilon and delta.
             neighbours: "add-remove" (one privacy unit more or less) or "replace-one".
             engine: "auto", "memory" or "stream": where the rows are held while they are counted.
@@ -130,7 +132,8 @@ class Synthesizer:
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
         pure = {"accounting": "pure"} if budget.delta == 0 else {}
-        chosen = recipe(self.method, **(pure | self.options))
+        name = automatic(len(schema.modelled)) if known(self.method) == AUTO else self.method
+        chosen = recipe(name, **(pure | self.options))
         if release is None:
             release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
         rng = np.random.default_rng(self.seed)
@@ -143,7 +146,7 @@ class Synthesizer:
         curator = Curator(opened.engine, ledger, release)
         model = chosen.fit(curator, rng, listener)
 
-        self.fitted_ = Fitted(self.method, dict(self.options), schema, opened.codec, model, ledger, curator.measured)
+        self.fitted_ = Fitted(name, dict(self.options), schema, opened.codec, model, ledger, curator.measured)
         self._frame = _frame_maker(data, schema)
         return self
 

@@ -21,7 +21,7 @@ from weft.records import Records
 from weft.release import NOBODY, SEEDED, card_markdown
 from weft.schema import Schema
 
-SEEDS = {"omega": 2, "records": 50, "epsilon": 4.0}
+SEEDS = {"omega": 2, "rows": 50, "epsilon": 4.0}
 
 
 def fit(table, release=None, **settings):
@@ -67,27 +67,60 @@ def test_dependence_is_found():
 @pytest.mark.parametrize(
     "options",
     [
-        {"omega": 4, "records": 10},
+        {"omega": 5, "rows": 10},
+        {"omega": 0, "rows": 10},
+        {"omega": "3-2", "rows": 10},
+        {"omega": "some", "rows": 10},
+        {"omega": [1, 2, 3], "rows": 10},
+        {"omega": 2.5, "rows": 10},
+        {"omega": True, "rows": 10},
         {"omega": 2},
-        {"omega": 2, "records": 2_000_000},
-        {"omega": 2, "records": 10, "k": 5},
-        {"omega": 2, "records": 10, "seeds": 0.0},
-        {"omega": 2, "records": 10, "seeds": 1.0},
-        {"omega": 2, "records": 10, "seeds": math.nan},
+        {"omega": 2, "rows": 2_000_000},
+        {"omega": 2, "rows": 10.5},
+        {"omega": 2, "rows": 10, "k": 5},
+        {"omega": 2, "rows": 10, "seeds": 0.0},
+        {"omega": 2, "rows": 10, "seeds": 1.0},
+        {"omega": 2, "rows": 10, "seeds": math.nan},
         {"count": 0.0},
         {"structure": 0.0},
         {"count": 0.5, "structure": 0.5},
         {"split": [0.4, 0.3, 0.3]},
+        {"split": [0.0, 0.6, 0.6]},
+        {"split": [0.0, 0.5]},
+        {"split": [0.0, 0.0, 0.5]},
+        {"split": [0.0, math.nan, 0.5]},
+        {"omega": 2, "rows": 10, "split": [0.0, 0.5, 0.5]},
         {"guarantee": "record"},
-        {"omega": 2, "records": 10, "accounting": "pure"},
+        {"guarantee": "deniability"},
+        {"guarantee": "deniability", "omega": 4, "rows": 10, "k": 5},
+        {"guarantee": "deniability", "omega": 2, "rows": 10},
+        {"guarantee": "deniability", "omega": 2, "k": 5},
+        {"omega": 2, "rows": 10, "max_plausible": 100},
+        {"omega": 2, "rows": 10, "max_check_plausible": 100},
+        {"model": "mst"},
+        {"model": "mst", "omega": 2, "rows": 10},
+        {"model": "privbayes", "omega": 2, "rows": 10, "k": 5, "guarantee": "deniability"},
+        {"model": "nothing", "omega": 2, "rows": 10, "k": 5, "guarantee": "deniability"},
+        {"model_options": {"look": 0.2}},
+        {"omega": 2, "rows": 10, "accounting": "pure"},
         {"buckets": {"nobody": 2}},
         {"buckets": {"age": 0}},
         {"buckets": {"ward": [0, 2, 0, 0, 0]}},
+        {"buckets": {"age": 1.5}},
+        {"buckets": "{age=10}"},
+        {"model_options": "{look=0.2}"},
+        {"split": 0.5},
+        {"split": "half"},
+        {"structure": "much"},
+        {"theta": 0},
+        {"prior": -1},
+        {"parameters": "median"},
+        {"omega": 2, "rows": 10, "k": 5, "epsilon0": "one"},
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_anything_is_spent(options):
     asked = Untouched()
-    with pytest.raises(MethodError, match="option"):
+    with pytest.raises(MethodError, match=r"option|no method"):
         fit(make_table(50), asked, **options)
     assert not asked.questions
 

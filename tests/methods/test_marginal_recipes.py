@@ -44,7 +44,8 @@ def shares(synthesizer):
 def test_the_papers_budgets_are_in_the_ledger(chained):
     table, schema, *_ = chained
     assert shares(weft.Synthesizer(method="privsyn").fit(table, schema)) == [0.1, 0.1, 0.8]
-    published = weft.Synthesizer(method="privmrf", epsilon=5.0, count=0.01, rare=0.0).fit(table, schema)
+    paper = {"selection": "refine", "dependence": 0.1, "count": 0.01, "rare": 0.0}
+    published = weft.Synthesizer(method="privmrf", epsilon=5.0, **paper).fit(table, schema)
     parts = shares(published)
     assert parts[:2] == [0.01, 0.1]  # the row count, the R-scores
     asked = [p for p, e in zip(parts, published.ledger_.entries, strict=True) if e.question.startswith("distance")]
@@ -89,7 +90,16 @@ def test_pgm_measures_what_it_is_told(chained):
         ("tree", {"look": 1.0}, "between 0 and 1"),
         ("aim", {"look": 0.0}, "between 0 and 1"),
         ("pgm", {"one_way": 1.0}, "between 0 and 1"),
-        ("privmrf", {"dependence": 0.5, "refine": 0.5}, "leave at least"),
+        ("privmrf", {"dependence": 0.5, "count": 0.5}, "leave at least"),
+        ("privmrf", {"selection": "refine", "dependence": 0.5, "refine": 0.5}, "leave at least"),
+        ("privmrf", {"selection": "magic"}, "cover, refine"),
+        ("privmrf", {"tables": 0}, "tables must be above 0"),
+        ("privmrf", {"rare": -1.0}, "rare"),
+        ("tree", {"ways": 1}, "at least 2"),
+        ("tree", {"outside": -1.0}, "not below 0"),
+        ("tree", {"penalties": ()}, "at least one price"),
+        ("aim", {"anneal": 0.5}, "anneal at least 1"),
+        ("pgm", {"max_cells": 0}, "max_cells must be above 0"),
         ("privbayes", {"structure": 1.0}, "between 0 and 1"),
         ("privbayes", {"accounting": "gaussian"}, "pure"),
         ("pb-pgm", {"accounting": "gaussian"}, "pure"),
@@ -122,7 +132,7 @@ def test_limits_keep_the_tree_narrow(chained):
 def test_paper_settings_exist():
     from weft.methods.privmrf import PrivMrf
 
-    assert PrivMrf.paper().max_cells == 10**7
+    assert (PrivMrf.paper().max_cells, PrivMrf.paper().selection) == (10**7, "refine")
     assert method("privsyn", accounting="paper").accounting == "paper"
 
 
@@ -152,3 +162,20 @@ def test_pairs_too_large_for_a_model_are_left_out_before_they_are_paid_for():
         fitted = weft.Synthesizer(epsilon=20.0, method=name, rare=0.0).fit(wide, schema).fitted_
         assert ("a", "b") not in [m.clique for m in fitted.measured]
         assert fitted.ledger.spent == pytest.approx(fitted.ledger.capacity, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["privmrf", "tree"])
+def test_what_the_tree_does_not_hold_still_reaches_the_records(name):
+    """Four columns that all follow a hidden one, and a tree with room for single pairs: three of the six."""
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 6, 20_000)
+    columns = [np.where(rng.random(20_000) < 0.3, rng.integers(0, 6, 20_000), hidden) for _ in range(4)]
+    table = pa.table({f"x{i}": column for i, column in enumerate(columns)})
+    schema = Schema.from_domain({f"x{i}": 6 for i in range(4)})
+    codec = Codec(schema, table.schema)
+
+    def error(outside):
+        made = weft.Synthesizer(8.0, method=name, max_cells=36, outside=outside).fit(table, schema).sample()
+        return k_way(codec.encode(table), codec.encode(made), 2).tvd
+
+    assert error(outside=True) < error(outside=False) / 2  # for tree: at most one pair a column, or none

@@ -50,9 +50,10 @@ def test_a_relation_of_three_columns_is_learned(recipe):
 
 def test_privbayes_is_pure_and_asks_as_its_paper_says():
     _, ledger = ask(rows(5000), PrivBayes(), epsilon=1.0)
-    assert [entry.mechanism for entry in ledger.entries] == ["geometric", *["exponential"] * 3, "geometric"]
+    noise = ["geometric"] * 2  # columns, rows
+    assert [entry.mechanism for entry in ledger.entries] == [*noise, *["exponential"] * 3, "geometric"]
     choices = [entry.cost for entry in ledger.entries if entry.mechanism == "exponential"]
-    assert sum(choices) == pytest.approx(0.3)
+    assert sum(choices) == pytest.approx(0.15)
     assert {entry.sensitivity for entry in ledger.entries if entry.mechanism == "exponential"} == {2.0}
 
 
@@ -61,6 +62,31 @@ def test_few_rows_mean_small_tables():
     assert max(len(family.parents) for family in model.families) == 0
     model, _ = ask(rows(50_000), PrivBayes(), epsilon=8.0)
     assert max(len(family.parents) for family in model.families) == 3
+
+
+def one_way_error(model, records):
+    errors = []
+    for name in DOMAIN:
+        real = np.bincount(records.column(name), minlength=DOMAIN.size(name)) / len(records)
+        made = model.marginal([name])
+        errors.append(np.abs(real - made / made.sum()).sum() / 2)
+    return np.mean(errors)
+
+
+def test_columns_measured_alone_keep_their_marginals():
+    records = rows(20_000)
+
+    def error(columns):
+        runs = [ask(records, PrivBayes(columns=columns), 0.5, seed)[0] for seed in range(6)]
+        return np.mean([one_way_error(model, records) for model in runs])
+
+    assert error(0.4) < 0.75 * error(0.01)
+
+
+def test_the_whole_budget_is_spent_even_where_no_attribute_has_a_parent():
+    model, ledger = ask(rows(300), PrivBayes(count=0.2), epsilon=0.5)
+    assert all(not family.parents for family in model.families)
+    assert ledger.spent == pytest.approx(ledger.capacity)
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])

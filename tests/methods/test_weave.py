@@ -6,8 +6,9 @@ import pytest
 import weft
 from weft.curator import Curator
 from weft.domain import Domain
+from weft.errors import MethodError
 from weft.evaluate import k_way
-from weft.methods.weave import Weave, highest_order, sampling_error
+from weft.methods.weave import Weave, sampling_error
 from weft.reconcile import simplex
 from weft.schema import Codec, Schema
 from weft.select.menu import choose, profile, projected_error
@@ -56,32 +57,88 @@ def test_pairs_alone_spend_the_same_budget_as_all_orders():
         assert ledger.spent == pytest.approx(ledger.capacity, rel=1e-6)
 
 
-def test_the_highest_order_falls_with_noise_and_with_the_size_of_the_columns():
+def test_cliques_grow_with_the_budget_and_shrink_with_the_columns():
     binary, wide = Domain(tuple("abcdefgh"), (2,) * 8), Domain(tuple("abcdefgh"), (20,) * 8)
-    orders = [highest_order(binary, 20_000, rho, 20) for rho in (1e-6, 1e-3, 1.0)]
-    assert orders == sorted(orders)
-    assert orders[0] == 2
-    assert orders[-1] == 6
-    assert highest_order(wide, 20_000, 1.0, 20) == 2
+
+    def widest(domain, rho):
+        found = Weave().larger_cliques(domain, 20_000, rho, np.random.default_rng(0))
+        return max(map(len, found), default=0)
+
+    assert [widest(binary, rho) for rho in (1e-6, 0.001, 0.02, 1.0)] == [0, 4, 5, 6]
+    assert widest(wide, 1.0) == 0
+    mixed = Domain(tuple("abcdef"), (2, 2, 2, 2, 90, 90))
+    found = Weave().larger_cliques(mixed, 20_000, 0.01, np.random.default_rng(0))
+    assert found == [("a", "b", "c", "d")]
 
 
-def test_the_plan_spends_what_the_columns_left():
-    class Public(Curator):
-        def __init__(self, domain):
-            self._domain = domain
+class Public(Curator):
+    """Knows the price of things and no rows."""
 
-        @property
-        def domain(self):
-            return self._domain
+    def __init__(self, domain):
+        self._domain = domain
 
-        def rho(self, share=1.0):
-            return share
+    @property
+    def domain(self):
+        return self._domain
 
-    for d in (2, 5, 9):
-        for order in (None, 2, 4, 6):
-            curator = Public(Domain(tuple(f"c{i}" for i in range(d)), (2,) * d))
-            weave = Weave(order=order)
-            assert sum(b.share for b in weave.plan(curator, 1e5, 0.7)) == pytest.approx(0.7)
+    def rho(self, share=1.0):
+        return share
+
+
+@pytest.mark.parametrize("d", [2, 5, 9])
+@pytest.mark.parametrize("order", [2, 4, 6])
+def test_the_plan_spends_what_the_columns_left(d, order):
+    curator = Public(Domain(tuple(f"c{i}" for i in range(d)), (2,) * d))
+    batches = list(Weave(order=order).plan(curator, [], 1e5, 0.7, np.random.default_rng(0)))
+    assert sum(share for _, share in batches) == pytest.approx(0.7)
+    assert len(batches) == (1 if order == 2 or d == 2 else 2 if order == 4 else 3)
+
+
+def test_wide_columns_are_left_to_pairs():
+    curator = Public(Domain(tuple("abcdefgh"), (30,) * 8))
+    ((pairs, share),) = Weave().plan(curator, [], 1e5, 0.8, np.random.default_rng(0))
+    assert len(pairs) == 28
+    assert share == 0.8
+
+
+@pytest.mark.parametrize(
+    "options", [{"chains": -5}, {"most": -1}, {"sweeps": "x"}, {"max_cells": 1 << 40}, {"order": 1}, {"count": 1.5}]
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_spent(options, tmp_path):
+    table, schema = binary_table(100), Schema.from_domain({f"c{i}": 2 for i in range(8)})
+    journal = tmp_path / "journal"
+    with pytest.raises(MethodError, match=next(iter(options))):
+        weft.Synthesizer(1.0, method="weave", journal=journal, **options).fit(table, schema)
+    assert not journal.exists()
+
+
+def test_a_large_share_for_the_columns_leaves_the_rest_to_pairs():
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    sizes = {"a": 5, "b": 4, "c": 3, "d": 6}
+    table = pa.table({name: rng.integers(0, size, 300) for name, size in sizes.items()})
+    fitted = weft.Synthesizer(0.3, method="weave", one_way=0.6, rounds=1).fit(table, Schema.from_domain(sizes))
+    assert fitted.ledger_.spent == pytest.approx(fitted.ledger_.capacity)
+
+
+def test_very_wide_columns_are_measured_whole_at_the_smallest_budgets():
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    sizes = {"a": 200_000, "b": 3}
+    table = pa.table({name: rng.integers(0, size, 50) for name, size in sizes.items()})
+    fitted = weft.Synthesizer(1e-3, method="weave", rounds=1).fit(table, Schema.from_domain(sizes))
+    assert fitted.ledger_.spent == pytest.approx(fitted.ledger_.capacity)
+
+
+def test_only_what_is_not_known_is_asked():
+    asked = Weave()._asked
+    domain = Domain(("a", "b", "c", "one"), (2, 3, 4, 1))
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [asked(domain, c, pairs) for c in [("a",), ("a", "b"), ("a", "b", "c"), ("a", "one")]] == [1, 2, 3, 0]
+    assert asked(domain, ("a", "b", "c"), pairs[:2]) == 0
+    assert Weave(accounting="pure")._asked(domain, ("a", "b"), []) == 0
 
 
 def test_the_error_of_a_projected_table_is_foretold():

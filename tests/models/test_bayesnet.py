@@ -10,8 +10,9 @@ import weft.models.bayesnet as bayesnet
 from weft.domain import Domain
 from weft.errors import ModelFileError
 from weft.marginal import Marginal
+from weft.models.apportion import _divide, apportion_groups
 from weft.models.bayesnet import BayesNet, Family, conditional
-from weft.models.bayesnet_kernel import _divide, draw_child
+from weft.models.bayesnet_fit import fit_network, rake
 
 DOMAIN = Domain(("d", "a", "c", "b"), (3, 4, 2, 5))
 
@@ -85,7 +86,7 @@ def divide_plainly(table, group, shuffled, offsets):
     drawn = np.zeros(len(group), int)
     for g in range(len(table)):
         members = [i for i in shuffled if group[i] == g]
-        ends = np.floor(np.cumsum(table[g]) * len(members) + offsets[g])
+        ends = np.floor(np.cumsum(table[g]) / table[g].sum() * len(members) + offsets[g])
         ends[np.flatnonzero(table[g])[-1] :] = len(members)
         for i, member in enumerate(members):
             drawn[member] = np.searchsorted(ends, i, side="right")
@@ -96,6 +97,7 @@ def test_the_kernel_equals_its_plain_twin():
     rng = np.random.default_rng(5)
     table = rows(rng, (6, 4))
     table[2] = [0, 1, 0, 0]
+    table[3] *= 7  # need not sum to one
     group = rng.integers(0, 6, 300)
     shuffled, offsets = rng.permutation(300), rng.random(6)
     drawn = np.empty(300, np.uint32)
@@ -107,7 +109,7 @@ def test_groups_are_divided_to_the_nearest_record():
     rng = np.random.default_rng(6)
     table = rows(rng, (3, 7))
     group = np.repeat([0, 1, 2], [1000, 1, 500])
-    drawn = draw_child(table, group, rng)
+    drawn = apportion_groups(table, group, rng)
     for g, m in enumerate([1000, 1, 500]):
         counts = np.bincount(drawn[group == g], minlength=7)
         assert np.abs(counts - m * table[g]).max() < 1 + 1e-9
@@ -123,6 +125,53 @@ def test_a_network_of_tables_has_their_marginals():
     for table in chain:
         np.testing.assert_allclose(net.marginal(table.clique), table.table)
     np.testing.assert_allclose(net.marginal(["d"]), 100 / 3)  # in no table: uniform
+
+
+def disagreeing():
+    """Tables that agree on single attributes, but not on how a and b go together: nobody measured that pair."""
+    rng = np.random.default_rng(8)
+    full = rng.random((4, 5, 2, 3)) ** 3
+    full *= 100 / full.sum()
+    apart = np.multiply.outer(full.sum(axis=(1, 2, 3)), full.sum(axis=(0, 2, 3))) / 100
+    other = full * (apart / full.sum(axis=(2, 3)))[..., None, None]
+    return [
+        Marginal(("a",), full.sum(axis=(1, 2, 3))),
+        Marginal(("b",), full.sum(axis=(0, 2, 3))),
+        Marginal(("a", "b", "c"), full.sum(axis=3)),
+        Marginal(("a", "b", "c", "d"), other),
+    ]
+
+
+def test_a_fitted_network_keeps_attributes_and_pairs_where_tables_disagree_on_parents():
+    tables = disagreeing()
+    fitted = fit_network(DOMAIN, 100.0, tables, np.random.default_rng(0))
+    plain = BayesNet.of(DOMAIN, 100.0, tables)
+    three = tables[2].table
+    for columns, wanted in ((["c"], three.sum((0, 1))), (["a", "c"], three.sum(1)), (["b", "c"], three.sum(0))):
+        assert np.abs(fitted.marginal(columns) - wanted).sum() / 100 < 0.002
+        assert np.abs(plain.marginal(columns) - wanted).sum() / 100 > 0.02
+
+
+def test_raking_leaves_interactions_and_tables_that_agree_alone():
+    rng = np.random.default_rng(9)
+    table = rng.dirichlet(np.ones(24)).reshape(3, 4, 2)
+    np.testing.assert_allclose(rake(table, table.sum(axis=2)), table, rtol=1e-9)
+    parents = rng.dirichlet(np.ones(12)).reshape(3, 4)
+    raked = rake(table, parents)
+    np.testing.assert_allclose(raked.sum(axis=2), parents)
+
+    def interaction(t):  # the three-way odds ratio of the first two codes of each
+        odds = t[:, :, 0] / t[:, :, 1]
+        return odds[0, 0] * odds[1, 1] / odds[0, 1] / odds[1, 0]
+
+    assert interaction(raked) == pytest.approx(interaction(table), rel=1e-9)
+
+
+def test_a_fitted_network_survives_empty_tables_and_takes_several_new_attributes_at_once():
+    tables = [Marginal(("b", "c"), np.arange(10.0).reshape(5, 2)), Marginal(("a", "b", "c"), np.zeros((4, 5, 2)))]
+    net = fit_network(DOMAIN, 45.0, tables, np.random.default_rng(0))
+    np.testing.assert_allclose(net.marginal(["b", "c"]), tables[0].table)
+    np.testing.assert_allclose(net.marginal(["a"]), 45 / 4)
 
 
 def test_empty_rows_get_the_overall_distribution():

@@ -13,8 +13,8 @@ from weft.models import model_class
 from weft.models.chains import Chains, ChainsModel
 from weft.models.chains_fit import Loom
 from weft.models.chains_forest import forest
-from weft.models.chains_kernel import gibbs, grow, herd
-from weft.models.chains_layout import Layout, flatten
+from weft.models.chains_kernel import gibbs, grow, herd, multiply
+from weft.models.chains_layout import Layout, Widened, flatten
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 CLIQUES = (("a",), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "c", "d"))
@@ -124,7 +124,7 @@ def test_gibbs_kernel_and_its_plain_twin_move_records_alike():
     rows = layout.rows(flatten(model.potentials))
     gibbs(moved, np.ones(4, np.bool_), layout.sizes, *layout.sweep, rows, np.uint64(77))
     twin = Twin(77)
-    for record, j in product(plain, range(4)):
+    for j, record in product(range(4), plain):
         w = logits(model.potentials, record, j)
         record[j] = draw(np.exp(w - w.max()), twin())
     assert np.mean(moved != plain) < 0.01  # float32 against float64: a uniform on a boundary at most
@@ -147,10 +147,9 @@ def test_herding_kernel_and_its_plain_twin_move_records_alike():
     moved, plain = start.copy(), start.copy()
     rows = layout.rows(flatten(model.potentials))
     gap = flatten(excess(start)).astype(np.float32)
-    own, cell, step = layout.feedback
-    herd(moved, layout.sizes, *layout.sweep, rows, own, cell, step, gap, np.float32(0.1), np.uint64(9))
+    herd(moved, layout.sizes, *layout.sweep, rows, *layout.feedback, gap, np.float32(0.1), np.uint64(9))
     twin = Twin(9)
-    for i, j in product(range(60), range(4)):
+    for j, i in product(range(4), range(60)):
         rest = np.delete(plain, i, axis=0)
         tables = excess(rest)
         w = logits(model.potentials, plain[i], j)
@@ -160,6 +159,26 @@ def test_herding_kernel_and_its_plain_twin_move_records_alike():
         plain[i, j] = draw(np.exp(w - w.max()), twin())
     assert np.mean(moved != plain) < 0.02
     assert gap == pytest.approx(flatten(excess(moved)), abs=1e-3)
+
+
+@pytest.mark.parametrize("m", range(10))
+@pytest.mark.parametrize("k", [2, 7, 8, 33])
+def test_rows_are_multiplied_however_many_there_are(k, m):
+    rng = np.random.default_rng(0)
+    rows = rng.random(1000).astype(np.float32)
+    at = rng.integers(0, 1000 - k, 10)
+    w = np.full(40, 7.0, np.float32)
+    multiply(w, k, rows, at, m)
+    assert w[:k] == pytest.approx(np.prod([rows[a : a + k] for a in at[:m]], axis=0) * np.ones(k), rel=1e-5)
+    assert (w[k:] == 7).all()
+
+
+def test_tables_inside_others_are_added_to_them():
+    model, joint = random_model(5)
+    wide = Widened(Layout(DOMAIN, CLIQUES))
+    assert set(wide.layout.cliques) == {("a", "b"), ("a", "c"), ("b", "c", "d")}
+    tables = wide.layout.tables(wide.add_up(flatten(model.potentials)))
+    assert exact(DOMAIN, wide.layout.cliques, tables) == pytest.approx(joint)
 
 
 def test_the_forest_is_drawn_exactly():

@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 
 from weft.domain import Domain, clique
 from weft.marginal import Marginal, NoisyMarginal
-from weft.models.mrf import Impossible, ModelTooLarge, estimate_total, fit, junction_tree
+from weft.models.mrf import Impossible, ModelTooLarge, fit, junction_tree
 
 
 def indicator(domain, c):
@@ -136,8 +136,9 @@ def test_the_more_precise_table_wins():
 def test_total_is_the_inverse_variance_average():
     first = NoisyMarginal(("a",), np.array([40, 60]), 1.0)
     second = NoisyMarginal(("b",), np.array([[50, 60, 70, 80]]).ravel(), 1.0)
-    assert estimate_total([first, second]) == pytest.approx((100 / 2 + 260 / 4) / (1 / 2 + 1 / 4))
-    assert estimate_total([NoisyMarginal(("a",), np.array([-40, -60]), 1.0)]) == 1.0
+    both = Domain.of({"a": 2, "b": 4})
+    assert fit(both, [first, second]).total == pytest.approx((100 / 2 + 260 / 4) / (1 / 2 + 1 / 4))
+    assert fit(both, [NoisyMarginal(("a",), np.array([-40, -60]), 1.0)]).total == 1.0
     with pytest.raises(ValueError, match="total"):
         fit(Domain.of({"a": 2}), [])
     assert fit(Domain.of({"a": 2}), [], total=10.0).marginal(("a",)).tolist() == [5.0, 5.0]
@@ -192,3 +193,49 @@ def test_progress_is_told():
     seen = []
     fit(domain, measurements, listener=seen.append)
     assert seen[0].stage == "fit" and seen[-1].finished and any("of noise" in e.note for e in seen)
+
+
+def test_the_risk_of_a_shrinking_estimate_is_unbiased():
+    """Stein's estimate against the truth, for an estimate whose divergence is known: half of what was measured."""
+    from weft.models.mrf.estimate import _Problem, merge
+
+    domain = Domain.of({"a": 6, "b": 5})
+    tree = junction_tree(domain, [("a", "b")])
+    rng = np.random.default_rng(0)
+    exact, sigma = rng.uniform(0, 30, (6, 5)), 4.0
+    estimated, true = [], []
+    for _ in range(1500):
+        noisy = NoisyMarginal(("a", "b"), exact + sigma * rng.normal(size=exact.shape), sigma)
+        problem = _Problem.of(tree, merge([noisy]), 100.0, (), rng)
+        estimated.append(problem.risk(0.5 * problem.target))
+        true.append(0.5 * ((0.5 * noisy.table - exact) ** 2).sum() / sigma**2)
+    error = np.std(np.subtract(estimated, true)) / np.sqrt(1500)
+    assert abs(np.mean(estimated) - np.mean(true)) < 4 * error
+    assert error < 0.5  # the divergence alone is 7.5
+
+
+def test_a_probed_fit_is_closer_to_the_exact_tables():
+    """Many overlapping tables and much noise: the fit of least loss has followed the noise."""
+    names = [f"v{i}" for i in range(7)]
+    domain = Domain.of(dict.fromkeys(names, 2))
+    rng = np.random.default_rng(1)
+    weights = np.exp(rng.normal(0, 0.4, domain.shape))
+    joint = 4000 * weights / weights.sum()
+    cliques = list(itertools.combinations(names, 4))[::2]
+    exact = {c: joint.sum(axis=tuple(i for i, name in enumerate(names) if name not in c)) for c in cliques}
+
+    def error(model):
+        return sum(np.abs(model.marginal(c) - t).sum() for c, t in exact.items())
+
+    plain, probed = 0.0, 0.0
+    for _ in range(5):
+        tables = [NoisyMarginal(c, t + 60 * rng.normal(size=t.shape), 60.0) for c, t in exact.items()]
+        plain += error(fit(domain, tables))
+        probed += error(fit(domain, tables, probe=rng))
+    assert probed < 0.9 * plain
+
+
+def test_interactions_are_refused():
+    part = NoisyMarginal(("a",), np.array([3.0, -3.0]), 1.0, order=1)
+    with pytest.raises(ValueError, match="whole tables"):
+        fit(Domain.of({"a": 2}), [part], total=10.0)

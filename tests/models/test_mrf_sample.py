@@ -5,17 +5,21 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.counting import count
 from weft.domain import Domain, clique
 from weft.errors import ModelFileError
-from weft.marginal import Marginal
+from weft.marginal import Marginal, NoisyMarginal
 from weft.models import Model
-from weft.models.mrf import Impossible, MrfModel, junction_tree
+from weft.models.mrf import Impossible, MrfModel, fit, junction_tree
+from weft.models.mrf.finish import finish
+from weft.records import Records
 
 
 def model(seed=0, total=1000.0, zeros=()):
@@ -174,3 +178,41 @@ def test_damaged_files_are_refused(damage):
     damage(meta, arrays)
     with pytest.raises(ModelFileError):
         MrfModel.from_arrays(m.domain, meta, arrays)
+
+
+def test_finished_records_agree_with_tables_outside_the_tree():
+    """A chain a - b - c whose records must also have a pair (a, c) that the chain does not imply."""
+    domain = Domain.of({"a": 3, "b": 2, "c": 3})
+    rng = np.random.default_rng(0)
+    joint = rng.dirichlet(np.ones(18)).reshape(3, 2, 3) * 6000
+    ab, bc, ac = joint.sum(2), joint.sum(0), joint.sum(1)
+    tables = [NoisyMarginal(("a", "b"), ab, 1.0), NoisyMarginal(("b", "c"), bc, 1.0)]
+    plain = fit(domain, tables, total=6000.0, tolerance=1e-6)
+    targets = tuple(Marginal(c, t) for c, t in zip([("a", "b"), ("b", "c"), ("a", "c")], [ab, bc, ac], strict=True))
+    model = replace(plain, targets=targets)
+
+    def away(records):
+        return [np.abs(count(records, [m.clique])[0] - m.table).sum() / 6000 for m in targets]
+
+    before, after = (
+        away(plain.sample(6000, np.random.default_rng(1))),
+        away(model.sample(6000, np.random.default_rng(1))),
+    )
+    assert before[2] > 0.1
+    assert max(after) < 0.01
+    np.testing.assert_allclose(model.marginal(("a", "c")), ac)
+
+    meta, arrays = model.to_arrays()
+    again = MrfModel.from_arrays(domain, meta, arrays)
+    same = again.sample(500, np.random.default_rng(2)), model.sample(500, np.random.default_rng(2))
+    assert all((one == other).all() for one, other in zip(same[0].columns, same[1].columns, strict=True))
+    arrays["target-0"] = -arrays["target-0"]
+    with pytest.raises(ModelFileError, match="negative"):
+        MrfModel.from_arrays(domain, meta, arrays)
+
+
+def test_nothing_to_finish_leaves_records_alone():
+    domain = Domain.of({"a": 2, "b": 2})
+    records = Records.of(domain, [np.array([0, 1, 1], np.uint8), np.array([1, 0, 1], np.uint8)])
+    assert finish(records, [], np.random.default_rng(0)) is records
+    assert finish(records, [Marginal(("a",), np.array([1.0, 2.0]))], np.random.default_rng(0)) is records

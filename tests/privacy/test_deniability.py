@@ -1,20 +1,36 @@
 """The privacy test and its accountant: against definitions, exact divergences, and the mechanism itself."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import bdtrc
 from scipy.stats import binom, laplace
 
 from weft.errors import BudgetError
-from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, gdp_delta, gdp_epsilon
+from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, deniability, gdp_delta, gdp_epsilon
 from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, plan, release_mu, theorem_one
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.uniform import below
 
+parts = st.integers(0, 1000).map(lambda i: i / 1000)
 tests = st.builds(Acceptance, st.integers(1, 60), st.floats(0.05, 3))
+
+
+def seeded(test, records, passing, slack):
+    return Charge.seeded("test", test=test, records=records, passing=passing, slack=slack)
+
+
+def with_mu(mu, slack):
+    return Charge("seeds", "seeded", "rows", 1.0, 1 / mu, 10, slack)
+
+
+def without_slack(ledger):
+    values = ledger.to_dict()
+    return values | {"entries": [entry | {"slack": 0.0} for entry in values["entries"]]}
 
 
 def divergence(p, q, n, epsilon):
@@ -81,6 +97,40 @@ def test_no_pair_of_neighbours_diverges_more_than_mu_says(k, epsilon0, n, passin
         assert divergence(q, p, n, epsilon) <= allowed + 1e-9
 
 
+@settings(max_examples=60, deadline=None)
+@given(tests, st.integers(1, 300), st.floats(1, 5000), st.sampled_from([1e-2, 1e-5, 1e-9]), st.floats(0, 4))
+def test_blocks_stand_for_every_count_in_them(test, n, passing, slack, epsilon):
+    """Mu covers the pair of each count, and is hardly above what looking at each of them gives."""
+    c = np.arange(len(test.levels))
+    a, b = test.weights(c) / UNIT, test.weights(c + 1) / UNIT
+    total = np.maximum(passing, a) + b
+    mu = release_mu(test, n, passing, slack)
+    needed = float(deniability._binomial_mus(a / total, b / total, n, slack).max())
+    assert mu <= needed * 1.0011
+    p, q = (binom.pmf(np.arange(n + 1), n, (each / total)[:, None]) for each in (a, b))
+    allowed = gdp_delta(mu, epsilon) + (1 + math.exp(epsilon)) * slack if mu < 100 else 1.0
+    for one, other in ((p, q), (q, p)):
+        assert np.maximum(one - math.exp(epsilon) * other, 0).sum(axis=1).max() <= allowed + 1e-9
+    # A search that ends early says truly whether mu is above what is enough.
+    assert release_mu(test, n, passing, slack, enough=mu) == mu
+    assert release_mu(test, n, passing, slack, enough=mu / 2) > mu / 2 or mu in (0, math.inf)
+
+
+@settings(deadline=None)
+@given(parts, parts, parts, parts, st.integers(1, 40), st.floats(0, 4))
+def test_a_pair_that_grows_more_dominates(growth, less, step, smaller, n, epsilon):
+    """By the definition of divergence, not by mu: 1 - a/b and (b - a)/M are all that counts."""
+
+    def pair(growth, step):
+        q = step / (step + growth) if step else 0.0
+        return (1 - growth) * q, q
+
+    p, q = pair(growth, step)
+    dominated = pair(growth * less, step * smaller)
+    for one, other, x, y in ((p, q, *dominated), (q, p, *dominated[::-1])):
+        assert divergence(x, y, n, epsilon) <= divergence(one, other, n, epsilon) + 1e-12
+
+
 def test_mu_is_not_far_too_large():
     """At the delta that matters, the Gaussian bound is close to the worst pair's own divergence."""
     test, n, passing = Acceptance(50, 1.0), 1000, 20_000.0
@@ -109,8 +159,8 @@ def test_the_mechanism_keeps_to_its_accountant():
     prefixes = np.arange(4)[:, None]
     hits = []
     for seed, table in enumerate((counts, neighbour)):
-        charge = Charge.seeded("test", records=n * runs, mu=mu, slack=0.0)
-        (drawn,) = Mechanisms(Noise.seeded(seed))(charge, [prefixes, test.weights(table)])
+        charge = replace(seeded(test, n, passing, 2 * slack), draws=n * runs)
+        (drawn,) = Mechanisms(Noise.seeded(seed))(charge, [prefixes, table])
         hits.append((drawn.reshape(runs, n) == 0).sum(axis=1))
     for x in range(n):
         one, other = ((h > x).mean() for h in hits)
@@ -123,17 +173,46 @@ def test_the_mechanism_keeps_to_its_accountant():
     assert best > gdp_delta(mu / 2.5, 0.0)
 
 
+def test_records_of_several_omegas_compose():
+    """Monte Carlo with two numbers of kept attributes: a row more shows in both, and the prices add up."""
+    test, n, runs, slack = Acceptance(8, 1.0), 12, 40_000, 1e-3
+    longer = np.array([7, 0, 20, 14])  # prefixes of two attributes; of one, they go together in pairs
+    neighbour = longer + np.array([1, 0, 0, 0])
+    mus = []
+    hits = np.zeros((2, runs), np.int64)
+    for groups in (longer, longer.reshape(2, 2).sum(axis=1)):
+        mus.append(release_mu(test, n, float(test.weights(groups).sum()) / UNIT, slack))
+    for which, table in enumerate((longer, neighbour)):
+        for counts in (table, table.reshape(2, 2).sum(axis=1)):
+            charge = replace(seeded(test, n, 50.0, 2 * slack), draws=n * runs)
+            noise = Noise.seeded(10 * which + len(counts))
+            (drawn,) = Mechanisms(noise)(charge, [np.arange(len(counts))[:, None], counts])
+            hits[which] += (drawn.reshape(runs, n) == 0).sum(axis=1)
+    mu = math.hypot(*mus)
+    best = 0.0
+    for x in range(2 * n):
+        one, other = ((h > x).mean() for h in hits)
+        best = max(best, other - one)
+        error = 2 * slack + 4 * math.sqrt(max(one, other, 1 / runs) / runs)
+        for epsilon in (0.0, 0.3, 1.0):
+            allowed = gdp_delta(mu, epsilon) + (1 + math.exp(epsilon)) * error
+            assert other <= math.exp(epsilon) * one + allowed
+            assert 1 - one <= math.exp(epsilon) * (1 - other) + allowed
+    assert best > gdp_delta(mu / 2.5, 0.0)  # the test can fail
+
+
 def test_draws_follow_the_weights_and_are_all_there_are():
-    weights = np.array([3, 0, 5, 2]) * UNIT
-    charge = Charge.seeded("test", records=100_000, mu=1.0, slack=0.0)
-    (drawn,) = Mechanisms(Noise.seeded(1))(charge, [np.arange(8).reshape(4, 2), weights])
+    test, counts = Acceptance(4, 1.0), np.array([3, 0, 5, 2])
+    charge = seeded(test, 100_000, 50.0, 0.1)
+    (drawn,) = Mechanisms(Noise.seeded(1))(charge, [np.arange(8).reshape(4, 2), counts])
     assert drawn.shape == (100_000, 2)
-    np.testing.assert_allclose(np.bincount(drawn[:, 0] // 2, minlength=4) / 1e5, [0.3, 0, 0.5, 0.2], atol=0.01)
+    weights = counts * laplace.cdf(counts - 4)
+    np.testing.assert_allclose(np.bincount(drawn[:, 0] // 2, minlength=4) / 1e5, weights / weights.sum(), atol=0.01)
 
 
 @pytest.mark.parametrize("prefixes", [np.zeros((0, 2), np.int64), np.ones((3, 2), np.int64)])
 def test_no_seed_that_passes_is_no_failure(prefixes):
-    charge = Charge.seeded("test", records=5, mu=1.0, slack=0.0)
+    charge = seeded(Acceptance(4, 1.0), 5, 50.0, 0.1)
     (drawn,) = Mechanisms(Noise.seeded(1))(charge, [prefixes, np.zeros(len(prefixes), np.int64)])
     assert drawn.tolist() == [[0, 0]] * 5
 
@@ -150,18 +229,34 @@ def test_slack_is_paid_from_delta():
     ledger = Ledger(Budget(epsilon=1.0, delta=1e-5), "gaussian", Adjacency())
     whole = ledger.capacity
     slack = 1e-6 / (1 + math.e)
-    ledger.charge(Charge.seeded("seeds", records=10, mu=0.1, slack=slack))
+    ledger.charge(with_mu(0.1, slack))
     assert ledger.capacity == pytest.approx(Budget(epsilon=1.0, delta=9e-6).capacity("gaussian"), rel=1e-9)
     assert ledger.capacity < whole
     assert Ledger.from_dict(ledger.to_dict()).capacity == ledger.capacity
     with pytest.raises(BudgetError):
-        ledger.charge(Charge.seeded("seeds", records=10, mu=0.1, slack=1e-5))
+        ledger.charge(with_mu(0.1, 1e-5))
     with pytest.raises(BudgetError):
-        ledger.charge(Charge.seeded("seeds", records=10, mu=math.sqrt(2 * ledger.left) * 1.001, slack=0.0))
+        ledger.charge(with_mu(math.sqrt(2 * ledger.left) * 1.001, 0.0))
     with pytest.raises(BudgetError, match="pure"):
-        Ledger(Budget(epsilon=1.0, delta=0), "pure", Adjacency()).charge(
-            Charge.seeded("seeds", records=10, mu=0.1, slack=0.0)
-        )
+        Ledger(Budget(epsilon=1.0, delta=0), "pure", Adjacency()).charge(with_mu(0.1, 0.0))
+
+
+@pytest.mark.parametrize("accounting", ["gaussian", "zcdp"])
+def test_an_epsilon_at_another_delta_pays_for_slack_too(accounting):
+    """delta(epsilon) + (1 + e^epsilon) slack is what holds: the epsilon stated must be at least the one it gives."""
+    ledger = Ledger(Budget(epsilon=1.0, delta=1e-5), accounting, Adjacency())
+    ledger.charge(with_mu(0.15, 5e-7))
+    for delta in (2e-6, 1e-5, 1e-4):
+        epsilon = ledger.spent_epsilon(delta)
+        if accounting == "gaussian":
+            assert gdp_delta(0.15, epsilon) + (1 + math.exp(epsilon)) * 5e-7 == pytest.approx(delta, rel=1e-6)
+        assert epsilon > Ledger.from_dict(without_slack(ledger)).spent_epsilon(delta)
+    assert ledger.spent_epsilon(9e-7) == math.inf
+    assert ledger.spent_epsilon() == ledger.spent_epsilon(1e-5) <= 1
+
+
+def test_no_mu_is_a_price_that_nobody_can_pay():
+    assert seeded(Acceptance(5, 0.1), 10_000, 1.0, 1e-9).rho > Budget(epsilon=math.inf, insecure=True).capacity("zcdp")
 
 
 def test_a_planned_test_fits_its_budget():
@@ -171,3 +266,23 @@ def test_a_planned_test_fits_its_budget():
     assert release_mu(test, 2000, 0.9 * test.weights(counts).sum() / UNIT, 1e-8) <= 0.4
     assert plan(0.01, 100_000, counts, 1e-8) is None
     assert plan(1.0, 100, np.ones(50, np.int64), 1e-8) is None
+
+
+def test_a_plan_for_many_records_is_no_long_search(monkeypatch):
+    """Tests that cannot do are dropped at first sight, and those that do are not measured count by count."""
+    corners = 0
+
+    def counted(x, n, p):
+        nonlocal corners
+        corners += len(x)
+        return bdtrc(x, n, p)
+
+    monkeypatch.setattr(deniability, "bdtrc", counted)
+    counts = np.full(16, 43_000)
+    assert plan(0.16, 1_000_000, counts, 2.5e-9) is None
+    assert corners < 10_000_000
+    test = plan(0.16, 100_000, counts, 2.5e-9)
+    assert test is not None
+    corners = 0
+    assert release_mu(test, 100_000, 0.9 * counts.sum(), 2.5e-9) <= 0.16
+    assert corners < 500_000

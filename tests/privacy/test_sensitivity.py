@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from weft.errors import BudgetError
+from weft.marginal import interacting, interaction
 from weft.privacy import Adjacency
 
 SHAPE = (2, 3)
@@ -140,3 +141,36 @@ def test_nonsense_is_refused_and_the_rest_survives_a_round_trip():
     wide = Adjacency("replace-one", 3)
     assert Adjacency.from_dict(wide.to_dict()) == wide
     assert str(wide) == "replace one unit of up to 3 rows" and str(Adjacency()) == "add or remove one row"
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("shape", [(2,), (5,), (2, 2), (2, 3), (3, 4), (2, 2, 2), (2, 3, 2), (3, 3, 4), (2, 1, 3)])
+@pytest.mark.parametrize("k", [1, 2])
+def test_no_row_moves_an_interaction_further_than_declared(relation, shape, k):
+    # The interaction is linear, so a unit's rows move it by the sum of what each would alone.
+    rows = np.eye(math.prod(shape), dtype=np.int64).reshape(-1, *shape)
+    for order in range(1, len(shape) + 1):
+        alone = np.array([interaction(row, order) for row in rows]).reshape(len(rows), -1)
+        units = [sum(chosen) for n in range(k + 1) for chosen in itertools.combinations_with_replacement(alone, n)]
+        units = np.array([np.broadcast_to(unit, alone.shape[1:]) for unit in units])
+        others = [np.zeros(alone.shape[1])] if relation == "add-remove" else units
+        worst = max(math.sqrt(((units - other) ** 2).sum(axis=1).max()) for other in others)
+        declared = Adjacency(relation, k).interaction_l2(shape, order)
+        assert worst <= declared * (1 + 1e-12)
+        if relation == "add-remove" or order == len(shape):
+            assert worst == pytest.approx(declared), "not tight"
+        if relation == "add-remove" and k == 1:
+            assert declared / math.prod(shape) == pytest.approx(math.sqrt(interacting(shape, order)))
+
+
+def test_a_table_is_the_sum_of_its_interactions():
+    table = np.random.default_rng(0).integers(0, 50, (2, 3, 4))
+    terms = np.zeros(table.shape)
+    for axes in itertools.chain.from_iterable(itertools.combinations(range(3), n) for n in range(4)):
+        others = tuple(set(range(3)) - set(axes))
+        seen = table.sum(axis=others, keepdims=True)
+        top = interaction(seen.squeeze(axis=others), len(axes)).reshape(seen.shape) / seen.size
+        terms = terms + top / (table.size / seen.size)
+        # and what fewer axes tell is no part of an interaction
+        assert np.allclose(interaction(np.broadcast_to(seen, table.shape), len(axes) + 1), 0)
+    assert np.allclose(terms, table)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.marginal import Marginal, NoisyMarginal, project
+from weft.marginal import Marginal, NoisyMarginal, interaction, project
 from weft.reconcile import common_total, consistent, intersection_closure, reconcile, simplex
 
 SIZES = {"a": 3, "b": 2, "c": 4, "d": 2, "e": 3}
@@ -279,3 +279,42 @@ def test_hundreds_of_tables_with_wide_cliques():
     assert result.converged
     assert len(result.tables) == len(cliques)
     assert min(t.table.min() for t in result.tables) >= 0
+
+
+def test_interactions_count_for_what_they_tell_alone():
+    """Against least squares on the full joint in which each interaction is compared with the joint's own."""
+    rng = np.random.default_rng(5)
+    names = ("a", "b", "c")
+    joint = truth(rng, names)
+    shape = [SIZES[name] for name in names]
+    whole = measure(rng, joint, names, [("a",), ("b",), ("c",), ("b", "c")], [20.0, 30.0, 25.0, 60.0])
+    parts = []
+    for c, order, sigma in [(("a", "b"), 2, 40.0), (("b", "c"), 2, 50.0), (("a", "c"), 2, 45.0), (names, 3, 30.0)]:
+        table = project(joint, names, c)
+        noisy = interaction(table + rng.normal(0, sigma, table.shape), order) / table.size
+        parts.append(NoisyMarginal(c, noisy, sigma, order))
+    found = consistent([*whole, *parts], total=float(joint.sum()))
+
+    size = joint.size
+    basis = np.eye(size).reshape(size, *shape)
+
+    def seen(cell, m):
+        table = project(cell, names, m.clique)
+        return (interaction(table, m.order) / table.size if m.order else table).ravel()
+
+    marginals = [*whole, *parts]
+    a = np.concatenate([np.stack([seen(cell, m) for cell in basis], 1) / m.sigma for m in marginals])
+    y = np.concatenate([m.table.ravel() / m.sigma for m in marginals])
+    start = np.full(size, joint.sum() / size)
+    free = np.linalg.svd(np.ones((1, size)))[2][1:].T
+    best = (start + free @ np.linalg.lstsq(a @ free, y - a @ start, rcond=None)[0]).reshape(shape)
+    for m in found:
+        assert m.table == pytest.approx(project(best, names, m.clique), abs=1e-6)
+
+
+def test_the_total_is_not_an_interactions_to_tell():
+    pair = NoisyMarginal(("a", "b"), np.zeros((3, 2)), 1e-3, 2)
+    single = NoisyMarginal(("a",), np.array([5, 6, 7]), 2.0)
+    assert common_total([pair, single]) == common_total([single])
+    with pytest.raises(ValueError, match="whole"):
+        common_total([pair])

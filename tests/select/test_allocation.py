@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from weft.select import allocate, best_subset, equal
+from weft.domain import Domain
+from weft.select import allocate, best_subset, cover, equal
 
 cell_lists = st.lists(st.integers(1, 5000), min_size=1, max_size=12)
 
@@ -77,3 +78,37 @@ def test_greed_is_nearly_always_exact():
 def test_worthless_candidates_are_left_out():
     assert best_subset([1000.0, -5.0, 0.0, 900.0], [4, 4, 4, 4], 1.0) == [0, 3]
     assert best_subset([], [], 1.0) == []
+
+
+def pairs_of(names, gap):
+    return dict.fromkeys(itertools.combinations(names, 2), gap)
+
+
+def subsets(names, most):
+    return [c for k in range(2, most + 1) for c in itertools.combinations(names, k)]
+
+
+def test_small_columns_are_covered_by_large_marginals_and_wide_ones_by_pairs():
+    names = [f"v{i}" for i in range(8)]
+    small, wide = Domain.of(dict.fromkeys(names, 2)), Domain.of(dict.fromkeys(names, 30))
+    gaps = pairs_of(names, 500.0)
+    large = cover(subsets(names, 4), gaps, small, 0.01, most=20)
+    assert {len(c) for c in large} == {4}
+    told = [sum(set(pair) <= set(c) for c in large) for pair in gaps]
+    assert min(told) >= max(told) / 3  # every pair about as often
+    assert {len(c) for c in cover(subsets(names, 4), gaps, wide, 10.0, most=20)} == {2}
+
+
+def test_a_cover_stops_where_noise_outweighs_gain_and_never_repeats():
+    names = [f"v{i}" for i in range(6)]
+    domain = Domain.of(dict.fromkeys(names, 3))
+    candidates, gaps = subsets(names, 3), pairs_of(names, 100.0)
+    counts = [len(cover(candidates, gaps, domain, rho, most=50)) for rho in (1e-6, 1e-3, 0.1, 10.0)]
+    assert counts == sorted(counts)
+    assert counts[0] == 0
+    assert counts[-1] <= len(candidates)
+    many = cover(candidates, gaps, domain, 10.0, most=50)
+    assert len(set(many)) == len(many)
+    assert len(cover(candidates, gaps, domain, 10.0, most=3)) == 3
+    assert cover([], gaps, domain, 1.0, most=3) == []
+    assert cover(candidates, pairs_of(names, -5.0), domain, 10.0, most=3) == []

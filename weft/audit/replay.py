@@ -12,14 +12,18 @@ The idea is that of Cebere et al., "Re:cord-play" (PoPETs 2026).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from weft.marginal import Array
 from weft.privacy import Budget, Charge
+from weft.privacy.deniability import Acceptance, lower_bound
+from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import Release
 
 Artefacts = Mapping[str, Any]
@@ -69,6 +73,7 @@ class Player:
     def __init__(self, tape: Sequence[Answer], private: bool) -> None:
         self._tape = tape
         self._next = 0
+        self._parts_moved: set[str] = set()
         self.private = private
         self.findings: list[str] = []
 
@@ -80,29 +85,37 @@ class Player:
         self._next += 1
         if _timeless(charge) != _timeless(answer.charge):
             raise StrayedError(f"another question was asked: {charge.question!r}, not {answer.charge.question!r}")
+        if charge.mechanism == "coins":
+            return [coupled(exact[0], answer.exact[0], answer.released[0])]
+        if charge.part and not all(map(np.array_equal, exact, answer.exact)):
+            self._parts_moved.add(charge.part)
         self._check_distance(answer, exact)
         return [a.copy() for a in answer.released]
 
     def finish(self) -> None:
-        """Note questions that were recorded but not asked again."""
+        """Note questions that were recorded but not asked again, and a unit that was in several parts of the rows."""
+        if len(self._parts_moved) > 1:  # the price is that of one part
+            self.findings.append(f"answers of several parts moved: {', '.join(sorted(self._parts_moved))}")
         for answer in self._tape[self._next :]:
             self.findings.append(f"a question was not asked: {answer.charge.question}")
 
     def _check_distance(self, answer: Answer, exact: Sequence[Array]) -> None:
         charge = answer.charge
         if charge.norm == "rows":
-            changed = prefixes_moved(exact, answer.exact)
-            if changed > charge.sensitivity:
-                self.findings.append(f"{charge.question}: {changed} prefixes moved, declared {charge.sensitivity:g}")
+            changed = rows_moved(exact, answer.exact)
+            if changed > charge.sensitivities[0]:
+                self.findings.append(f"{charge.question}: {changed} rows moved, declared {charge.sensitivities[0]:g}")
+            return
+        if charge.norm == "none":  # nothing was promised
             return
         if [a.shape for a in exact] != [a.shape for a in answer.exact]:
             self.findings.append(f"{charge.question}: the answer's shape depends on the rows")
             return
-        for now, then in zip(exact, answer.exact, strict=True):
+        for now, then, declared in zip(exact, answer.exact, charge.sensitivities, strict=True):
             moved = distance(now, then, charge.norm)
-            if moved > charge.sensitivity * (1 + TOLERANCE):
+            if moved > declared * (1 + TOLERANCE):
                 self.findings.append(
-                    f"{charge.question}: answers moved by {moved:g} ({charge.norm}), declared {charge.sensitivity:g}"
+                    f"{charge.question}: answers moved by {moved:g} ({charge.norm}), declared {declared:g}"
                 )
 
 
@@ -120,12 +133,34 @@ def distance(a: Array, b: Array, norm: str) -> float:
     return float(difference.max()) if norm == "linf" else math.sqrt(float((difference**2).sum()))
 
 
-def prefixes_moved(now: Sequence[Array], then: Sequence[Array]) -> int:
-    """Return how many prefixes have another weight in one answer than in the other: a row moves its own only."""
+def rows_moved(now: Sequence[Array], then: Sequence[Array]) -> int:
+    """Return by how many rows the counts of all prefixes differ between two answers: a row moves its own by one."""
     first, second = (
-        {tuple(row) for row in np.column_stack([prefixes, weights]).tolist()} for prefixes, weights in (now, then)
+        Counter(dict(zip(map(tuple, prefixes.tolist()), counts.tolist(), strict=True)))
+        for prefixes, counts in (now, then)
     )
-    return len({row[:-1] for row in first ^ second if row[-1]})
+    return sum(((first - second) + (second - first)).values())
+
+
+def coupled(names: Array, before: Array, words: Array) -> Array:
+    """Deal recorded coins again: to each unit the one that it had before, to new ones what others left behind.
+
+    Units are known by their names; those of equal rows are exchangeable. This is the pairing of runs in the argument of
+    `weft.engines.parts`: a replaced unit takes the coin of the one that it stands for, an added one any. That is drawn
+    from the recorded ones, so that each part gets its share of added units and a replay can be repeated.
+    """
+    order, known = np.argsort(names, kind="stable"), np.argsort(before, kind="stable")
+    ordered, recorded = names[order], before[known]
+    copy = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
+    at = np.searchsorted(recorded, ordered) + copy
+    same = at < len(recorded)
+    same[same] = recorded[at[same]] == ordered[same]
+    dealt = np.random.default_rng([*words[:4].tolist()]).integers(0, 1 << 64, len(names), np.uint64)
+    dealt[order[same]] = words[known[at[same]]]
+    left = np.delete(words, known[at[same]])
+    new = order[~same]
+    dealt[new[: len(left)]] = left[: len(new)]
+    return dealt
 
 
 def books(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]:
@@ -142,13 +177,43 @@ def books(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]:
     for answer, price in zip(tape, prices, strict=True):
         if price > answer.charge.cost * (1 + TOLERANCE):
             findings.append(f"{answer.charge.question}: the noise costs {price:g}, charged {answer.charge.cost:g}")
-    cost = math.fsum(prices)
-    budget = Budget.from_dict(ledger["budget"])
-    if slack := math.fsum(answer.charge.slack for answer in tape):
-        budget = replace(budget, delta=budget.delta - slack * (1 + math.exp(budget.epsilon or math.inf)))
-    allowed = budget.capacity(ledger["accounting"])
-    if cost > allowed * (1 + TOLERANCE):
-        findings.append(f"the answers cost {cost:g}, the budget allows {allowed:g}")
+    findings += seeded_prices(tape)
+    # A unit is in one part of the rows, and pays for what was asked of that part and of all rows.
+    parts = {answer.charge.part for answer in tape} - {""}
+    if parts and [answer.charge.mechanism for answer in tape].count("coins") != 1:
+        findings.append("parts of the rows were asked that one throw of coins did not make")
+    for part in ("", *sorted(parts)):
+        asked = [i for i, answer in enumerate(tape) if answer.charge.part in ("", part)]
+        cost = math.fsum(prices[i] for i in asked)
+        budget = Budget.from_dict(ledger["budget"])
+        if slack := math.fsum(tape[i].charge.slack for i in asked):
+            budget = replace(budget, delta=budget.delta - slack * (1 + math.exp(budget.epsilon or 700.0)))
+        allowed = budget.capacity(ledger["accounting"])
+        if cost > allowed * (1 + TOLERANCE):
+            findings.append(f"the answers cost {cost:g}, the budget allows {allowed:g}")
+    if any(answer.charge.mechanism == "deniable" for answer in tape) and DENIABILITY not in ledger["stamps"]:
+        findings.append("deniable records were released without the stamp that says so")
+    return findings
+
+
+def seeded_prices(tape: Sequence[Answer]) -> list[str]:
+    """Return where records grown from seeds cost more than was charged for them.
+
+    Their price is computed anew from the test, the number of records and the lower bound of passing seeds that the
+    charge names; and that bound from the noisy answer that came before.
+    """
+    findings = ["seeds were asked first"] if tape and tape[0].charge.mechanism == "seeded" else []
+    for before, answer in pairwise(tape):
+        charge = answer.charge
+        if charge.mechanism != "seeded":
+            continue
+        test, passing = Acceptance.of(charge.terms), charge.terms["passing"]
+        known = lower_bound(float(before.released[0][0]), before.charge.scales[0], test, charge.slack / 2)
+        if before.charge.sensitivities != (float(test.sensitivity),) or passing > known:
+            findings.append(f"{charge.question}: {passing:g} seeds are said to pass, {known:g} are known to")
+        due = Charge.seeded(charge.question, test=test, records=charge.draws, passing=passing, slack=charge.slack)
+        if due.rho > charge.rho * (1 + TOLERANCE):
+            findings.append(f"{charge.question}: costs {due.rho:g}, charged {charge.rho:g}")
     return findings
 
 
@@ -209,11 +274,14 @@ def fresh(program: Program, table: Any, mechanisms: Callable[[], Release]) -> li
     runs = [Recorder(mechanisms()), Recorder(mechanisms())]
     for recorder in runs:
         program(table, recorder)
-    drawn = [[_noise(answer) for answer in recorder.tape if answer.charge.norm in ("l1", "l2")] for recorder in runs]
     findings = []
+    drawn = [[_noise(answer) for answer in recorder.tape if answer.charge.norm in ("l1", "l2")] for recorder in runs]
+    for one, other in zip(*([a for a in r.tape if a.charge.mechanism == "coins"] for r in runs), strict=False):
+        if len(one.released[0]) >= LONG and np.array_equal(one.released[0], other.released[0]):
+            findings.append("two runs threw the same coins")
     if drawn[0] and all(np.array_equal(a, b) for a, b in zip(drawn[0], drawn[1], strict=False)):
         findings.append("two runs drew the same noise")
-    for answer in (answer for answer in runs[0].tape if answer.charge.norm != "rows"):
+    for answer in (answer for answer in runs[0].tape if answer.charge.norm not in ("rows", "none")):
         noise = [r.ravel() - e.ravel() for e, r in zip(answer.exact, answer.released, strict=True) if e.size >= LONG]
         prefixes = {tuple(n[:LONG].tolist()) for n in noise if n[:LONG].any()}
         if len(prefixes) < sum(bool(n[:LONG].any()) for n in noise):

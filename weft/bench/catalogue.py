@@ -34,7 +34,7 @@ def _keep(attributes: int) -> Callable[[Records], Mapping[str, Any]]:
     """Keep so many attributes of a seed, and draw the rest."""
 
     def sized(records: Records) -> Mapping[str, Any]:
-        return {"omega": len(records.domain) - attributes, "records": min(len(records), SEEDED_MOST)}
+        return {"omega": len(records.domain) - attributes, "rows": min(len(records), SEEDED_MOST)}
 
     return sized
 

@@ -93,12 +93,17 @@ class _Record:
             return f"What was spent is on record in {self._journal}."
         if not any(ledger.entries for ledger in runs):
             return "Nothing was spent."
-        epsilon = sum(ledger.spent_epsilon() for ledger in runs)
-        share = max(ledger.spent / ledger.capacity for ledger in runs)
-        return (
-            f"On record as spent: epsilon {at_most(epsilon)} at delta {runs[0].budget.delta:g} ({share:.0%} of the "
-            f"budget), in {self._journal}. It stays spent: the rows may have been asked."
-        )
+        if any(ledger.deniable for ledger in runs):
+            from weft.cli import summary
+
+            spent = "; ".join(summary.spent(ledger) for ledger in runs if ledger.entries)
+        else:
+            epsilon = sum(ledger.spent_epsilon() for ledger in runs)
+            share = max(ledger.used for ledger in runs)
+            spent = f"epsilon {at_most(epsilon)} at delta {runs[0].budget.delta:g} ({share:.0%} of the budget)"
+        stamps = dict.fromkeys(stamp for ledger in runs for stamp in ledger.stamps)
+        told = f"On record as spent: {spent}, in {self._journal}. It stays spent: the rows may have been asked."
+        return "\n".join([told, *stamps])
 
 
 def _mark(path: Path | None) -> tuple[int, int]:

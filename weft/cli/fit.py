@@ -24,6 +24,16 @@ def fit(
     delta: o.Delta = 1e-5,
     method: o.Method = None,
     option: o.Options = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows",
+            "-n",
+            min=1,
+            metavar="N",
+            help="Rows that may be sampled later, for a method that must know (bsg with omega).",
+        ),
+    ] = None,
     neighbours: o.Neighbours = "add-remove",
     journal: o.Journal = None,
     seed: o.Seed = None,
@@ -44,6 +54,7 @@ def fit(
       weft fit stays.csv --schema stays.toml --epsilon 1 -o stays.weft
       weft fit stays.csv -s stays.toml -e 1 --method independent -o stays.weft
       weft sample stays.weft -n 100000 -o synthetic.parquet
+      weft fit stays.csv -s stays.toml -e 1 -m bsg -n 500 --option omega=9 -o seeds.weft
     """
     model = Path(output)
     terminal = Terminal(as_json, quiet, debug)
@@ -57,6 +68,7 @@ def fit(
             journal=spending,
             method=method,
             options=o.parse_options(option),
+            rows=rows,
             neighbours=neighbours,
             engine=engine,
             seed=seed,

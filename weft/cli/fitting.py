@@ -32,6 +32,8 @@ class Request:
     journal: Path
     method: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+    """Rows wanted: an option of recipes that must know before they look."""
     neighbours: Literal["add-remove", "replace-one"] = "add-remove"
     engine: Literal["auto", "memory", "stream"] = "auto"
     seed: int | None = None
@@ -60,12 +62,15 @@ class Request:
     def fit(self, listener: Listener) -> Synthesizer:
         """Learn the table."""
         with stage(listener, "load"):  # the libraries take a second or two
+            from weft.methods import takes
             from weft.synthesizer import Synthesizer
 
         assert self.schema is not None
         for name in self.options:
             if name in Synthesizer().get_params():
                 raise UsageError(f"--option {name}: it is no option of a method. See `weft synth --help`.")
+        if "rows" in self.options:
+            raise UsageError("--option rows: write --rows N")
         synthesizer = Synthesizer(
             self.epsilon,
             self.delta,
@@ -79,6 +84,8 @@ class Request:
         )
         if self.method is not None:
             synthesizer.set_params(method=self.method)
+        if self.rows is not None and takes(synthesizer.method, "rows"):
+            synthesizer.set_params(rows=self.rows)
         return synthesizer.fit(self.source, self.schema, listener=listener)
 
 

@@ -47,7 +47,7 @@ def ledger(
             if len(ledgers) > 1:
                 terminal.show(summary.heading(f"Run {number} of {len(ledgers)}"))
             terminal.show(*summary.stamps(each.stamps), summary.facts(spent), summary.entries(each))
-        if len(ledgers) > 1:
+        if len(ledgers) > 1 and not any(each.deniable for each in ledgers):
             epsilon = math.fsum(each.spent_epsilon() for each in ledgers)
             delta = math.fsum(each.spend_statement().delta for each in ledgers if each.entries)
             terminal.show(
@@ -58,8 +58,13 @@ def ledger(
 
 
 def _facts(ledger: Ledger) -> dict[str, object]:
-    statement = ledger.spend_statement()
-    return {"epsilon": statement.epsilon, "delta": statement.delta} | ledger.to_dict()
+    from weft.release import costs
+
+    facts: dict[str, object] = {"epsilon": None, "delta": None}
+    if not ledger.deniable:
+        statement = ledger.spend_statement()
+        facts = {"epsilon": statement.epsilon, "delta": statement.delta}
+    return facts | {"costs": costs(ledger)} | ledger.to_dict()
 
 
 def _read(path: Path) -> list[Ledger]:

@@ -17,6 +17,7 @@ def methods(as_json: o.AsJson = False) -> None:
       weft methods
       weft fit stays.csv -s stays.toml -e 1 -m independent -o stays.weft
       weft fit stays.csv -s stays.toml -e 1 --option accounting=pure -o stays.weft
+      weft synth stays.csv -s stays.toml -e 1 -m bsg -n 500 --option omega=9 -o out.csv
     """
     terminal = Terminal(as_json)
     with guard(terminal):

@@ -31,6 +31,9 @@ def release(
     tables = synthesizer.tables(rows, seed=seed, listener=listener)
     if out is not None:
         return publish(fitted, tables, Files.of(out), listener=listener)
+    # Before the first row: whoever reads a few and hangs up, as `head` does, ends the command there.
+    for stamp in fitted.ledger.stamps:
+        Terminal(data_on_stdout=True).warn(stamp)
     try:
         made = write_table(tables, sys.stdout.buffer)
         sys.stdout.buffer.flush()
@@ -52,7 +55,8 @@ def report(
 ) -> None:
     """Tell what was made, what it cost and where it is."""
     terminal.answer(card | {"files": [str(path) for path in (*release_files(out), journal, model) if path]})
-    terminal.warn_stamps(card["stamps"])
+    if out is not None:  # with the rows on stdout, the stamps came before them
+        terminal.warn_stamps(card["stamps"])
     if terminal.json or terminal.quiet:
         return
     from weft.cli import summary

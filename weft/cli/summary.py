@@ -45,31 +45,49 @@ def facts(rows: Mapping[str, str]) -> RenderableType:
 
 def spending(fitted: Fitted) -> dict[str, str]:
     """Say in words what was spent and what that means."""
-    from weft.release import meaning
+    from weft.release import meaning, seeds
 
     ledger = fitted.ledger
-    return {"spent": spent(ledger), "neighbours": str(ledger.adjacency), "meaning": meaning(fitted)}
+    grown = seeds(fitted)
+    return {
+        "spent": spent(ledger),
+        "neighbours": str(ledger.adjacency),
+        **({"seeds": grown} if grown else {}),
+        "meaning": meaning(fitted),
+    }
 
 
 def spent(ledger: Ledger) -> str:
     """Say what a ledger has spent of its budget."""
     from weft.privacy import at_most
 
-    share = min(ledger.spent / ledger.capacity, 1.0)
+    share = min(ledger.used, 1.0)
     part = "the whole budget" if share > 0.9999 else f"{share:.1%} of the budget: {ledger.budget}"
-    return f"epsilon {at_most(ledger.spent_epsilon())} at delta {ledger.budget.delta:g}, {part}"
+    if ledger.deniable:
+        return f"{part}, all of it to learn the model; no epsilon holds for the records"
+    if ledger.parts:
+        part = f"{part}, on the part of the rows that was asked most"
+    delta = "delta 0" if ledger.accounting == "pure" else f"delta {ledger.budget.delta:g}"
+    return f"epsilon {at_most(ledger.spent_epsilon())} at {delta}, {part}"
 
 
 def entries(ledger: Ledger) -> RenderableType:
-    """Show what was asked of the rows and what each question cost."""
+    """Show what was asked of the rows, what each question cost, and what model, seeds and all together did."""
+    from weft.release import costs, priced
+
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("asked of the private rows")
     table.add_column("noise")
     table.add_column("share of budget", justify="right")
     for entry in ledger.entries:
-        table.add_row(escape(entry.question), entry.noise, f"{entry.cost / ledger.capacity:.1%}")
+        # Seeds are as private as a count with this much Gaussian noise; a coin costs nothing.
+        noise = entry.noise.replace("seeded", "as if gaussian") if entry.mechanism == "seeded" else entry.noise
+        table.add_row(escape(entry.question), noise, "" if entry.mechanism == "coins" else ledger.share(entry, 1))
     if not ledger.entries:
         table.add_row("nothing", "", "0.0%")
+    table.add_section()
+    for name, share in costs(ledger).items():
+        table.add_row(name, "", priced(share), style="bold")
     return Padding(table, (1, 0, 0, 2), expand=False)
 
 

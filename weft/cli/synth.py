@@ -48,6 +48,18 @@ def synth(
       weft synth stays.parquet -s stays.toml -e 0.5 -n 5000 -o made.parquet
       weft synth stays.csv -s stays.toml -e 1 --model stays.weft -o made.csv
       weft synth stays.csv -s stays.toml -e 1 -o - | head
+
+    \b
+    [bold]Records grown from private rows[/bold] (method bsg)
+      weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9 -o out.csv
+    Each record keeps some columns of a row that passed a privacy test, and has
+    its other omega columns drawn. The table is differentially private, unless:
+      weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9-11 \\
+        --option guarantee=deniability --option k=50 -o out.csv
+    Here k rows could have been the seed of each record: plausible deniability,
+    NOT differential privacy. The budget then pays for the model alone.
+    Seeds may have rows of their own (--option "split=[0.5, 0.25, 0.25]"), and
+    another method's model may draw the columns (--option model=mst).
     """
     out = None if output == "-" else Path(output)
     terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
@@ -62,6 +74,7 @@ def synth(
             journal=spending,
             method=method,
             options=o.parse_options(option),
+            rows=rows,
             neighbours=neighbours,
             engine=engine,
             seed=seed,

@@ -15,6 +15,7 @@ from weft.counting import Counts, compile_kernels, is_compiled
 from weft.domain import Clique, Domain
 from weft.engines.feed import Feed
 from weft.engines.memory import MemoryEngine, load
+from weft.engines.parts import Deal
 from weft.engines.recode import Maps, Recoding
 from weft.engines.sources import open_feed
 from weft.engines.stream import StreamEngine, check
@@ -24,7 +25,7 @@ from weft.progress import Listener, silence, stage
 from weft.records import code_dtype
 from weft.schema import Codec, Id, Schema
 
-__all__ = ["Engine", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
+__all__ = ["Deal", "Engine", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
 
 MEMORY = 1 << 30
 """Bytes of codes up to which a file is held in memory."""
@@ -47,6 +48,10 @@ class Engine(Protocol):
 
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
         """Return the distinct rows over some attributes, one a line in lexicographic order, and how many of each."""
+        ...
+
+    def split(self, shares: Sequence[float], deal: Deal) -> Sequence[Engine]:
+        """Return a view of each part of the rows, divided by one secret coin a privacy unit (`weft.engines.parts`)."""
         ...
 
     def recode(self, maps: Maps) -> Engine:
@@ -89,12 +94,15 @@ def open_engine(
     units = Units(codec.unit_column, schema.rows_per_unit)
     rng = rng or np.random.default_rng()
     if engine == "memory" or not _streams(feed, codec, engine == "stream"):
-        return Opened(MemoryEngine(load(feed, codec, units, rng, listener), listener, threads), codec)
+        records, owners = load(feed, codec, units, rng, listener)
+        return Opened(MemoryEngine(records, listener, threads, owners), codec)
     # Columns that clip or have an `other` refuse nothing: if no row can spoil a pass either, there is nothing to check
     # before the first charge.
     lenient = all(column.outside != "refuse" for column in schema.columns if not isinstance(column, Id))
-    keep = None if feed.sound and lenient and units.column is None else check(feed, codec, units, rng, listener)
-    return Opened(StreamEngine(feed, codec, Recoding(codec.domain), keep, listener, threads), codec)
+    keep, owners = None, None
+    if not (feed.sound and lenient and units.column is None):
+        keep, owners = check(feed, codec, units, rng, listener)
+    return Opened(StreamEngine(feed, codec, Recoding(codec.domain), keep, listener, threads, owners), codec)
 
 
 def _streams(feed: Feed, codec: Codec, wanted: bool) -> bool:

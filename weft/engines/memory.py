@@ -11,8 +11,9 @@ from weft.counting import Counter, Counts
 from weft.domain import Clique, Domain
 from weft.engines.feed import Feed
 from weft.engines.groups import groups
+from weft.engines.parts import Deal, divide, names_of
 from weft.engines.recode import Maps, Recoding
-from weft.engines.units import Units
+from weft.engines.units import Owners, Units
 from weft.progress import Listener, silence, stage
 from weft.records import Codes, Records, code_dtype
 from weft.schema import Codec
@@ -25,6 +26,8 @@ class MemoryEngine:
     records: Records
     listener: Listener = silence
     threads: int | None = None
+    owners: Owners | None = None
+    """The privacy unit of each row, by number; None: every row is a unit of its own."""
 
     @property
     def domain(self) -> Domain:
@@ -43,22 +46,39 @@ class MemoryEngine:
         """Return the distinct rows over some attributes and how many there are of each."""
         return groups(Records(self.domain.project(names), tuple(self.records.column(name) for name in names)))
 
+    def split(self, shares: Sequence[float], deal: Deal) -> list[MemoryEngine]:
+        """Return the rows of each part, divided by one coin a privacy unit."""
+        part = divide(names_of(self.records), self.owners, shares, deal)
+        return [
+            replace(
+                self,
+                records=self.records.take(part == i),
+                owners=None if self.owners is None else self.owners[part == i],
+            )
+            for i in range(len(shares))
+        ]
+
     def recode(self, maps: Maps) -> MemoryEngine:
         """Return a view in which some attributes have their codes replaced."""
         return replace(self, records=Recoding(self.domain).then(maps).apply(self.records))
 
 
-def load(feed: Feed, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener) -> Records:
-    """Read and encode a whole table, batch by batch: beside its codes only a few batches are in memory."""
+def load(
+    feed: Feed, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
+) -> tuple[Records, Owners | None]:
+    """Read and encode a whole table, batch by batch: beside its codes only a few batches are in memory.
+
+    Returned beside the records: the unit of each, where a unit may have several.
+    """
     pieces: list[list[Codes]] = [[] for _ in codec.domain]
     for batch, records in feed.read(units.beside(codec.domain.names), codec.encode, listener, "read"):
         units.see(batch)
         for column, codes in zip(pieces, records.columns, strict=True):
             column.append(codes)
-    keep = units.keep(rng)
+    keep, owners = units.keep(rng)
     columns = []
     for column, size in zip(pieces, codec.domain.shape, strict=True):
         codes = np.concatenate(column) if column else np.empty(0, code_dtype(size))
         column.clear()  # so that the table is never held twice
         columns.append(codes if keep is None else codes[keep])
-    return Records(codec.domain, tuple(columns))
+    return Records(codec.domain, tuple(columns)), owners if owners is None or keep is None else owners[keep]

@@ -28,6 +28,9 @@ from numpy.typing import NDArray
 from weft.schema.carriers import decoded
 from weft.schema.text import is_text
 
+Owners = NDArray[np.int64]
+"""The number of the privacy unit that each row belongs to."""
+
 
 @dataclass(frozen=True)
 class Units:
@@ -50,9 +53,12 @@ class Units:
         if self.column is not None:
             self.chunks.append(batch.column(self.column))
 
-    def keep(self, rng: np.random.Generator) -> NDArray[np.bool_] | None:
-        """Mark the rows that stay, by position; None: all."""
-        return None if self.column is None else keep_rows(unit_codes(self.chunks), self.most, rng)
+    def keep(self, rng: np.random.Generator) -> tuple[NDArray[np.bool_] | None, Owners | None]:
+        """Mark the rows that stay, by position (None: all), and tell whose each is where a unit may have several."""
+        if self.column is None:
+            return None, None
+        owners = unit_codes(self.chunks)
+        return keep_rows(owners, self.most, rng), owners if self.most > 1 else None
 
 
 def unit_codes(chunks: Sequence[pa.Array]) -> NDArray[np.int64]:

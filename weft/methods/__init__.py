@@ -34,6 +34,22 @@ METHODS = {
 """Every method by name: the module and the class of its recipe."""
 
 
+AUTO = "auto"
+"""The name under which `automatic` chooses a method."""
+
+FEW = 4
+"""Columns up to which one exact table, or a few, tell nearly everything: there a junction tree is the better model."""
+
+
+def automatic(columns: int) -> str:
+    """Return the method for a table of so many columns: a junction tree for up to FEW, weave for more.
+
+    Only public facts decide. Weave is the most accurate of all on every table of more columns that it was measured on;
+    on parts of them with three or four columns `tree` won (docs/decisions/007).
+    """
+    return "tree" if columns <= FEW else "weave"
+
+
 class Method(Protocol):
     """A recipe: a frozen dataclass whose fields are its options."""
 
@@ -51,16 +67,31 @@ class Method(Protocol):
         ...
 
 
+def takes(name: str, option: str) -> bool:
+    """Whether a method has an option of this name."""
+    return name != AUTO and any(field.name == option for field in fields(_recipe(name)))
+
+
+def known(name: str) -> str:
+    """Return the name of a method, or "auto", if there is such a one."""
+    if name != AUTO and name not in METHODS:
+        raise MethodError(f"no method {name!r}. {_suggest(name, [AUTO, *METHODS])}")
+    return name
+
+
+def _recipe(name: str) -> Any:
+    known(name)
+    module, recipe = METHODS[name]
+    return getattr(import_module(module), recipe)
+
+
 def method(name: str, **options: Any) -> Method:
     """Make a recipe by name, with options that differ from its defaults."""
-    if name not in METHODS:
-        raise MethodError(f"no method {name!r}. {_suggest(name, list(METHODS))}")
-    module, recipe = METHODS[name]
-    made = getattr(import_module(module), recipe)
-    known = [field.name for field in fields(made)]
+    made = _recipe(name)
+    names = [field.name for field in fields(made)]
     for option in options:
-        if option not in known:
-            raise MethodError(f"method {name!r} has no option {option!r}. {_suggest(option, known)}")
+        if option not in names:
+            raise MethodError(f"method {name!r} has no option {option!r}. {_suggest(option, names)}")
     recipe_made: Method = made(**options)
     return recipe_made
 

@@ -8,6 +8,10 @@ Gaussian, so exact Gaussian-DP accounting applies, and a round infers a handful 
 As published: the quality of a candidate weighs how much of the workload it overlaps, and subtracts the expected
 noise of measuring it; candidates must keep the junction tree within a size that grows with the budget used; when a
 measurement changed the model by no more than its noise, the rounds become more generous (annealing).
+
+Ours: the expected noise of a pair is that of its table after projection, as far as columns and distance tell
+(`weft.select.likely`). The published cells times sigma would never measure a pair of wide columns, even if one
+copies the other. The last fit starts anew and ends where the estimated distance to the exact tables is least.
 """
 
 from __future__ import annotations
@@ -20,13 +24,16 @@ import numpy as np
 
 from weft.curator import Curator
 from weft.domain import Clique, Domain
+from weft.errors import MethodError
 from weft.marginal import Array, Marginal, NoisyMarginal
-from weft.methods.columns import check_shares, look_at_columns
+from weft.methods.columns import check_positive, check_shares, look_at_columns
 from weft.models.mrf import JunctionTree, MrfModel, fit, fits, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, Stage, silence, stage
 from weft.select import all_subsets, expected_noise
+from weft.select.likely import likely_pair
+from weft.select.menu import profile, projected_error
 
 LEAST = 1e-6
 """Share of the budget below which nothing more is asked."""
@@ -67,6 +74,10 @@ class Aim:
         """Refuse shares that leave nothing for the marginals."""
         check_shares(one_way=self.one_way, first=self.first)
         check_shares(look=self.look)
+        check_positive(rounds=self.rounds, shortlist=self.shortlist, max_candidates=self.max_candidates)
+        check_positive(max_table=self.max_table, max_cells=self.max_cells, max_total=self.max_total)
+        if self.ways < 2 or not self.anneal >= 1:
+            raise MethodError("option ways must be at least 2, and anneal at least 1.")
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, a look at all candidates, then rounds until the budget is gone."""
@@ -85,7 +96,7 @@ class Aim:
             tables, model = state.tables, state.model
         if merged.left > LEAST:  # a single column, or nothing that fits: measure what is known again
             tables += merged.measure(list(dict.fromkeys(m.clique for m in tables)), share=merged.left)
-        return columns.unfold(fit(merged.domain, tables, tree=model.tree, warm=model, listener=listener))
+        return columns.unfold(fit(merged.domain, tables, tree=model.tree, probe=rng, listener=listener))
 
     def _candidates(self, domain: Domain) -> list[Clique]:
         found = all_subsets(domain, min(self.ways, len(domain)), self.max_table)
@@ -109,6 +120,8 @@ class _Rounds:
         self.tables, self.model, self.share = tables, model, share
         self.cells = np.array([curator.domain.cells(c) for c in cliques])
         self.weights = _overlap(cliques, curator.domain, options.ways)
+        self.pairs = np.array([i for i, c in enumerate(cliques) if len(c) == 2], np.int64)
+        self.shapes = profile([self._likely(cliques[i], errors[i]) for i in self.pairs])
         self.given: list[Clique] = []
         self.tree: JunctionTree = model.tree
 
@@ -129,8 +142,18 @@ class _Rounds:
     def _sigma(self) -> float:
         return self.curator.sigma((1 - self.options.look) * self.share)
 
+    def _likely(self, pair: Clique, gap: float) -> Array:
+        one, other = (self.model.marginal((name,)) for name in pair)
+        return likely_pair(one, other, gap)
+
+    def _noise(self) -> Array:
+        """Return the error that measuring each candidate in this round would leave."""
+        noise = expected_noise(self.cells, self._sigma())
+        noise[self.pairs] = projected_error(self.shapes, np.array([self._sigma()]))[:, 0]
+        return noise
+
     def _quality(self) -> Array:
-        return np.asarray(self.weights * (self.errors - expected_noise(self.cells, self._sigma())))
+        return np.asarray(self.weights * (self.errors - self._noise()))
 
     def _shortlist(self) -> list[int]:
         """Return the candidates that look worst and keep the tree small enough for the budget used so far."""

@@ -2,58 +2,59 @@
 
 Noisy entropies tell which attributes to draw given which (correlation-based feature selection); noisy counts of
 every family, smoothed by a Dirichlet prior, are the conditional tables. By default every attribute of a record is
-drawn from this model. With `omega` and `records`, that many records are grown from seeds instead: each keeps the first
+drawn from this model. With `omega` and `rows`, that many records are grown from seeds instead: each keeps the first
 attributes of a row that passed the privacy test, and has only its last omega attributes drawn.
 
 Where this differs from the paper:
 - Entropies have their exact sensitivity, scaled so that it holds for every number of rows: no noisy n is trusted.
 - Gaussian noise with exact accounting, instead of Laplace with advanced composition; all tables are drawn once.
-- The seeds are paid for as a whole table of records; k and epsilon0 follow from the budget unless given. The paper's
-  own guarantees, record by record (Test 2) or of k plausible seeds alone (Test 1), are not offered.
-- Structure, parameters and seeds come from all rows, and their costs add up; rows are not split (docs/decisions/008).
-- Which seeds are plausible is counted exactly: with omega fixed they are those with the same kept attributes, so gamma
-  plays no part and nothing needs to be capped (the paper's max_plausible and max_check_plausible).
-- Correlations between two parents are the mean of the two that were asked, so that every entropy used is paid for.
+- By default the seeds are paid for as a whole table of records, differentially private as such; k and epsilon0 follow
+  from the budget unless given. The paper's own guarantee, record by record, has to be asked for by name (`guarantee =
+  "deniability"`), and everything that is released then says that it is not differential privacy.
+- By default structure, parameters and seeds come from all rows, and their costs add up, which is better than the
+  paper's division of the rows (`split`; docs/decisions/008).
+- Which seeds are plausible is counted exactly: for an omega they are those with the same kept attributes, so gamma
+  plays no part. A random omega is drawn for each record before its seed is, and the test is that of this omega.
+- Entropies are of bucketed attributes, child and parent alike: all correlations that are used are asked for, with the
+  fewest questions.
+- Noisy tables are brought to the number of rows by subtraction, which leaves less of the noise on empty cells than
+  cutting at zero does. The Dirichlet prior is the child's own distribution in place of the uniform one, and as heavy
+  as the noise. Larger tables have more of the budget.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
+from weft import methods
 from weft.curator import Curator
-from weft.domain import Domain, clique
+from weft.domain import Domain
 from weft.errors import MethodError
-from weft.marginal import Array, NoisyMarginal
-from weft.models.bayesnet import BayesNet, Family
+from weft.methods.bsg_learning import Learner, bucket_codes
+from weft.methods.growing import MOST_RECORDS, grow, omegas
+from weft.models.bayesnet import BayesNet
 from weft.models.seeded import SeededModel
+from weft.models.sequential import sequential
 from weft.privacy import Accounting
-from weft.privacy.deniability import Acceptance, plan
-from weft.progress import Listener, silence, stage
-from weft.records import Records
-from weft.select.cfs import correlation_network, symmetric_uncertainty
-from weft.select.useful import useful_cells
+from weft.privacy.deniability import Acceptance
+from weft.privacy.plausible import PlausibleTest
+from weft.progress import Listener, silence
 
-Edges = list[tuple[str, tuple[str, ...]]]
-
-MOST_RECORDS = 1_000_000
-"""Most records grown from seeds in one fit: they are handed out as one block."""
-
-LOOK = 0.05
-"""Part of the seeds' budget that goes to a lower bound of how many seeds pass the test."""
-
-SLACK = 0.1
-"""Part of delta that pays for what the accounting of seeds leaves out."""
+BEHIND = ("aim", "independent", "marginals", "mst", "pb-pgm", "pgm", "privbayes", "privbayes-indif", "privmrf", "tree")
+"""Methods whose models have exact conditional distributions (`weft.models.sequential`): these can complete a seed."""
 
 
 @dataclass(frozen=True)
 class Bsg:
-    """A Bayesian network from noisy entropies; records may be grown from seeds that pass a privacy test."""
+    """A Bayesian network from noisy entropies; with omega and rows, records grown from seeds that pass a privacy test.
+
+    What the test promises is one of two things. `guarantee="table"`: all records together are differentially private.
+    `guarantee="deniability"`: each of them has k plausible seeds, which is not differential privacy.
+    """
 
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
@@ -61,159 +62,210 @@ class Bsg:
     """Share of the budget for the number of rows."""
     structure: float = 0.3
     """Share for the entropies; the rest goes to the conditional tables."""
-    theta: float = 4.0
+    theta: float = 2.0
     """A table may be so large that its average count is theta times the deviation of its noise."""
     buckets: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
     """How children see an attribute: runs of so many codes as one bucket, or the bucket of each code."""
-    prior: float = 1.0
-    """Weight, in rows, of the uniform Dirichlet prior of each distribution."""
+    prior: float = 2.0
+    """Weight of the Dirichlet prior of each distribution, in standard deviations of the noise on its number of rows."""
     parameters: Literal["mean", "draw"] = "mean"
     """The posterior mean of each distribution, or a draw from the posterior."""
-    omega: int | None = None
-    """How many attributes of a record are drawn, the others being a seed's; None: all, and no seeds are needed."""
-    records: int | None = None
+    omega: int | str | Sequence[int] | None = None
+    """How many attributes of a record are drawn, the others being a seed's: a number, or a range such as "5-9" from
+    which each record draws its own; None: all, and no seeds are needed."""
+    rows: int | None = None
     """With omega: the number of records to grow from seeds. More cannot be had later."""
     k: int | None = None
     """Seeds that must be plausible; None: as the budget needs it."""
     epsilon0: float | None = None
-    """Noise on k is Laplace of scale 1/epsilon0; None: as the budget needs it."""
+    """Noise on k is Laplace of scale 1/epsilon0; None: as the budget needs it, and none for deniability (Test 1)."""
     seeds: float = 0.5
-    """With omega: share of the budget for the seeds; the model has the rest."""
+    """With omega: share of the budget for the seeds; the model has the rest. Not used with split or deniability."""
+    guarantee: Literal["table", "deniability"] = "table"
+    """"table": the records together are differentially private. "deniability": each record has k plausible seeds, and
+    NO differential privacy is claimed for them; the budget is for the model alone."""
+    gamma: float = 4.0
+    """Deniability: factor within which the chances of plausible seeds lie. They are equal here, so it changes nothing
+    but the figure of Theorem 1."""
+    max_plausible: int | None = None
+    """Deniability: plausible seeds at which counting stops."""
+    max_check_plausible: int | None = None
+    """Deniability: rows, chosen at random, among which plausible seeds are counted."""
+    split: Sequence[float] | None = None
+    """Chances of a row to serve as seed, for the structure, and for the parameters, such as [0.5, 0.25, 0.25]; each
+    part then has the whole budget. None: all rows serve for everything and costs add up, which is better as a rule."""
+    model: str | None = None
+    """With omega: the method whose model draws the other attributes, in place of this one's own; see BEHIND."""
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of that method."""
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for a step, seeds that cannot be had, and buckets that do not fit."""
+        self._check_model_of_its_own(domain)
+        grown = bool(omegas(self.omega, domain))
+        if grown:
+            self._check_seeds()
+        self._check_deniability(grown)
+        self._check_split(grown)
+        self._check_model(domain, grown)
+
+    def _check_model_of_its_own(self, domain: Domain) -> None:
+        for name in ("count", "structure", "theta", "prior", "seeds", "gamma", "epsilon0"):
+            if not _is_number(getattr(self, name)) and (name != "epsilon0" or self.epsilon0 is not None):
+                raise MethodError(f"option {name}: a number is needed")
         if not (self.count > 0 and self.structure > 0 and self.count + self.structure < 1):
             raise MethodError("options count and structure: shares above 0 that leave some budget for the tables")
-        self._check_seeds(domain)
+        if not (self.theta > 0 and self.prior >= 0):
+            raise MethodError("options theta and prior: theta must be above 0, and prior 0 or more")
+        if self.parameters not in ("mean", "draw"):
+            raise MethodError('option parameters: "mean" of the posterior, or a "draw" from it')
+        if not isinstance(self.buckets, Mapping):
+            raise MethodError("option buckets: a run length for each column, such as " + '{"age": 10}')
         for name, buckets in self.buckets.items():
             if name not in domain:
                 raise MethodError(f"option buckets: there is no column {name!r}. Check its spelling.")
-            if isinstance(buckets, int):
-                fits = buckets >= 1
-            else:
-                fits = len(buckets) == domain.size(name) and set(buckets) == set(range(max(buckets) + 1))
-            if not fits:
+            if not _fits(buckets, domain.size(name)):
                 raise MethodError(
                     f"option buckets: {name!r} needs a run length of 1 or more, or a bucket, counted from 0 without "
                     f"gaps, for each of its {domain.size(name)} codes"
                 )
 
-    def _check_seeds(self, domain: Domain) -> None:
-        if self.omega is None:
+    def _check_seeds(self) -> None:
+        if not isinstance(self.rows, int) or not 1 <= self.rows <= MOST_RECORDS:
+            raise MethodError(f"option rows: say how many records to grow from seeds (--rows), 1 to {MOST_RECORDS:,}")
+        if self.guarantee == "deniability":
             return
         if self.accounting not in ("gaussian", "zcdp"):
             raise MethodError(
                 "option omega: seeds need a delta. Choose gaussian accounting, or leave it out to draw all"
             )
-        if not 1 <= self.omega < len(domain):
-            raise MethodError(
-                f"option omega: draw between 1 and {len(domain) - 1} columns, or leave it out to draw all"
-            )
-        if self.records is None or not 1 <= self.records <= MOST_RECORDS:
-            raise MethodError(f"option records: say how many to grow from seeds, 1 to {MOST_RECORDS:,}")
         if not 0 < self.seeds < 1:
             raise MethodError("option seeds: a share of the budget between 0 and 1, so that some is left for the model")
         if (self.k is None) != (self.epsilon0 is None):
             raise MethodError("options k and epsilon0: give both, or neither to have them chosen")
         self._given_test()
 
+    def _check_deniability(self, grown: bool) -> None:
+        if self.guarantee not in ("table", "deniability"):
+            raise MethodError('option guarantee: "table", or "deniability", which is not differential privacy')
+        if self.guarantee == "table":
+            if (self.max_plausible, self.max_check_plausible) != (None, None):
+                raise MethodError(
+                    'options max_plausible and max_check_plausible: only with guarantee = "deniability"; for a whole '
+                    "table every seed is counted"
+                )
+            return
+        if not grown or self.k is None:
+            raise MethodError(
+                'option guarantee: "deniability" needs omega, below the number of columns, and k. Where all columns '
+                "are drawn, no seed has to be deniable and the release is differentially private as it is."
+            )
+        self._plausible_test()
+
+    def _check_split(self, grown: bool) -> None:
+        if self.split is None:
+            return
+        three = isinstance(self.split, list | tuple) and len(self.split) == 3 and all(map(_is_number, self.split))
+        if not three or not all(0 <= p < 1 for p in self.split) or not sum(self.split) <= 1 + 1e-9:
+            raise MethodError(
+                "option split: three chances, for seeds, structure and parameters, of at most 1 together, such as "
+                "[0.5, 0.25, 0.25]"
+            )
+        if not min(self.split[1:]) > 0 or (self.split[0] > 0) != grown:
+            raise MethodError(
+                "option split: structure and parameters need rows, and seeds need some exactly if omega is given"
+            )
+
+    def _check_model(self, domain: Domain, grown: bool) -> None:
+        if not isinstance(self.model_options, Mapping):
+            raise MethodError("option model_options: the other method's options by name, such as " + '{"one_way": 0.2}')
+        if self.model is None:
+            if self.model_options:
+                raise MethodError("option model_options: say whose options they are with model")
+            return
+        if self.model not in BEHIND:
+            raise MethodError(f"option model: not every model can complete a seed; choose of {', '.join(BEHIND)}")
+        if not grown:
+            raise MethodError(f"option model: without omega no seeds are used; choose the method {self.model!r} itself")
+        if self.guarantee == "table" and self.split is None:
+            # Other recipes spend all of a budget, and seeds that share rows with them need some of it.
+            raise MethodError(
+                "option model: another method's model leaves no budget for seeds. Give seeds rows of their own with "
+                'split, or choose guarantee = "deniability", which is not differential privacy'
+            )
+        made = self._inner()
+        if made.accounting != self.accounting:
+            raise MethodError(
+                f"option model: method {self.model!r} needs accounting = {made.accounting!r}, not {self.accounting!r}"
+            )
+        made.check(domain)
+
+    def _inner(self) -> methods.Method:
+        """Return the recipe of another model, with this one's accounting if it has a choice."""
+        assert self.model is not None
+        same = {"accounting": self.accounting} if methods.takes(self.model, "accounting") else {}
+        return methods.method(self.model, **same, **self.model_options)
+
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet | SeededModel:
         """Learn the model, then grow records from seeds if asked to."""
-        if self.omega is not None:
-            curator.check_seeds()
-        model = self._learn(curator, 0.0 if self.omega is None else self.seeds, rng, listener)
-        if self.omega is None or self.records is None:
+        drawn = omegas(self.omega, curator.domain)
+        deniable = self.guarantee == "deniability"
+        if drawn:
+            curator.check_deniable() if deniable else curator.check_seeds()
+        seeds, structure, parameters = self._divided(curator)
+        if self.model is None:
+            aside = self.seeds if drawn and not deniable and self.split is None else 0.0
+            model = self._learner(curator.domain).learn(structure, parameters, aside, rng, listener)
+        else:
+            model = sequential(self._inner().fit(parameters, rng, listener))
+        if self.split is not None:
+            model = replace(model, total=max(1.0, model.total / self._learned_from()))
+        if not drawn:
             return model
-        kept = model.order[: len(model.domain) - self.omega]
-        with stage(listener, "test seeds", 1) as work:
-            prefixes = self._seeds(curator, model, kept, self.records, rng)
-            work.advance(note="too few pass for the budget: all columns are drawn" if prefixes is None else "")
-        known = {} if prefixes is None else dict(zip(kept, prefixes.columns, strict=True))
-        return SeededModel(model.complete(known, self.records, rng, listener))
+        assert self.rows is not None
+        test = self._plausible_test() if deniable else self._given_test()
+        served = 1.0 if self.split is None else self.split[0]
+        return grow(seeds, model, drawn, self.rows, test, served, rng, listener)
 
-    def _seeds(
-        self, curator: Curator, model: BayesNet, kept: tuple[str, ...], records: int, rng: np.random.Generator
-    ) -> Records | None:
-        """Release the kept attributes of rows that passed; None, so that all are drawn, if that costs too much."""
-        look, slack = LOOK * curator.left, curator.slack(SLACK)
-        share = curator.left_with(slack) - look
-        test = self._given_test()
-        if test is None:
-            # What the model expects, not the rows: choosing a test costs nothing.
-            expected = model.sample(min(round(model.total), MOST_RECORDS), rng)
-            rows = np.column_stack([expected.column(name) for name in kept])
-            _, counts = np.unique(rows, axis=0, return_counts=True)
-            test = plan(math.sqrt(2 * curator.rho(share)), records, counts, slack / 2)
-        if test is None:
-            return None
-        return curator.seeded_release(kept, test, records, look=look, share=share, slack=slack)
+    def _learner(self, domain: Domain) -> Learner:
+        seen = bucket_codes(self.buckets, domain)
+        return Learner(seen, self.count, self.structure, self.theta, self.prior, self.parameters == "draw")
+
+    def _divided(self, curator: Curator) -> tuple[Curator, Curator, Curator]:
+        """Return the rows for seeds, structure and parameters: three parts, or all rows for each."""
+        if self.split is None:
+            return curator, curator, curator
+        seeds, structure, parameters = self.split
+        if self.model is not None:
+            made = curator.split({"seeds": seeds, "model": structure + parameters})
+            return made["seeds"], made["model"], made["model"]
+        chances = {"seeds": seeds, "structure": structure, "parameters": parameters}
+        made = curator.split({part: chance for part, chance in chances.items() if chance})
+        return made.get("seeds", curator), made["structure"], made["parameters"]
+
+    def _learned_from(self) -> float:
+        """Return the chance of a row to count towards the model's total."""
+        assert self.split is not None
+        return self.split[2] if self.model is None else self.split[1] + self.split[2]
 
     def _given_test(self) -> Acceptance | None:
         if self.k is None or self.epsilon0 is None:
             return None
         return Acceptance(self.k, self.epsilon0)
 
-    def _learn(self, curator: Curator, aside: float, rng: np.random.Generator, listener: Listener) -> BayesNet:
-        """Learn the structure, then the parameters; leave a share aside."""
-        domain = curator.domain
-        seen = self._buckets(domain)
-        with stage(listener, "count"):
-            rows = curator.total((1 - aside) * self.count)
-        with stage(listener, "entropies"):
-            correlation = self._correlation(curator, rows, seen, (1 - aside) * self.structure)
-        sigma = curator.sigma((curator.left - aside) / len(domain))
-        widths = np.array([int(seen[name].max()) + 1 if name in seen else domain.size(name) for name in domain])
-        edges = correlation_network(domain, widths, correlation, useful_cells(float(rows.table), sigma, self.theta))
-        with stage(listener, "measure families"):
-            families = self._families(curator, edges, seen, curator.left - aside, rng)
-        return BayesNet(domain, max(float(rows.table), 1.0), families, seen)
+    def _plausible_test(self) -> PlausibleTest:
+        assert self.k is not None
+        return PlausibleTest(self.k, self.epsilon0, self.gamma, self.max_plausible, self.max_check_plausible)
 
-    def _buckets(self, domain: Domain) -> dict[str, Array]:
-        return {
-            name: np.arange(domain.size(name)) // given if isinstance(given, int) else np.asarray(given, np.int64)
-            for name, given in self.buckets.items()
-        }
 
-    def _correlation(self, curator: Curator, rows: NoisyMarginal, seen: Mapping[str, Array], share: float) -> Array:
-        """Ask for H(x), H(bucketed x) and H(x, bucketed y) for all x and y; return their symmetric uncertainties."""
-        domain = curator.domain
-        whole = {name: (name, False) for name in domain}
-        parent = {name: (name, name in seen) for name in domain}
-        pairs = [frozenset({whole[x], parent[y]}) for x, y in itertools.permutations(domain, 2)]
-        singles = [frozenset({view}) for view in (*whole.values(), *parent.values())]
-        asked = list(dict.fromkeys([*singles, *pairs]))
-        released = curator.entropies(
-            [clique(name for name, _ in views) for views in asked],
-            share,
-            max(2, round(float(rows.table) - 2 * rows.sigma)),
-            [{name: seen[name] for name, bucketed in views if bucketed} for views in asked],
-        )
-        entropy = dict(zip(asked, released.tolist(), strict=True))
-        correlation = np.zeros((len(domain),) * 2)
-        for x, y in itertools.permutations(domain, 2):
-            correlation[domain.index(x), domain.index(y)] = symmetric_uncertainty(
-                entropy[frozenset({whole[x], parent[y]})],
-                entropy[frozenset({whole[x]})],
-                entropy[frozenset({parent[y]})],
-            )
-        return correlation
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
-    def _families(
-        self, curator: Curator, edges: Edges, seen: Mapping[str, Array], share: float, rng: np.random.Generator
-    ) -> tuple[Family, ...]:
-        """Measure the table of every family with an equal share, and turn counts into distributions."""
-        families = []
-        for child, parents in edges:
-            views = {name: (seen[name], int(seen[name].max()) + 1) for name in parents if name in seen}
-            view = curator.recode(views) if views else curator
-            (noisy,) = view.measure([clique([child, *parents])], share / len(edges))
-            table = np.transpose(noisy.table, [noisy.clique.index(name) for name in (*parents, child)])
-            families.append(Family(child, parents, self._posterior(table.reshape(-1, table.shape[-1]), rng)))
-        return tuple(families)
 
-    def _posterior(self, counts: Array, rng: np.random.Generator) -> Array:
-        """Return a distribution for each row of noisy counts; the Dirichlet prior is spread evenly over the codes."""
-        weight = np.maximum(counts, 0) + self.prior / counts.shape[1]
-        if self.parameters == "draw":
-            weight = np.maximum(rng.standard_gamma(weight), np.finfo(np.float64).tiny)
-        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+def _fits(buckets: object, codes: int) -> bool:
+    """Whether this is a run length, or has a bucket for each code and a code for each bucket."""
+    if isinstance(buckets, int):
+        return buckets >= 1
+    if not isinstance(buckets, list | tuple | np.ndarray) or len(buckets) != codes:
+        return False
+    return all(isinstance(each, int | np.integer) for each in buckets) and set(buckets) == set(range(max(buckets) + 1))

@@ -25,6 +25,13 @@ def check_shares(**shares: float) -> None:
         raise MethodError(f"options {listed} take the whole budget: leave at least 1% for the marginals themselves.")
 
 
+def check_positive(**options: float) -> None:
+    """Refuse options that must be above zero and are not."""
+    for name, value in options.items():
+        if not value > 0:
+            raise MethodError(f"option {name} must be above 0, not {value}.")
+
+
 @dataclass(frozen=True)
 class Columns:
     """What the first step leaves to the others."""

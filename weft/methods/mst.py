@@ -3,6 +3,10 @@
 The edges of the tree are those farthest from independence. The original draws them one at a time by the exponential
 mechanism; here the distances of all pairs are released once with Gaussian noise and the tree is post-processing, so
 that the whole run has exact Gaussian-DP accounting and most of the budget is left for the pairs themselves.
+
+By default the tree is not the heaviest but, among those nearly as heavy, one that implies more of the pairs between
+(`weft.select.implied_tree`); `heaviest=True` is the published choice. The fit ends where the estimated distance to the
+exact tables is least, not after a fixed number of iterations.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.curator import Curator
-from weft.domain import Domain
+from weft.domain import Clique, Domain
 from weft.marginal import Marginal
 from weft.methods.columns import check_shares, look_at_columns
 from weft.models.mrf import MAX_CELLS, fit, grow_tree
@@ -21,7 +25,7 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import common_total, simplex
-from weft.select import allocate, spanning_tree
+from weft.select import allocate, implied_tree, spanning_tree
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Mst:
     """Share for the distances of all pairs from independence."""
     rare: float = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
+    heaviest: bool = False
+    """Take the maximum spanning tree, as published, whatever it implies for the other pairs."""
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the pairs."""
@@ -52,10 +58,11 @@ class Mst:
             pairs = [c for c in itertools.combinations(sorted(merged.domain), 2) if merged.domain.cells(c) <= MAX_CELLS]
             independent = [Marginal((a, b), np.outer(own[a], own[b]) / total) for a, b in pairs]
             gaps = merged.gaps(independent, share=self.look)
-            strongest = spanning_tree(dict(zip(pairs, gaps.tolist(), strict=True)))
+            weights: dict[Clique, float] = dict(zip(pairs, gaps.tolist(), strict=True))
+            strongest = spanning_tree(weights) if self.heaviest else implied_tree(weights, own)
             tree = grow_tree(merged.domain, strongest)  # a pair that would not fit is left out before it is paid for
             edges = list(tree.given) or [m.clique for m in columns.tables]
         with stage(listener, "measure pairs"):
-            weights = [float(w) for w in allocate([merged.domain.cells(edge) for edge in edges], 1.0)]
-            noisy = merged.measure(edges, share=merged.left, weights=weights)
-        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, listener=listener))
+            parts = [float(w) for w in allocate([merged.domain.cells(edge) for edge in edges], 1.0)]
+            noisy = merged.measure(edges, share=merged.left, weights=parts)
+        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, probe=rng, listener=listener))

@@ -10,7 +10,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.methods.columns import check_shares, look_at_columns
+from weft.methods.columns import check_positive, check_shares, look_at_columns
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, grow_tree, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -40,6 +40,7 @@ class Pgm:
     def check(self, domain: Domain) -> None:
         """Refuse unknown columns, and a tree that would not fit, before anything is spent."""
         check_shares(one_way=self.one_way)
+        check_positive(max_cells=self.max_cells, max_total=self.max_total)
         for names in self.marginals:
             unknown = [name for name in names if name not in domain]
             if unknown:
@@ -62,7 +63,7 @@ class Pgm:
             even = [float(w) for w in allocate([merged.domain.cells(c) for c in cliques], 1.0)]
             weights = self.weights if len(self.weights) == len(cliques) else even
             noisy = merged.measure(cliques, share=merged.left, weights=weights)
-        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, listener=listener))
+        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, probe=rng, listener=listener))
 
     def _cliques(self, domain: Domain) -> list[Clique]:
         named = [clique(names) for names in self.marginals]

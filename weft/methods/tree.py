@@ -4,20 +4,26 @@ The plan of google/dpsynth's SWIFT, in our own steps: the distances of all candi
 once; pairs, strongest first, grow a junction tree within a size limit; of the candidates that the tree holds, the
 subset is measured whose gain outweighs the noise when the budget is divided by cells^(2/3). Not adaptive, so it scales
 to wide tables: three passes over the rows whatever the number of columns.
+
+Ours: candidates that the tree does not hold may be measured too, and records are adjusted to them after the draw
+(`outside`); the fit ends where the estimated distance to the exact tables is least.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from weft.curator import Curator
 from weft.domain import Clique, Domain
+from weft.errors import MethodError
 from weft.marginal import Marginal
-from weft.methods.columns import check_shares, look_at_columns
+from weft.methods.columns import check_positive, check_shares, look_at_columns
+from weft.methods.outside import fit_and_finish
 from weft.models.independent import IndependentModel
-from weft.models.mrf import JunctionTree, fit, grow_tree
+from weft.models.mrf import JunctionTree, priced_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -47,12 +53,23 @@ class Tree:
     """Cells of the largest clique of the junction tree."""
     max_total: int = 4 * 10**6
     """Cells of the whole tree."""
+    outside: float = 8.0
+    """Most pairs, for each column, that may be measured though the tree does not hold them: records are adjusted to
+    them (`weft.models.mrf.finish`)."""
     penalties: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
     """Counts taken off a pair for each of its cells when pairs are ranked; the tree that holds most is kept."""
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals."""
         check_shares(one_way=self.one_way, look=self.look)
+        check_positive(max_candidates=self.max_candidates, max_table=self.max_table)
+        check_positive(max_cells=self.max_cells, max_total=self.max_total)
+        if self.ways is not None and self.ways < 2:
+            raise MethodError("option ways must be at least 2.")
+        if not (self.outside >= 0 and math.isfinite(self.outside)):
+            raise MethodError("option outside must be a number, not below 0.")
+        if not self.penalties:
+            raise MethodError("option penalties needs at least one price; 0 is one.")
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, one look, one tree, one choice, one fit."""
@@ -65,31 +82,26 @@ class Tree:
             guesses = [Marginal(c, alone.marginal(c)) for c in candidates]
             gaps = dict(zip(candidates, merged.gaps(guesses, share=self.look).tolist(), strict=True))
         with stage(listener, "grow the tree"):
-            tree = self._tree(merged.domain, gaps)
+            tree = priced_tree(
+                merged.domain, gaps, prices=self.penalties, max_cells=self.max_cells, max_total=self.max_total
+            )
             held = [c for c in candidates if tree.home(c) is not None]
+            held += self._outside(merged.domain, gaps, tree)
             cells = [merged.domain.cells(c) for c in held]
             chosen = [held[i] for i in best_subset([gaps[c] for c in held], cells, merged.rho(merged.left))]
         with stage(listener, "measure marginals"):
             asked = chosen or [m.clique for m in columns.tables]
             weights = [float(w) for w in allocate([merged.domain.cells(c) for c in asked], 1.0)]
             noisy = merged.measure(asked, share=merged.left, weights=weights)
-        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, listener=listener))
+        return columns.unfold(fit_and_finish(tree, columns.tables, noisy, rng, listener))
+
+    def _outside(self, domain: Domain, gaps: dict[Clique, float], tree: JunctionTree) -> list[Clique]:
+        """Return the pairs that the tree does not hold, those first that gain most for their size."""
+        pairs: list[Clique] = [c for c in gaps if len(c) == 2 and gaps[c] > 0 and tree.home(c) is None]
+        pairs.sort(key=lambda c: (-gaps[c] / domain.cells(c) ** (2 / 3), c))
+        return pairs[: math.floor(self.outside * len(domain))]
 
     def _candidates(self, domain: Domain) -> list[Clique]:
         ways = self.ways or (3 if np.median(domain.shape) <= 4 else 2)
         found = all_subsets(domain, min(ways, len(domain)), self.max_table)
         return sorted(sorted(found, key=domain.cells)[: self.max_candidates])
-
-    def _tree(self, domain: Domain, gaps: dict[Clique, float]) -> JunctionTree:
-        """Return the tree, over several prices of a cell, that holds the largest sum of pairs' distances."""
-        pairs = [c for c in gaps if len(c) == 2]
-
-        def grown(price: float) -> JunctionTree:
-            value = {c: gaps[c] - price * domain.cells(c) for c in pairs}
-            ranked = sorted((c for c in pairs if value[c] > 0), key=lambda c: (-value[c], c))
-            return grow_tree(domain, ranked, max_cells=self.max_cells, max_total=self.max_total)
-
-        def held(tree: JunctionTree) -> float:
-            return sum(gaps[c] for c in pairs if tree.home(c) is not None)
-
-        return max((grown(price) for price in self.penalties), key=held)

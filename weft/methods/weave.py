@@ -4,71 +4,75 @@ PrivSyn's many marginals, PrivMRF's model and no junction tree: the model's tabl
 the chains' records, so every batch can ask how far the model is from every candidate, and measure what is worth it.
 
 1. Measure the columns alone; merge values that noise drowns.
-2. Batch by batch (pairs first, then larger cliques if the noise allows them): look how far the model is from each
+2. Batch by batch (pairs first, then larger cliques where noise allows them): look how far the model is from each
    candidate, choose from the menu of candidates and prices, measure, reconcile all tables, fit the chains.
 3. Records are woven from the chains and herded to the reconciled tables.
+
+Nothing is asked twice: with Gaussian noise only that part of a table is measured which the tables below it do not
+tell (`Curator.interactions`). On small columns that is a small part: a pair of binary ones has half the noise of a
+whole table for the same budget.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
-from weft.counting import count
+from weft.counting import MAX_CELLS, count
 from weft.curator import Curator
-from weft.domain import Clique, Domain
-from weft.marginal import Array, Marginal, NoisyMarginal
+from weft.domain import Clique, Domain, clique
+from weft.errors import MethodError
+from weft.marginal import Array, Marginal, NoisyMarginal, interacting
 from weft.methods.columns import check_shares
 from weft.models import Model
 from weft.models.chains_fit import Loom
+from weft.models.independent import IndependentModel
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.recode import ValueMap, merge_rare
-from weft.reconcile import common_total, reconcile, simplex
+from weft.reconcile import reconcile, simplex
 from weft.select.menu import choose, profile, projected_error
 
-
-@dataclass(frozen=True)
-class Batch:
-    """One round of looking and measuring: cliques of this order, for this share of the budget."""
-
-    order: int
-    share: float
+NORMAL = math.sqrt(2 / math.pi)
+"""Mean size of a standard normal number."""
 
 
 @dataclass(frozen=True)
 class Weave:
     """One-way marginals, then batches of what the model gets most wrong; chains fitted to all of it."""
 
-    one_way: float = 0.06
+    one_way: float = 0.2
     """Share of the budget for the first look at every column alone."""
+    count: float = 0.1
+    """Part of that share for the number of rows."""
     column_error: float = 0.025
     """Total variation error of a column that is accepted before anything else is measured."""
     hopeless: float = 0.15
     """Error of the columns above which nothing but columns is measured."""
     look: float = 0.05
     """Part of a batch's share that asks how far the model is from each candidate."""
-    order: int | None = None
-    """Highest order of the measured cliques, 2 to 6; None: the highest that noise allows (`highest_order`)."""
+    order: int = 6
+    """Highest order of the measured cliques; 2: pairs only."""
     batches: int | None = None
-    """Batches of higher order after the pairs; None: one of order 4, two of order 5 and 6."""
+    """Batches of larger cliques after the pairs, if noise allows cliques of four attributes that cover at least a third
+    of all pairs; None: two if some have more than four, otherwise one."""
+    pairs: float = 0.5
+    """Part of what the columns left that is spent on the batch of pairs, if there are others."""
     most: int = 20
     """Cliques of higher order measured in one batch."""
     overlap: int = 3
     """Attributes that two cliques of one batch may share: what both would tell is gained once only."""
     candidates: int = 150
     """Cliques of higher order looked at in one batch, drawn at random; every look makes the others noisier."""
+    noise: float = 0.03
+    """Total variation error that noise may leave in a clique of higher order."""
     max_cells: int = 200_000
     """Largest table that is measured."""
-    gain: float = 1.3
-    """Worth of a candidate's gap beside the noise of measuring it: a pair's gap is also felt in higher orders."""
-    single: float = 2.0
-    """Worth of a single column's error beside that of a pair: it is felt in every pair that is not measured."""
     rare: float = 3.0
     """Values with a noisy count below this many standard deviations are merged."""
     chains: int | None = None
@@ -76,76 +80,166 @@ class Weave:
     rounds: int = 25
     """Rounds of moment matching in a batch, and once more at the end."""
     sweeps: int | None = None
-    """Gibbs sweeps from the forest to a record; None: 12, and 5 where the columns have over 1,000 values in all."""
-    herding: int = 2
-    """Sweeps with feedback at the end; 0: independent records."""
-    feedback: float = 0.02
-    """Strength of that feedback."""
+    """Gibbs sweeps from the forest to a record; None: 12, and 2 where the columns have over 1,000 values in all."""
+    herding: int | None = None
+    """Sweeps with feedback at the end; 0: independent records; None: 2, and 1 where there are over 1,000 values."""
+    feedback: float | None = None
+    """Strength of that feedback; None: 0.02, and 0.2 where there are over 1,000 values, with thinner cells."""
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing for the marginals."""
+        """Refuse shares that leave nothing for the marginals, and numbers that make no sense."""
         check_shares(one_way=self.one_way)
         check_shares(look=self.look)
+        check_shares(pairs=self.pairs)
+        check_shares(count=self.count)
+        least = {"order": 2, "batches": 0, "most": 1, "overlap": 0, "candidates": 1, "chains": 1, "rounds": 1}
+        for name, low in (least | {"sweeps": 0, "herding": 0}).items():
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int) and value >= low):
+                raise MethodError(f"option {name}: a whole number, {low} or more, not {value!r}.")
+        if not (isinstance(self.max_cells, int) and 1 <= self.max_cells <= MAX_CELLS):
+            raise MethodError(f"option max_cells: a whole number of cells, 1 to {MAX_CELLS:,}, not {self.max_cells!r}.")
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
         """Spend the whole budget."""
         domain = curator.domain
         with stage(listener, "measure columns"):
-            ones = curator.measure([(name,) for name in domain], share=self.one_way)
-            total = max(common_total(ones)[0], 1.0)
-            more = self.top_up(curator, ones, total)
+            total = max(float(curator.total(self.one_way * self.count).table), 1.0)
+            alone: dict[Clique, float] = {(name,): 1.0 for name in domain}
+            ones = self._measure(curator, alone, self.one_way * (1 - self.count), total)
+            more = self.top_up(ones, total)
             if more > 0:
-                again = curator.measure([m.clique for m in ones], share=more)
+                again = self._measure(curator, alone, more, total)
                 ones = [_pool(old, new) for old, new in zip(ones, again, strict=True)]
-                total = max(common_total(ones)[0], 1.0)
         left = 1 - self.one_way - more
-        maps = self._merge(ones, total) if left > 1e-9 else {}
-        curator = curator.recode({name: (found.codes, found.size) for name, found in maps.items()})
+        if left < 1e-9:
+            return IndependentModel(domain, total, tuple(simplex(m.table, total) for m in ones))
+        maps = self._merge(ones, total)
+        merged = curator.recode({name: (found.codes, found.size) for name, found in maps.items()})
         measured = {m.clique: maps[m.clique[0]].fold(m) if m.clique[0] in maps else m for m in ones}
-        loom = Loom(curator.domain, self.chains or _chains(curator.domain, total), rng)
+        loom = Loom(merged.domain, self.chains or _chains(merged.domain, total), rng)
         self._string(loom, measured, total)
 
-        for number, batch in enumerate(self.plan(curator, total, left), 1):
-            with stage(listener, f"batch {number}: {batch.order}-way"):
-                offered = self._candidates(curator.domain, batch.order, measured, rng)
-                look = batch.share * self.look if offered else 0.0
-                prices = self._choose(curator, loom, measured, offered, total, look, batch.share - look)
-                for noisy in curator.measure(list(prices), batch.share - look, list(prices.values())):
+        for number, (offered, share) in enumerate(self.plan(merged, measured, total, left, rng), 1):
+            with stage(listener, f"batch {number}: {'pairs' if number == 1 else 'larger cliques'}"):
+                look = share * self.look if offered else 0.0
+                prices = self._choose(merged, loom, measured, offered, total, look, share - look)
+                if number == 1 and all(len(c) == 1 for c in prices):  # no pair is worth it: all for the columns
+                    again = self._measure(curator, alone, left - look, total)
+                    pooled = [_pool(old, new) for old, new in zip(ones, again, strict=True)]
+                    return IndependentModel(domain, total, tuple(simplex(m.table, total) for m in pooled))
+                for noisy in self._measure(merged, prices, share - look, total, measured):
                     old = measured.get(noisy.clique)
                     measured[noisy.clique] = noisy if old is None else _pool(old, noisy)
                 self._string(loom, measured, total)
                 loom.match(self.rounds, 2.0)
         with stage(listener, "finish"):
             loom.match(self.rounds, 1.0)
-        model = loom.model(self.sweeps or (12 if sum(curator.domain.shape) < 1000 else 5), self.herding, self.feedback)
+        sweeps, herding, feedback = (2, 1, 0.2) if sum(loom.domain.shape) > 1000 else (12, 2, 0.02)
+        model = loom.model(
+            sweeps if self.sweeps is None else self.sweeps,
+            herding if self.herding is None else self.herding,
+            feedback if self.feedback is None else self.feedback,
+        )
         return RecodedModel(domain, model, maps) if maps else model
 
-    def top_up(self, curator: Curator, ones: Sequence[NoisyMarginal], total: float) -> float:
+    def top_up(self, ones: Sequence[NoisyMarginal], total: float) -> float:
         """Return the share to measure the columns with once more, so that each is within `column_error` of the rows.
 
         With few rows or many values that may take all there is: then no pair could be told from noise either.
         """
         shapes = profile([np.maximum(m.table, 0) for m in ones])
         shares = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.45])
+        shares = shares[shares <= 0.9 * (1 - self.one_way)]
         rho = np.array([m.precision for m in ones])[:, None] / 2 * (1 + shares / self.one_way)
         errors = projected_error(shapes, 1 / np.sqrt(2 * rho)).mean(axis=0) / (2 * total)
         if len(ones) < 2 or errors[-1] > self.hopeless:
             return 1 - self.one_way
-        return float(
-            shares[np.argmax(errors <= self.column_error)] if (errors <= self.column_error).any() else shares[-1]
-        )
+        enough = errors <= self.column_error
+        return float(shares[np.argmax(enough)] if enough.any() else shares[-1])
 
-    def plan(self, curator: Curator, total: float, left: float) -> list[Batch]:
-        """Return the batches for this domain, noisy number of rows and remaining share, which they use up."""
-        if left < 1e-9:
-            return []
-        order = self.order or highest_order(curator.domain, total, curator.rho(left / 2), self.most)
-        order = min(order, len(curator.domain))
-        higher = (0 if order == 2 else min(max(order - 3, 1), 2)) if self.batches is None else self.batches
-        pairs = left / (1 + 1.2 * higher) if order > 2 else left
-        return [Batch(2, pairs)] + [Batch(order, (left - pairs) / higher) for _ in range(higher if order > 2 else 0)]
+    def plan(
+        self,
+        curator: Curator,
+        measured: Collection[Clique],
+        total: float,
+        left: float,
+        rng: np.random.Generator,
+    ) -> Iterator[tuple[list[Clique], float]]:
+        """Yield each batch's candidates and share; the shares add up to what is left."""
+        domain = curator.domain
+        names = sorted(domain)
+        pairs: list[Clique] = [c for c in combinations(names, 2) if domain.cells(c) <= self.max_cells]
+        larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
+        covered = {pair for c in larger if len(c) > 3 for pair in combinations(c, 2)}
+        higher = (1 + any(len(c) > 4 for c in larger)) if self.batches is None else self.batches
+        if not higher or 3 * len(covered) < math.comb(len(domain), 2):
+            yield pairs, left
+            return
+        yield pairs, left * self.pairs
+        for _ in range(higher):
+            yield [c for c in larger if c not in measured], left * (1 - self.pairs) / higher
+            larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
+
+    def larger_cliques(self, domain: Domain, total: float, rho: float, rng: np.random.Generator) -> list[Clique]:
+        """Return random cliques of 3 to `order` attributes, each as large as noise allows if `most` share `rho`."""
+        sigma = math.sqrt(self.most / (2 * rho))
+        found: dict[Clique, None] = {}
+        for _ in range(4 * self.candidates):
+            taken: list[str] = []
+            for i in rng.permutation(len(domain)):
+                tried = clique([*taken, domain.names[i]])
+                sizes = domain.sizes(tried)
+                error = math.prod(sizes) * NORMAL * sigma * interacting(sizes, 3) / 2
+                if len(tried) <= self.order and math.prod(sizes) <= self.max_cells and error <= self.noise / 2 * total:
+                    taken = list(tried)
+            if len(taken) > 2:
+                found[tuple(taken)] = None
+            if len(found) == self.candidates:
+                break
+        return list(found)
+
+    def _measure(
+        self,
+        curator: Curator,
+        prices: Mapping[Clique, float],
+        share: float,
+        total: float,
+        known: Collection[Clique] = (),
+    ) -> list[NoisyMarginal]:
+        """Measure of each clique what is not known, for its price's part of the share.
+
+        The total is known, so a column's table is its interaction and an even spread of the total.
+        """
+        groups: dict[int, list[Clique]] = {}
+        for c in prices:
+            groups.setdefault(self._asked(curator.domain, c, known), []).append(c)
+        whole = math.fsum(prices.values())
+        found: dict[Clique, NoisyMarginal] = {}
+        for order, cliques in groups.items():
+            paid = [prices[c] for c in cliques]
+            part = share * math.fsum(paid) / whole
+            tables = curator.interactions(cliques, order, part, paid) if order else curator.measure(cliques, part, paid)
+            if order == 1:
+                tables = [replace(m, table=m.table + total / m.cells, order=0) for m in tables]
+            found |= {m.clique: m for m in tables}
+        return [found[c] for c in prices]
+
+    def _asked(self, domain: Domain, c: Clique, known: Collection[Clique]) -> int:
+        """Return the least order of the interactions asked for: what is below is known. 0: the whole table is."""
+        order = min(len(c), 3)
+        sizes = domain.sizes(c)
+        if self.accounting == "pure" or 1 in sizes or (order == 3 and any(p not in known for p in combinations(c, 2))):
+            return 0
+        # Of very wide columns nearly all is asked; a whole table then needs less noise in whole numbers.
+        return order if interacting(sizes, order) < 0.98 else 0
+
+    def _part(self, domain: Domain, cliques: Sequence[Clique], known: Collection[Clique]) -> Array:
+        """Return, of each clique, the part of a row that is asked for: what it costs beside a whole table."""
+        parts = [interacting(domain.sizes(c), self._asked(domain, c, known)) for c in cliques]
+        return np.array(parts).reshape(-1, 1)
 
     def _merge(self, ones: Sequence[NoisyMarginal], total: float) -> dict[str, ValueMap]:
         """Return the maps of columns with rare values, to be told apart again by their projected counts."""
@@ -153,28 +247,8 @@ class Weave:
         return {name: found for name, found in maps.items() if found.size < found.codes.size}
 
     def _string(self, loom: Loom, measured: dict[Clique, NoisyMarginal], total: float) -> None:
-        agreed = reconcile(list(measured.values()), rounds=60, tolerance=1e-4)
-        tables = (
-            agreed.tables if not agreed.degenerate else [Marginal(t.clique, t.table * total) for t in agreed.tables]
-        )
-        loom.string(tables, [m.sigma for m in measured.values()])
-
-    def _candidates(
-        self, domain: Domain, order: int, measured: dict[Clique, NoisyMarginal], rng: np.random.Generator
-    ) -> list[Clique]:
-        """Return the cliques of this order that fit; for orders above 2 a random choice of them."""
-        if order == 2:
-            pairs = combinations(sorted(domain), 2)
-            return [c for c in pairs if domain.cells(c) <= self.max_cells and c not in measured]
-        names = sorted(domain)
-        found: dict[Clique, None] = {}
-        for _ in range(20 * self.candidates):
-            c = tuple(names[i] for i in np.sort(rng.choice(len(names), min(order, len(names)), replace=False)))
-            if domain.cells(c) <= self.max_cells and c not in measured:
-                found[c] = None
-            if len(found) == self.candidates:
-                break
-        return list(found)
+        agreed = reconcile(list(measured.values()), total=total, rounds=60, tolerance=1e-4)
+        loom.string(agreed.tables, [m.sigma for m in measured.values()])
 
     def _choose(
         self,
@@ -186,35 +260,47 @@ class Weave:
         look: float,
         share: float,
     ) -> dict[Clique, float]:
-        """Return the cliques worth measuring, single columns among them, with the budget of each."""
-        scale = total / loom.size
-        now = [table * scale for table in count(loom.records, cliques)]
-        seen = curator.gaps([Marginal(c, t) for c, t in zip(cliques, now, strict=True)], look)
-        # The chains' own sampling adds to the distance as an independent error does.
-        own = np.array([sampling_error(t / scale) * scale for t in now])
-        gaps = np.sqrt(np.maximum(np.maximum(seen, 0) ** 2 - own**2, 0))
+        """Return the cliques worth measuring, known columns and pairs among them, with their prices."""
+        domain = curator.domain
+        again = [m for m in measured.values() if len(m.clique) <= 2]
+        aims = dict(zip(loom.layout.cliques, loom.layout.tables(loom.targets), strict=True))
+        known = [aims[m.clique] * total for m in again]
+        new: list[Array]
+        if all(len(c) == 1 for c in measured):  # nothing but columns yet: the model is their product
+            new = [np.asarray(np.multiply.outer(aims[c[:1]], aims[c[1:]]) * total) for c in cliques]
+            own = np.zeros(len(cliques))
+        else:
+            scale = total / loom.size
+            new = [np.asarray(table * scale) for table in count(loom.records, cliques)]
+            own = np.array([sampling_error(t / scale) * scale for t in new])
+        part = self._part(domain, [m.clique for m in again], measured)
+        precision = np.array([m.precision for m in again])[:, None] * part
+        errors = projected_error(profile(known), part / np.sqrt(precision))[:, 0]
+        seen = curator.gaps([Marginal(c, t) for c, t in zip(cliques, new, strict=True)], look)
+        if cliques:  # of many, those look largest whose noise is: what is left after one deviation is believed
+            seen = np.maximum(seen - curator.sigma(look / len(cliques)), 0)
+        # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
+        # tables, which measuring what goes beyond them leaves as they are.
+        lower = np.array(
+            [[bool(self._asked(domain, c, measured)) and set(m.clique) < set(c) for m in again] for c in cliques]
+        )
+        gaps = np.sqrt(np.maximum(seen**2 - own**2 - lower.reshape(len(cliques), -1) @ errors**2, 0))
         if cliques and len(cliques[0]) > 2:
             kept = self._spread(cliques, gaps)
-            cliques, now, gaps = [cliques[i] for i in kept], [now[i] for i in kept], gaps[kept]
+            cliques, new, gaps = [cliques[i] for i in kept], [new[i] for i in kept], gaps[kept]
+
         budget = curator.rho(share)
         prices = budget / 2.0 ** np.arange(12, step=0.5)
-        ones = [m for m in measured.values() if len(m.clique) == 1]
-        shapes = profile([np.maximum(m.table, 0) for m in ones])
-        sigma = np.array([m.sigma for m in ones])[:, None]
-        spent = choose(
-            np.concatenate([self.gain * gaps, self.single * projected_error(shapes, sigma)[:, 0]]),
-            np.concatenate(
-                [
-                    projected_error(profile(now), 1 / np.sqrt(2 * prices)),
-                    self.single * projected_error(shapes, (sigma**-2 + 2 * prices) ** -0.5),
-                ]
-            ),
-            np.broadcast_to(prices, (len(cliques) + len(ones), prices.size)),
-            budget,
+        fresh = self._part(domain, cliques, measured)
+        bought = np.concatenate(
+            [
+                projected_error(profile(new), fresh / np.sqrt(2 * prices)),
+                projected_error(profile(known), part / np.sqrt(precision + 2 * prices)),
+            ]
         )
-        offered = [*cliques, *(m.clique for m in ones)]
-        chosen = {c: float(price) for c, price in zip(offered, spent, strict=True) if price > 0}
-        return chosen or {m.clique: 1.0 for m in ones}
+        offered = [*cliques, *(m.clique for m in again)]
+        chosen = _choose_jointly(offered, np.concatenate([gaps, errors]), bought, prices, budget)
+        return chosen or {m.clique: 1.0 for m in again}
 
     def _spread(self, cliques: list[Clique], gaps: Array) -> list[int]:
         """Return the candidates of largest gap that overlap little with each other."""
@@ -225,17 +311,30 @@ class Weave:
         return kept[: self.most]
 
 
-def highest_order(domain: Domain, total: float, rho: float, tables: int) -> int:
-    """Return the highest order, 2 to 6, at which tables of typical columns keep noise below a tenth of the rows.
+def _choose_jointly(
+    offered: Sequence[Clique], left: Array, bought: Array, prices: Array, budget: float
+) -> dict[Clique, float]:
+    """Return the price of each clique that is worth one, for the least sum of errors.
 
-    `tables` of them are measured with `rho`. Order 3 alone adds little to the pairs and is passed over.
+    An error of a column is felt in every table that contains it, in quadrature with the table's own: it weighs as the
+    derivative of sqrt(t^2 + sum e^2), t a table's error and e its columns'. That depends on the choice: a few rounds.
     """
-    sigma = math.sqrt(tables / (2 * rho))
-    typical = float(np.exp(np.mean(np.log(domain.shape))))
-    for order in range(min(6, len(domain) - 1), 3, -1):
-        if typical**order * sigma * math.sqrt(2 / math.pi) <= 0.1 * total and typical**order <= 4096:
-            return order
-    return 2
+    names = sorted({name for c in offered for name in c})
+    member = np.array([[name in c for name in names] for c in offered], float)
+    alone = np.array([len(c) == 1 for c in offered])
+    column = member[alone].argmax(axis=1)
+    weight = np.ones(len(offered))
+    levels = np.broadcast_to(prices, bought.shape)
+    for _ in range(8):
+        spent = choose(weight * left, weight[:, None] * bought, levels, budget)
+        level = np.searchsorted(-prices, -spent)
+        error = np.where(spent > 0, bought[np.arange(len(offered)), np.minimum(level, prices.size - 1)], left)
+        single = np.zeros(len(names))
+        single[column] = error[alone]
+        whole = np.sqrt(error[~alone] ** 2 + member[~alone] @ single**2)
+        felt = member[~alone].T @ (1 / np.maximum(whole, 1e-9))
+        weight[alone] = np.sqrt(weight[alone] * (1 + single * felt)[column])  # half a step: a whole one swings
+    return {c: float(price) for c, price in zip(offered, spent, strict=True) if price > 0}
 
 
 def sampling_error(expected: Array) -> float:
@@ -253,4 +352,4 @@ def _pool(old: NoisyMarginal, new: NoisyMarginal) -> NoisyMarginal:
     """Return two measurements of one clique as one, weighted by precision."""
     weight = new.precision / (old.precision + new.precision)
     table = (1 - weight) * old.table + weight * new.table
-    return NoisyMarginal(old.clique, table, float((old.precision + new.precision) ** -0.5))
+    return replace(old, table=table, sigma=float((old.precision + new.precision) ** -0.5))

@@ -12,7 +12,7 @@ import numpy as np
 from weft.domain import Clique, Domain, clique
 from weft.errors import ModelFileError
 from weft.marginal import Array, Marginal
-from weft.models.bayesnet_kernel import draw_child
+from weft.models.apportion import apportion_groups
 from weft.progress import Listener, silence, stage
 from weft.records import Codes, Records, code_dtype
 
@@ -112,7 +112,7 @@ class BayesNet:
                 for name in family.parents:
                     group *= self.width(name)
                     group += self.buckets[name][columns[name]] if name in self.buckets else columns[name]
-                drawn = draw_child(family.table, group, rng)
+                drawn = apportion_groups(family.table, group, rng)
                 columns[family.child] = drawn.astype(code_dtype(self.domain.size(family.child)))
                 work.advance()
         return Records.of(self.domain, [columns[name] for name in self.domain])

@@ -22,7 +22,7 @@ from weft.domain import Clique, Domain, clique
 from weft.marginal import Array
 from weft.models.chains_forest import Forest, forest
 from weft.models.chains_kernel import gibbs, grow, herd, retie
-from weft.models.chains_layout import Layout, flatten
+from weft.models.chains_layout import Layout, Widened, flatten
 from weft.progress import Listener, silence, stage
 from weft.records import Records
 
@@ -32,6 +32,9 @@ BLOCK = 16_384
 TIED = 0.5
 """Attributes that share this part of their entropy with their parent in the forest are redrawn together."""
 
+LOOKS = 200
+"""Tables looked at, on average, to offer a record a new draw of a knot."""
+
 ANSWERS = 1 << 16
 """Records from which marginals are answered."""
 
@@ -40,9 +43,11 @@ class Chains:
     """Moves blocks of records by the conditional distributions of a set of potentials."""
 
     def __init__(self, layout: Layout, tree: Forest, potentials: Array, threads: int | None = None) -> None:
-        self.layout, self.forest, self.potentials = layout, tree, potentials
+        self.layout, self.forest = layout, tree
+        self.wide = Widened(layout)
+        self.potentials = potentials
         self.threads = threads or os.cpu_count() or 1
-        touched = [set(members) for members in layout.members]
+        touched = [set(members) for members in self.wide.layout.members]
         self.knots = [
             (knot, np.array([c for c, members in enumerate(touched) if members & set(knot.tolist())], np.int64))
             for knot in (*tree.knots(TIED), *tree.knots(-1.0))
@@ -56,7 +61,9 @@ class Chains:
     @potentials.setter
     def potentials(self, cells: Array) -> None:
         self._potentials = cells
-        self._rows = self.layout.rows(cells)
+        self._wide = self.wide.add_up(cells)
+        self._rows = self.wide.layout.rows(self._wide)
+        self._all_rows: Array | None = None
 
     def start(self, records: Array, seed: np.uint64) -> None:
         """Draw a block from the forest."""
@@ -67,22 +74,30 @@ class Chains:
         """Redraw every attribute of a block once, and every knot of free attributes."""
         free = np.ones(len(self.layout.domain), np.bool_) if free is None else free
         seeds = np.random.default_rng(int(seed)).integers(0, 1 << 63, 1 + len(self.knots), dtype=np.uint64)
-        gibbs(records, free, self.layout.sizes, *self.layout.sweep, self._rows, seeds[0])
+        gibbs(records, free, self.layout.sizes, *self.wide.layout.sweep, self._rows, seeds[0])
         f = self.forest
         for (knot, cliques), knot_seed in zip(self.knots, seeds[1:], strict=True):
-            if free[knot].all():
-                retie(
-                    records, knot, f.parent, self.layout.sizes, f.start, f.cumulative, f.log_given, cliques,
-                    *self.layout.flat_members, self.layout.cell_start, self._potentials, knot_seed,
-                )  # fmt: skip
+            if not free[knot].all():
+                continue
+            # Looking at very many tables twice a record would cost more than the sweep: then some records at a time.
+            offered = records
+            if cliques.size > LOOKS:
+                part = max(len(records) * LOOKS // cliques.size, 1)
+                at = int(knot_seed) % (len(records) - part + 1)
+                offered = records[at : at + part]
+            retie(
+                offered, knot, f.parent, self.layout.sizes, f.start, f.cumulative, f.log_given, cliques,
+                *self.wide.layout.flat_members, self.wide.layout.cell_start, self._wide, knot_seed,
+            )  # fmt: skip
 
     def herd(self, records: Array, targets: Array, feedback: float, sweeps: int, seed: np.uint64) -> None:
         """Sweep a block with feedback towards `targets`, probabilities of every cell."""
         gap = (self.count(records, threads=1) - targets * len(records)).astype(np.float32)
-        own, start, step = self.layout.feedback
+        if self._all_rows is None:
+            self._all_rows = self.layout.rows(self._potentials)
         for herd_seed in np.random.default_rng(int(seed)).integers(0, 1 << 63, sweeps, dtype=np.uint64):
             herd(
-                records, self.layout.sizes, *self.layout.sweep, self._rows, own, start, step, gap,
+                records, self.layout.sizes, *self.layout.sweep, self._all_rows, *self.layout.feedback, gap,
                 np.float32(feedback), herd_seed,
             )  # fmt: skip
 

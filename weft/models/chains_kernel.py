@@ -46,6 +46,44 @@ def pick(w, k, u):  # type: ignore[no-untyped-def]
     return v
 
 
+@njit(cache=True, nogil=True, inline="always")
+def multiply(w, k, rows, at, m):  # type: ignore[no-untyped-def]
+    """Put the product of the m rows of k entries that start at at[0], ..., at[m - 1] into w.
+
+    Long rows are taken four at a time, as slices, so that the loop over values runs in lanes and w is seldom touched.
+    """
+    if k < 8:
+        for v in range(k):
+            w[v] = 1.0
+        for e in range(m):
+            base = at[e]
+            for v in range(k):
+                w[v] *= rows[base + v]
+        return
+    e = m % 4
+    if e == 0:
+        for v in range(k):
+            w[v] = 1.0
+    elif e == 1:
+        a = rows[at[0] : at[0] + k]
+        for v in range(k):
+            w[v] = a[v]
+    elif e == 2:
+        a, b = rows[at[0] : at[0] + k], rows[at[1] : at[1] + k]
+        for v in range(k):
+            w[v] = a[v] * b[v]
+    else:
+        a, b, c = rows[at[0] : at[0] + k], rows[at[1] : at[1] + k], rows[at[2] : at[2] + k]
+        for v in range(k):
+            w[v] = a[v] * b[v] * c[v]
+    while e < m:
+        a, b = rows[at[e] : at[e] + k], rows[at[e + 1] : at[e + 1] + k]
+        c, d = rows[at[e + 2] : at[e + 2] + k], rows[at[e + 3] : at[e + 3] + k]
+        for v in range(k):
+            w[v] *= a[v] * b[v] * (c[v] * d[v])
+        e += 4
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def gibbs(records, free, sizes, entry_start, row_start, other_start, other, step, rows, seed):  # type: ignore[no-untyped-def]
     """Redraw every free attribute of every record once from its conditional distribution.
@@ -60,19 +98,19 @@ def gibbs(records, free, sizes, entry_start, row_start, other_start, other, step
     for j in range(sizes.size):
         widest = max(widest, sizes[j])
     w = np.empty(widest, np.float32)
-    for i in range(records.shape[0]):
-        for j in range(sizes.size):
-            if not free[j] or entry_start[j] == entry_start[j + 1]:
-                continue
-            k = sizes[j]
-            for v in range(k):
-                w[v] = 1.0
-            for e in range(entry_start[j], entry_start[j + 1]):
+    at = np.empty(entry_start[-1], np.int64)
+    for j in range(sizes.size):  # one attribute of all records at a time: its tables stay in the cache
+        first, last = entry_start[j], entry_start[j + 1]
+        if not free[j] or first == last:
+            continue
+        k = sizes[j]
+        for i in range(records.shape[0]):
+            for e in range(first, last):
                 base = row_start[e]
                 for q in range(other_start[e], other_start[e + 1]):
                     base += records[i, other[q]] * step[q]
-                for v in range(k):
-                    w[v] *= rows[base + v]
+                at[e - first] = base
+            multiply(w, k, rows, at, last - first)
             total = np.float32(0)
             for v in range(k):
                 total += w[v]
@@ -105,52 +143,67 @@ def _in_logs(record, j, k, entry_start, row_start, other_start, other, step, row
     return True
 
 
+@njit(cache=True, nogil=True, inline="always")
+def add(w, k, rows, at, m):  # type: ignore[no-untyped-def]
+    """Put the sum of the m rows of k entries that start at at[0], ..., at[m - 1] into w, two at a time."""
+    e = m % 2
+    if e == 0:
+        for v in range(k):
+            w[v] = 0.0
+    else:
+        a = rows[at[0] : at[0] + k]
+        for v in range(k):
+            w[v] = a[v]
+    while e < m:
+        a, b = rows[at[e] : at[e] + k], rows[at[e + 1] : at[e + 1] + k]
+        for v in range(k):
+            w[v] += a[v] + b[v]
+        e += 2
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def herd(  # type: ignore[no-untyped-def]
-    records, sizes, entry_start, row_start, other_start, other, step, rows, own_step, cell_start, cell_step,
-    gap, feedback, seed,
+    records, sizes, entry_start, row_start, other_start, other, step, rows, own_step, line_start, line, gap,
+    feedback, seed,
 ):  # fmt: skip
     """Gibbs sweep with negative feedback on `gap`, the excess of records in every measured cell over its target.
 
     `gap` is kept current while records move and is subtracted, times `feedback`, from the logits: the records
-    follow the measured tables far more closely than independent draws would. The cell of value v in the table of
-    entry e is cell_start[e] + own_step[e] v + the record's other values times cell_step.
+    follow the measured tables far more closely than independent draws would. While an attribute is redrawn, the gaps
+    of its tables lie as its rows do: cell v of row r of entry e is line[line_start[e] + r] + own_step[e] v in `gap`.
     """
     state = np.empty(1, np.uint64)
     state[0] = seed
-    widest = 1
+    widest, most = 1, 0
     for j in range(sizes.size):
         widest = max(widest, sizes[j])
+        most = max(most, (line_start[entry_start[j + 1]] - line_start[entry_start[j]]) * sizes[j])
     w = np.empty(widest, np.float32)
     excess = np.empty(widest, np.float32)
-    cells = np.empty(entry_start[-1], np.int64)
-    for i in range(records.shape[0]):
-        for j in range(sizes.size):
-            if entry_start[j] == entry_start[j + 1]:
-                continue
-            k = sizes[j]
-            old = records[i, j]
-            for v in range(k):
-                w[v] = 1.0
-                excess[v] = 0.0
-            for e in range(entry_start[j], entry_start[j + 1]):
-                base = row_start[e]
-                cell = cell_start[e]
-                for q in range(other_start[e], other_start[e + 1]):
-                    value = records[i, other[q]]
-                    base += value * step[q]
-                    cell += value * cell_step[q]
-                cells[e] = cell
-                own = own_step[e]
-                gap[cell + old * own] -= 1
+    near = np.empty(most, np.float32)
+    at = np.empty(entry_start[-1], np.int64)
+    here = np.empty(entry_start[-1], np.int64)
+    for j in range(sizes.size):
+        first, last = entry_start[j], entry_start[j + 1]
+        if first == last:
+            continue
+        k = sizes[j]
+        start = row_start[first]
+        for e in range(first, last):
+            for r in range(line_start[e], line_start[e + 1]):
                 for v in range(k):
-                    w[v] *= rows[base + v]
-                if own == 1:
-                    for v in range(k):
-                        excess[v] += gap[cell + v]
-                else:
-                    for v in range(k):
-                        excess[v] += gap[cell + v * own]
+                    near[(r - line_start[first]) * k + v] = gap[line[r] + v * own_step[e]]
+        for i in range(records.shape[0]):
+            old = records[i, j]
+            for e in range(first, last):
+                base = row_start[e]
+                for q in range(other_start[e], other_start[e + 1]):
+                    base += records[i, other[q]] * step[q]
+                at[e - first] = base
+                here[e - first] = base - start
+            multiply(w, k, rows, at, last - first)
+            add(excess, k, near, here, last - first)
+            excess[old] -= last - first  # the record is out of its own cells while it is redrawn
             least = excess[0]
             for v in range(1, k):
                 least = min(least, excess[v])
@@ -159,12 +212,18 @@ def herd(  # type: ignore[no-untyped-def]
                 if w[v] > 0:
                     w[v] *= np.exp(feedback * (least - excess[v]))
                 total += w[v]
-            new = old
-            if total >= _SMALL:
-                new = pick(w, k, np.float32(uniform(state)) * total)
-            records[i, j] = new
-            for e in range(entry_start[j], entry_start[j + 1]):
-                gap[cells[e] + new * own_step[e]] += 1
+            if total < _SMALL:
+                continue
+            new = pick(w, k, np.float32(uniform(state)) * total)
+            if new != old:
+                records[i, j] = new
+                for e in range(last - first):
+                    near[here[e] + old] -= 1
+                    near[here[e] + new] += 1
+        for e in range(first, last):
+            for r in range(line_start[e], line_start[e + 1]):
+                for v in range(k):
+                    gap[line[r] + v * own_step[e]] = near[(r - line_start[first]) * k + v]
 
 
 @njit(cache=True, nogil=True)

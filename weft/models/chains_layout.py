@@ -82,15 +82,14 @@ class Layout:
 
     @cached_property
     def feedback(self) -> tuple[Array, Array, Array]:
-        """What `herd` reads besides: own_step, cell_start of each entry, cell_step of each `other`."""
-        own, start, cell = [], [], []
+        """What `herd` reads besides: own_step, line_start of each entry, and the first cell of each of its rows."""
+        own, lines = [], []
         for a, c in self.entries:
-            step = steps(self.shapes[c])
             place = self.members[c].index(a)
-            own.append(step[place])
-            start.append(int(self.cell_start[c]))
-            cell += step[:place] + step[place + 1 :]
-        return _integers(own), _integers(start), _integers(cell)
+            own.append(steps(self.shapes[c])[place])
+            cells = np.arange(self.cell_start[c], self.cell_start[c + 1]).reshape(self.shapes[c])
+            lines.append(cells.take(0, axis=place).ravel())
+        return _integers(own), _bounds([x.size for x in lines]), np.concatenate([np.empty(0, np.int64), *lines])
 
     @cached_property
     def crowding(self) -> Array:
@@ -112,6 +111,38 @@ class Layout:
             top = table.max(axis=-1, keepdims=True)
             made.append(np.exp(table - np.where(np.isfinite(top), top, 0.0), dtype=np.float32).ravel())
         return np.concatenate(made) if made else np.empty(0, np.float32)
+
+
+@dataclass(frozen=True)
+class Widened:
+    """The same potentials over fewer tables: those inside another are added to it, and sweeps look at it alone."""
+
+    inner: Layout
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The tables that are inside no other."""
+        sets = [frozenset(c) for c in self.inner.cliques]
+        outer = {s: c for s, c in zip(sets, self.inner.cliques, strict=True) if not any(s < t for t in sets)}
+        return Layout(self.inner.domain, tuple(outer.values()))
+
+    @cached_property
+    def _into(self) -> list[tuple[int, tuple[slice | None, ...]]]:
+        """Of each inner table: the outer table that takes it, and how its axes are spread over that one's."""
+        sets = [set(c) for c in self.layout.cliques]
+        found = []
+        for c in self.inner.cliques:
+            takes = next(i for i, s in enumerate(sets) if s.issuperset(c))
+            found.append((takes, tuple(slice(None) if a in c else None for a in self.layout.cliques[takes])))
+        return found
+
+    def add_up(self, cells: Array) -> Array:
+        """Return the outer tables' potentials for the inner ones'."""
+        wide = np.zeros(self.layout.cell_start[-1])
+        tables = self.layout.tables(wide)
+        for (takes, spread), table in zip(self._into, self.inner.tables(cells), strict=True):
+            tables[takes] += table[spread]
+        return wide
 
 
 def flatten(tables: Sequence[Array]) -> Array:

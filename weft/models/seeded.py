@@ -23,6 +23,8 @@ class SeededModel:
     kind: ClassVar[str] = "seeded"
 
     records: Records
+    deniable: bool = False
+    """Whether these records are plausible to deny and no more: NOT differentially private."""
 
     @property
     def domain(self) -> Domain:
@@ -44,13 +46,14 @@ class SeededModel:
         if n > len(self.records):
             raise MethodError(
                 f"{len(self.records)} records were grown from seeds and paid for, and there are no more: ask for at "
-                "most so many, fit again with larger `records`, or leave out omega, which draws as many as are wanted"
+                "most so many, fit again with more `rows`, or leave out omega, which draws as many as are wanted"
             )
         return self.records.take(rng.permutation(len(self.records))[:n])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the columns."""
-        return {}, {f"column-{i}": column for i, column in enumerate(self.records.columns)}
+        meta = {"guarantee": "plausible deniability, not differential privacy"} if self.deniable else {}
+        return meta, {f"column-{i}": column for i, column in enumerate(self.records.columns)}
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -62,6 +65,6 @@ class SeededModel:
                 for column, size in zip(columns, domain.shape, strict=True)
             ):
                 raise ValueError("a column does not fit its attribute")
-            return cls(Records(domain, columns))
+            return cls(Records(domain, columns), "guarantee" in meta)
         except (KeyError, ValueError) as error:
             raise ModelFileError(f"the model file's records are damaged ({error}); fit it again") from error

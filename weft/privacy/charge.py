@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from weft.errors import BudgetError
 from weft.privacy.budget import Accounting
 from weft.privacy.noise import LARGEST_SCALE
 from weft.privacy.selection import selection_scale
 
-Mechanism = Literal["gaussian", "geometric", "exponential", "noisy-max", "seeded"]
-Norm = Literal["l1", "l2", "linf", "rows"]
+if TYPE_CHECKING:
+    from weft.privacy.deniability import Acceptance
+    from weft.privacy.plausible import PlausibleTest
+
+Mechanism = Literal["gaussian", "geometric", "exponential", "noisy-max", "seeded", "deniable", "coins"]
+Norm = Literal["l1", "l2", "linf", "rows", "none"]
 
 _NORM: dict[str, Norm] = {
     "gaussian": "l2",
@@ -21,6 +25,8 @@ _NORM: dict[str, Norm] = {
     "exponential": "linf",
     "noisy-max": "linf",
     "seeded": "rows",
+    "deniable": "none",
+    "coins": "none",
 }
 
 
@@ -50,15 +56,19 @@ class Charge:
     """The noise: its law decides what the question costs."""
     norm: Norm
     """Norm of the sensitivity: l2 for gaussian, l1 for geometric, linf (each score) for choices, rows (how many
-    prefixes change their number of seeds) for records grown from seeds."""
-    sensitivity: float
-    """How far one privacy unit moves the answer, for each scale."""
+    prefixes change their number of seeds) for records grown from seeds, none where no such promise is made."""
+    sensitivity: float | tuple[float, ...]
+    """How far one privacy unit moves the answer, or each of several tables; a tuple where it differs among them."""
     scale: float | tuple[float, ...]
     """Scale of the noise; a tuple when the question is several tables, each with its own."""
     draws: int
     """Number of noise values drawn."""
     slack: float = 0.0
     """Total-variation distance within which the answer keeps to its cost; the ledger pays for it from delta."""
+    part: str = ""
+    """The part of the rows that is asked, where coins have divided them; "" for all rows."""
+    terms: Mapping[str, float] = field(default_factory=dict)
+    """What else the answer's law depends on: the privacy test of seeds, or the chances of the parts."""
     cost: float = 0.0
     """Set by the ledger: rho, or epsilon under pure accounting."""
     time: str = ""
@@ -71,7 +81,9 @@ class Charge:
             raise BudgetError(
                 f"{self.mechanism} noise is priced by {_NORM[self.mechanism]} sensitivity, not {self.norm}"
             )
-        if not all(math.isfinite(x) and x > 0 for x in (self.sensitivity, *self.scales)) or not self.scales:
+        if isinstance(self.sensitivity, tuple) and len(self.sensitivity) != len(self.scales):
+            raise BudgetError(f"{self.question!r} needs as many sensitivities as noise scales")
+        if not all(math.isfinite(x) and x > 0 for x in (*self.sensitivities, *self.scales)) or not self.scales:
             raise BudgetError(f"{self.question!r} needs a positive sensitivity and positive noise scales")
         if not 0 <= self.slack < 1:
             raise BudgetError(f"the slack of {self.question!r} must be a probability")
@@ -82,18 +94,28 @@ class Charge:
             )
         if not isinstance(self.draws, int) or self.draws < 1:
             raise BudgetError(f"{self.question!r} must draw noise a whole number of times, at least once")
-        if not all(isinstance(text, str) for text in (self.question, self.time)):
-            raise BudgetError("a question and its time are text")
+        if not all(isinstance(text, str) for text in (self.question, self.part, self.time)):
+            raise BudgetError("a question, its part and its time are text")
+        if not all(isinstance(x, int | float) and math.isfinite(x) for x in self.terms.values()):
+            raise BudgetError(f"the terms of {self.question!r} must be numbers")
+        if self.mechanism == "deniable":
+            from weft.privacy.plausible import PlausibleTest
+
+            PlausibleTest.of(self.terms)  # refuses one that cannot be
 
     @classmethod
-    def gaussian(cls, question: str, *, sensitivity: float, scale: float | Sequence[float], draws: int) -> Charge:
+    def gaussian(
+        cls, question: str, *, sensitivity: float | Sequence[float], scale: float | Sequence[float], draws: int
+    ) -> Charge:
         """Rounded Gaussian noise on an answer of this L2 sensitivity; or on several such, a scale each."""
-        return cls(question, "gaussian", "l2", sensitivity, _scales(scale), draws)
+        return cls(question, "gaussian", "l2", _each(sensitivity), _each(scale), draws)
 
     @classmethod
-    def geometric(cls, question: str, *, sensitivity: float, scale: float | Sequence[float], draws: int) -> Charge:
+    def geometric(
+        cls, question: str, *, sensitivity: float | Sequence[float], scale: float | Sequence[float], draws: int
+    ) -> Charge:
         """Two-sided geometric noise on an answer of this L1 sensitivity; or on several such, a scale each."""
-        return cls(question, "geometric", "l1", sensitivity, _scales(scale), draws)
+        return cls(question, "geometric", "l1", _each(sensitivity), _each(scale), draws)
 
     @classmethod
     def exponential(cls, question: str, *, sensitivity: float, epsilon: float) -> Charge:
@@ -107,12 +129,34 @@ class Charge:
         return cls(question, "noisy-max", "linf", sensitivity, scale, candidates)
 
     @classmethod
-    def seeded(cls, question: str, *, records: int, mu: float, slack: float) -> Charge:
+    def seeded(cls, question: str, *, test: Acceptance, records: int, passing: float, slack: float) -> Charge:
         """Records grown from seeds that passed the privacy test: mu-GDP up to the slack (`weft.privacy.deniability`).
 
-        The scale is that of the Gaussian noise on a count that would protect a row as well.
+        `passing` is a lower bound of the seeds that pass, wrong with a probability of at most slack/2. The scale is
+        that of the Gaussian noise on a count that would protect a row as well: next to none if no mu is enough, a
+        price that no budget can pay.
         """
-        return cls(question, "seeded", "rows", 1.0, 1 / max(mu, 1e-9), records, slack)
+        from weft.privacy.deniability import release_mu
+        from weft.privacy.uniform import LAW_ERROR
+
+        # The draws themselves keep to their law only so far; what that takes of the slack is next to nothing.
+        mu = release_mu(test, records, passing, slack / 2 - records * LAW_ERROR)
+        terms = {"k": test.k, "epsilon0": test.epsilon0, "passing": passing}
+        return cls(question, "seeded", "rows", 1.0, 1 / min(max(mu, 1e-9), 1e9), records, slack, terms=terms)
+
+    @classmethod
+    def deniable(cls, question: str, *, test: PlausibleTest, records: int) -> Charge:
+        """Records grown from seeds, each plausible to deny; no differential privacy is claimed for them.
+
+        It has no price, because there is none that would do. A ledger that holds such a charge is stamped, and states
+        no epsilon for what leaves.
+        """
+        return cls(question, "deniable", "none", 1.0, 1.0, records, terms=test.terms)
+
+    @classmethod
+    def coins(cls, question: str, *, chances: Mapping[str, float]) -> Charge:
+        """A secret coin for each privacy unit, which puts it into a part of the rows, or in none; nothing leaves."""
+        return cls(question, "coins", "none", 1.0, 1.0, 1, terms=dict(chances))
 
     @property
     def scales(self) -> tuple[float, ...]:
@@ -120,12 +164,24 @@ class Charge:
         return self.scale if isinstance(self.scale, tuple) else (self.scale,)
 
     @property
+    def sensitivities(self) -> tuple[float, ...]:
+        """The sensitivity that belongs to each scale."""
+        return self.sensitivity if isinstance(self.sensitivity, tuple) else (self.sensitivity,) * len(self.scales)
+
+    @property
+    def _ratios(self) -> list[float]:
+        """Sensitivity over scale, of each table."""
+        return [moved / scale for moved, scale in zip(self.sensitivities, self.scales, strict=True)]
+
+    @property
     def epsilon(self) -> float:
         """Pure-DP cost: sensitivity/scale for geometric noise, twice that for choices."""
         if self.mechanism in ("gaussian", "seeded"):
             return math.inf
+        if self.norm == "none":
+            return 0.0
         factor = 1 if self.mechanism == "geometric" else 2
-        return math.fsum(factor * self.sensitivity / scale for scale in self.scales)
+        return math.fsum(factor * ratio for ratio in self._ratios)
 
     @property
     def rho(self) -> float:
@@ -135,15 +191,19 @@ class Charge:
         epsilon^2/8 by bounded range. Others: epsilon^2/2, the cost of any epsilon-DP mechanism (each scale is one).
         """
         if self.mechanism in ("gaussian", "seeded"):
-            return math.fsum(rho_of_gaussian(self.sensitivity, sigma) for sigma in self.scales)
+            return math.fsum(
+                rho_of_gaussian(s, sigma) for s, sigma in zip(self.sensitivities, self.scales, strict=True)
+            )
+        if self.norm == "none":
+            return 0.0
         if self.mechanism == "exponential":
-            return math.fsum((2 * self.sensitivity / scale) ** 2 / 8 for scale in self.scales)
+            return math.fsum((2 * ratio) ** 2 / 8 for ratio in self._ratios)
         factor = 1 if self.mechanism == "geometric" else 2
-        return math.fsum((factor * self.sensitivity / scale) ** 2 / 2 for scale in self.scales)
+        return math.fsum((factor * ratio) ** 2 / 2 for ratio in self._ratios)
 
     def price(self, accounting: Accounting) -> float:
         """Cost under an accounting; refused where the mechanism has no finite cost under it."""
-        if accounting == "gaussian" and self.mechanism not in ("gaussian", "seeded"):
+        if accounting == "gaussian" and self.mechanism not in ("gaussian", "seeded") and self.norm != "none":
             raise BudgetError(
                 f"{self.question!r} uses {self.mechanism} noise, but gaussian accounting takes Gaussian "
                 "noise only: choose zcdp accounting for mixtures"
@@ -158,6 +218,8 @@ class Charge:
     @property
     def noise(self) -> str:
         """The noise in a few words."""
+        if self.norm == "none":
+            return "not private" if self.mechanism == "deniable" else "secret"
         low, high = min(self.scales), max(self.scales)
         size = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
         return f"{self.mechanism} {size}"
@@ -166,13 +228,13 @@ class Charge:
         """Return plain JSON values, without the time: how long a step takes tells of the number of rows."""
         values = asdict(self)
         del values["time"]
-        return values | {"scale": list(self.scale) if isinstance(self.scale, tuple) else self.scale}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Charge:
         """Rebuild from what `to_dict` gave."""
-        return cls(**{**values, "scale": _scales(values["scale"])})
+        return cls(**{**values, "sensitivity": _each(values["sensitivity"]), "scale": _each(values["scale"])})
 
 
-def _scales(scale: float | Sequence[float]) -> float | tuple[float, ...]:
-    return float(scale) if isinstance(scale, int | float) else tuple(float(s) for s in scale)
+def _each(value: float | Sequence[float]) -> float | tuple[float, ...]:
+    return float(value) if isinstance(value, int | float) else tuple(float(v) for v in value)

@@ -6,7 +6,8 @@ that share its prefix, all with the same probability, so the paper's gamma plays
 c: the record passes with probability L(c).
 
 The paper's: Test 2, L(c) = P(k + Lap(1/epsilon0) <= c); and Theorem 1, the guarantee of a single released record
-(`theorem_one`). Its Test 1, without noise on k, is *not* differentially private at all and not offered.
+(`theorem_one`). Its Test 1, without noise on k, is *not* differentially private at all: see `weft.privacy.plausible`
+for what it does promise.
 
 Ours: the guarantee of a table of N released records (`release_mu`). Only accepted records leave, exactly N of them,
 so their prefixes are N independent draws with weight w(c) = c L(c) over S, the sum of all w. A row more with prefix
@@ -16,8 +17,8 @@ p = a / (S0 + a), q = b / (S0 + b), a = w(c), b = w(c + 1), S0 the weight of the
 
     p' = a / (M + b), q' = b / (M + b)       dominates every such pair with S0 + a >= M,
 
-since (p, q) comes from (p', q') by a random map; that from the c on from which L is 1 the pair for c dominates
-the pair for c + 1; and that Binomial(N, p') against Binomial(N, q') is mu-GDP if and only if, for all x,
+since (p, q) comes from (p', q') by a random map; that a pair with larger b/a and larger (b - a)/M dominates another, so
+that few c need to be looked at; and that Binomial(N, p') against Binomial(N, q') is mu-GDP if and only if, for all x,
 
     mu >= ndtri(Q(X > x)) - ndtri(P(X > x)),
 
@@ -29,6 +30,7 @@ variation, which the ledger adds to delta.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,6 +51,12 @@ _CERTAIN = 30.0
 
 _CORNERS = 1 << 20
 """Corners of trade-off functions looked at in one go."""
+
+_BLOCKS = 8
+"""Blocks into which counts c are divided, and blocks that need a closer look again."""
+
+_CLOSE = 1e-3
+"""How far, in proportion, the mu that stands for a block of counts may be above that of one of them."""
 
 _GUARD = 1e-6
 """Relative guard on mu against the rounding of the binomial tails, which are good to twelve digits or so."""
@@ -75,6 +83,11 @@ class Acceptance:
             raise BudgetError(
                 f"the privacy test needs k + {_CERTAIN:g} / epsilon0 below {MOST_ROWS:,}: choose a smaller k"
             )
+
+    @classmethod
+    def of(cls, terms: Mapping[str, float]) -> Acceptance:
+        """Rebuild the test that a charge names."""
+        return cls(int(terms["k"]), float(terms["epsilon0"]))
 
     def __str__(self) -> str:
         return f"privacy test 2 with k = {self.k} and epsilon0 = {self.epsilon0:.4g}"
@@ -111,38 +124,85 @@ def theorem_one(k: int, epsilon0: float, gamma: float, delta: float) -> float:
     return epsilon0 + math.log1p(gamma / t) if t >= 1 else math.inf
 
 
-def release_mu(test: Acceptance, records: int, passing: float, slack: float, stride: int = 1) -> float:
+def release_mu(test: Acceptance, records: int, passing: float, slack: float, enough: float = math.inf) -> float:
     """Return mu such that releasing so many records is mu-GDP, up to `slack` in total variation; for one row more.
 
-    `passing` is a lower bound of S, in seeds, on the smaller table. With a `stride` only every so many counts c are
-    looked at: a quick estimate for planning, never a bound.
+    `passing` is a lower bound of S, in seeds, on the smaller table. Where mu is found to be above `enough`, the search
+    ends and what is returned is above it too, but need not be mu.
     """
     if passing <= 0 or slack <= 0:
         return math.inf
-    top = len(test.levels)
-    c = np.unique(np.r_[np.arange(0, top, stride), max(0, top - 1)])
-    a, b = (test.weights(each) / UNIT for each in (c, c + 1))
+    # From the c on from which L is 1, the pair for c dominates the pair for c + 1: these c stand for all.
+    weight = test.weights(np.arange(len(test.levels) + 1))
+    before, after = weight[:-1] / UNIT, weight[1:] / UNIT
+    gain = np.diff(weight) / UNIT
     # S0 + a >= M and, where a > M, S0 >= 0: then the others weigh nothing in the worst case.
-    total = np.maximum(passing, a) + b
-    return _binomial_mu(a / total, b / total, records, slack) * (1 + _GUARD)
+    step = gain / np.maximum(passing, before)
+    growth = np.divide(gain, after, out=np.zeros_like(gain), where=after > 0)
+    # p' and q' follow from growth = 1 - a/b and step = (b - a)/M, and a pair with more of both dominates one with less.
+    # So the most of each that a block of counts has stand for all of them; only where the mu of this is too large is
+    # the block divided.
+    at = int(step.argmax())
+    least = float(_pair_mus(growth[[at]], step[[at]], records, slack)[0])
+    worst, begin, end = least, np.array([0]), np.array([len(step)])
+    while len(begin) and least <= enough:
+        begin, end = _divided(begin, end)
+        mus = _pair_mus(_most(growth, begin, end), _most(step, begin, end), records, slack)
+        alone = end - begin == 1
+        least = max(least, float(mus[alone].max(initial=0.0)))
+        settled = alone | (mus <= (1 + _CLOSE) * least)
+        worst = max(worst, float(mus[settled].max(initial=0.0)))
+        begin, end = begin[~settled], end[~settled]
+    return worst * (1 + _GUARD)
 
 
-def _binomial_mu(p: Array, q: Array, n: int, slack: float) -> float:
-    """Return the largest mu that any pair of Binomial(n, p_i) and Binomial(n, q_i), p_i <= q_i, needs."""
+def _divided(begin: Array, end: Array) -> tuple[Array, Array]:
+    """Divide blocks into smaller ones."""
+    edges = begin[:, None] + (end - begin)[:, None] * np.arange(_BLOCKS + 1) // _BLOCKS
+    begin, end = edges[:, :-1].ravel(), edges[:, 1:].ravel()
+    return begin[begin < end], end[begin < end]
+
+
+def _most(values: Array, begin: Array, end: Array) -> Array:
+    """Return the largest value of each block."""
+    return np.asarray(np.maximum.reduceat(np.r_[values, 0.0], np.column_stack([begin, end]).ravel())[::2])
+
+
+def _pair_mus(growth: Array, step: Array, n: int, slack: float) -> Array:
+    """Return the mu of each pair, given 1 - a/b and (b - a)/M."""
+    q = np.divide(step, step + growth, out=np.zeros_like(step), where=step > 0)
+    return _binomial_mus((1 - growth) * q, q, n, slack)
+
+
+def lower_bound(released: float, scale: float, test: Acceptance, beta: float) -> float:
+    """Return a lower bound of S, in seeds, on a table and all of its neighbours, from its noisy answer.
+
+    It is wrong with a probability of at most beta. With noise below its quantile at beta, the answer less that quantile
+    is below floor(S); less the sensitivity once more, it is below the S of every neighbour too.
+    """
+    margin = math.ceil(-scale * float(ndtri(beta))) + 1
+    return released - margin - test.sensitivity
+
+
+def _binomial_mus(p: Array, q: Array, n: int, slack: float) -> Array:
+    """Return the mu that each pair of Binomial(n, p_i) and Binomial(n, q_i), p_i <= q_i, needs."""
     # The count is cut at J above, with Q(X > J) <= slack/2, and at J' below, with P(X < J') <= slack/2: the corners x
     # with J' <= x < J stay. None does outside these bounds, by Bernstein's inequality.
     reach = 2 * math.log(2 / slack)
     low = np.maximum(np.floor(n * p - np.sqrt(reach * n * p)) - 1, 0).astype(np.int64)
     high = np.minimum(np.ceil(n * q + np.sqrt(reach * n * q) + reach), n - 1).astype(np.int64)
-    worst = 0.0
-    for run in np.array_split(np.arange(len(p)), 1 + int((high - low + 1).sum()) // _CORNERS):
-        width = high[run] - low[run] + 1
-        x = np.arange(int(width.sum())) + np.repeat(low[run] - np.cumsum(width) + width, width)
-        above, beside = bdtrc(x, n, np.repeat(q[run], width)), bdtrc(x, n, np.repeat(p[run], width))
+    width = high - low + 1
+    mus = np.zeros(len(p))
+    runs = 1 + int(width.sum()) // _CORNERS
+    for run in np.array_split(np.arange(len(p)), min(runs, len(p))):
+        first = np.cumsum(width[run]) - width[run]
+        x = np.arange(int(width[run].sum())) + np.repeat(low[run] - first, width[run])
+        above, beside = (bdtrc(x, n, np.repeat(chance[run], width[run])) for chance in (q, p))
         keep = (above > slack / 2) & (1 - beside > slack / 2)
-        need = _quantile(above[keep]) - _quantile(beside[keep])
-        worst = max(worst, float(need.max(initial=0.0)))
-    return worst
+        need = np.zeros(len(x))
+        need[keep] = _quantile(above[keep]) - _quantile(beside[keep])
+        mus[run] = np.maximum.reduceat(need, first)
+    return mus
 
 
 def _quantile(tail: Array) -> Array:
@@ -166,8 +226,7 @@ def plan(mu: float, records: int, counts: Array, slack: float) -> Acceptance | N
             passing = 0.9 * float(test.weights(counts).sum()) / UNIT
             if passing <= most:
                 break  # larger k let fewer pass still
-            stride = max(1, len(test.levels) // 100)
-            if release_mu(test, records, passing, slack, stride) <= 0.95 * mu:
+            if release_mu(test, records, passing, slack, enough=0.95 * mu) <= 0.95 * mu:
                 best, most = test, passing
                 break
             k *= 1.2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,13 +24,19 @@ _ROUNDING = 1e-10
 _WIDEST_QUESTION = 56
 """Characters of a question that the printed table shows."""
 
+DENIABILITY = (
+    "PLAUSIBLE DENIABILITY, NOT DIFFERENTIAL PRIVACY: records were grown from private rows behind a test that other "
+    "rows could have been their seeds; no epsilon holds for them"
+)
+"""Stamp of a run from which records leave that are deniable and no more."""
+
 
 @dataclass(frozen=True)
 class Statement:
     """The guarantee of a run, in the end."""
 
     epsilon: float
-    """What the budget allows, as an epsilon at its delta; what was spent is never more."""
+    """What the budget allows, as an epsilon at its delta; what was spent is never more. Infinite if nothing holds."""
     delta: float
     """The budget's delta (0 when pure) plus `law_error`."""
     law_error: float
@@ -41,6 +47,8 @@ class Statement:
     """What a reader must know before trusting it, such as NOT PRIVATE."""
 
     def __str__(self) -> str:
+        if DENIABILITY in self.stamps:
+            return " | ".join(self.stamps)
         bound = f"({convert.at_most(self.epsilon)}, {convert.at_most(self.delta, 3)})"
         return " | ".join([*self.stamps, f"{bound}-differential privacy, neighbours: {self.unit}"])
 
@@ -96,8 +104,43 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """Sum of the costs, in rho, or in epsilon under pure accounting."""
-        return math.fsum(entry.cost for entry in self._entries)
+        """What was spent on any one unit, in rho, or in epsilon under pure accounting.
+
+        The sum of the costs; of those on parts of the rows, the largest sum that any part has.
+        """
+        return max(cost for cost, _ in self._branches().values())
+
+    @property
+    def used(self) -> float:
+        """Share of the budget that was spent on the unit that paid most, slack included."""
+        return max(cost / self._capacity(slack) for cost, slack in self._branches().values())
+
+    @property
+    def deniable(self) -> bool:
+        """Whether records have left for which no differential privacy is claimed; the costs are those of the model."""
+        return any(entry.mechanism == "deniable" for entry in self._entries)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The parts into which coins have divided the rows, with the chance of each; empty if they did not."""
+        return next((dict(entry.terms) for entry in self._entries if entry.mechanism == "coins"), {})
+
+    def _branches(self) -> dict[str, tuple[float, float]]:
+        """Return cost and slack of a unit in each part, and under "" of one in none: what was asked of all rows.
+
+        Parallel composition, also where the questions to one part follow from answers of another. Coins that do not
+        depend on the rows put a unit into one part (`weft.engines.parts`). Fix the coins: tables that differ in a unit
+        of part a are equal in every other part, so whatever is asked there is a random function of the answers so far,
+        the same on both, and costs nothing. What is left is the composition of the questions to part a and to all rows.
+        This holds for each a, and coins have the same law on both tables: the largest sum is a bound whatever they are.
+        """
+        return {
+            part: (
+                math.fsum(entry.cost for entry in self._entries if entry.part in ("", part)),
+                math.fsum(entry.slack for entry in self._entries if entry.part in ("", part)),
+            )
+            for part in ("", *self.parts)
+        }
 
     @property
     def capacity(self) -> float:
@@ -110,7 +153,7 @@ class Ledger:
     @property
     def slack(self) -> float:
         """Total-variation distance of the answers from others that have exactly the cost that was charged."""
-        return math.fsum(entry.slack for entry in self._entries)
+        return max(slack for _, slack in self._branches().values())
 
     def _delta(self, slack: float) -> float:
         # As for the noise laws (`spend_statement`): a distance t adds (1 + e^epsilon) t to delta.
@@ -128,9 +171,11 @@ class Ledger:
         """What remains of the capacity, never below 0."""
         return self.left_with(0.0)
 
-    def left_with(self, slack: float) -> float:
-        """Return what would be left if this much slack were paid for too."""
-        return max(0.0, self._capacity(self.slack + slack) - self.spent)
+    def left_with(self, slack: float, part: str = "") -> float:
+        """Return what would be left for a part of the rows, or for all, if this much slack were paid for too."""
+        branches = self._branches()
+        asked = [branches[part]] if part else branches.values()
+        return max(0.0, min(self._capacity(before + slack) - cost for cost, before in asked))
 
     def charge(self, charge: Charge) -> Charge:
         """Price a question, and record it or refuse it; only after this returns may a row be touched.
@@ -140,6 +185,8 @@ class Ledger:
         Either way nothing is charged. With a journal, the entry is on the disk when this returns, so a
         crash cannot lose it.
         """
+        if charge.mechanism == "deniable":
+            self.stamp(DENIABILITY)
         with self._lock:
             entry = replace(charge, cost=self._afford(charge), time=_now())
             if self._journal is not None:
@@ -148,14 +195,32 @@ class Ledger:
             return entry
 
     def _afford(self, charge: Charge) -> float:
+        self._check_part(charge)
         cost = charge.price(self.accounting)
-        after = math.fsum([*(entry.cost for entry in self._entries), cost])
-        if not after <= self._capacity(self.slack + charge.slack) * (1 + _ROUNDING):
-            raise BudgetError(
-                f"{charge.question!r} would cost {cost / self.capacity:.2%} of the budget, but only "
-                f"{self.left / self.capacity:.2%} is left: raise the budget, ask less, or take more noise"
-            )
+        branches = self._branches()
+        for before, slack in [branches[charge.part]] if charge.part else branches.values():
+            if not before + cost <= self._capacity(slack + charge.slack) * (1 + _ROUNDING):
+                raise BudgetError(
+                    f"{charge.question!r} would cost {cost / self.capacity:.2%} of the budget, but only "
+                    f"{self.left_with(0.0, charge.part) / self.capacity:.2%} is left: raise the budget, ask less, or "
+                    "take more noise"
+                )
         return cost
+
+    def _check_part(self, charge: Charge) -> None:
+        """Refuse parts that were never divided, and a second division: a part's name means one set of rows."""
+        if charge.mechanism == "coins":
+            chances = charge.terms.values()
+            if self.parts or charge.part:
+                raise BudgetError("the rows of a run can be divided into parts only once")
+            if not charge.terms or "" in charge.terms or not (min(chances) > 0 and sum(chances) <= 1 + 1e-9):
+                raise BudgetError("parts of the rows need names, and chances above 0 of at most 1 together")
+        elif charge.part and charge.part not in self.parts:
+            raise BudgetError(f"the rows were not divided: there is no part {charge.part!r}")
+
+    def share(self, entry: Charge, digits: int = 2) -> str:
+        """Say what part of the budget an entry took."""
+        return "unpriced" if entry.mechanism == "deniable" else f"{entry.cost / self._whole:.{digits}%}"
 
     def stamp(self, text: str) -> None:
         """Put a warning on everything released from this run."""
@@ -166,8 +231,34 @@ class Ledger:
                 self._stamps.append(text)
 
     def spent_epsilon(self, delta: float | None = None) -> float:
-        """Return the spend as an epsilon at a delta (default: the budget's)."""
-        return self._epsilon_of(self.spent, self._delta(self.slack) if delta is None else delta)
+        """Return the spend as an epsilon at a delta (default: the budget's), slack included; infinity if none holds.
+
+        None holds once deniable records have left, whatever the model cost.
+
+        A unit's part is secret, and not every part costs the same. Pure: add a unit. It is in part a with chance p_a,
+        and then no outcome is likelier than before by more than e^(epsilon_a): ln sum p_a e^(epsilon_a) bounds the
+        mixture, and in the other direction 1 / sum p_a e^(-epsilon_a), which is less. A replaced unit has no such
+        common ground: the largest epsilon_a holds. Gaussian: the hockey-stick divergence is jointly convex, so
+        delta(epsilon) is at most the mean of the parts' own, and so is the slack. zCDP: the largest epsilon of a part.
+        """
+        if self.deniable:
+            return math.inf
+        delta = self.budget.delta if delta is None else delta
+        branches = self._branches()
+        parts = self.parts
+        chances = {"": max(0.0, 1 - math.fsum(parts.values()))} | parts
+        if self.accounting == "pure" and self.adjacency.relation == "add-remove":
+            top = self.spent  # taken out of the sum, so that it cannot overflow
+            mixed = math.fsum(chances[part] * math.exp(cost - top) for part, (cost, _) in branches.items())
+            return max(0.0, min(top, top + math.log(mixed)))
+        if self.accounting == "gaussian" and parts:
+            slack = math.fsum(chances[part] * slack for part, (_, slack) in branches.items())
+            mus = [(chances[part], math.sqrt(2 * cost)) for part, (cost, _) in branches.items()]
+            return _with_slack(lambda left: _mixed_epsilon(mus, left), delta, slack)
+        return max(
+            _with_slack(lambda left, cost=cost: self._epsilon_of(cost, left), delta, slack)  # type: ignore[misc]
+            for cost, slack in branches.values()
+        )
 
     def _epsilon_of(self, cost: float, delta: float) -> float:
         if self.accounting == "pure":
@@ -188,6 +279,8 @@ class Ledger:
         P(out) <= P_ideal(out) + t <= e^eps P_ideal'(out) + delta + t <= e^eps P'(out) + delta + (1 + e^eps)
         t.
         """
+        if self.deniable:
+            return Statement(math.inf, 1.0, 0.0, str(self.adjacency), self.stamps)
         given = self.budget.epsilon
         epsilon = given if given is not None else self._epsilon_of(self.capacity, self.budget.delta)
         draws = sum(entry.draws for entry in self._entries)
@@ -211,19 +304,49 @@ class Ledger:
             for entry in values["entries"]:
                 charge = Charge.from_dict(entry)
                 ledger._entries.append(replace(charge, cost=ledger._afford(charge)))
-        except (KeyError, TypeError, ValueError, ArithmeticError, BudgetError) as error:
+            if ledger.deniable:
+                ledger.stamp(DENIABILITY)
+        except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError, BudgetError) as error:
             raise ModelFileError(f"the ledger in this file is damaged or contradicts itself: {error}") from error
         return ledger
 
     def __str__(self) -> str:
         rows = [("question", "noise", "cost")]
-        rows += [(_short(e.question), e.noise, f"{e.cost / self.capacity:.2%}") for e in self._entries]
-        rows += [("spent", "", f"{self.spent / self.capacity:.2%}")]
+        rows += [(_short(e.question), e.noise, self.share(e)) for e in self._entries]
+        rows += [("spent on the model" if self.deniable else "spent", "", f"{self.used:.2%}")]
         wide = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = [f"{q:<{wide[0]}}  {n:<{wide[1]}}  {c:>{wide[2]}}" for q, n, c in rows]
         rule = "-" * len(lines[0])
         head = f"budget: {self.budget}, {self.accounting} accounting, {self.adjacency}"
         return "\n".join([*self._stamps, head, "", lines[0], rule, *lines[1:-1], rule, lines[-1]])
+
+
+def _with_slack(epsilon_at: Callable[[float], float], delta: float, slack: float) -> float:
+    """Return the epsilon that holds at a delta of which slack t takes (1 + e^epsilon) t (`Ledger.spend_statement`).
+
+    It is the least solution of epsilon = epsilon_at(delta - (1 + e^epsilon) t), found from below, where the right side
+    grows, and then checked a little above; infinity if there is none.
+    """
+    epsilon = epsilon_at(delta)
+    for _ in range(200 if slack else 0):
+        beyond = epsilon * (1 + 1e-9) + 1e-12
+        left = delta - (1 + math.exp(min(beyond, 700.0))) * slack
+        if left <= 0:
+            return math.inf
+        epsilon = epsilon_at(left)
+        if epsilon <= beyond:
+            return beyond
+    return math.inf if slack else epsilon
+
+
+def _mixed_epsilon(mus: Sequence[tuple[float, float]], delta: float) -> float:
+    """Return the epsilon at which the mean of the deltas of Gaussian DP, over (chance, mu), is at most delta."""
+    low, high = 0.0, convert.gdp_epsilon(max(mu for _, mu in mus), delta)
+    for _ in range(100 if math.isfinite(high) else 0):
+        middle = (low + high) / 2
+        mean = math.fsum(chance * convert.gdp_delta(mu, middle) for chance, mu in mus)
+        low, high = (low, middle) if mean <= delta else (middle, high)
+    return high
 
 
 def _short(question: str) -> str:

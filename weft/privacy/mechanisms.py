@@ -8,10 +8,15 @@ from typing import Protocol
 import numpy as np
 
 from weft.marginal import Array
+from weft.privacy.deniability import Acceptance
 from weft.privacy.ledger import Charge
 from weft.privacy.noise import Noise
+from weft.privacy.plausible import PlausibleTest
 from weft.privacy.selection import exponential_mechanism, noisy_maximum
 from weft.privacy.uniform import below
+
+_CHUNK = 1 << 13
+"""Words drawn at a time."""
 
 
 class Release(Protocol):
@@ -44,25 +49,42 @@ class Mechanisms:
             return [a + self._noise.gaussian(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
         if charge.mechanism == "geometric":
             return [a + self._noise.geometric(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
-        if charge.mechanism == "seeded":
-            prefixes, weights = exact
-            return [_seeded(prefixes, weights, charge.draws, self._noise)]
+        if charge.mechanism == "coins":
+            (names,) = exact  # for an audit; a coin must not depend on them
+            return [_words(len(names), self._noise)]
+        if charge.mechanism in ("seeded", "deniable"):
+            # By the test that the charge names, and was priced by.
+            prefixes, counts = exact
+            test = Acceptance if charge.mechanism == "seeded" else PlausibleTest
+            return [_grown(prefixes, test.of(charge.terms).weights(counts), charge, self._noise)]
         (scores,) = exact
-        if charge.sensitivity != int(charge.sensitivity):
+        (sensitivity,) = charge.sensitivities
+        if sensitivity != int(sensitivity):
             raise TypeError("a choice among integer scores needs a whole sensitivity")
         choose = exponential_mechanism if charge.mechanism == "exponential" else noisy_maximum
-        chosen = choose(scores, int(charge.sensitivity), charge.epsilon, self._noise)
+        chosen = choose(scores, int(sensitivity), charge.epsilon, self._noise)
         return [np.array(chosen)]
 
 
-def _seeded(prefixes: Array, weights: Array, records: int, noise: Noise) -> Array:
-    """Draw prefixes independently with probability proportional to their weights, exactly; zeros if none has any.
+def _words(count: int, noise: Noise) -> Array:
+    """Draw uniform 64-bit words, some at a time: all at once they would be a single integer, held several times."""
+    words = np.empty(count, np.uint64)
+    for start in range(0, count, _CHUNK):
+        piece = words[start : start + _CHUNK]
+        piece[:] = np.frombuffer(noise.bits(64 * len(piece)).to_bytes(8 * len(piece), "little"), "<u8")
+    return words
 
-    This is the law of accepted records itself, so nothing is rejected and every draw takes the same work.
+
+def _grown(prefixes: Array, weights: Array, charge: Charge, noise: Noise) -> Array:
+    """Draw prefixes independently with probability proportional to their weights, exactly.
+
+    This is the law of accepted records itself, so nothing is rejected and every draw takes the same work. If none has
+    any weight, they are zeros, which slack pays for; without differential privacy, there are none.
     """
+    records = charge.draws
     ends = np.cumsum(weights, dtype=np.int64)
     assert (np.diff(ends, prepend=0) >= 0).all()  # no weight is negative, and no sum wrapped around
     if not len(ends) or ends[-1] <= 0:
-        return np.zeros((records, prefixes.shape[1]), prefixes.dtype)
-    words = np.frombuffer(noise.bits(128 * records).to_bytes(16 * records, "little"), "<u8").reshape(2, -1)
+        return np.zeros((records if charge.mechanism == "seeded" else 0, prefixes.shape[1]), prefixes.dtype)
+    words = _words(2 * records, noise).reshape(2, -1)
     return np.asarray(prefixes[np.searchsorted(ends, below(int(ends[-1]), words), side="right")])

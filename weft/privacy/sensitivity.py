@@ -12,8 +12,9 @@ floor(y) + c.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -62,6 +63,28 @@ class Adjacency:
         g.l is not positive.)
         """
         return self.rows_per_unit * (math.sqrt(2.0) if self.relation == "replace-one" else 1.0)
+
+    def interaction_l2(self, shape: Sequence[int], order: int) -> float:
+        """L2 sensitivity of `weft.marginal.interaction` of a marginal's counts: k p, or at most k sqrt(sum r_A^2).
+
+        The interaction is linear and a sum of orthogonal terms, one for each subset A of `order` or more axes. Times
+        the number of cells, the term of one row in cell x is an outer product over all axes: of the vector v_x with
+        d - 1 at x and -1 elsewhere for each axis of A (d its length), whose squared length is (d - 1)^2 + (d - 1) =
+        d (d - 1), and of ones for the others, of squared length d. So a row has the length p_A, p_A^2 =
+        prod_A d (d - 1) prod_rest d, wherever it is, and p^2 = sum p_A^2; k rows have at most k p by the triangle
+        inequality. Exchanging a row of x for one of y moves the term by 2 p_A^2 - 2 prod v_x . v_y prod_rest d,
+        squared. On an axis where they differ v_x . v_y is -d instead of d (d - 1), smaller by the factor -1 / (d - 1);
+        so this is at most r_A^2 = p_A^2 (2 + 2 / (m - 1)), m the shortest axis of A. (With an axis of one code in A
+        the term is zero.) k exchanges, some of them with nothing on one side, which moves less, move it at most k
+        times that.
+        """
+        square = 0.0
+        for few in range(order, len(shape) + 1):
+            for axes in itertools.combinations(shape, few):
+                length = math.prod(shape) * math.prod(d - 1 for d in axes)
+                exchanged = 2 + 2 / (min(axes) - 1) if few and length else 0  # the total does not move
+                square += length * (exchanged if self.relation == "replace-one" else 1)
+        return self.rows_per_unit * math.sqrt(square)
 
     def total(self) -> int:
         """Sensitivity of the number of rows: k under both relations.

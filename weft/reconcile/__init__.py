@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.reconcile.closure import intersection_closure
 from weft.reconcile.consistency import Reconciled, consistent, reconcile
 from weft.reconcile.simplex import simplex, simplex_each
-from weft.reconcile.total import common_total
+from weft.total import common_total
 
 __all__ = [
     "Reconciled",

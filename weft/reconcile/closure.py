@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.domain import Clique
-from weft.marginal import Array, Marginal
+from weft.marginal import Array, Marginal, NoisyMarginal
 
 
 def intersection_closure(cliques: Sequence[Clique]) -> list[Clique]:
@@ -79,7 +79,7 @@ class Plan:
     table_link: Array
 
 
-def plan(marginals: Sequence[Marginal], precision: Array) -> Plan:
+def plan(marginals: Sequence[NoisyMarginal], precision: Array) -> Plan:
     """Lay out the links of tables with these precisions a cell."""
     sizes = _sizes(marginals)
     sets = intersection_closure([marginal.clique for marginal in marginals])
@@ -94,7 +94,9 @@ def plan(marginals: Sequence[Marginal], precision: Array) -> Plan:
         links += [(a, i) for i in members]
         # precision / g differs from precision / cells by a factor common to the set.
         weight = precision[members] / counts[members]
-        weights.append(weight / weight.sum())
+        # An interaction tells nothing of small projections; where no other table does, they stay as they are.
+        weight *= [len(subset) >= marginals[i].order for i in members]
+        weights.append(weight / weight.sum() if weight.any() else np.full(len(members), 1 / len(members)))
     number = {link: e for e, link in enumerate(links)}
     of_set = np.array([a for a, _ in links], dtype=np.int64)
     of_table = np.array([i for _, i in links], dtype=np.int64)

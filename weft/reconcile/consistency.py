@@ -28,7 +28,7 @@ import numpy as np
 from weft.marginal import Marginal, NoisyMarginal
 from weft.reconcile.closure import Plan, plan
 from weft.reconcile.kernels import agree, disagreement, fit
-from weft.reconcile.total import common_total, precisions
+from weft.total import common_total, precisions
 
 ROUNDS = 500
 """Rounds after which reconciliation ends, converged or not."""

@@ -143,8 +143,9 @@ class Caution:
 class Guarantee:
     """What was spent, in numbers and in words."""
 
-    epsilon: float
-    delta: float
+    epsilon: float | None
+    """None where no differential privacy is claimed."""
+    delta: float | None
     neighbours: str
     method: str
     budget_used: float

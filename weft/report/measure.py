@@ -212,11 +212,11 @@ def _guarantee(fitted: Fitted) -> Guarantee:
     ledger = fitted.ledger
     statement = ledger.spend_statement()
     return Guarantee(
-        statement.epsilon,
-        statement.delta,
+        None if ledger.deniable else statement.epsilon,
+        None if ledger.deniable else statement.delta,
         str(ledger.adjacency),
         fitted.method,
-        min(ledger.spent / ledger.capacity, 1.0),
+        min(ledger.used, 1.0),
         meaning(fitted),
     )
 

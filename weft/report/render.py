@@ -39,11 +39,12 @@ def render(report: Report) -> str:
     names = [column.name for column in report.columns]
     place = {name: i for i, name in enumerate(names)}
     pairs = {pair.columns: pair for pair in report.pairs}
+    bound = report.guarantee
     page: str = _template().render(
         report=report,
         private=private,
         percent=percent,
-        spent=None if report.guarantee is None else at_most(report.guarantee.epsilon, 3),
+        spent=None if bound is None or bound.epsilon is None else at_most(bound.epsilon, 3),
         cards=[_card(column, report) for column in report.columns],
         place=place,
         opened={grid.columns: "pair-{}-{}".format(*_at(grid.columns, place)) for grid in report.grids},
@@ -57,7 +58,7 @@ def render(report: Report) -> str:
         scatter=None if report.questions is None else charts.scatter(report.questions),
         predictions=[_prediction(p) for p in report.predictions],
         marginals=_marginal_rows(report),
-        lost=None if report.guarantee is None else at_most(report.guarantee.delta, 2),
+        lost=None if bound is None or bound.delta is None else at_most(bound.delta, 2),
         shown=SHOWN_MARGINALS,
         entries=_entries(report),
     )
@@ -202,9 +203,11 @@ def _entries(report: Report) -> list[dict[str, str]]:
     return [
         {
             "question": entry["question"],
-            "noise": f"{entry['mechanism']} {_scales(entry['scale'])}",
+            "noise": "none" if entry["norm"] == "none" else f"{entry['mechanism']} {_scales(entry['scale'])}",
             "draws": f"{entry['draws']:,}",
-            "share": f"{entry['cost'] / report.ledger['capacity']:.1%}",
+            "share": "unpriced"
+            if entry["mechanism"] == "deniable"
+            else f"{entry['cost'] / report.ledger['capacity']:.1%}",
         }
         for entry in report.ledger["entries"]
     ]

@@ -66,6 +66,11 @@ class Schema:
             raise SchemaError(f'the schema has no column "{name}".{suggestion(name, self._by_name)}')
         return self._by_name[name]
 
+    @property
+    def modelled(self) -> list[Column]:
+        """The columns that a model learns: all but ids, which are made up anew."""
+        return [column for column in self.columns if not isinstance(column, Id)]
+
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from weft.select.allocation import allocate, best_subset, equal
+from weft.select.allocation import allocate, best_subset, cover, equal
 from weft.select.candidates import all_subsets, best_families, expected_noise, useful_subsets
 from weft.select.combine import combine_cliques
 from weft.select.dense import Trace, dense_marginals, dense_trace
+from weft.select.span import implied_tree
 from weft.select.sparse import spanning_tree, sparse_network
 
 __all__ = [
@@ -15,10 +16,12 @@ __all__ = [
     "best_families",
     "best_subset",
     "combine_cliques",
+    "cover",
     "dense_marginals",
     "dense_trace",
     "equal",
     "expected_noise",
+    "implied_tree",
     "spanning_tree",
     "sparse_network",
     "useful_subsets",

@@ -7,11 +7,13 @@ rho_i is proportional to c_i^(2/3) (PrivSyn, equation 1), and is then (sum c_i^(
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from weft.domain import Clique, Domain
 from weft.marginal import Array
 
 
@@ -59,3 +61,59 @@ def best_subset(gains: Sequence[float] | Array, cells: Sequence[int] | Array, rh
             chosen.append(int(i))
             weight += float(y[i])
     return chosen
+
+
+def cover(
+    candidates: Sequence[Clique],
+    gaps: Mapping[Clique, float],
+    domain: Domain,
+    rho: float,
+    *,
+    most: int,
+    again: float = 0.4,
+) -> list[Clique]:
+    """Choose marginals of any order so that they tell most of the pairs inside them; in order of choice.
+
+    `gaps` are the pairs' distances from independence, in counts. A marginal gains the gaps of its pairs; what a pair
+    gains falls by the factor `again` each time it is told, since another look only lessens its noise. Gain is weighed
+    against noise as in `best_subset`: the noise of all is (sum y)^1.5 / sqrt(2 rho), so one more costs
+    1.5 sqrt(sum y / (2 rho)) y. Greedy under a fixed price of y, at most `most` marginals; the price is the one that
+    the choice made under it leads to, found by bisection, and of that choice the first so many are taken that gain
+    most less noise. Small columns lead to large marginals that overlap evenly, wide columns to pairs.
+    """
+    if not candidates:
+        return []
+    pairs = {pair: i for i, pair in enumerate(gaps)}
+    inside = [[pairs[p] for p in itertools.combinations(c, 2)] for c in candidates]
+    held = np.full((len(candidates), max(map(len, inside))), len(pairs))  # filled up with a pair that gains nothing
+    for i, members in enumerate(inside):
+        held[i, : len(members)] = members
+    worth = np.array([*(max(gap, 0.0) for gap in gaps.values()), 0.0])
+    y = (np.array([domain.cells(c) for c in candidates], dtype=np.float64) * math.sqrt(2 / math.pi)) ** (2 / 3)
+
+    def chosen(price: float) -> tuple[list[int], list[float]]:
+        value, merit = worth.copy(), -price * y
+        found, gains = list[int](), list[float]()
+        while len(found) < most:
+            best = int(np.argmax(value[held].sum(axis=1) + merit))
+            gain = float(value[held[best]].sum())
+            if gain + merit[best] <= 0:
+                break
+            found.append(best)
+            gains.append(gain)
+            merit[best] = -np.inf
+            value[held[best]] *= again
+        return found, gains
+
+    def too_cheap(price: float) -> bool:
+        return 1.5 * math.sqrt(float(y[chosen(price)[0]].sum()) / (2 * rho)) > price
+
+    low, high = 0.0, 1.0
+    while too_cheap(high):
+        low, high = high, 4 * high
+    for _ in range(8):
+        middle = (low + high) / 2
+        low, high = (middle, high) if too_cheap(middle) else (low, middle)
+    found, gains = chosen(low)
+    net = np.cumsum([0.0, *gains]) - np.cumsum([0.0, *y[found]]) ** 1.5 / math.sqrt(2 * rho)
+    return [candidates[i] for i in found[: int(net.argmax())]]

@@ -29,18 +29,16 @@ def correlation_network(
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return (attribute, parents) for every attribute, parents before children.
 
-    `correlation[i, j]` is that of attribute i with attribute j as a parent, which shows `widths[j]` buckets. Of all
-    edges that make no cycle and keep the child's table within `max_cells`, the one that adds most merit is taken,
-    until none adds any.
+    `correlation` is symmetric; attribute j shows `widths[j]` buckets to its children. Of all edges that make no cycle
+    and keep the child's table within `max_cells`, the one that adds most merit is taken, until none adds any.
     """
     d = len(domain)
     sizes = np.array(domain.shape, np.float64)
-    between = (correlation + correlation.T) / 2  # of two parents, both seen in buckets: not asked, so approximated
     parents: list[list[int]] = [[] for _ in range(d)]
     merit = np.zeros(d)
     reaches = np.eye(d, dtype=bool)  # reaches[a, b]: b descends from a, or is a
     cells = sizes.copy()
-    gain = np.array([_gains(i, [], correlation, between, 0.0) for i in range(d)]).reshape(d, d)
+    gain = np.array([_gains(i, [], correlation, 0.0) for i in range(d)]).reshape(d, d)
     while True:
         # i -> j as a parent makes a cycle when j descends from i.
         allowed = ~reaches & (cells[:, None] * np.asarray(widths)[None, :] <= max_cells)
@@ -52,15 +50,15 @@ def correlation_network(
         merit[i] += gain[i, j]
         cells[i] *= widths[j]
         reaches[reaches[:, j]] |= reaches[i]
-        gain[i] = _gains(i, parents[i], correlation, between, merit[i])
+        gain[i] = _gains(i, parents[i], correlation, merit[i])
     return _ordered(domain, parents)
 
 
-def _gains(child: int, parents: list[int], correlation: Array, between: Array, merit: float) -> Array:
+def _gains(child: int, parents: list[int], correlation: Array, merit: float) -> Array:
     """Return what each further parent would add to the merit; nothing for those that are in."""
     told = correlation[child, parents].sum() + correlation[child]
-    among = between[np.ix_(parents, parents)].sum() - between[parents, parents].sum()
-    shared = among + 2 * between[parents].sum(axis=0)
+    among = correlation[np.ix_(parents, parents)].sum() - correlation[parents, parents].sum()
+    shared = among + 2 * correlation[parents].sum(axis=0)
     gains = told / np.sqrt(len(parents) + 1 + shared) - merit
     gains[[child, *parents]] = -math.inf
     return np.asarray(gains)

@@ -1,8 +1,17 @@
 """Markov random fields on junction trees: trees, exact inference, fit to noisy marginals, sampling."""
 
-from weft.models.mrf.estimate import estimate_total, fit
+from weft.models.mrf.estimate import fit
 from weft.models.mrf.inference import Beliefs, Impossible, marginals
-from weft.models.mrf.junction import MAX_CELLS, MAX_TOTAL, JunctionTree, ModelTooLarge, fits, grow_tree, junction_tree
+from weft.models.mrf.junction import (
+    MAX_CELLS,
+    MAX_TOTAL,
+    JunctionTree,
+    ModelTooLarge,
+    fits,
+    grow_tree,
+    junction_tree,
+    priced_tree,
+)
 from weft.models.mrf.model import MrfModel
 
 __all__ = [
@@ -13,10 +22,10 @@ __all__ = [
     "JunctionTree",
     "ModelTooLarge",
     "MrfModel",
-    "estimate_total",
     "fit",
     "fits",
     "grow_tree",
     "junction_tree",
     "marginals",
+    "priced_tree",
 ]

@@ -15,6 +15,13 @@ largest entropy. Three solvers share one oracle, a pass: log-potentials in, expe
 
 What is fitted beyond the noise level is noise. So the fit stops when the loss improves too slowly, or is as low as
 `noise_level` asks, and the number of passes is only a cap.
+
+Where to stop can also be estimated. The noise is Gaussian with known deviations, so Stein's unbiased estimate tells
+the distance of any iterate to the *exact* tables: loss - cells / 2 + divergence, where the divergence is how much of a
+small change of the measurements the iterate follows. A shadow fit takes the same steps on measurements moved by a
+random probe z; <z, shadow - fit> / |z|^2, times the cells, estimates the divergence (Ramani, Blu, Unser 2008). The
+iterate of least estimated distance is kept: between the largest-entropy start and the noisy end, the fit shrinks by as
+much as the noise deserves. Post-processing of released tables: it costs passes, no privacy.
 """
 
 from __future__ import annotations
@@ -33,11 +40,18 @@ from weft.models.mrf.junction import MAX_CELLS, MAX_TOTAL, JunctionTree, junctio
 from weft.models.mrf.model import MrfModel
 from weft.models.mrf.tape import Tape, plan
 from weft.progress import Listener, Stage, silence, stage
+from weft.total import common_total
 
 Solver = Literal["accelerated", "mirror"]
 
 _WINDOW = 20
 """Passes over which an improvement is judged."""
+
+_PROBE = 0.3
+"""Deviation of the probe, in noise deviations."""
+
+_PATIENCE = 40
+"""Passes without a lower risk after which a probed fit ends."""
 
 
 def fit(
@@ -54,6 +68,7 @@ def fit(
     tolerance: float = 0.03,
     noise_level: float = 0.0,
     solver: Solver = "accelerated",
+    probe: np.random.Generator | None = None,
     listener: Listener = silence,
 ) -> MrfModel:
     """Fit a model to noisy marginals.
@@ -63,21 +78,29 @@ def fit(
     after `iterations` passes, or once twenty passes improve the loss by less than the fraction `tolerance` (a tenth
     of it while the loss is above the noise level), or once the loss is below `noise_level` times what pure noise would
     give (half the number of cells). A smaller tolerance fits the noise: measured answers get worse, not better.
+
+    With `probe`, a source of chance, the potentials of least estimated distance to the exact tables are returned
+    instead of those of least loss, and the tolerance is a tenth. Give no `warm` start then: what an earlier fit has
+    taken from the noise cannot be given back.
     """
+    if any(m.order for m in measurements):
+        raise ValueError("a fit needs whole tables, not interactions")
     merged = merge(measurements)
     if total is None:
-        total = estimate_total(list(merged.values()))
+        total = common_total(list(merged.values()))[0]
     if tree is None:
         cliques = [*merged, *(zero.clique for zero in zeros)]
         tree = junction_tree(domain, cliques, max_cells=max_cells, max_total=max_total)
-    problem = _Problem.of(tree, merged, max(float(total), 1.0), zeros)
+    problem = _Problem.of(tree, merged, max(float(total), 1.0), zeros, probe)
     known = warm.potentials if isinstance(warm, MrfModel) else (warm or {})
-    theta = np.zeros(problem.tape.length)
+    theta = np.zeros(problem.target.shape)
     fresh = np.ones(problem.tape.length, dtype=np.bool_)
     for c, place in problem.places.items():
         if c in known:
-            theta[place] = transpose(known[c], c, tree.in_order(c)).ravel()
+            theta[:, place] = transpose(known[c], c, tree.in_order(c)).ravel()
             fresh[place] = False
+    if probe is not None:
+        tolerance *= 0.1
     with stage(listener, "fit", total=iterations) as work:
         watch = _Watch(problem, theta, iterations, tolerance, noise_level, work)
         if merged:
@@ -87,7 +110,7 @@ def fit(
             else:
                 _mirror(watch)
     potentials = {
-        c: np.ascontiguousarray(transpose(problem.table(watch.theta, c), tree.in_order(c), c)) for c in problem.places
+        c: np.ascontiguousarray(transpose(problem.table(watch.kept, c), tree.in_order(c), c)) for c in problem.places
     }
     return MrfModel(
         tree,
@@ -95,7 +118,7 @@ def fit(
         potentials,
         {c: m.precision for c, m in merged.items()},
         tuple(zeros),
-        watch.loss / problem.noise if problem.noise else math.nan,
+        watch.kept_loss / problem.noise if problem.noise else math.nan,
         watch.passes,
     )
 
@@ -113,18 +136,13 @@ def merge(measurements: Sequence[NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
     return found
 
 
-def estimate_total(measurements: Sequence[NoisyMarginal]) -> float:
-    """Inverse-variance average of the tables' sums; at least 1."""
-    if not measurements:
-        raise ValueError("without measurements a fit needs a total")
-    weights = [m.precision / m.cells for m in measurements]
-    sums = [float(m.table.sum()) for m in measurements]
-    return max(1.0, sum(w * s for w, s in zip(weights, sums, strict=True)) / sum(weights))
-
-
 @dataclass
 class _Problem:
-    """Targets and weights side by side, and the pass that the solvers call."""
+    """Targets and weights side by side, and the pass that the solvers call.
+
+    A row of `target`, and of every vector that a solver keeps, is one fit; the second row, if there is one, is the
+    shadow: the same steps on targets moved by a random probe. What steps to take is decided by the first row alone.
+    """
 
     tape: Tape
     total: float
@@ -132,31 +150,41 @@ class _Problem:
     weight: Array
     places: dict[Clique, slice]
     work: Array
+    probe: Array | None
 
     @classmethod
     def of(
-        cls, tree: JunctionTree, merged: Mapping[Clique, NoisyMarginal], total: float, zeros: Sequence[Marginal]
+        cls,
+        tree: JunctionTree,
+        merged: Mapping[Clique, NoisyMarginal],
+        total: float,
+        zeros: Sequence[Marginal],
+        rng: np.random.Generator | None,
     ) -> _Problem:
         barred = [tree.in_order(zero.clique) for zero in zeros]
         tape = plan(tree, [tree.in_order(c) for c in merged], barred)
         places = {c: tape.tables[tree.in_order(c)] for c in merged}
-        target, weight = np.empty(tape.length), np.empty(tape.length)
+        target, weight = np.empty((1, tape.length)), np.empty(tape.length)
         for c, m in merged.items():
             if m.table.shape != tree.domain.sizes(c):
                 raise ValueError(f"the table over {c} needs shape {tree.domain.sizes(c)}, not {m.table.shape}")
-            target[places[c]] = transpose(m.table, c, tree.in_order(c)).ravel()
+            target[0, places[c]] = transpose(m.table, c, tree.in_order(c)).ravel()
             weight[places[c]] = m.precision
+        probe = None
+        if rng is not None:
+            probe = _PROBE * rng.normal(size=tape.length)
+            target = np.vstack([target, target + probe / np.sqrt(weight)])
         tables = [transpose(zero.table, zero.clique, axes) for zero, axes in zip(zeros, barred, strict=True)]
-        return cls(tape, total, target, weight, places, tape.start(total, tables))
+        return cls(tape, total, target, weight, places, tape.start(total, tables), probe)
 
     @property
     def noise(self) -> float:
         """The loss that pure noise would give."""
-        return 0.5 * len(self.target)
+        return 0.5 * len(self.weight)
 
     def counts(self, theta: Array) -> Array:
-        """One pass."""
-        return np.array(self.tape.run(self.work, theta))
+        """One pass; the row that decides comes last, so that `log_partition` is its own."""
+        return np.array([self.tape.run(self.work, row).copy() for row in theta[::-1]])[::-1]
 
     def log_partition(self) -> float:
         """Total times the log-partition of the last pass: the potential of the Bregman distance."""
@@ -167,8 +195,19 @@ class _Problem:
 
     def loss(self, counts: Array) -> float:
         """Half the squared distance to the measurements, in noise variances."""
-        gap = counts - self.target
+        gap = counts[0] - self.target[0]
         return 0.5 * float(np.dot(self.weight * gap, gap))
+
+    def risk(self, counts: Array) -> float:
+        """Half the squared distance to the exact tables, in noise variances, estimated after Stein; or the loss.
+
+        The divergence is E <z, moved(z)> / variance of z; both sides of the distance are halved.
+        """
+        loss = self.loss(counts)
+        if self.probe is None:
+            return loss
+        moved = np.sqrt(self.weight) * (counts[1] - counts[0])
+        return float(loss - self.noise + np.dot(self.probe, moved) / _PROBE**2)
 
     def gradient(self, counts: Array) -> Array:
         """Derivative of the loss with respect to the counts."""
@@ -177,7 +216,7 @@ class _Problem:
     def table(self, theta: Array, c: Clique) -> Array:
         """One table of a flat vector, axes in tree order, largest value 0 (a shift changes nothing)."""
         tree = self.tape.tree
-        found = theta[self.places[c]].reshape(tree.domain.sizes(tree.in_order(c)))
+        found = theta[0, self.places[c]].reshape(tree.domain.sizes(tree.in_order(c)))
         return np.asarray(found - found.max())
 
 
@@ -187,6 +226,7 @@ class _Watch:
 
     problem: _Problem
     theta: Array
+    """Potentials of the lowest loss."""
     iterations: int
     tolerance: float
     noise_level: float
@@ -194,14 +234,25 @@ class _Watch:
     passes: int = 0
     loss: float = math.inf
     history: list[float] = field(default_factory=list)
+    kept: Array = field(init=False)
+    """Potentials of the lowest risk."""
+    kept_loss: float = math.inf
+    risk: float = math.inf
+    kept_at: int = 0
+
+    def __post_init__(self) -> None:
+        """Start with what is given."""
+        self.kept = self.theta
 
     def counts(self, theta: Array) -> Array:
         """Make a pass and remember the potentials if they are the best so far."""
         counts = self.problem.counts(theta)
-        loss = self.problem.loss(counts)
+        loss, risk = self.problem.loss(counts), self.problem.risk(counts)
         self.passes += 1
         if loss < self.loss:
             self.theta, self.loss = theta, loss
+        if risk < self.risk:
+            self.kept, self.kept_loss, self.risk, self.kept_at = theta, loss, risk, self.passes
         self.history.append(self.loss)
         if self.passes % 10 == 0:
             self.work.advance(10, f"loss {self.loss / self.problem.noise:.3f} of noise")
@@ -216,6 +267,8 @@ class _Watch:
         """Whether the last passes, all after pass `since`, improved too little."""
         if self.passes - since <= _WINDOW:
             return False
+        if self.problem.probe is not None and self.passes - self.kept_at > _PATIENCE:
+            return True
         # Above the noise level there is signal left, however slowly it comes.
         least = self.tolerance if self.loss < self.problem.noise else 0.1 * self.tolerance
         return self.history[-1 - _WINDOW] - self.loss <= least * self.loss
@@ -232,7 +285,7 @@ def _mirror(watch: _Watch) -> None:
         ahead = theta - step * slope
         there = watch.counts(ahead)
         lower = problem.loss(there)
-        if loss - lower >= 0.5 * float(np.dot(slope, counts - there)):
+        if loss - lower >= 0.5 * float(np.dot(slope[0], counts[0] - there[0])):
             theta, counts, loss = ahead, there, lower
             step *= 1.1
         else:
@@ -296,8 +349,8 @@ def _accelerated(watch: _Watch) -> None:
         there_partition = problem.log_partition()
         # L(x') <= L(y) + <slope, x' - y> + curvature share^2 D(z', z), where x' - y = share (z' - z): for a quadratic
         # both sides are known exactly. D is the Bregman distance of the joint distributions, total times their KL.
-        bregman = float(np.dot(ahead - theta, there)) - (there_partition - partition)
-        moved = there - z
+        bregman = float(np.dot(ahead[0] - theta[0], there[0])) - (there_partition - partition)
+        moved = there[0] - z[0]
         if 0.5 * float(np.dot(problem.weight * moved, moved)) > curvature * bregman + 1e-9 * watch.loss:
             curvature *= 2.0
             continue

@@ -10,7 +10,7 @@ weight for each attribute gives a junction tree.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -183,11 +183,7 @@ def fits(tree: JunctionTree, added: Sequence[str], *, max_cells: int = MAX_CELLS
     graph = tree._graph.copy()
     graph[np.ix_(at, at)] = True
     logs = _logs(tree.domain)
-    for rule in RULES.values():
-        _, largest, total = triangulate(graph, logs, rule, _log(max_cells))
-        if largest <= _log(max_cells) and total <= max_total:
-            return True
-    return False
+    return any(_within(graph, logs, rule, max_cells, max_total) for rule in RULES.values())
 
 
 def grow_tree(
@@ -198,18 +194,67 @@ def grow_tree(
     A clique that did not fit is not tried again: what comes later never makes room. An attribute with more codes than
     `max_cells` still stands alone.
     """
+    graph, logs, rules = _adjacency(domain, []), _logs(domain), list(RULES.values())
     kept: list[Clique] = []
-    tree = junction_tree(domain, kept, max_cells=max(domain.shape), max_total=sum(domain.shape))
     for c in ranked:
-        if fits(tree, c, max_cells=max_cells, max_total=max_total):
+        members = [domain.index(name) for name in c]
+        at = np.ix_(members, members)
+        if kept and graph[at].all():
             kept.append(c)
-            tree = junction_tree(domain, kept, max_cells=max_cells, max_total=max_total)
-    return tree
+            continue
+        if domain.cells(c) > max_cells:
+            continue
+        wider = graph.copy()
+        wider[at] = True
+        fitting = next((rule for rule in rules if _within(wider, logs, rule, max_cells, max_total)), None)
+        if fitting is not None:
+            rules.remove(fitting)  # the rule that worked last is tried first
+            rules.insert(0, fitting)
+            graph = wider
+            kept.append(c)
+    if not kept:
+        return junction_tree(domain, [], max_cells=max(domain.shape), max_total=sum(domain.shape))
+    return junction_tree(domain, kept, max_cells=max_cells, max_total=max_total)
+
+
+def priced_tree(
+    domain: Domain,
+    gaps: Mapping[Clique, float],
+    *,
+    prices: Sequence[float] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+    max_cells: int = MAX_CELLS,
+    max_total: int = MAX_TOTAL,
+) -> JunctionTree:
+    """Grow a tree from pairs, farthest from independence first; of several, the one that holds most distance.
+
+    A tree that takes the strongest pairs whatever their size may be full after a few of them. So one is grown for
+    each price of a cell, by gap - price * cells, and that is kept which holds the largest sum of gaps. Where the lowest
+    and the highest price lead to the same, those between are not tried.
+    """
+    pairs = [c for c in gaps if len(c) == 2]
+
+    def grown(price: float) -> JunctionTree:
+        value = {c: gaps[c] - price * domain.cells(c) for c in pairs}
+        ranked = sorted((c for c in pairs if value[c] > 0), key=lambda c: (-value[c], c))
+        return grow_tree(domain, ranked, max_cells=max_cells, max_total=max_total)
+
+    def held(tree: JunctionTree) -> float:
+        return sum(gaps[c] for c in pairs if tree.home(c) is not None)
+
+    ends = [grown(price) for price in dict.fromkeys((min(prices), max(prices)))]
+    if len({held(tree) for tree in ends}) == 1:
+        return ends[0]
+    return max([*ends, *(grown(price) for price in sorted(set(prices))[1:-1])], key=held)
 
 
 def _log(cells: float) -> float:
     # A hair above, so that rounding in a sum of logarithms does not refuse a clique of exactly the limit.
     return math.log2(cells) + 1e-9
+
+
+def _within(graph: Array, logs: Array, rule: int, max_cells: int, max_total: int) -> bool:
+    _, largest, total = triangulate(graph, logs, rule, _log(max_cells))
+    return bool(largest <= _log(max_cells) and total <= max_total)
 
 
 def _logs(domain: Domain) -> Array:

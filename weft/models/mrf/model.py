@@ -13,6 +13,7 @@ import numpy as np
 from weft.domain import Clique, Domain, clique
 from weft.errors import ModelFileError
 from weft.marginal import Array, Marginal
+from weft.models.mrf.finish import finish
 from weft.models.mrf.inference import Beliefs, marginals
 from weft.models.mrf.junction import JunctionTree, junction_tree
 from weft.models.mrf.sample import sample
@@ -41,6 +42,8 @@ class MrfModel:
     """Squared distance to the measurements in noise variances, over the number of cells: 1 at the noise level."""
     passes: int = 0
     """Calibrations of the tree that the fit took."""
+    targets: tuple[Marginal, ...] = ()
+    """Tables that records are adjusted to after the draw (`finish`): non-negative, and in agreement with each other."""
 
     @property
     def domain(self) -> Domain:
@@ -53,8 +56,13 @@ class MrfModel:
         return marginals(self.tree, self.potentials, self.total, self.zeros)
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Return expected counts over the clique of any columns, axes in clique order. Exact."""
-        return self.beliefs.marginal(columns)
+        """Return expected counts over the clique of any columns, axes in clique order.
+
+        Exact for the field; where records are adjusted, a table that they are adjusted to answers for its columns.
+        """
+        wanted = clique(columns)
+        told = next((m for m in self.targets if set(wanted) <= set(m.clique)), None)
+        return self.beliefs.marginal(wanted) if told is None else told.project(wanted).table
 
     def many_marginals(self, cliques: Sequence[Sequence[str]]) -> list[Array]:
         """Return expected counts over many cliques, sharing work between them."""
@@ -95,8 +103,10 @@ class MrfModel:
         listener: Listener = silence,
         given: Mapping[str, int | Sequence[int]] | None = None,
     ) -> Records:
-        """Make n records; with `given`, from the exact conditional distribution of the other columns."""
-        return sample(self.given(given) if given else self.beliefs, n, rng, listener)
+        """Make n records; with `given`, from the field's exact conditional distribution of the other columns."""
+        if given:
+            return sample(self.given(given), n, rng, listener)
+        return finish(sample(self.beliefs, n, rng, listener), self.targets, rng, listener)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return what a model file keeps: the cliques as JSON, the potentials as arrays."""
@@ -108,9 +118,11 @@ class MrfModel:
             "zeros": [list(zero.clique) for zero in self.zeros],
             "loss": None if math.isnan(self.loss) else self.loss,
             "passes": self.passes,
+            "targets": [list(m.clique) for m in self.targets],
         }
         arrays = {f"potential-{i}": table for i, table in enumerate(self.potentials.values())}
         arrays |= {f"zero-{i}": zero.table for i, zero in enumerate(self.zeros)}
+        arrays |= {f"target-{i}": m.table for i, m in enumerate(self.targets)}
         return meta, arrays
 
     @classmethod
@@ -128,6 +140,10 @@ class MrfModel:
                 Marginal(clique(c), _table(arrays[f"zero-{i}"], domain.sizes(clique(c)), np.bool_))
                 for i, c in enumerate(meta["zeros"])
             )
+            targets = tuple(
+                Marginal(clique(c), _table(arrays[f"target-{i}"], domain.sizes(clique(c)), np.float64))
+                for i, c in enumerate(meta.get("targets", []))
+            )
             precisions = {clique(c): float(p) for c, p in meta["precisions"]}
             loss = math.nan if meta["loss"] is None else float(meta["loss"])
             total = float(meta["total"])
@@ -135,9 +151,11 @@ class MrfModel:
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"the model file's Markov random field is damaged ({error}); fit it again") from error
         placed = [*potentials, *(zero.clique for zero in zeros)]
+        if any(m.table.min() < 0 for m in targets):
+            raise ModelFileError("the model file's tables have negative counts; fit it again")
         if not (math.isfinite(total) and total >= 0) or any(tree.home(c) is None for c in placed):
             raise ModelFileError("the model file's Markov random field contradicts itself; fit it again")
-        return cls(tree, total, potentials, precisions, zeros, loss, passes)
+        return cls(tree, total, potentials, precisions, zeros, loss, passes, targets)
 
 
 def _table(array: Array, shape: tuple[int, ...], dtype: Any) -> Array:

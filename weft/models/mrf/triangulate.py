@@ -57,6 +57,7 @@ def triangulate(start: Array, logs: Array, rule: int, limit: float) -> Any:
         alive[v] = False
         step_of[v] = step
         touched[:] = False
+        filled = False
         for a in range(d):
             if alive[a] and clusters[step, a]:
                 touched[a] = True
@@ -64,7 +65,8 @@ def triangulate(start: Array, logs: Array, rule: int, limit: float) -> Any:
                     if b != a and alive[b] and clusters[step, b] and not graph[a, b]:
                         graph[a, b] = True
                         graph[b, a] = True
-        if rule > 0:
+                        filled = True
+        if rule > 0 and filled:
             # A new edge changes the fill of whoever sees both its ends: neighbours of the eliminated one's neighbours.
             for a in range(d):
                 if alive[a] and clusters[step, a]:

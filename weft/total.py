@@ -32,8 +32,9 @@ def common_total(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
     >>> round(total, 3), round(sd, 3)
     (11.2, 1.265)
     """
+    marginals = [marginal for marginal in marginals if not marginal.order]
     if not marginals:
-        raise ValueError("a total needs at least one table")
+        raise ValueError("a total needs at least one whole table")
     weights = precisions(marginals) / [marginal.cells for marginal in marginals]
     sums = np.array([marginal.table.sum(dtype=np.float64) for marginal in marginals])
     exact = all(marginal.sigma == 0 for marginal in marginals)

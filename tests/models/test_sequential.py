@@ -1,0 +1,84 @@
+"""Models as networks: the same distribution, attribute after attribute."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from weft.domain import Domain
+from weft.errors import MethodError
+from weft.marginal import NoisyMarginal
+from weft.models.bayesnet import BayesNet, Family
+from weft.models.independent import IndependentModel
+from weft.models.mrf import fit
+from weft.models.recoded import RecodedModel
+from weft.models.seeded import SeededModel
+from weft.models.sequential import sequential
+from weft.recode import ValueMap
+from weft.records import Records
+
+DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
+
+
+def table(names, rng, domain=DOMAIN):
+    return NoisyMarginal(names, rng.integers(0, 50, domain.sizes(names)).astype(float), 1.0)
+
+
+def mrf(rng, domain=DOMAIN):
+    return fit(domain, [table(names, rng, domain) for names in (("a", "b", "c"), ("c", "d"))])
+
+
+def independent(rng):
+    return IndependentModel(DOMAIN, 100.0, tuple(100 * rng.dirichlet(np.ones(size)) for size in DOMAIN.shape))
+
+
+def recoded(rng):
+    inner = Domain(DOMAIN.names, (2, 3, 2, 2))
+    codes = np.array([0, 1, 1, 1])
+    return RecodedModel(DOMAIN, mrf(rng, inner), {"c": ValueMap(codes, 2, np.array([9.0, 3.0, 0.0, 2.0]))})
+
+
+@pytest.mark.parametrize("make", [mrf, independent, recoded])
+def test_a_network_has_the_same_distribution(make):
+    model = make(np.random.default_rng(3))
+    net = sequential(model)
+    assert isinstance(net, BayesNet)
+    assert net.total == model.total
+    for r in range(1, 5):
+        for names in itertools.combinations(DOMAIN.names, r):
+            np.testing.assert_allclose(net.marginal(names), model.marginal(names), atol=1e-6 * model.total)
+
+
+def test_seeds_are_completed_by_the_conditional_distribution():
+    rng = np.random.default_rng(0)
+    model = mrf(rng)
+    net = sequential(model)
+    first = net.order[0]
+    known = np.ones(40_000, np.uint8)
+    made = net.complete({first: known}, len(known), rng)
+    others = tuple(name for name in DOMAIN.names if name != first)
+    joint = model.marginal(DOMAIN.names)
+    given = np.take(joint, 1, axis=DOMAIN.index(first)).astype(float)
+    cell = np.ravel_multi_index([made.column(name) for name in others], DOMAIN.sizes(others))
+    counted = np.bincount(cell, minlength=given.size) / len(known)
+    assert np.abs(counted - given.ravel() / given.sum()).sum() / 2 < 0.02
+
+
+def test_buckets_of_merged_values_are_merged_too():
+    rng = np.random.default_rng(0)
+    inner = Domain(("a", "b"), (4, 2))
+    net = BayesNet(
+        inner,
+        1.0,
+        (Family("a", (), rng.dirichlet(np.ones(4), 1)), Family("b", ("a",), rng.dirichlet(np.ones(2), 2))),
+        {"a": np.array([0, 0, 1, 1])},
+    )
+    model = RecodedModel(
+        Domain(("a", "b"), (5, 2)), net, {"a": ValueMap(np.array([0, 1, 2, 3, 3]), 4, np.array([1.0, 1, 1, 1, 3]))}
+    )
+    np.testing.assert_allclose(sequential(model).marginal(("a", "b")), model.marginal(("a", "b")))
+
+
+def test_a_model_without_conditionals_is_refused():
+    with pytest.raises(MethodError, match="conditional"):
+        sequential(SeededModel(Records.empty(DOMAIN)))
