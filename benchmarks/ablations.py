@@ -34,8 +34,8 @@ PARTS: dict[str, dict[str, object]] = {
     "columns 6% of the budget": {"one_way": 0.06},
     "columns 40% of the budget": {"one_way": 0.4},
     "5,000 chains": {"chains": 5_000},
-    "10 rounds of matching": {"rounds": 10},
-    "50 rounds of matching": {"rounds": 50},
+    "6 rounds of matching": {"rounds": 6},
+    "25 rounds of matching": {"rounds": 25},
     "2 sweeps to a record": {"sweeps": 2},
 }
 

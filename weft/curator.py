@@ -146,7 +146,8 @@ class Curator(SeedQuestions):
         parts = _normalised(weights, len(cliques))
         scales = [self._noise(share * part, s)[0] for part, s in zip(parts, sensitivity, strict=True)]
         cells = [self.domain.cells(c) for c in cliques]
-        charge = self._charge(f"interactions (times cells): {_describe(cliques)}", sensitivity, scales, draws=sum(cells))
+        question = f"interactions (times cells): {_describe(cliques)}"
+        charge = self._charge(question, sensitivity, scales, draws=sum(cells))
         released = self._release(charge, [interaction(table, order) for table in self._count(cliques)])
         noisy = [
             NoisyMarginal(c, interaction(table / size, order) / size, scale / size, order)

@@ -77,7 +77,7 @@ class Weave:
     """Values with a noisy count below this many standard deviations are merged."""
     chains: int | None = None
     """Number of chains; None: the noisy number of rows, within 5,000 and 30,000, fewer where columns are wide."""
-    rounds: int = 25
+    rounds: int = 12
     """Rounds of moment matching in a batch, and once more at the end."""
     sweeps: int | None = None
     """Gibbs sweeps from the forest to a record; None: 12, and 2 where the columns have over 1,000 values in all."""
