@@ -1,10 +1,13 @@
 """Accuracy of any methods on the coded tables, beside the rivals' published figures.
 
     python -m benchmarks.accuracy --methods privsyn,independent --tables adult,nltcs --epsilons 0.2,0.8,3.2 --seeds 5
+    python -m benchmarks.accuracy --methods aim,tree,privmrf,mst,pgm,pb-pgm --seeds 5
+    python -m benchmarks.accuracy --methods aim,tree,privmrf,mst --tables fire --epsilons 0.8 --seeds 1
 
 Every run is what a user would get: real noise, file to table, delta 1e-5. Errors are mean total variation distances of
 all 1- and 2-way and 300 fixed 3-, 4- and 5-way marginals, as the reference scorer defines them, with their standard
 deviation over runs. Rivals' rows come from the notes beside the data: one run each, on the same kind of machine.
+`pgm` is given no marginals here and takes each column with the next: a lower bound on what named ones would do.
 """
 
 import argparse
@@ -54,6 +57,11 @@ def rivals(name: str, epsilon: float) -> list[tuple[str, list[str]]]:
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) > 9 and cells[1]:
             rows.append((cells[0], [*cells[1:7], cells[9]]))
+    long = text[text.index("## Long runs") :] if epsilon == 0.8 else ""
+    for line in long.splitlines():  # rival | table | 1-way ... | range err | NIST range | time | ...
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) > 9 and cells[1] == name and cells[2]:
+            rows.append((cells[0].split(",")[0], [*cells[2:8], cells[9]]))
     return rows
 
 
@@ -98,9 +106,8 @@ def figures() -> list[tuple[str, str]]:
     loaded = load("adult")
     rows = []
     for method in METHODS:
-        if method != "pgm":
-            run = one_run(method, {}, "adult", 0.8, loaded)
-            rows.append((f"adult, epsilon 0.8, {method}", f"3-way {run['tvd_3']:.4f}, {run['seconds']:.1f} s"))
+        run = one_run(method, {}, "adult", 0.8, loaded)
+        rows.append((f"adult, epsilon 0.8, {method}", f"3-way {run['tvd_3']:.4f}, {run['seconds']:.1f} s"))
     best = min(float(figures[2]) for _, figures in rivals("adult", 0.8) if not math.isnan(float(figures[2])))
     return [*rows, ("adult, epsilon 0.8, best rival in the short runs", f"3-way {best:.4f}")]
 

@@ -128,3 +128,31 @@ def test_the_automatic_method_goes_by_the_number_of_columns(columns, chosen):
 def test_an_unknown_method_is_told_of_the_automatic_one():
     with pytest.raises(WeftError, match="auto"):
         weft.Synthesizer(1.0, method="aut").fit(pa.table({"a": [0, 1]}), Schema.from_domain({"a": 2}))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("mst", {"rare": "x"}),
+        ("tree", {"ways": 2.5}),
+        ("tree", {"outside": float("inf")}),
+        ("privmrf", {"max_ways": 2.5}),
+        ("aim", {"rounds": float("nan")}),
+        ("pb-pgm", {"theta": 0.0}),
+        ("pb-pgm", {"max_cells": 1}),
+        ("weave", {"chains": True}),
+    ],
+)
+def test_options_that_are_no_numbers_cost_nothing(name, options, table, schema, tmp_path):
+    journal = tmp_path / "journal"
+    with pytest.raises(WeftError):
+        weft.Synthesizer(1.0, method=name, journal=journal, **options).fit(table, schema)
+    assert not journal.exists()
+
+
+def test_columns_too_wide_for_pairs_cost_nothing(tmp_path):
+    table = pa.table({"a": [0, 1], "b": [1, 0]})
+    schema = Schema.from_domain({"a": 50_000, "b": 50_000})
+    with pytest.raises(WeftError, match="coarser"):
+        weft.Synthesizer(1.0, method="privmrf", journal=tmp_path / "journal").fit(table, schema)
+    assert not (tmp_path / "journal").exists()

@@ -121,7 +121,9 @@ class _Rounds:
         self.cells = np.array([curator.domain.cells(c) for c in cliques])
         self.weights = _overlap(cliques, curator.domain, options.ways)
         self.pairs = np.array([i for i, c in enumerate(cliques) if len(c) == 2], np.int64)
-        self.shapes = profile([self._likely(cliques[i], errors[i]) for i in self.pairs])
+        alone = {name: model.marginal((name,)) for name in curator.domain}
+        self.shapes = profile([likely_pair(alone[cliques[i][0]], alone[cliques[i][1]], errors[i]) for i in self.pairs])
+        self.noise: dict[float, Array] = {}
         self.given: list[Clique] = []
         self.tree: JunctionTree = model.tree
 
@@ -142,15 +144,14 @@ class _Rounds:
     def _sigma(self) -> float:
         return self.curator.sigma((1 - self.options.look) * self.share)
 
-    def _likely(self, pair: Clique, gap: float) -> Array:
-        one, other = (self.model.marginal((name,)) for name in pair)
-        return likely_pair(one, other, gap)
-
     def _noise(self) -> Array:
-        """Return the error that measuring each candidate in this round would leave."""
-        noise = expected_noise(self.cells, self._sigma())
-        noise[self.pairs] = projected_error(self.shapes, np.array([self._sigma()]))[:, 0]
-        return noise
+        """Return the error that measuring each candidate in this round would leave; rounds of one share are alike."""
+        sigma = self._sigma()
+        if sigma not in self.noise:
+            noise = expected_noise(self.cells, sigma)
+            noise[self.pairs] = projected_error(self.shapes, np.array([sigma]))[:, 0]
+            self.noise = {sigma: noise}
+        return self.noise[sigma]
 
     def _quality(self) -> Array:
         return np.asarray(self.weights * (self.errors - self._noise()))

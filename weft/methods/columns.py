@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from weft.counting import MAX_CELLS
 from weft.curator import Curator
-from weft.domain import Domain
+from weft.domain import Domain, clique
 from weft.errors import MethodError
 from weft.marginal import NoisyMarginal
 from weft.models import Model
@@ -30,6 +31,16 @@ def check_positive(**options: float) -> None:
     for name, value in options.items():
         if not value > 0:
             raise MethodError(f"option {name} must be above 0, not {value}.")
+
+
+def check_pairs(domain: Domain) -> None:
+    """Refuse columns so wide that not all pairs of them can be counted."""
+    widest = sorted(domain, key=domain.size)[-2:]
+    if domain.cells(clique(widest)) > MAX_CELLS:
+        raise MethodError(
+            f"the table over {' and '.join(widest)} would have {domain.cells(clique(widest)):,} cells, above "
+            f"{MAX_CELLS:,}: choose coarser bins for them in the schema, or method tree or mst."
+        )
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from weft.marginal import NoisyMarginal
+from weft.marginal import Marginal, NoisyMarginal
 from weft.models.mrf import JunctionTree, MrfModel, fit
 from weft.progress import Listener, silence
 from weft.reconcile import reconcile
@@ -26,7 +26,8 @@ def fit_and_finish(
     outside = [m for m in noisy if tree.home(m.clique) is None]
     model = fit(tree.domain, [*known, *inside], total=total, tree=tree, probe=rng, listener=listener)
     if not outside:
-        return model
+        # The field's own tables: what sampling has rounded away comes back.
+        return replace(model, targets=tuple(Marginal(m.clique, model.marginal(m.clique)) for m in inside))
     # What the fit made of a table is closer to the rows than the table is: it has seen all the others.
     own = [NoisyMarginal(m.clique, model.marginal(m.clique), m.sigma / 2) for m in inside]
     agreed = reconcile([*own, *outside], total=model.total, rounds=60, tolerance=1e-4)

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.curator import Curator
 from weft.domain import Clique, Domain
+from weft.methods.columns import check_positive
 from weft.methods.privbayes import PrivBayes
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, MrfModel, fit, fits, junction_tree
 from weft.privacy import Accounting
@@ -35,8 +36,10 @@ class PbPgm:
     """Cells of the whole tree."""
 
     def check(self, domain: Domain) -> None:
-        """Refuse what PrivBayes refuses."""
+        """Refuse what PrivBayes refuses, and limits that not even single columns keep to."""
+        check_positive(theta=self.theta, max_cells=self.max_cells, max_total=self.max_total)
         self._network().check(domain)
+        junction_tree(domain, [], max_cells=self.max_cells, max_total=self.max_total)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> MrfModel:
         """Choose a network, keep what fits a tree, measure it, fit it."""

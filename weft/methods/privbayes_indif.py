@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.curator import Curator
 from weft.domain import Domain
-from weft.methods.columns import check_shares
+from weft.methods.columns import check_pairs, check_shares
 from weft.models.bayesnet import BayesNet
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -39,6 +39,7 @@ class PrivBayesInDif:
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the tables."""
         check_shares(count=self.count, look=self.look)
+        check_pairs(domain)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
         """Score all pairs, choose a network, measure it, and make the tables agree."""

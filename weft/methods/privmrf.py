@@ -23,7 +23,7 @@ Where this differs from the paper, and from its public code:
 - Families are scored on R/n in [0, 1], the scale that the merit assumes; candidates have at most `max_ways` attributes.
 - Refinement takes several marginals a round (`rounds`, as the code does), each round with its part of both shares;
   `PrivMrf.paper()` takes one a round. The pick weighs the distance against the noise that measuring would add.
-- Cliques are capped at 10^6 cells, not 10^7: seconds on two CPU cores instead of minutes on two GPUs.
+- Cliques are capped at 2^21 cells, not 10^7: seconds on two CPU cores instead of minutes on two GPUs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from weft.curator import Curator
 from weft.domain import Clique, Domain
 from weft.errors import MethodError
 from weft.marginal import Marginal, NoisyMarginal
-from weft.methods.columns import check_positive, check_shares, look_at_columns
+from weft.methods.columns import check_pairs, check_positive, check_shares, look_at_columns
 from weft.methods.outside import fit_and_finish
 from weft.models import Model
 from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree, priced_tree
@@ -83,9 +83,9 @@ class PrivMrf:
     """Refine: rounds; the picks are divided over them."""
     max_ways: int = 5
     """Most attributes of a marginal."""
-    max_cells: int = 10**6
+    max_cells: int = 1 << 21
     """Cells of the largest clique of the junction tree (the paper's tau: 10^7)."""
-    max_total: int = 4 * 10**6
+    max_total: int = 1 << 22
     """Cells of the whole tree."""
 
     @classmethod
@@ -98,7 +98,8 @@ class PrivMrf:
         return cls(**{**published, **changes})
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing, and options that mean nothing. Every domain will do."""
+        """Refuse shares that leave nothing, options that mean nothing, and columns too wide for pairs."""
+        check_pairs(domain)
         shares = {"dependence": self.dependence, "count": self.count}
         check_shares(**shares, **({"refine": self.refine} if self.selection == "refine" else {}))
         if self.selection not in get_args(Selection):
