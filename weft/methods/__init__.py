@@ -108,7 +108,7 @@ def _check_number(option: str, kind: str, value: Any) -> None:
     whole, real = isinstance(value, Integral), isinstance(value, Real) and math.isfinite(value)
     if kind in ("int", "int | None") and (not whole or isinstance(value, bool)):
         raise MethodError(f"option {option}: a whole number, not {value!r}.")
-    if kind in ("float", "float | None") and (not real or isinstance(value, bool)):
+    if kind in ("float", "float | None") and not real:
         raise MethodError(f"option {option}: a number, not {value!r}.")
 
 
