@@ -141,9 +141,18 @@ def test_an_unknown_method_is_told_of_the_automatic_one():
         ("pb-pgm", {"theta": 0.0}),
         ("pb-pgm", {"max_cells": 1}),
         ("weave", {"chains": True}),
+        ("tree", {"penalties": 5}),
+        ("tree", {"penalties": "abc"}),
+        ("pgm", {"marginals": [()]}),
+        ("pgm", {"marginals": "ab"}),
+        ("pgm", {"marginals": [("age", "sex")], "weights": [float("nan")]}),
+        ("privsyn", {"marginals": [[]]}),
+        ("privsyn", {"selection": "sparse"}),
+        ("mst", {"one_way": "0.1"}),
+        ("bsg", {"buckets": 4}),
     ],
 )
-def test_options_that_are_no_numbers_cost_nothing(name, options, table, schema, tmp_path):
+def test_options_of_the_wrong_kind_cost_nothing(name, options, table, schema, tmp_path):
     journal = tmp_path / "journal"
     with pytest.raises(WeftError):
         weft.Synthesizer(1.0, method=name, journal=journal, **options).fit(table, schema)

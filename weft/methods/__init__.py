@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from difflib import get_close_matches
 from importlib import import_module
-from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, Protocol, get_type_hints
 
 import numpy as np
 
 from weft.curator import Curator
 from weft.domain import Domain
 from weft.errors import MethodError
+from weft.methods.options import describe, fits
 from weft.models import Model
 from weft.privacy import Accounting
 from weft.progress import Listener
@@ -94,22 +93,12 @@ def method(name: str, **options: Any) -> Method:
     for option in options:
         if option not in names:
             raise MethodError(f"method {name!r} has no option {option!r}. {_suggest(option, names)}")
-    for field in fields(made):
-        if field.name in options:
-            _check_number(field.name, str(field.type), options[field.name])
+    kinds = get_type_hints(made)
+    for option, value in options.items():
+        if not fits(value, kinds[option]):
+            raise MethodError(f"option {option}: {describe(kinds[option])}; not {value!r}.")
     recipe_made: Method = made(**options)
     return recipe_made
-
-
-def _check_number(option: str, kind: str, value: Any) -> None:
-    """Refuse what is no number where the recipe declares one: it would fail after a part of the budget is gone."""
-    if value is None and kind.endswith("| None"):
-        return
-    whole, real = isinstance(value, Integral), isinstance(value, Real) and math.isfinite(value)
-    if kind in ("int", "int | None") and (not whole or isinstance(value, bool)):
-        raise MethodError(f"option {option}: a whole number, not {value!r}.")
-    if kind in ("float", "float | None") and not real:
-        raise MethodError(f"option {option}: a number, not {value!r}.")
 
 
 def _suggest(word: str, known: list[str]) -> str:

@@ -110,17 +110,10 @@ class Bsg:
         self._check_model(domain, grown)
 
     def _check_model_of_its_own(self, domain: Domain) -> None:
-        for name in ("count", "structure", "theta", "prior", "seeds", "gamma", "epsilon0"):
-            if not _is_number(getattr(self, name)) and (name != "epsilon0" or self.epsilon0 is not None):
-                raise MethodError(f"option {name}: a number is needed")
         if not (self.count > 0 and self.structure > 0 and self.count + self.structure < 1):
             raise MethodError("options count and structure: shares above 0 that leave some budget for the tables")
         if not (self.theta > 0 and self.prior >= 0):
             raise MethodError("options theta and prior: theta must be above 0, and prior 0 or more")
-        if self.parameters not in ("mean", "draw"):
-            raise MethodError('option parameters: "mean" of the posterior, or a "draw" from it')
-        if not isinstance(self.buckets, Mapping):
-            raise MethodError("option buckets: a run length for each column, such as " + '{"age": 10}')
         for name, buckets in self.buckets.items():
             if name not in domain:
                 raise MethodError(f"option buckets: there is no column {name!r}. Check its spelling.")
@@ -131,7 +124,7 @@ class Bsg:
                 )
 
     def _check_seeds(self) -> None:
-        if not isinstance(self.rows, int) or not 1 <= self.rows <= MOST_RECORDS:
+        if self.rows is None or not 1 <= self.rows <= MOST_RECORDS:
             raise MethodError(f"option rows: say how many records to grow from seeds (--rows), 1 to {MOST_RECORDS:,}")
         if self.guarantee == "deniability":
             return
@@ -146,8 +139,6 @@ class Bsg:
         self._given_test()
 
     def _check_deniability(self, grown: bool) -> None:
-        if self.guarantee not in ("table", "deniability"):
-            raise MethodError('option guarantee: "table", or "deniability", which is not differential privacy')
         if self.guarantee == "table":
             if (self.max_plausible, self.max_check_plausible) != (None, None):
                 raise MethodError(
@@ -165,8 +156,7 @@ class Bsg:
     def _check_split(self, grown: bool) -> None:
         if self.split is None:
             return
-        three = isinstance(self.split, list | tuple) and len(self.split) == 3 and all(map(_is_number, self.split))
-        if not three or not all(0 <= p < 1 for p in self.split) or not sum(self.split) <= 1 + 1e-9:
+        if len(self.split) != 3 or not all(0 <= p < 1 for p in self.split) or not sum(self.split) <= 1 + 1e-9:
             raise MethodError(
                 "option split: three chances, for seeds, structure and parameters, of at most 1 together, such as "
                 "[0.5, 0.25, 0.25]"
@@ -177,8 +167,6 @@ class Bsg:
             )
 
     def _check_model(self, domain: Domain, grown: bool) -> None:
-        if not isinstance(self.model_options, Mapping):
-            raise MethodError("option model_options: the other method's options by name, such as " + '{"one_way": 0.2}')
         if self.model is None:
             if self.model_options:
                 raise MethodError("option model_options: say whose options they are with model")
@@ -258,14 +246,8 @@ class Bsg:
         return PlausibleTest(self.k, self.epsilon0, self.gamma, self.max_plausible, self.max_check_plausible)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _fits(buckets: object, codes: int) -> bool:
+def _fits(buckets: int | Sequence[int], codes: int) -> bool:
     """Whether this is a run length, or has a bucket for each code and a code for each bucket."""
     if isinstance(buckets, int):
         return buckets >= 1
-    if not isinstance(buckets, list | tuple | np.ndarray) or len(buckets) != codes:
-        return False
-    return all(isinstance(each, int | np.integer) for each in buckets) and set(buckets) == set(range(max(buckets) + 1))
+    return len(buckets) == codes and set(buckets) == set(range(max(buckets) + 1))

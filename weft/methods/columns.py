@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.counting import MAX_CELLS
@@ -31,6 +31,16 @@ def check_positive(**options: float) -> None:
     for name, value in options.items():
         if not value > 0:
             raise MethodError(f"option {name} must be above 0, not {value}.")
+
+
+def check_marginals(domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
+    """Refuse marginals that a user names without columns, or with columns that do not exist."""
+    for names in marginals:
+        if not names:
+            raise MethodError("a marginal names at least one column: leave empty ones out.")
+        unknown = [name for name in names if name not in domain]
+        if unknown:
+            raise MethodError(f"there is no column {unknown[0]!r} to be in a marginal. Check its spelling.")
 
 
 def check_pairs(domain: Domain) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.methods.columns import check_positive, check_shares, look_at_columns
+from weft.methods.columns import check_marginals, check_positive, check_shares, look_at_columns
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, grow_tree, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -41,10 +41,7 @@ class Pgm:
         """Refuse unknown columns, and a tree that would not fit, before anything is spent."""
         check_shares(one_way=self.one_way)
         check_positive(max_cells=self.max_cells, max_total=self.max_total)
-        for names in self.marginals:
-            unknown = [name for name in names if name not in domain]
-            if unknown:
-                raise MethodError(f"there is no column {unknown[0]!r} to be in a marginal. Check its spelling.")
+        check_marginals(domain, self.marginals)
         if self.weights and (len(self.weights) != len(self.marginals) or min(self.weights) <= 0):
             raise MethodError("weights needs one positive number for each of the marginals.")
         if self.marginals:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -102,8 +102,6 @@ class PrivMrf:
         check_pairs(domain)
         shares = {"dependence": self.dependence, "count": self.count}
         check_shares(**shares, **({"refine": self.refine} if self.selection == "refine" else {}))
-        if self.selection not in get_args(Selection):
-            raise MethodError(f"option selection must be one of {', '.join(get_args(Selection))}.")
         check_positive(theta=self.theta, tables=self.tables, candidates=self.candidates, rounds=self.rounds)
         check_positive(max_ways=self.max_ways, max_cells=self.max_cells, max_total=self.max_total)
         if not (self.picks >= 0 and self.rare >= 0):

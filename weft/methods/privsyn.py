@@ -24,7 +24,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.methods.columns import check_shares, look_at_columns
+from weft.methods.columns import check_marginals, check_shares, look_at_columns
 from weft.models.gum import GumModel, GumOptions
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -64,10 +64,7 @@ class PrivSyn:
     def check(self, domain: Domain) -> None:
         """Refuse columns that do not exist, shares that leave nothing, and unknown options of the synthesis."""
         check_shares(one_way=self.one_way, look=self.look)
-        for names in [*self.marginals, *self.must_include]:
-            unknown = [name for name in names if name not in domain]
-            if unknown:
-                raise MethodError(f"there is no column {unknown[0]!r} to be in a marginal. Check its spelling.")
+        check_marginals(domain, [*self.marginals, *self.must_include])
         try:
             GumOptions(**self.gum)
         except (TypeError, ValueError) as error:

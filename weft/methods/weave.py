@@ -97,10 +97,10 @@ class Weave:
         least = {"order": 2, "batches": 0, "most": 1, "overlap": 0, "candidates": 1, "chains": 1, "rounds": 1}
         for name, low in (least | {"sweeps": 0, "herding": 0}).items():
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and value >= low):
-                raise MethodError(f"option {name}: a whole number, {low} or more, not {value!r}.")
-        if not (isinstance(self.max_cells, int) and 1 <= self.max_cells <= MAX_CELLS):
-            raise MethodError(f"option max_cells: a whole number of cells, 1 to {MAX_CELLS:,}, not {self.max_cells!r}.")
+            if value is not None and value < low:
+                raise MethodError(f"option {name}: {low} or more, not {value}.")
+        if not 1 <= self.max_cells <= MAX_CELLS:
+            raise MethodError(f"option max_cells: 1 to {MAX_CELLS:,} cells, not {self.max_cells:,}.")
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
         """Spend the whole budget."""
@@ -281,10 +281,9 @@ class Weave:
             seen = np.maximum(seen - curator.sigma(look / len(cliques)), 0)
         # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
         # tables, which measuring what goes beyond them leaves as they are.
-        lower = np.array(
-            [[bool(self._asked(domain, c, measured)) and set(m.clique) < set(c) for m in again] for c in cliques]
-        )
-        gaps = np.sqrt(np.maximum(seen**2 - own**2 - lower.reshape(len(cliques), -1) @ errors**2, 0))
+        beyond = np.array([bool(self._asked(domain, c, measured)) for c in cliques])
+        below = _contains(domain, cliques, [m.clique for m in again]) & beyond[:, None]
+        gaps = np.sqrt(np.maximum(seen**2 - own**2 - below @ errors**2, 0))
         if cliques and len(cliques[0]) > 2:
             kept = self._spread(cliques, gaps)
             cliques, new, gaps = [cliques[i] for i in kept], [new[i] for i in kept], gaps[kept]
@@ -320,7 +319,7 @@ def _choose_jointly(
     derivative of sqrt(t^2 + sum e^2), t a table's error and e its columns'. That depends on the choice: a few rounds.
     """
     names = sorted({name for c in offered for name in c})
-    member = np.array([[name in c for name in names] for c in offered], float)
+    member = _member(names, offered)
     alone = np.array([len(c) == 1 for c in offered])
     column = member[alone].argmax(axis=1)
     weight = np.ones(len(offered))
@@ -335,6 +334,18 @@ def _choose_jointly(
         felt = member[~alone].T @ (1 / np.maximum(whole, 1e-9))
         weight[alone] = np.sqrt(weight[alone] * (1 + single * felt)[column])  # half a step: a whole one swings
     return {c: float(price) for c, price in zip(offered, spent, strict=True) if price > 0}
+
+
+def _member(names: Sequence[str], cliques: Sequence[Clique]) -> Array:
+    """Return, of each clique, which of the names it has."""
+    return np.array([[name in c for name in names] for c in cliques], float).reshape(len(cliques), len(names))
+
+
+def _contains(domain: Domain, cliques: Sequence[Clique], smaller: Sequence[Clique]) -> Array:
+    """Return, of each clique, which of the others have some of its attributes, and no more."""
+    whole, parts = _member(domain.names, cliques), _member(domain.names, smaller)
+    sizes, size = parts.sum(axis=1), whole.sum(axis=1)[:, None]
+    return np.asarray((whole @ parts.T == sizes) & (sizes < size))
 
 
 def sampling_error(expected: Array) -> float:
