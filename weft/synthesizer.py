@@ -15,7 +15,7 @@ from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.frames import is_pandas, is_polars, to_pandas, to_polars
 from weft.errors import SchemaError, WeftError
-from weft.methods import AUTO, automatic, known
+from weft.methods import AUTO, known
 from weft.methods import method as recipe
 from weft.modelfile import Fitted
 from weft.privacy import Accounting, Adjacency, Budget, Ledger, Noise, Relation
@@ -61,8 +61,7 @@ class Synthesizer:
         Args:
             epsilon: privacy loss that the whole fit may cost.
             delta: probability left to the guarantee; 0 asks for pure epsilon.
-            method: name of the recipe (see `weft.methods.METHODS`); "auto" chooses by the columns
-                (`weft.methods.automatic`).
+            method: name of the recipe (see `weft.methods.METHODS`); "auto" is the best (`weft.methods.BEST`).
             budget: a `Budget` in other units (rho, mu); replaces epsilon and delta.
             neighbours: "add-remove" (one privacy unit more or less) or "replace-one".
             engine: "auto", "memory" or "stream": where the rows are held while they are counted.
@@ -132,7 +131,7 @@ class Synthesizer:
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
         pure = {"accounting": "pure"} if budget.delta == 0 else {}
-        name = automatic(len(schema.modelled)) if known(self.method) == AUTO else self.method
+        name = known(self.method)
         chosen = recipe(name, **(pure | self.options))
         if release is None:
             release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))

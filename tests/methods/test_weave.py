@@ -8,10 +8,14 @@ from weft.curator import Curator
 from weft.domain import Domain
 from weft.errors import MethodError
 from weft.evaluate import k_way
-from weft.methods.weave import Weave, sampling_error
+from weft.marginal import Marginal
+from weft.methods.weave import Weave
+from weft.methods.woven import Woven, sampling_error
 from weft.reconcile import simplex
 from weft.schema import Codec, Schema
 from weft.select.menu import choose, profile, projected_error
+
+BY_COLUMN = [np.array([0.2, 0.8]), np.array([0.5, 0.4, 0.1]), np.array([0.7, 0.3])]
 
 
 def binary_table(n=4000, seed=0):
@@ -48,6 +52,47 @@ def test_it_is_no_worse_than_independent_columns_where_nothing_can_be_learned():
         for method in ("weave", "independent")
     )
     assert np.all(ours < 1.1 * theirs)
+
+
+def test_a_tree_takes_the_place_of_chains_where_it_holds_all_tables_and_is_no_worse():
+    table, schema = binary_table(), Schema.from_domain({f"c{i}": 2 for i in range(8)})
+    kinds = {
+        cells: type(weft.Synthesizer(1.0, method="weave", max_tree=cells, seed=1).fit(table, schema).fitted_.model)
+        for cells in (0, 1 << 21)
+    }
+    assert [kind.__name__ for kind in kinds.values()] == ["ChainsModel", "MrfModel"]
+    exact, chains = (
+        np.mean([compare("weave", table, schema, 1.0, (2, 3, 5), max_tree=cells) for _ in range(3)], axis=0)
+        for cells in (1 << 21, 0)
+    )
+    assert np.all(exact < 1.2 * chains)
+
+
+def test_before_any_pair_the_model_is_the_product_of_its_columns():
+    domain = Domain(("a", "b", "c"), (2, 3, 2))
+    columns = [Marginal((name,), 10 * table) for name, table in zip(domain, BY_COLUMN, strict=True)]
+    woven = Woven(domain, 10.0, chains=100, rounds=1, max_cells=100, gaussian=True, rng=np.random.default_rng(0))
+    woven.take(columns, [1.0] * 3)
+    (pair, triple), errors = woven.expected([("a", "c"), ("a", "b", "c")])
+    assert np.allclose(pair, 10 * np.outer(BY_COLUMN[0], BY_COLUMN[2]))
+    assert np.allclose(triple, 10 * np.einsum("i,j,k", *BY_COLUMN))
+    assert not errors.any()
+
+
+def test_exact_and_woven_tables_agree_up_to_the_error_that_is_stated():
+    domain = Domain(("a", "b", "c"), (2, 3, 2))
+    rng = np.random.default_rng(0)
+    joint = Marginal(("a", "b", "c"), 1e4 * rng.dirichlet(np.ones(12)).reshape(2, 3, 2))
+    pairs = [Marginal(c, joint.table.sum(axis=axis)) for c, axis in ((("a", "b"), 2), (("b", "c"), 0))]
+    seen = {}
+    for cells in (0, 10_000):
+        woven = Woven(domain, 1e4, chains=50_000, rounds=12, max_cells=cells, gaussian=True, rng=rng)
+        woven.take(pairs, [1.0, 1.0])
+        (seen[cells],), (error,) = woven.expected([("a", "c")])
+        assert (error > 0) == (cells == 0)
+        if cells == 0:
+            sampled = error
+    assert np.abs(seen[0] - seen[10_000]).sum() < 3 * sampled
 
 
 def test_pairs_alone_spend_the_same_budget_as_all_orders():

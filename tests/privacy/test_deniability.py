@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import bdtrc
-from scipy.stats import binom, laplace
+from scipy.stats import binom, laplace, multinomial
 
 from weft.errors import BudgetError
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, deniability, gdp_delta, gdp_epsilon
@@ -95,6 +95,27 @@ def test_no_pair_of_neighbours_diverges_more_than_mu_says(k, epsilon0, n, passin
         allowed = gdp_delta(mu, epsilon) + (1 + math.exp(epsilon)) * slack if mu < 100 else 1.0
         assert divergence(p, q, n, epsilon) <= allowed + 1e-9
         assert divergence(q, p, n, epsilon) <= allowed + 1e-9
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.builds(Acceptance, st.integers(1, 12), st.floats(0.1, 4)),
+    st.lists(st.integers(0, 30), min_size=3, max_size=3),
+    st.integers(1, 20),
+    st.sampled_from([1e-3, 1e-6]),
+)
+def test_whole_tables_of_records_diverge_no_more_than_mu_says(test, counts, n, slack):
+    """By all tables of n records that there are, not by how many of them have the new row's prefix."""
+    here, there = (test.weights(np.array(counts) + more) for more in ([0, 0, 0], [1, 0, 0]))
+    assume(here.sum() > 0)
+    mu = release_mu(test, n, float(here.sum()) / UNIT, slack)
+    assume(mu < 100)
+    drawn = np.array([(i, j, n - i - j) for i in range(n + 1) for j in range(n + 1 - i)])
+    p, q = (multinomial.pmf(drawn, n, weights / weights.sum()) for weights in (here, there))
+    for epsilon in (0.0, 0.2, 1.0, 3.0):
+        allowed = gdp_delta(mu, epsilon) + (1 + math.exp(epsilon)) * slack
+        for one, other in ((p, q), (q, p)):
+            assert np.maximum(one - math.exp(epsilon) * other, 0).sum() <= allowed + 1e-9
 
 
 @settings(max_examples=60, deadline=None)

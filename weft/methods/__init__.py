@@ -35,20 +35,8 @@ METHODS = {
 """Every method by name: the module and the class of its recipe."""
 
 
-AUTO = "auto"
-"""The name under which `automatic` chooses a method."""
-
-FEW = 4
-"""Columns up to which one exact table, or a few, tell nearly everything: there a junction tree is the better model."""
-
-
-def automatic(columns: int) -> str:
-    """Return the method for a table of so many columns: a junction tree for up to FEW, weave for more.
-
-    Only public facts decide. Weave is the most accurate of all on every table of more columns that it was measured on;
-    on parts of them with three or four columns `tree` won (docs/decisions/007).
-    """
-    return "tree" if columns <= FEW else "weave"
+AUTO, BEST = "auto", "weave"
+"""The name that stands for the method which was most accurate wherever all were measured (docs/decisions/007)."""
 
 
 class Method(Protocol):
@@ -70,19 +58,19 @@ class Method(Protocol):
 
 def takes(name: str, option: str) -> bool:
     """Whether a method has an option of this name."""
-    return name != AUTO and any(field.name == option for field in fields(_recipe(name)))
+    return any(field.name == option for field in fields(_recipe(name)))
 
 
 def known(name: str) -> str:
-    """Return the name of a method, or "auto", if there is such a one."""
-    if name != AUTO and name not in METHODS:
+    """Return the name of a method, that which "auto" stands for included, if there is such a one."""
+    name = BEST if name == AUTO else name
+    if name not in METHODS:
         raise MethodError(f"no method {name!r}. {_suggest(name, [AUTO, *METHODS])}")
     return name
 
 
 def _recipe(name: str) -> Any:
-    known(name)
-    module, recipe = METHODS[name]
+    module, recipe = METHODS[known(name)]
     return getattr(import_module(module), recipe)
 
 

@@ -22,14 +22,14 @@ from itertools import combinations
 
 import numpy as np
 
-from weft.counting import MAX_CELLS, count
+from weft.counting import MAX_CELLS
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
 from weft.marginal import Array, Marginal, NoisyMarginal, interacting
 from weft.methods.columns import check_shares
+from weft.methods.woven import Woven
 from weft.models import Model
-from weft.models.chains_fit import Loom
 from weft.models.independent import IndependentModel
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -73,6 +73,8 @@ class Weave:
     """Total variation error that noise may leave in a clique of higher order."""
     max_cells: int = 200_000
     """Largest table that is measured."""
+    max_tree: int = 1 << 21
+    """Cells of the largest junction tree that takes the chains' place where it holds all that was measured; 0: none."""
     rare: float = 3.0
     """Values with a noisy count below this many standard deviations are merged."""
     chains: int | None = None
@@ -94,7 +96,16 @@ class Weave:
         check_shares(look=self.look)
         check_shares(pairs=self.pairs)
         check_shares(count=self.count)
-        least = {"order": 2, "batches": 0, "most": 1, "overlap": 0, "candidates": 1, "chains": 1, "rounds": 1}
+        least = {
+            "order": 2,
+            "batches": 0,
+            "most": 1,
+            "overlap": 0,
+            "candidates": 1,
+            "chains": 1,
+            "rounds": 1,
+            "max_tree": 0,
+        }
         for name, low in (least | {"sweeps": 0, "herding": 0}).items():
             value = getattr(self, name)
             if value is not None and value < low:
@@ -119,13 +130,15 @@ class Weave:
         maps = self._merge(ones, total)
         merged = curator.recode({name: (found.codes, found.size) for name, found in maps.items()})
         measured = {m.clique: maps[m.clique[0]].fold(m) if m.clique[0] in maps else m for m in ones}
-        loom = Loom(merged.domain, self.chains or _chains(merged.domain, total), rng)
-        self._string(loom, measured, total)
+        chains = self.chains or _chains(merged.domain, total)
+        gaussian = self.accounting != "pure"
+        woven = Woven(merged.domain, total, chains, self.rounds, self.max_tree, gaussian, rng)
+        self._take(woven, measured)
 
         for number, (offered, share) in enumerate(self.plan(merged, measured, total, left, rng), 1):
             with stage(listener, f"batch {number}: {'pairs' if number == 1 else 'larger cliques'}"):
                 look = share * self.look if offered else 0.0
-                prices = self._choose(merged, loom, measured, offered, total, look, share - look)
+                prices = self._choose(merged, woven, measured, offered, look, share - look)
                 if number == 1 and all(len(c) == 1 for c in prices):  # no pair is worth it: all for the columns
                     again = self._measure(curator, alone, left - look, total)
                     pooled = [_pool(old, new) for old, new in zip(ones, again, strict=True)]
@@ -133,16 +146,14 @@ class Weave:
                 for noisy in self._measure(merged, prices, share - look, total, measured):
                     old = measured.get(noisy.clique)
                     measured[noisy.clique] = noisy if old is None else _pool(old, noisy)
-                self._string(loom, measured, total)
-                loom.match(self.rounds, 2.0)
+                self._take(woven, measured)
+        sweeps, herding, feedback = (2, 1, 0.2) if sum(merged.domain.shape) > 1000 else (12, 2, 0.02)
         with stage(listener, "finish"):
-            loom.match(self.rounds, 1.0)
-        sweeps, herding, feedback = (2, 1, 0.2) if sum(loom.domain.shape) > 1000 else (12, 2, 0.02)
-        model = loom.model(
-            sweeps if self.sweeps is None else self.sweeps,
-            herding if self.herding is None else self.herding,
-            feedback if self.feedback is None else self.feedback,
-        )
+            model = woven.model(
+                sweeps if self.sweeps is None else self.sweeps,
+                herding if self.herding is None else self.herding,
+                feedback if self.feedback is None else self.feedback,
+            )
         return RecodedModel(domain, model, maps) if maps else model
 
     def top_up(self, ones: Sequence[NoisyMarginal], total: float) -> float:
@@ -173,7 +184,7 @@ class Weave:
         names = sorted(domain)
         pairs: list[Clique] = [c for c in combinations(names, 2) if domain.cells(c) <= self.max_cells]
         larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
-        covered = {pair for c in larger if len(c) > 3 for pair in combinations(c, 2)}
+        covered = {pair for c in larger if len(c) >= min(4, len(domain)) for pair in combinations(c, 2)}
         higher = (1 + any(len(c) > 4 for c in larger)) if self.batches is None else self.batches
         if not higher or 3 * len(covered) < math.comb(len(domain), 2):
             yield pairs, left
@@ -246,33 +257,24 @@ class Weave:
         maps = {m.clique[0]: replace(merge_rare(m, self.rare * m.sigma), counts=simplex(m.table, total)) for m in ones}
         return {name: found for name, found in maps.items() if found.size < found.codes.size}
 
-    def _string(self, loom: Loom, measured: dict[Clique, NoisyMarginal], total: float) -> None:
-        agreed = reconcile(list(measured.values()), total=total, rounds=60, tolerance=1e-4)
-        loom.string(agreed.tables, [m.sigma for m in measured.values()])
+    def _take(self, woven: Woven, measured: dict[Clique, NoisyMarginal]) -> None:
+        agreed = reconcile(list(measured.values()), total=woven.total, rounds=60, tolerance=1e-4)
+        woven.take(agreed.tables, [m.sigma for m in measured.values()])
 
     def _choose(
         self,
         curator: Curator,
-        loom: Loom,
+        woven: Woven,
         measured: dict[Clique, NoisyMarginal],
         cliques: list[Clique],
-        total: float,
         look: float,
         share: float,
     ) -> dict[Clique, float]:
         """Return the cliques worth measuring, known columns and pairs among them, with their prices."""
         domain = curator.domain
         again = [m for m in measured.values() if len(m.clique) <= 2]
-        aims = dict(zip(loom.layout.cliques, loom.layout.tables(loom.targets), strict=True))
-        known = [aims[m.clique] * total for m in again]
-        new: list[Array]
-        if all(len(c) == 1 for c in measured):  # nothing but columns yet: the model is their product
-            new = [np.asarray(np.multiply.outer(aims[c[:1]], aims[c[1:]]) * total) for c in cliques]
-            own = np.zeros(len(cliques))
-        else:
-            scale = total / loom.size
-            new = [np.asarray(table * scale) for table in count(loom.records, cliques)]
-            own = np.array([sampling_error(t / scale) * scale for t in new])
+        known = [woven.tables[m.clique] for m in again]
+        new, own = woven.expected(cliques)
         part = self._part(domain, [m.clique for m in again], measured)
         precision = np.array([m.precision for m in again])[:, None] * part
         errors = projected_error(profile(known), part / np.sqrt(precision))[:, 0]
@@ -346,12 +348,6 @@ def _contains(domain: Domain, cliques: Sequence[Clique], smaller: Sequence[Cliqu
     whole, parts = _member(domain.names, cliques), _member(domain.names, smaller)
     sizes, size = parts.sum(axis=1), whole.sum(axis=1)[:, None]
     return np.asarray((whole @ parts.T == sizes) & (sizes < size))
-
-
-def sampling_error(expected: Array) -> float:
-    """Return the expected L1 distance of Poisson counts from these means."""
-    small = 2 * expected * np.exp(-expected)
-    return float(np.where(expected < 1, small, np.sqrt(2 / np.pi * expected)).sum())
 
 
 def _chains(domain: Domain, total: float) -> int:

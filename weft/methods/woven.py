@@ -1,0 +1,106 @@
+"""Weave's model under way: exact where a junction tree holds all its tables, chains where none does.
+
+On few columns, or on many tables of small ones, the tree is quicker than the chains and has no sampling error, and the
+fit stops where its own estimated distance to the exact tables is least. There is no limit on overlap for all that:
+tables that a tree would need too many cells for go to the chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weft.counting import count
+from weft.domain import Clique, Domain
+from weft.marginal import Array, Marginal, NoisyMarginal
+from weft.models import Model
+from weft.models.chains_fit import Loom
+from weft.models.mrf import JunctionTree, ModelTooLarge, fit, junction_tree
+
+_LOOK = 8
+"""A model that is only looked at is exact up to this part of the cells: above, a fit takes longer than chains do."""
+
+
+@dataclass
+class Woven:
+    """What was measured so far, reconciled, and a model of it."""
+
+    domain: Domain
+    total: float
+    chains: int
+    """Number of chains, where there are any."""
+    rounds: int
+    """Rounds of moment matching, each time that chains learn new tables."""
+    max_cells: int
+    """Cells of the largest junction tree; 0: chains only."""
+    gaussian: bool
+    """Whether the noise is: the estimate by which an exact fit stops is proved for no other."""
+    rng: np.random.Generator
+
+    def __post_init__(self) -> None:
+        self.tables: dict[Clique, Array] = {}
+        self._noisy: list[NoisyMarginal] = []
+        self._loom: Loom | None = None
+
+    def take(self, tables: Sequence[Marginal], sigmas: Sequence[float]) -> None:
+        """Take all tables there are, of one total, with their noise."""
+        self.tables = {m.clique: m.table for m in tables}
+        self._noisy = [NoisyMarginal(m.clique, m.table, sigma) for m, sigma in zip(tables, sigmas, strict=True)]
+
+    def expected(self, cliques: Sequence[Clique]) -> tuple[list[Array], Array]:
+        """Return a model's tables, and of each the L1 error that drawing records has left in it."""
+        exact = np.zeros(len(cliques))
+        if all(len(c) == 1 for c in self.tables):  # nothing but columns yet: the model is their product
+            return [_product([self.tables[name,] for name in c], self.total) for c in cliques], exact
+        tree = self._tree(self.max_cells // _LOOK)
+        if tree is not None:
+            return fit(self.domain, self._noisy, total=self.total, tree=tree).many_marginals(cliques), exact
+        loom = self._woven()
+        scale = self.total / loom.size
+        found = [np.asarray(table * scale) for table in count(loom.records, cliques)]
+        return found, np.array([sampling_error(t / scale) * scale for t in found])
+
+    def model(self, sweeps: int, herding: int, feedback: float) -> Model:
+        """Return the model of all tables; the numbers are for its chains, if it has any."""
+        tree = self._tree(self.max_cells)
+        if tree is not None:
+            probe = self.rng if self.gaussian else None
+            field = fit(self.domain, self._noisy, total=self.total, tree=tree, probe=probe)
+            # Records are settled on the field's own tables: what sampling rounds away comes back.
+            own = zip(self.tables, field.many_marginals(list(self.tables)), strict=True)
+            return replace(field, targets=tuple(Marginal(c, table) for c, table in own))
+        loom = self._woven()
+        loom.match(self.rounds, 1.0)
+        return loom.model(sweeps, herding, feedback)
+
+    def _tree(self, most: int) -> JunctionTree | None:
+        if most < 1:
+            return None
+        try:
+            return junction_tree(self.domain, list(self.tables), max_cells=most, max_total=most)
+        except ModelTooLarge:
+            return None
+
+    def _woven(self) -> Loom:
+        """Return chains that match the tables; what they learned of earlier ones is kept."""
+        if self._loom is None:
+            self._loom = Loom(self.domain, self.chains, self.rng)
+        self._loom.string(self._noisy, [m.sigma for m in self._noisy])
+        self._loom.match(self.rounds, 2.0)
+        return self._loom
+
+
+def _product(columns: Sequence[Array], total: float) -> Array:
+    """Return the table of independent columns."""
+    table = np.asarray(total)
+    for column in columns:
+        table = np.multiply.outer(table, column / total)
+    return table
+
+
+def sampling_error(expected: Array) -> float:
+    """Return the expected L1 distance of Poisson counts from these means."""
+    small = 2 * expected * np.exp(-expected)
+    return float(np.where(expected < 1, small, np.sqrt(2 / np.pi * expected)).sum())
