@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import bdtrc, ndtri
+from scipy.special import betainc, betaincc, ndtri
 
 from weft.errors import BudgetError
 from weft.marginal import Array
@@ -59,7 +59,7 @@ _CLOSE = 1e-3
 """How far, in proportion, the mu that stands for a block of counts may be above that of one of them."""
 
 _GUARD = 1e-6
-"""Relative guard on mu against the rounding of the binomial tails, which are good to twelve digits or so."""
+"""Relative guard on mu against the rounding of the binomial tails, which are good to eleven digits or so."""
 
 
 @dataclass(frozen=True)
@@ -197,17 +197,30 @@ def _binomial_mus(p: Array, q: Array, n: int, slack: float) -> Array:
     for run in np.array_split(np.arange(len(p)), min(runs, len(p))):
         first = np.cumsum(width[run]) - width[run]
         x = np.arange(int(width[run].sum())) + np.repeat(low[run] - first, width[run])
-        above, beside = (bdtrc(x, n, np.repeat(chance[run], width[run])) for chance in (q, p))
-        keep = (above > slack / 2) & (1 - beside > slack / 2)
+        above, beside = (_Tails.of(x, n, np.repeat(chance[run], width[run])) for chance in (q, p))
+        keep = (above.upper > slack / 2) & (beside.lower > slack / 2)
         need = np.zeros(len(x))
-        need[keep] = _quantile(above[keep]) - _quantile(beside[keep])
+        need[keep] = above.quantile(keep) - beside.quantile(keep)
         mus[run] = np.maximum.reduceat(need, first)
     return mus
 
 
-def _quantile(tail: Array) -> Array:
-    """Return ndtri(tail), from the smaller of the tail and its complement."""
-    return np.asarray(np.where(tail < 0.5, ndtri(tail), -ndtri(1 - tail)))
+@dataclass(frozen=True)
+class _Tails:
+    """P(X > x) and P(X <= x) of binomials: each by itself, since the rest of a tail near 1 has lost its digits."""
+
+    upper: Array
+    lower: Array
+
+    @classmethod
+    def of(cls, x: Array, n: int, chance: Array) -> _Tails:
+        upper, lower = (np.asarray(tail(x + 1.0, n - x, chance)) for tail in (betainc, betaincc))
+        return cls(upper, lower)
+
+    def quantile(self, keep: Array) -> Array:
+        """Return ndtri(upper), from the smaller tail."""
+        upper, lower = self.upper[keep], self.lower[keep]
+        return np.asarray(np.where(upper < 0.5, ndtri(upper), -ndtri(lower)))
 
 
 def plan(mu: float, records: int, counts: Array, slack: float) -> Acceptance | None:

@@ -182,8 +182,12 @@ class Ledger:
 
         The price comes from the sensitivity and the scale, never from the caller. BudgetError: it would
         overspend, or the noise does not fit the accounting. OutputError: the journal cannot be written.
-        Either way nothing is charged. With a journal, the entry is on the disk when this returns, so a
-        crash cannot lose it.
+        Either way nothing is charged. With a journal, the entry is on the disk when this returns, so a crash cannot
+        lose it.
+
+        A charge with slack makes the capacity smaller. A method that may make one must keep to `left_with` all of its
+        slack from before the first noisy answer that decides whether it does: if it spent more on the way without, the
+        two ways together would overspend delta.
         """
         if charge.mechanism == "deniable":
             self.stamp(DENIABILITY)
