@@ -1,12 +1,13 @@
-"""Weave: a dense Markov random field, learned in adaptive batches and woven by Gibbs chains. Weft's own method.
+"""Weave: a dense Markov random field, learned in adaptive batches; exact, or woven by Gibbs chains. Weft's own method.
 
-PrivSyn's many marginals, PrivMRF's model and no junction tree: the model's table of *any* candidate is a count over
-the chains' records, so every batch can ask how far the model is from every candidate, and measure what is worth it.
+PrivSyn's many marginals and PrivMRF's model, without the limits of a junction tree: where none holds all tables, the
+model's table of *any* candidate is a count over the records of chains. So every batch can ask how far the model is from
+every candidate, and measure what is worth it.
 
 1. Measure the columns alone; merge values that noise drowns.
 2. Batch by batch (pairs first, then larger cliques where noise allows them): look how far the model is from each
    candidate, choose from the menu of candidates and prices, measure, reconcile all tables, fit the chains.
-3. Records are woven from the chains and herded to the reconciled tables.
+3. Records are drawn from the exact model, or woven from the chains and herded to the reconciled tables (`Woven`).
 
 Nothing is asked twice: with Gaussian noise only that part of a table is measured which the tables below it do not
 tell (`Curator.interactions`). On small columns that is a small part: a pair of binary ones has half the noise of a
@@ -132,7 +133,7 @@ class Weave:
         measured = {m.clique: maps[m.clique[0]].fold(m) if m.clique[0] in maps else m for m in ones}
         chains = self.chains or _chains(merged.domain, total)
         gaussian = self.accounting != "pure"
-        woven = Woven(merged.domain, total, chains, self.rounds, self.max_tree, gaussian, rng)
+        woven = Woven(merged.domain, total, chains, self.rounds, self.max_tree, gaussian, rng, listener)
         self._take(woven, measured)
 
         for number, (offered, share) in enumerate(self.plan(merged, measured, total, left, rng), 1):
@@ -148,7 +149,7 @@ class Weave:
                     measured[noisy.clique] = noisy if old is None else _pool(old, noisy)
                 self._take(woven, measured)
         sweeps, herding, feedback = (2, 1, 0.2) if sum(merged.domain.shape) > 1000 else (12, 2, 0.02)
-        with stage(listener, "finish"):
+        with stage(listener, "learn the model"):
             model = woven.model(
                 sweeps if self.sweeps is None else self.sweeps,
                 herding if self.herding is None else self.herding,

@@ -18,6 +18,7 @@ from weft.marginal import Array, Marginal, NoisyMarginal
 from weft.models import Model
 from weft.models.chains_fit import Loom
 from weft.models.mrf import JunctionTree, ModelTooLarge, fit, junction_tree
+from weft.progress import Listener, silence
 
 _LOOK = 8
 """A model that is only looked at is exact up to this part of the cells: above, a fit takes longer than chains do."""
@@ -38,6 +39,7 @@ class Woven:
     gaussian: bool
     """Whether the noise is: the estimate by which an exact fit stops is proved for no other."""
     rng: np.random.Generator
+    listener: Listener = silence
 
     def __post_init__(self) -> None:
         self.tables: dict[Clique, Array] = {}
@@ -56,7 +58,8 @@ class Woven:
             return [_product([self.tables[name,] for name in c], self.total) for c in cliques], exact
         tree = self._tree(self.max_cells // _LOOK)
         if tree is not None:
-            return fit(self.domain, self._noisy, total=self.total, tree=tree).many_marginals(cliques), exact
+            field = fit(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
+            return field.many_marginals(cliques), exact
         loom = self._woven()
         scale = self.total / loom.size
         found = [np.asarray(table * scale) for table in count(loom.records, cliques)]
@@ -67,12 +70,12 @@ class Woven:
         tree = self._tree(self.max_cells)
         if tree is not None:
             probe = self.rng if self.gaussian else None
-            field = fit(self.domain, self._noisy, total=self.total, tree=tree, probe=probe)
+            field = fit(self.domain, self._noisy, total=self.total, tree=tree, probe=probe, listener=self.listener)
             # Records are settled on the field's own tables: what sampling rounds away comes back.
             own = zip(self.tables, field.many_marginals(list(self.tables)), strict=True)
             return replace(field, targets=tuple(Marginal(c, table) for c, table in own))
         loom = self._woven()
-        loom.match(self.rounds, 1.0)
+        loom.match(self.rounds, 1.0, listener=self.listener)
         return loom.model(sweeps, herding, feedback)
 
     def _tree(self, most: int) -> JunctionTree | None:
@@ -88,7 +91,7 @@ class Woven:
         if self._loom is None:
             self._loom = Loom(self.domain, self.chains, self.rng)
         self._loom.string(self._noisy, [m.sigma for m in self._noisy])
-        self._loom.match(self.rounds, 2.0)
+        self._loom.match(self.rounds, 2.0, listener=self.listener)
         return self._loom
 
 

@@ -19,6 +19,7 @@ from weft.marginal import Array, Marginal
 from weft.models.chains import BLOCK, Chains, ChainsModel, to_records
 from weft.models.chains_forest import Forest, forest
 from weft.models.chains_layout import Layout, flatten
+from weft.progress import Listener, Stage, silence, stage
 from weft.records import Records
 
 _LOWEST = -25.0
@@ -84,8 +85,12 @@ class Loom:
         each = np.add.reduceat(np.abs(now - self.targets), self.layout.cell_start[:-1])
         return float(each.mean()) / 2
 
-    def match(self, rounds: int, rate: float, decay: float = 20.0) -> list[float]:
+    def match(self, rounds: int, rate: float, decay: float = 20.0, listener: Listener = silence) -> list[float]:
         """Move the potentials towards the targets; return the distance after each round."""
+        with stage(listener, "match", rounds) as work:
+            return self._match(rounds, rate, decay, work)
+
+    def _match(self, rounds: int, rate: float, decay: float, work: Stage) -> list[float]:
         step = rate / self.layout.crowding.repeat(np.diff(self.layout.cell_start))
         soft = self.noise + 1 / self.size
         scale, best, seen = 1.0, np.inf, []
@@ -94,6 +99,7 @@ class Loom:
             self.sweep()
             now = self.chains.count(self.rows) / self.size
             seen.append(self._distance(now))
+            work.advance(note=f"{seen[-1]:.4f} from the noisy tables")
             if seen[-1] > _TOLERATED * best:
                 scale, best = 0.5 * scale, seen[-1]
             best = min(best, seen[-1])
