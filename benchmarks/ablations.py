@@ -28,15 +28,16 @@ PAIRS = 40
 
 PARTS: dict[str, dict[str, object]] = {
     "as it is": {},
+    "chains, whatever a tree would hold": {"max_tree": 0},
     "no herding": {"herding": 0},
     "pairs only": {"order": 2},
     "one batch of larger cliques": {"batches": 1},
     "columns 6% of the budget": {"one_way": 0.06},
     "columns 40% of the budget": {"one_way": 0.4},
-    "5,000 chains": {"chains": 5_000},
-    "6 rounds of matching": {"rounds": 6},
-    "25 rounds of matching": {"rounds": 25},
-    "2 sweeps to a record": {"sweeps": 2},
+    "5,000 chains": {"max_tree": 0, "chains": 5_000},
+    "6 rounds of matching, chains": {"max_tree": 0, "rounds": 6},
+    "25 rounds of matching, chains": {"max_tree": 0, "rounds": 25},
+    "2 sweeps to a record, chains": {"max_tree": 0, "sweeps": 2},
 }
 
 

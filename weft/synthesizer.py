@@ -17,6 +17,7 @@ from weft.engines.frames import is_pandas, is_polars, to_pandas, to_polars
 from weft.errors import SchemaError, WeftError
 from weft.methods import AUTO, known
 from weft.methods import method as recipe
+from weft.methods.options import plain
 from weft.modelfile import Fitted
 from weft.privacy import Accounting, Adjacency, Budget, Ledger, Noise, Relation
 from weft.privacy.mechanisms import Mechanisms, Release
@@ -132,7 +133,8 @@ class Synthesizer:
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
         pure = {"accounting": "pure"} if budget.delta == 0 else {}
         name = known(self.method)
-        chosen = recipe(name, **(pure | self.options))
+        options = plain(self.options)
+        chosen = recipe(name, **(pure | options))
         if release is None:
             release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
         rng = np.random.default_rng(self.seed)
@@ -145,7 +147,7 @@ class Synthesizer:
         curator = Curator(opened.engine, ledger, release)
         model = chosen.fit(curator, rng, listener)
 
-        self.fitted_ = Fitted(name, dict(self.options), schema, opened.codec, model, ledger, curator.measured)
+        self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured)
         self._frame = _frame_maker(data, schema)
         return self
 

@@ -8,7 +8,7 @@ from weft.curator import Curator
 from weft.domain import Domain
 from weft.errors import MethodError
 from weft.evaluate import k_way
-from weft.marginal import Marginal
+from weft.marginal import Marginal, NoisyMarginal
 from weft.methods.weave import Weave
 from weft.methods.woven import Woven, sampling_error
 from weft.reconcile import simplex
@@ -72,7 +72,7 @@ def test_before_any_pair_the_model_is_the_product_of_its_columns():
     domain = Domain(("a", "b", "c"), (2, 3, 2))
     columns = [Marginal((name,), 10 * table) for name, table in zip(domain, BY_COLUMN, strict=True)]
     woven = Woven(domain, 10.0, chains=100, rounds=1, max_cells=100, gaussian=True, rng=np.random.default_rng(0))
-    woven.take(columns, [1.0] * 3)
+    woven.take(columns, [NoisyMarginal(m.clique, m.table, 1.0) for m in columns])
     (pair, triple), errors = woven.expected([("a", "c"), ("a", "b", "c")])
     assert np.allclose(pair, 10 * np.outer(BY_COLUMN[0], BY_COLUMN[2]))
     assert np.allclose(triple, 10 * np.einsum("i,j,k", *BY_COLUMN))
@@ -87,12 +87,39 @@ def test_exact_and_woven_tables_agree_up_to_the_error_that_is_stated():
     seen = {}
     for cells in (0, 10_000):
         woven = Woven(domain, 1e4, chains=50_000, rounds=12, max_cells=cells, gaussian=True, rng=rng)
-        woven.take(pairs, [1.0, 1.0])
+        woven.take(pairs, [NoisyMarginal(m.clique, m.table, 1.0) for m in pairs])
         (seen[cells],), (error,) = woven.expected([("a", "c")])
         assert (error > 0) == (cells == 0)
         if cells == 0:
             sampled = error
     assert np.abs(seen[0] - seen[10_000]).sum() < 3 * sampled
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [((2,) * 5, {}), ((2, 3, 2, 3, 4), {"batches": 3}), ((5, 4), {"max_cells": 10}), ((2, 2, 2), {"max_tree": 0})],
+)
+def test_a_batch_without_candidates_is_spent_on_what_is_known(sizes, options):
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    names = {f"c{i}": size for i, size in enumerate(sizes)}
+    table = pa.table({name: rng.integers(0, size, 50_000) for name, size in names.items()})
+    fitted = weft.Synthesizer(3.0, method="weave", rounds=2, **options).fit(table, Schema.from_domain(names))
+    assert fitted.ledger_.spent == pytest.approx(fitted.ledger_.capacity, rel=1e-6)
+
+
+def test_a_candidate_too_large_for_the_tree_is_looked_at_on_chains():
+    """Three hubs of 60 values, paired with each other and with leaves: a tree of 219,600 cells, but not of leaves."""
+    sizes = {f"h{i}": 60 for i in range(3)} | {f"l{i}{j}": 5 for i in range(3) for j in range(4)}
+    domain = Domain(tuple(sizes), tuple(sizes.values()))
+    cliques = [("h0", "h1"), ("h0", "h2"), ("h1", "h2"), *((f"h{i}", f"l{i}{j}") for i in range(3) for j in range(4))]
+    tables = [Marginal(c, np.full(domain.sizes(c), 100 / domain.cells(c))) for c in cliques]
+    woven = Woven(domain, 100.0, chains=100, rounds=1, max_cells=1 << 21, gaussian=True, rng=np.random.default_rng(0))
+    woven.take(tables, [NoisyMarginal(m.clique, m.table, 1.0) for m in tables])
+    (found,), (error,) = woven.expected([("l00", "l01", "l02", "l03", "l10", "l20")])
+    assert found.sum() == pytest.approx(100)
+    assert error > 0
 
 
 def test_pairs_alone_spend_the_same_budget_as_all_orders():
@@ -208,3 +235,32 @@ def test_the_sampling_error_of_counts_is_foretold():
         expected = np.full(2000, mean)
         seen = np.abs(rng.poisson(expected) - expected).sum()
         assert sampling_error(expected) == pytest.approx(seen, rel=0.1)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize(
+    ("sizes", "rows", "options", "kinds"),
+    [
+        ([5], 2000, {}, {"IndependentModel"}),
+        ([5, 4], 0, {}, {"IndependentModel", "RecodedModel", "MrfModel"}),
+        ([1, 4], 2000, {}, {"IndependentModel", "MrfModel"}),
+        ([3, 2, 4], 4000, {}, {"MrfModel"}),
+        ([2] * 8, 4000, {"order": 2}, {"MrfModel"}),
+        ([2] * 8, 4000, {"order": 4, "batches": 1, "max_tree": 0, "chains": 300}, {"ChainsModel"}),
+        ([60, 4, 3], 4000, {"rare": 1e6, "hopeless": 9.0, "column_error": 9.0}, {"IndependentModel", "RecodedModel"}),
+    ],
+)
+def test_every_way_spends_the_budget_and_outlives_a_file(sizes, rows, options, kinds, delta, neighbours, tmp_path):
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    hidden = rng.random(rows)
+    columns = [np.where(rng.random(rows) < 0.8, hidden, rng.random(rows)) * size // 1 for size in sizes]
+    table = pa.table({f"c{i}": column.astype(np.int16) for i, column in enumerate(columns)})
+    schema = Schema.from_domain({f"c{i}": size for i, size in enumerate(sizes)})
+    made = weft.Synthesizer(3.0, delta, method="weave", neighbours=neighbours, **options).fit(table, schema)
+    assert type(made.model_).__name__ in kinds
+    assert made.ledger_.used == pytest.approx(1.0, abs=1e-12)
+    made.save(tmp_path / "model.weft")
+    assert weft.load(tmp_path / "model.weft").sample(100, seed=1).equals(made.sample(100, seed=1))

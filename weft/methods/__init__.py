@@ -36,7 +36,8 @@ METHODS = {
 
 
 AUTO, BEST = "auto", "weave"
-"""The name that stands for the method which was most accurate wherever all were measured (docs/decisions/007)."""
+"""The name that stands for the method that is most accurate, or level with the best, on nearly all tables measured
+(docs/decisions/007)."""
 
 
 class Method(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -15,13 +14,28 @@ _WORDS = {
     float: "a finite number",
     bool: "true or false",
     str: "a text",
-    NoneType: "none",
+    NoneType: "null",
     Any: "anything",
 }
 
+_LARGEST = 1e300
+
+
+def plain(value: Any) -> Any:
+    """Return numbers and arrays of numpy, also inside lists and mappings, as Python's own: what a file can hold.
+
+    >>> plain({"a": np.arange(2), "b": (np.float64(0.5), None)})
+    {'a': [0, 1], 'b': [0.5, None]}
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple | range) else value
+
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a declared kind. A truth value is no number, a text no sequence.
+    """Whether a plain value is of a declared kind. A truth value is no number, a text no list.
 
     >>> fits(2, int | None), fits(2.5, int), fits(True, float), fits("ab", Sequence[str])
     (True, False, False, False)
@@ -32,13 +46,12 @@ def fits(value: Any, kind: Any) -> bool:
     if origin is Literal:
         return value in parts
     if origin in (Sequence, tuple):
-        plain = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-        return plain and all(fits(item, parts[0]) for item in value)
+        return isinstance(value, list | tuple) and all(fits(item, parts[0]) for item in value)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
     if kind in (int, float):
         number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
-        return number and math.isfinite(value)
+        return number and abs(value) <= _LARGEST
     return kind is Any or isinstance(value, kind)
 
 
@@ -46,7 +59,7 @@ def describe(kind: Any) -> str:
     """Say what a declared kind takes.
 
     >>> describe(Sequence[float]), describe(int | None)
-    ('a list of: a finite number', 'a whole number, or none')
+    ('a list of: a finite number', 'a whole number, or null')
     """
     parts, origin = get_args(kind), get_origin(kind)
     if origin in (Union, UnionType):

@@ -6,7 +6,7 @@ every candidate, and measure what is worth it.
 
 1. Measure the columns alone; merge values that noise drowns.
 2. Batch by batch (pairs first, then larger cliques where noise allows them): look how far the model is from each
-   candidate, choose from the menu of candidates and prices, measure, reconcile all tables, fit the chains.
+   candidate, choose from the menu of candidates and prices, measure, and reconcile all tables.
 3. Records are drawn from the exact model, or woven from the chains and herded to the reconciled tables (`Woven`).
 
 Nothing is asked twice: with Gaussian noise only that part of a table is measured which the tables below it do not
@@ -45,7 +45,7 @@ NORMAL = math.sqrt(2 / math.pi)
 
 @dataclass(frozen=True)
 class Weave:
-    """One-way marginals, then batches of what the model gets most wrong; chains fitted to all of it."""
+    """One-way marginals, then batches of what the model gets most wrong; one model fitted to all of it."""
 
     one_way: float = 0.2
     """Share of the budget for the first look at every column alone."""
@@ -60,8 +60,8 @@ class Weave:
     order: int = 6
     """Highest order of the measured cliques; 2: pairs only."""
     batches: int | None = None
-    """Batches of larger cliques after the pairs, if noise allows cliques of four attributes that cover at least a third
-    of all pairs; None: two if some have more than four, otherwise one."""
+    """Batches of larger cliques after the pairs, if noise allows cliques of four attributes (of three, if there are no
+    more) that cover at least a third of all pairs; None: two if some have more than four, otherwise one."""
     pairs: float = 0.5
     """Part of what the columns left that is spent on the batch of pairs, if there are others."""
     most: int = 20
@@ -79,15 +79,16 @@ class Weave:
     rare: float = 3.0
     """Values with a noisy count below this many standard deviations are merged."""
     chains: int | None = None
-    """Number of chains; None: the noisy number of rows, within 5,000 and 30,000, fewer where columns are wide."""
+    """Chains: their number; None: the noisy number of rows, within 5,000 and 30,000, fewer where columns are wide."""
     rounds: int = 12
-    """Rounds of moment matching in a batch, and once more at the end."""
+    """Chains: rounds of moment matching in a batch, and once more at the end."""
     sweeps: int | None = None
-    """Gibbs sweeps from the forest to a record; None: 12, and 2 where the columns have over 1,000 values in all."""
+    """Chains: Gibbs sweeps from the forest to a record; None: 12, and 2 where columns have over 1,000 values in all."""
     herding: int | None = None
-    """Sweeps with feedback at the end; 0: independent records; None: 2, and 1 where there are over 1,000 values."""
+    """Sweeps with feedback at the end; 0: records as they are drawn, also from a tree; None: 2, and 1 where there are
+    over 1,000 values."""
     feedback: float | None = None
-    """Strength of that feedback; None: 0.02, and 0.2 where there are over 1,000 values, with thinner cells."""
+    """Chains: strength of that feedback; None: 0.02, and 0.2 where there are over 1,000 values, with thinner cells."""
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
 
@@ -260,7 +261,7 @@ class Weave:
 
     def _take(self, woven: Woven, measured: dict[Clique, NoisyMarginal]) -> None:
         agreed = reconcile(list(measured.values()), total=woven.total, rounds=60, tolerance=1e-4)
-        woven.take(agreed.tables, [m.sigma for m in measured.values()])
+        woven.take(agreed.tables, list(measured.values()))
 
     def _choose(
         self,
@@ -284,7 +285,7 @@ class Weave:
             seen = np.maximum(seen - curator.sigma(look / len(cliques)), 0)
         # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
         # tables, which measuring what goes beyond them leaves as they are.
-        beyond = np.array([bool(self._asked(domain, c, measured)) for c in cliques])
+        beyond = np.array([self._asked(domain, c, measured) > 0 for c in cliques], np.bool_)
         below = _contains(domain, cliques, [m.clique for m in again]) & beyond[:, None]
         gaps = np.sqrt(np.maximum(seen**2 - own**2 - below @ errors**2, 0))
         if cliques and len(cliques[0]) > 2:

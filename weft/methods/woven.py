@@ -7,7 +7,9 @@ tables that a tree would need too many cells for go to the chains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +19,7 @@ from weft.domain import Clique, Domain
 from weft.marginal import Array, Marginal, NoisyMarginal
 from weft.models import Model
 from weft.models.chains_fit import Loom
-from weft.models.mrf import JunctionTree, ModelTooLarge, fit, junction_tree
+from weft.models.mrf import JunctionTree, ModelTooLarge, fit, has_tree, junction_tree
 from weft.progress import Listener, silence
 
 _LOOK = 8
@@ -37,54 +39,60 @@ class Woven:
     max_cells: int
     """Cells of the largest junction tree; 0: chains only."""
     gaussian: bool
-    """Whether the noise is: the estimate by which an exact fit stops is proved for no other."""
+    """Whether the noise is. The estimate by which an exact fit stops is proved for such noise, and serves well for
+    tables that were reconciled since; for other noise it does not."""
     rng: np.random.Generator
     listener: Listener = silence
 
     def __post_init__(self) -> None:
         self.tables: dict[Clique, Array] = {}
         self._noisy: list[NoisyMarginal] = []
+        self._whole: dict[Clique, float] = {}
         self._loom: Loom | None = None
 
-    def take(self, tables: Sequence[Marginal], sigmas: Sequence[float]) -> None:
-        """Take all tables there are, of one total, with their noise."""
+    def take(self, tables: Sequence[Marginal], measured: Sequence[NoisyMarginal]) -> None:
+        """Take all tables there are, of one total, and the measurements that they come from."""
         self.tables = {m.clique: m.table for m in tables}
-        self._noisy = [NoisyMarginal(m.clique, m.table, sigma) for m, sigma in zip(tables, sigmas, strict=True)]
+        self._noisy = [NoisyMarginal(t.clique, t.table, m.sigma) for t, m in zip(tables, measured, strict=True)]
+        self._whole = {m.clique: m.precision for m in measured if not m.order}
 
     def expected(self, cliques: Sequence[Clique]) -> tuple[list[Array], Array]:
         """Return a model's tables, and of each the L1 error that drawing records has left in it."""
         exact = np.zeros(len(cliques))
+        if not cliques:
+            return [], exact
         if all(len(c) == 1 for c in self.tables):  # nothing but columns yet: the model is their product
             return [_product([self.tables[name,] for name in c], self.total) for c in cliques], exact
         tree = self._tree(self.max_cells // _LOOK)
         if tree is not None:
             field = fit(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
-            return field.many_marginals(cliques), exact
+            with suppress(ModelTooLarge):  # a candidate far across the tree may need more cells than the tree has
+                return field.many_marginals(cliques), exact
         loom = self._woven()
         scale = self.total / loom.size
         found = [np.asarray(table * scale) for table in count(loom.records, cliques)]
         return found, np.array([sampling_error(t / scale) * scale for t in found])
 
     def model(self, sweeps: int, herding: int, feedback: float) -> Model:
-        """Return the model of all tables; the numbers are for its chains, if it has any."""
+        """Return the model of all tables; no `herding` leaves records as they are drawn, the rest is for chains."""
         tree = self._tree(self.max_cells)
         if tree is not None:
             probe = self.rng if self.gaussian else None
             field = fit(self.domain, self._noisy, total=self.total, tree=tree, probe=probe, listener=self.listener)
             # Records are settled on the field's own tables: what sampling rounds away comes back.
-            own = zip(self.tables, field.many_marginals(list(self.tables)), strict=True)
-            return replace(field, targets=tuple(Marginal(c, table) for c, table in own))
+            own = zip(self.tables, field.many_marginals(list(self.tables)) if herding else [], strict=bool(herding))
+            targets = tuple(Marginal(c, table) for c, table in own)
+            # Reconciled tables are closer to each other than their noise, so the loss says nothing; and what was
+            # measured beyond smaller tables has no noise of its own in these.
+            return replace(field, targets=targets, precisions=self._whole, loss=math.nan)
         loom = self._woven()
         loom.match(self.rounds, 1.0, listener=self.listener)
         return loom.model(sweeps, herding, feedback)
 
     def _tree(self, most: int) -> JunctionTree | None:
-        if most < 1:
+        if most < 1 or not has_tree(self.domain, list(self.tables), max_cells=most, max_total=most):
             return None
-        try:
-            return junction_tree(self.domain, list(self.tables), max_cells=most, max_total=most)
-        except ModelTooLarge:
-            return None
+        return junction_tree(self.domain, list(self.tables), max_cells=most, max_total=most)
 
     def _woven(self) -> Loom:
         """Return chains that match the tables; what they learned of earlier ones is kept."""

@@ -9,6 +9,7 @@ from weft.models.mrf.junction import (
     ModelTooLarge,
     fits,
     grow_tree,
+    has_tree,
     junction_tree,
     priced_tree,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "fit",
     "fits",
     "grow_tree",
+    "has_tree",
     "junction_tree",
     "marginals",
     "priced_tree",

@@ -33,6 +33,9 @@ MAX_CELLS = 1 << 22
 MAX_TOTAL = 1 << 24
 """Default limit on the cells of a whole tree (128 MiB of counts)."""
 
+_NAMED = 8
+"""Attributes of a clique that a message names."""
+
 
 class ModelTooLarge(WeftError):  # noqa: N818 - reads as what happened
     """A junction tree, or an answer from one, would not fit the memory limit. Raised before any work starts."""
@@ -168,6 +171,12 @@ def junction_tree(
     return _span(domain, given, found)
 
 
+def has_tree(domain: Domain, cliques: Iterable[Clique], *, max_cells: int, max_total: int) -> bool:
+    """Tell whether `junction_tree` finds one within the limits; much quicker to say no."""
+    graph, logs = _adjacency(domain, cliques), _logs(domain)
+    return any(_within(graph, logs, rule, max_cells, max_total) for rule in RULES.values())
+
+
 def fits(tree: JunctionTree, added: Sequence[str], *, max_cells: int = MAX_CELLS, max_total: int = MAX_TOTAL) -> bool:
     """Tell whether the tree of `tree.given` and one more clique would stay inside the limits.
 
@@ -273,20 +282,25 @@ def _refuse_large(
     domain: Domain, given: Sequence[Clique], found: Sequence[Clique], max_cells: int, max_total: int
 ) -> None:
     largest = max(found, key=domain.cells)
+    named = ", ".join(largest[:_NAMED]) + (f" and {len(largest) - _NAMED} more" if len(largest) > _NAMED else "")
     total = sum(domain.cells(c) for c in found)
     if domain.cells(largest) > max_cells:
         parts = [c for c in given if len(c) > 1 and set(c) <= set(largest)]
         raise ModelTooLarge(
-            f"the junction tree needs the clique {', '.join(largest)} with {domain.cells(largest):,} cells "
-            f"({8 * domain.cells(largest) / 2**20:,.0f} MiB), above the limit of {max_cells:,}; measure fewer or "
-            f"smaller marginals among these attributes (now {len(parts)}), merge rare values, or raise max_cells"
+            f"the junction tree needs the clique {named} with {_size(domain.cells(largest))}, above the limit of "
+            f"{max_cells:,}; measure fewer or smaller marginals among these attributes (now {len(parts)}), merge rare "
+            "values, or raise max_cells"
         )
     if total > max_total:
         raise ModelTooLarge(
-            f"the junction tree needs {total:,} cells ({8 * total / 2**20:,.0f} MiB) in {len(found)} cliques, above "
-            f"the limit of {max_total:,}, the largest being {', '.join(largest)} with {domain.cells(largest):,}; "
-            "measure fewer or smaller marginals, or raise max_total"
+            f"the junction tree needs {_size(total)} in {len(found)} cliques, above the limit of {max_total:,}, the "
+            f"largest being {named} with {domain.cells(largest):,}; measure fewer or smaller marginals, or raise "
+            "max_total"
         )
+
+
+def _size(cells: int) -> str:
+    return f"{cells:,} cells ({cells >> 17:,} MiB)" if cells < 1 << 60 else f"over 2^{cells.bit_length() - 1} cells"
 
 
 def _span(domain: Domain, given: tuple[Clique, ...], found: Sequence[Clique]) -> JunctionTree:
