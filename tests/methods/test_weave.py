@@ -129,6 +129,15 @@ def test_pairs_alone_spend_the_same_budget_as_all_orders():
         assert ledger.spent == pytest.approx(ledger.capacity, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "total", "orders"), [((2,) * 8, 5e3, [2, 3]), ((2,) * 8, 1e6, [2, 6, 6]), ((2,) * 8, 1e2, [2])]
+)
+def test_triples_come_before_larger_cliques_where_noise_allows_no_more(sizes, total, orders):
+    domain = Domain(tuple(f"c{i}" for i in range(len(sizes))), sizes)
+    plan = Weave().plan(Public(domain), [], total, 0.01, np.random.default_rng(0))
+    assert [max(map(len, offered)) for offered, _ in plan] == orders
+
+
 def test_cliques_grow_with_the_budget_and_shrink_with_the_columns():
     binary, wide = Domain(tuple("abcdefgh"), (2,) * 8), Domain(tuple("abcdefgh"), (20,) * 8)
 

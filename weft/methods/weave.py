@@ -5,8 +5,8 @@ model's table of *any* candidate is a count over the records of chains. So every
 every candidate, and measure what is worth it.
 
 1. Measure the columns alone; merge values that noise drowns.
-2. Batch by batch (pairs first, then larger cliques where noise allows them): look how far the model is from each
-   candidate, choose from the menu of candidates and prices, measure, and reconcile all tables.
+2. Batch by batch (pairs first, then triples or larger cliques where noise allows them): look how far the model is
+   from each candidate, choose from the menu of candidates and prices, measure, and reconcile all tables.
 3. Records are drawn from the exact model, or woven from the chains and herded to the reconciled tables (`Woven`).
 
 Nothing is asked twice: with Gaussian noise only that part of a table is measured which the tables below it do not
@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from weft.counting import MAX_CELLS
 from weft.curator import Curator
@@ -42,6 +43,9 @@ from weft.select.menu import choose, profile, projected_error
 NORMAL = math.sqrt(2 / math.pi)
 """Mean size of a standard normal number."""
 
+_TRIPLES = 2000
+"""Triples up to which all of them are looked at: those of 23 columns."""
+
 
 @dataclass(frozen=True)
 class Weave:
@@ -60,12 +64,12 @@ class Weave:
     order: int = 6
     """Highest order of the measured cliques; 2: pairs only."""
     batches: int | None = None
-    """Batches of larger cliques after the pairs, if noise allows cliques of four attributes (of three, if there are no
-    more) that cover at least a third of all pairs; None: two if some have more than four, otherwise one."""
+    """Batches after the pairs, if noise allows cliques of four attributes (of three, if there are no more) that cover
+    at least a third of all pairs; None: two if some have more than four, otherwise one. 0: pairs only."""
     pairs: float = 0.5
     """Part of what the columns left that is spent on the batch of pairs, if there are others."""
     most: int = 20
-    """Cliques of higher order measured in one batch."""
+    """Cliques of more than three attributes measured in one batch."""
     overlap: int = 3
     """Attributes that two cliques of one batch may share: what both would tell is gained once only."""
     candidates: int = 150
@@ -80,10 +84,10 @@ class Weave:
     """Values with a noisy count below this many standard deviations are merged."""
     chains: int | None = None
     """Chains: their number; None: the noisy number of rows, within 5,000 and 30,000, fewer where columns are wide."""
-    rounds: int = 12
+    rounds: int = 6
     """Chains: rounds of moment matching in a batch, and once more at the end."""
     sweeps: int | None = None
-    """Chains: Gibbs sweeps from the forest to a record; None: 12, and 2 where columns have over 1,000 values in all."""
+    """Chains: Gibbs sweeps from the forest to a record; None: 4, and 2 where columns have over 1,000 values in all."""
     herding: int | None = None
     """Sweeps with feedback at the end; 0: records as they are drawn, also from a tree; None: 2, and 1 where there are
     over 1,000 values."""
@@ -108,7 +112,8 @@ class Weave:
             "rounds": 1,
             "max_tree": 0,
         }
-        for name, low in (least | {"sweeps": 0, "herding": 0}).items():
+        errors = {"column_error": 0, "hopeless": 0, "noise": 0, "rare": 0, "feedback": 0}
+        for name, low in (least | errors | {"sweeps": 0, "herding": 0}).items():
             value = getattr(self, name)
             if value is not None and value < low:
                 raise MethodError(f"option {name}: {low} or more, not {value}.")
@@ -149,7 +154,7 @@ class Weave:
                     old = measured.get(noisy.clique)
                     measured[noisy.clique] = noisy if old is None else _pool(old, noisy)
                 self._take(woven, measured)
-        sweeps, herding, feedback = (2, 1, 0.2) if sum(merged.domain.shape) > 1000 else (12, 2, 0.02)
+        sweeps, herding, feedback = (2, 1, 0.2) if sum(merged.domain.shape) > 1000 else (4, 2, 0.02)
         with stage(listener, "learn the model"):
             model = woven.model(
                 sweeps if self.sweeps is None else self.sweeps,
@@ -183,18 +188,34 @@ class Weave:
     ) -> Iterator[tuple[list[Clique], float]]:
         """Yield each batch's candidates and share; the shares add up to what is left."""
         domain = curator.domain
-        names = sorted(domain)
-        pairs: list[Clique] = [c for c in combinations(names, 2) if domain.cells(c) <= self.max_cells]
+        pairs = self._subsets(domain, 2)
         larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
-        covered = {pair for c in larger if len(c) >= min(4, len(domain)) for pair in combinations(c, 2)}
+        triples = self._triples(domain, larger)
         higher = (1 + any(len(c) > 4 for c in larger)) if self.batches is None else self.batches
-        if not higher or 3 * len(covered) < math.comb(len(domain), 2):
+        if triples:
+            yield pairs, left * self.pairs
+            yield triples, left * (1 - self.pairs)
+        elif not higher or _covered(larger, domain, 4) < 1 / 3:
             yield pairs, left
-            return
-        yield pairs, left * self.pairs
-        for _ in range(higher):
-            yield [c for c in larger if c not in measured], left * (1 - self.pairs) / higher
-            larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
+        else:
+            yield pairs, left * self.pairs
+            for _ in range(higher):
+                yield [c for c in larger if c not in measured], left * (1 - self.pairs) / higher
+                larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
+
+    def _triples(self, domain: Domain, larger: Sequence[Clique]) -> list[Clique]:
+        """Return all triples where noise allows most of them, and not everywhere more than that; none otherwise.
+
+        Then every one can be looked at, and what goes beyond pairs costs little. Where noise allows larger cliques
+        everywhere, a few of those tell more.
+        """
+        few = math.comb(len(domain), 3) <= _TRIPLES and self.batches != 0
+        if few and _covered(larger, domain, 3) >= 2 / 3 and _covered(larger, domain, 4) < 0.95:
+            return self._subsets(domain, 3)
+        return []
+
+    def _subsets(self, domain: Domain, order: int) -> list[Clique]:
+        return [c for c in combinations(sorted(domain), order) if domain.cells(c) <= self.max_cells]
 
     def larger_cliques(self, domain: Domain, total: float, rho: float, rng: np.random.Generator) -> list[Clique]:
         """Return random cliques of 3 to `order` attributes, each as large as noise allows if `most` share `rho`."""
@@ -286,9 +307,9 @@ class Weave:
         # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
         # tables, which measuring what goes beyond them leaves as they are.
         beyond = np.array([self._asked(domain, c, measured) > 0 for c in cliques], np.bool_)
-        below = _contains(domain, cliques, [m.clique for m in again]) & beyond[:, None]
-        gaps = np.sqrt(np.maximum(seen**2 - own**2 - below @ errors**2, 0))
-        if cliques and len(cliques[0]) > 2:
+        below = beyond * (_contains(cliques, [m.clique for m in again]) @ errors**2)
+        gaps = np.sqrt(np.maximum(seen**2 - own**2 - below, 0))
+        if cliques and max(map(len, cliques)) > 3:
             kept = self._spread(cliques, gaps)
             cliques, new, gaps = [cliques[i] for i in kept], [new[i] for i in kept], gaps[kept]
 
@@ -319,37 +340,43 @@ def _choose_jointly(
 ) -> dict[Clique, float]:
     """Return the price of each clique that is worth one, for the least sum of errors.
 
-    An error of a column is felt in every table that contains it, in quadrature with the table's own: it weighs as the
-    derivative of sqrt(t^2 + sum e^2), t a table's error and e its columns'. That depends on the choice: a few rounds.
+    An error of a table is felt in every larger one that contains it, in quadrature with that one's own: it weighs as
+    the derivative of sqrt(t^2 + sum e^2), t a table's error and e those inside. That depends on the choice: a few
+    rounds.
     """
-    names = sorted({name for c in offered for name in c})
-    member = _member(names, offered)
-    alone = np.array([len(c) == 1 for c in offered])
-    column = member[alone].argmax(axis=1)
+    contains = _contains(offered, offered)
     weight = np.ones(len(offered))
     levels = np.broadcast_to(prices, bought.shape)
     for _ in range(8):
         spent = choose(weight * left, weight[:, None] * bought, levels, budget)
         level = np.searchsorted(-prices, -spent)
         error = np.where(spent > 0, bought[np.arange(len(offered)), np.minimum(level, prices.size - 1)], left)
-        single = np.zeros(len(names))
-        single[column] = error[alone]
-        whole = np.sqrt(error[~alone] ** 2 + member[~alone] @ single**2)
-        felt = member[~alone].T @ (1 / np.maximum(whole, 1e-9))
-        weight[alone] = np.sqrt(weight[alone] * (1 + single * felt)[column])  # half a step: a whole one swings
+        whole = np.sqrt(error**2 + contains @ error**2)
+        felt = error * (contains.T @ (1 / np.maximum(whole, 1e-9)))
+        weight = np.sqrt(weight * (1 + felt))  # half a step: a whole one swings
     return {c: float(price) for c, price in zip(offered, spent, strict=True) if price > 0}
 
 
-def _member(names: Sequence[str], cliques: Sequence[Clique]) -> Array:
-    """Return, of each clique, which of the names it has."""
-    return np.array([[name in c for name in names] for c in cliques], float).reshape(len(cliques), len(names))
+def _covered(cliques: Sequence[Clique], domain: Domain, least: int) -> float:
+    """Return the share of pairs inside cliques of at least so many attributes, or of all there are."""
+    inside = {pair for c in cliques if len(c) >= min(least, len(domain)) for pair in combinations(c, 2)}
+    return len(inside) / max(math.comb(len(domain), 2), 1)
 
 
-def _contains(domain: Domain, cliques: Sequence[Clique], smaller: Sequence[Clique]) -> Array:
-    """Return, of each clique, which of the others have some of its attributes, and no more."""
-    whole, parts = _member(domain.names, cliques), _member(domain.names, smaller)
-    sizes, size = parts.sum(axis=1), whole.sum(axis=1)[:, None]
-    return np.asarray((whole @ parts.T == sizes) & (sizes < size))
+def _contains(cliques: Sequence[Clique], smaller: Sequence[Clique]) -> csr_array:
+    """Return, of each clique, which of the others have some of its attributes, and no more: 1, in a sparse matrix."""
+    at = {name: i for i, name in enumerate(sorted({name for c in (*cliques, *smaller) for name in c}))}
+
+    def member(some: Sequence[Clique]) -> tuple[csr_array, Array]:
+        sizes = np.array([len(c) for c in some], np.int64)
+        places = np.array([at[name] for c in some for name in c], np.int64)
+        return csr_array((np.ones(len(places)), places, np.r_[0, np.cumsum(sizes)]), shape=(len(some), len(at))), sizes
+
+    (whole, size), (parts, sizes) = member(cliques), member(smaller)
+    shared = (whole @ parts.T).tocoo()
+    row, column = shared.coords
+    inside = (shared.data == sizes[column]) & (sizes[column] < size[row])
+    return csr_array((np.ones(inside.sum()), (row[inside], column[inside])), shape=shared.shape)
 
 
 def _chains(domain: Domain, total: float) -> int:

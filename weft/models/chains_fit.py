@@ -114,7 +114,7 @@ class Loom:
         self.known = dict(zip(self.layout.cliques, self.layout.tables(self.chains.potentials), strict=True))
         return seen
 
-    def model(self, sweeps: int = 12, herding: int = 2, feedback: float = 0.02) -> ChainsModel:
+    def model(self, sweeps: int = 4, herding: int = 2, feedback: float = 0.02) -> ChainsModel:
         """Return what was learned, with the distance of its chains from the targets before and after a restart."""
         distance = self.distance()
         self.restart()
