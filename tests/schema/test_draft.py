@@ -17,6 +17,7 @@ from weft.errors import SchemaError
 from weft.schema import Boolean, Category, Codec, Id, Integer, Schema
 from weft.schema.check import Finding, check
 from weft.schema.draft import draft
+from weft.schema.guesses import MANY
 from weft.schema.types import released_type
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -137,6 +138,63 @@ def test_any_table_fits_its_own_draft(data):
     drafted(table)
 
 
+def people(different, rows, seed=3):
+    return np.random.default_rng(seed).integers(0, different, rows)
+
+
+def test_an_id_that_repeats_is_an_id_and_suggested_as_the_unit():
+    numbers = people(1294, 3000)
+    table = pa.table(
+        {
+            "visit": [f"V{n:05d}" for n in range(3000)],
+            "slot_no": [f"S{n:04d}" for n in numbers[::-1]],
+            "mrn": [f"{n:06d}" for n in numbers],
+            "flag": [True] * 3000,
+        }
+    )
+    schema = drafted(table)
+    assert [column.kind for column in schema.columns] == ["id", "id", "id", "boolean"]
+    assert schema.column("mrn").pattern == "{:06d}"
+    assert schema.unit is None
+    text = draft(table, "rows")
+    assert '# unit = "mrn"\n# rows_per_unit = 5\n' in text
+    assert len(text.splitlines()) < 50
+    uncommented = text.replace("# unit", "unit").replace("# rows_per_unit", "rows_per_unit")
+    assert Schema.from_toml(uncommented).unit == "mrn"
+    assert '# unit = "person_id"' in draft(table.select(["visit", "flag"]), "rows")
+
+
+def test_whole_numbers_that_repeat_are_ids_only_by_name():
+    numbers = people(500, 1500).tolist()
+    table = pa.table({"patient_id": numbers, "paid": numbers, "flag": [True] * 1500})
+    assert [column.kind for column in drafted(table).columns] == ["id", "integer", "boolean"]
+    assert '# unit = "patient_id"' in draft(table, "rows")
+
+
+def test_texts_that_mean_something_stay_categories_with_a_word_about_long_lists():
+    words = {
+        "postcode": [f"{n:05d}" for n in people(400, 3000)],
+        "town": [f"{n}ville" for n in people(400, 3000)],
+        "device": [f"D{min(n, 150):03d}" for n in people(1000, 3000)],  # most rows at one of them
+        "day": [f"{n % 28 + 1} of {n // 28}" for n in people(400, 3000)],
+    }
+    schema = drafted(pa.table(words))
+    assert {column.kind for column in schema.columns} == {"category"}
+    text = draft(pa.table(words), "rows")
+    assert text.count("very many different values") == 4 and '# unit = "person_id"' in text
+    short = draft(pa.table({"x": [f"{n}x" for n in range(MANY)] * 2}), "rows")
+    assert "very many" not in short
+
+
+def test_two_columns_of_one_name_are_refused_and_one_without_a_name_is_left_out():
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(SchemaError, match='column "a": the table has several columns of this name; rename them'):
+        draft(twice, "rows")
+    unnamed = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["", "a", ""])
+    schema = Schema.from_toml(draft(unnamed, "rows"))
+    assert [column.name for column in schema.columns] == ["a"] and schema.extra_columns == "ignore"
+
+
 def test_check_tells_codes_marks_and_dangers():
     schema = Schema((Id("who"), Integer("n", (0, 20_000), bins="each"), Category("c", ("a",), from_data=("values",))))
     findings = check(schema)
@@ -148,8 +206,24 @@ def test_check_tells_codes_marks_and_dangers():
         ("c", "values was read from private rows"),
         (None, "each row is protected on its own"),
     ]
+    marked = Schema((Category("c", ("a", "b"), from_data=("values", "type", "missing")),))
+    (told,) = (finding.text for finding in check(marked) if finding.level == "warning")
+    assert told.startswith("values, type and missing were read from private rows; confirm them")
     with pytest.raises(SchemaError, match="does not fit its type bool"):
         check(Schema((Integer("n", (0, 1)), Boolean("b"))), pa.schema([("n", pa.bool_()), ("b", pa.bool_())]))
+
+
+@pytest.mark.parametrize(
+    ("ids", "advice"),
+    [
+        (["visit", "mrn"], 'if "mrn" repeats for a person, set unit = "mrn" and rows_per_unit'),
+        (["visit"], 'if "visit" repeats for a person, set unit = "visit" and rows_per_unit'),
+        (["visit", "order"], 'if one of "visit", "order" repeats for a person, set unit to its name, and rows'),
+    ],
+)
+def test_check_prefers_the_id_of_a_person_for_the_unit(ids, advice):
+    schema = Schema((*map(Id, ids), Boolean("x")))
+    assert any(finding.column is None and advice in finding.text for finding in check(schema))
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared tables are not on this machine")

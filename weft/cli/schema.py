@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +12,12 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.terminal import Terminal
-from weft.errors import DataError
+from weft.errors import DataError, OutputError
 from weft.progress import stage
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.console import RenderableType
 
     from weft.schema import Codec, Schema
 
@@ -28,6 +30,9 @@ def draft(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
     ] = "-",
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Replace the file if it is there already.")
+    ] = False,
     debug: o.Debug = False,
 ) -> None:
     """Draft a schema from a table, for a person to review.
@@ -39,6 +44,8 @@ def draft(
     [bold]Examples[/bold]
       weft schema draft stays.csv -o stays.toml
       weft schema check stays.toml stays.csv
+
+    A file that is there already is left alone, for it may have been reviewed; --force replaces it.
     """
     out = None if output == "-" else Path(output)
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
@@ -47,12 +54,13 @@ def draft(
         from weft.schema.draft import draft as drafted
 
         if out is not None:
+            _check_free(out, Path(source), force)
             check_writable(out)
         with terminal.progress() as listener:
             with stage(listener, "read"):
-                table = _read(Path(source))
+                table, words = _read(Path(source))
             with stage(listener, "draft"):
-                text = drafted(table, Path(source).stem)
+                text = drafted(table, Path(source).stem, words)
         if out is None:
             sys.stdout.buffer.write(text.encode())
         else:
@@ -110,17 +118,16 @@ def _findings(schema: Schema, codec: Codec) -> dict[str, Any]:
         }
         for field in codec.arrow_schema
     ]
-    warnings = [
-        finding.text if finding.column is None else f'column "{finding.column}": {finding.text}'
-        for finding in findings(schema, codec.arrow_schema)
-        if finding.level == "warning"
-    ]
+    told: dict[str | None, list[str]] = {}
+    for finding in findings(schema, codec.arrow_schema):
+        if finding.level == "warning":
+            told.setdefault(finding.column, []).append(finding.text)
     return {
         "columns": columns,
         "log10_domain": domain.log10_size(),
         "unit": schema.unit,
         "rows_per_unit": schema.rows_per_unit,
-        "warnings": warnings,
+        "warnings": [("" if name is None else f'column "{name}": ') + "; also, ".join(told[name]) for name in told],
     }
 
 
@@ -153,9 +160,9 @@ def _show(terminal: Terminal, found: dict[str, Any], schema: str, source: str | 
     protects = (
         "one row" if found["unit"] is None else f"all rows of one {found['unit']}, up to {found['rows_per_unit']}"
     )
-    fits = f"{schema} is sound" if source is None else f"{schema} is sound and fits {source}"
     terminal.show(
-        summary.headline(fits),
+        _verdict(schema, found["columns"]),
+        *([] if source is None else [_line("✓", "green", f"names and types fit {source}; no row was looked at")]),
         table,
         summary.facts({"whole domain": f"10^{found['log10_domain']:.1f} cells", "protects": protects}),
     )
@@ -163,29 +170,49 @@ def _show(terminal: Terminal, found: dict[str, Any], schema: str, source: str | 
         terminal.warn(warning)
 
 
+def _verdict(schema: str, columns: Sequence[Mapping[str, Any]]) -> RenderableType:
+    marks = [len(column["from_data"]) for column in columns if column["from_data"]]
+    if not marks:
+        return _line("✓", "green", f"{schema} is sound")
+    facts = "1 fact" if sum(marks) == 1 else f"{sum(marks)} facts"
+    places = "1 column" if len(marks) == 1 else f"{len(marks)} columns"
+    are = "is" if sum(marks) == 1 else "are"
+    return _line("!", "yellow", f"{schema} is sound, but {facts} in {places} {are} still to be reviewed before synth")
+
+
+def _line(sign: str, colour: str, text: str) -> RenderableType:
+    from rich.text import Text
+
+    return Text.assemble((f"{sign} ", f"bold {colour}"), (text, "bold"))
+
+
+def _check_free(out: Path, source: Path, force: bool) -> None:
+    """Refuse to write over the private table, or over a schema that may hold somebody's work."""
+    if out.exists() and source.exists() and out.samefile(source):
+        raise OutputError(f"cannot write {out}: it is an input of this command. Choose another name.")
+    if out.is_file() and not force:
+        raise OutputError(f"{out} is there already, and may have been reviewed. Choose another name, or pass --force.")
+
+
 def _arrow_schema(schema: Schema, source: str | None) -> pa.Schema:
+    from weft.schema.faults import explained
     from weft.schema.reading import csv_arrow_schema, csv_names
 
     if source is None:
         return csv_arrow_schema(schema)
     if _is_parquet(Path(source)):
         return _parquet(Path(source)).schema_arrow
-    return csv_arrow_schema(schema, csv_names(source))
+    with explained(source):
+        return csv_arrow_schema(schema, csv_names(source))
 
 
-def _read(path: Path) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.csv
-
+def _read(path: Path) -> tuple[pa.Table, Mapping[str, pa.ChunkedArray]]:
     if _is_parquet(path):
-        return _parquet(path).read()
-    try:
-        return pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (pa.ArrowException, OSError):
-        # Arrow's own text may quote the file.
-        raise DataError(f"{path}: the file cannot be read as CSV") from None
+        return _parquet(path).read(), {}
+    from weft.schema.untyped import guess_csv
+
+    found = guess_csv(path)
+    return found.table, found.words
 
 
 def _is_parquet(path: Path) -> bool:

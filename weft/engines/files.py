@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from weft.engines.feed import Batches, Feed
 from weft.errors import DataError
 from weft.schema import Schema
+from weft.schema.faults import explained
 from weft.schema.reading import csv_arrow_schema, csv_batches, csv_names
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -128,13 +129,13 @@ def _open_csv(paths: Sequence[Path], schema: Schema) -> Feed:
         _require_unchanged(paths, stamps)
         before = 0
         for path, size in zip(paths, sizes, strict=True):
-            with _readable(path), pa.OSFile(str(path), "rb") as raw:
+            with _readable(path), explained(path), pa.OSFile(str(path), "rb") as raw:
                 for batch in _csv_batches(raw, path, schema):
                     yield batch, (before + raw.tell()) / sum(sizes)
             before += size
         _require_unchanged(paths, stamps)
 
-    with _readable(paths[0]):
+    with _readable(paths[0]), explained(paths[0]):
         arrow = csv_arrow_schema(schema, csv_names(paths[0]))
     return Feed(_name(paths), arrow, start, size=sum(unpacked))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from weft.schema.codec import Codec
 from weft.schema.columns import Id
+from weft.schema.naming import likely_units
 from weft.schema.reading import csv_arrow_schema
 from weft.schema.schema import Schema
 
@@ -42,12 +44,24 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
                 findings.append(Finding("warning", column.name, f"{size:,} codes drown in noise; {advice}"))
             if size == 1:
                 findings.append(Finding("warning", column.name, "only one code: nothing can be learned"))
-        for fact in column.from_data:
-            advice = "confirm it from public knowledge, then remove the mark"
-            findings.append(Finding("warning", column.name, f"{fact} was read from private rows; {advice}"))
-    ids = [column.name for column in schema.columns if isinstance(column, Id)]
+        if column.from_data:
+            findings.append(Finding("warning", column.name, _unreviewed(column.from_data)))
+    ids = likely_units([column.name for column in schema.columns if isinstance(column, Id)])
     if ids and schema.unit is None:
-        advice = f'if "{ids[0]}" repeats for a person, set unit = "{ids[0]}" and rows_per_unit'
-        findings.append(Finding("warning", None, f"each row is protected on its own; {advice}"))
+        findings.append(Finding("warning", None, f"each row is protected on its own; {_unit(ids)}"))
     findings.append(Finding("info", None, f"about 10^{codec.domain.log10_size():.0f} possible records"))
     return findings
+
+
+def _unreviewed(facts: Sequence[str]) -> str:
+    if len(facts) == 1:
+        return f"{facts[0]} was read from private rows; confirm it from public knowledge, then remove the mark"
+    listed = f"{', '.join(facts[:-1])} and {facts[-1]}"
+    return f"{listed} were read from private rows; confirm them from public knowledge, then remove the marks"
+
+
+def _unit(ids: Sequence[str]) -> str:
+    if len(ids) == 1:
+        return f'if "{ids[0]}" repeats for a person, set unit = "{ids[0]}" and rows_per_unit'
+    listed = ", ".join(f'"{name}"' for name in ids[:5]) + (", ..." if len(ids) > 5 else "")
+    return f"if one of {listed} repeats for a person, set unit to its name, and rows_per_unit"

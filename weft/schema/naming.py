@@ -1,0 +1,48 @@
+"""What the names of columns say by themselves: an id, a person's id, a code. Names are public; rows are not asked."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from weft.errors import SchemaError
+
+_WHO = r"patient|person|subject|member|client|customer|user|pupil|student|employee|household"
+_PERSON = re.compile(rf"{_WHO}|(?:^|[\W_])(?:mrn|ssn|nhs)(?:$|[\W_])", re.IGNORECASE)
+_ID = re.compile(rf"(?:^|[\W_]|{_WHO})(?:id|nr|no|number|key|mrn|ssn)$|(?-i:[a-z]I[dD]$)", re.IGNORECASE)
+_CODE = re.compile(r"code|post|zip|plz|icd", re.IGNORECASE)
+
+
+def names_id(name: str) -> bool:
+    """Whether a name is that of an id, as a word of its own.
+
+    >>> [names_id(name) for name in ("visit_id", "patientId", "MRN", "paid")]
+    [True, True, True, False]
+    """
+    return _ID.search(name) is not None
+
+
+def names_code(name: str) -> bool:
+    """Whether a name is that of a code, whose values mean something however many there are.
+
+    >>> [names_code(name) for name in ("postcode", "ICD10", "patient_code")]
+    [True, True, False]
+    """
+    return _CODE.search(name) is not None and _PERSON.search(name) is None
+
+
+def likely_units(names: Sequence[str]) -> list[str]:
+    """Return the names that speak of a person, or all of them where none does.
+
+    >>> likely_units(["visit_id", "mrn"]), likely_units(["order", "basket"])
+    (['mrn'], ['order', 'basket'])
+    """
+    return [name for name in names if _PERSON.search(name)] or list(names)
+
+
+def require_distinct(names: Sequence[str]) -> None:
+    """Refuse a table with two columns of one name; those without a name are nobody's."""
+    for name, times in Counter(names).items():
+        if name and times > 1:
+            raise SchemaError(f'column "{name}": the table has several columns of this name; rename them')
