@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[1]
+PLACEHOLDERS = {"REAL", "MODEL"}
 README = (ROOT / "README.md").read_text()
 
 
@@ -42,23 +43,55 @@ def test_make_targets_exist():
 
 
 def test_commands_run_in_order(tmp_path, monkeypatch):
-    """Run every command the README shows, on a table and schema with the names it uses."""
-    import pyarrow.csv
+    """Paste every line of the README into a folder where the demo has run, as a newcomer would."""
+    from weft.cli import app
 
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    assert runner.invoke(app, ["demo", "--rows", "1000", "-q"]).exit_code == 0
+    ran = []
+    for command in commands():
+        words = shlex.split(command)[1:]
+        if words[0] in ("synth", "schema", "report", "methods") and not PLACEHOLDERS & set(words):
+            result = runner.invoke(app, words)
+            assert result.exit_code == 0, (command, result.output)
+            ran.append(" ".join(words[:2]))
+    assert len(ran) >= 9
+    assert {"schema draft", "schema check", "methods weave", "report --releasable"} <= set(ran)
+    assert all(Path(name).exists() for name in ("released.csv", "deniable.csv", "report.html", "public.html"))
+
+
+def test_the_schema_shown_rules_out_seeds_as_said():
+    """The README says that its own schema, with several rows a person, is refused by omega."""
+    import pyarrow as pa
+
+    from weft import Schema, Synthesizer
+    from weft.errors import BudgetError
+
+    (text,) = blocks("toml")
+    rows = {
+        "patient": [f"P{i:06d}" for i in range(60)],
+        "age": [30] * 60,
+        "cost": [10.0] * 60,
+        "ward": ["surgery"] * 60,
+    }
+    synthesizer = Synthesizer(method="bsg", omega=1, rows=10)
+    with pytest.raises(BudgetError, match="one row"):
+        synthesizer.fit(pa.table(rows), Schema.from_toml(text))
+    assert "`omega` is refused" in README
+
+
+def test_a_table_of_duckdb_is_named_as_said(tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
     from weft.cli import app
     from weft.demo import hospital, hospital_schema
 
     monkeypatch.chdir(tmp_path)
-    pyarrow.csv.write_csv(hospital(rows=500), "stays.csv")
-    runner = CliRunner()
-    ran = 0
-    for command in commands():
-        words = shlex.split(command)[1:]
-        if words[0] == "synth":
-            Path("stays.toml").write_text(hospital_schema())
-        if "stays.csv" in words or "stays.toml" in words or words == ["methods"]:
-            result = runner.invoke(app, words)
-            assert result.exit_code == 0, (command, result.output)
-            ran += 1
-    assert ran >= 4
-    assert Path("released.csv").exists()
+    (source,) = set(re.findall(r"'(duckdb:[^']+)'", README))
+    with duckdb.connect("hospital.duckdb") as connection:
+        connection.register("rows", hospital(rows=300))
+        connection.execute("CREATE TABLE stays AS FROM rows")
+    Path("hospital.toml").write_text(hospital_schema())
+    words = ["synth", source, "-s", "hospital.toml", "-e", "1", "-m", "independent", "-o", "released.csv", "-q"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output

@@ -12,9 +12,11 @@ import pyarrow.parquet
 import pytest
 
 from weft import Synthesizer
+from weft.card import card_json, card_markdown
 from weft.errors import OutputError
 from weft.modelfile import Fitted
-from weft.release import APART, Files, card_json, card_markdown, meaning, publish, write_table
+from weft.promise import APART, VOID, meaning
+from weft.release import Files, publish, write_table
 from weft.schema import Schema
 
 SCHEMA = """
@@ -65,7 +67,7 @@ def test_markdown_has_a_head_and_every_part(plain: Fitted) -> None:
     for part in ("# out.csv", "## The guarantee", "## How it was made", "## Columns", "## Known limits", "f" * 64):
         assert part in body
     assert "the schema took nothing from private rows" in body
-    assert "e^1 = 2.719" in body  # rounded up
+    assert "e^1, which is below 2.72" in body
     assert "73.2%" in body
 
 
@@ -80,7 +82,11 @@ def test_stamps_come_first() -> None:
     text = card_markdown(stamped, 5, name="out.csv")
     assert "private: false" in text
     assert text.index("NOT PRIVATE") < text.index("## The guarantee")
-    assert "would hold" in text
+    assert text.count(VOID) == 1
+    assert text.index(VOID) < text.index("-differential privacy:")
+    assert "operating system" not in text  # the noise came from the seed
+    assert "follow from a seed" in text
+    assert card_json(stamped, 5, name="out.csv")["privacy"]["meaning"].startswith(VOID)
     assert card_json(stamped, 5, name="out.csv")["stamps"] == list(stamped.ledger.stamps)
 
 
@@ -90,6 +96,8 @@ def test_facts_read_from_the_data_are_named() -> None:
     text = card_markdown(trusted, 5, name="out.csv")
     assert "size: range" in text
     assert "took nothing from private rows" not in text
+    assert VOID in text
+    assert "operating system's entropy" in text
     assert card_json(trusted, 5, name="x.csv")["schema"]["facts_read_from_the_data"] == ["size: range"]
 
 

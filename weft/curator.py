@@ -25,6 +25,7 @@ from weft.privacy import Accounting, Adjacency, Charge, Ledger
 from weft.privacy.mechanisms import Release
 from weft.privacy.selection import grid
 from weft.seeds import SeedQuestions
+from weft.words import counted
 
 CELLS_PER_PASS = 1 << 25
 """Cells counted in one pass over the rows; longer lists of cliques are split, so that memory stays bounded."""
@@ -191,7 +192,7 @@ class Curator(SeedQuestions):
         halves = 1 if score == "indif" else 2
         each = self._adjacency.indif() if score == "indif" else self._adjacency.r_score()
         released = self._scores(
-            f"dependence ({'InDif' if halves == 1 else 'R-score'}) of {len(pairs)} pairs",
+            f"dependence ({'InDif' if halves == 1 else 'R-score'}) of {counted(len(pairs), 'pair')}",
             pairs,
             each,
             share,
@@ -223,7 +224,9 @@ class Curator(SeedQuestions):
             n = int(table.sum())
             return int(grid([_entropy(table, n) * min(1.0, n / rows)], each, ENTROPY_STEPS)[0])
 
-        released = self._scores(f"entropies of {len(cliques)} marginals", cliques, ENTROPY_STEPS, share, score)
+        released = self._scores(
+            f"entropies of {counted(len(cliques), 'marginal')}", cliques, ENTROPY_STEPS, share, score
+        )
         return np.asarray(released * (each / ENTROPY_STEPS))
 
     def gaps(self, tables: Sequence[Marginal], share: float) -> Array:
@@ -237,7 +240,7 @@ class Curator(SeedQuestions):
             return np.zeros(0)
         fixed = self._constants(tables)
         return self._scores(
-            f"distance of a model from {len(tables)} marginals",
+            f"distance of a model from {counted(len(tables), 'marginal')}",
             [table.clique for table in tables],
             self._adjacency.gap(),
             share,
@@ -272,9 +275,11 @@ class Curator(SeedQuestions):
         offsets = np.rint(penalty).astype(np.int64)
         fixed = self._constants(tables)
         self._check([table.clique for table in tables])
-        charge = self._exponential(f"choice among {len(tables)} marginals", WEIGHT_STEPS * self._adjacency.gap(), share)
-        counted = self._count([table.clique for table in tables])
-        distances = np.array([np.abs(c - t).sum() for c, t in zip(counted, fixed, strict=True)], np.int64)
+        charge = self._exponential(
+            f"choice among {counted(len(tables), 'marginal')}", WEIGHT_STEPS * self._adjacency.gap(), share
+        )
+        exact = self._count([table.clique for table in tables])
+        distances = np.array([np.abs(c - t).sum() for c, t in zip(exact, fixed, strict=True)], np.int64)
         (chosen,) = self._release(charge, [steps * (distances - offsets)])
         return int(chosen)
 
@@ -290,7 +295,9 @@ class Curator(SeedQuestions):
         """
         cliques = [clique([child, *parents]) for child, parents in families]
         self._check(cliques)
-        charge = self._exponential(f"choice among {len(families)} families", self._adjacency.r_score(), share)
+        charge = self._exponential(
+            f"choice among {counted(len(families), 'family', 'families')}", self._adjacency.r_score(), share
+        )
         exact: list[int] = []
         for batch in self._passes(cliques):
             for table in self._engine.count(batch):

@@ -20,6 +20,7 @@ from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, lower_bound
 from weft.privacy.mechanisms import Release
 from weft.privacy.plausible import PlausibleTest
 from weft.records import Records
+from weft.words import counted
 
 if TYPE_CHECKING:
     from weft.engines import Engine
@@ -95,7 +96,7 @@ class SeedQuestions:
         prefixes, counts, passing = _passing(self, kept, test, look, slack / 2)
         if passing <= 0:
             return None
-        question = f"{records} records grown from seeds by {test}"
+        question = f"{counted(records, 'record')} grown from seeds by {test}"
         charge = Charge.seeded(question, test=test, records=records, passing=passing, slack=slack)
         if not charge.rho <= share * self._ledger.capacity:
             return None
@@ -110,7 +111,7 @@ class SeedQuestions:
         differential privacy: the charge has no price, and stamps everything that is released from this run.
         """
         self.check_deniable()
-        question = f"{records} deniable records grown from seeds by {test}"
+        question = f"{counted(records, 'deniable record')} grown from seeds by {test}"
         charge = self._enter(Charge.deniable(question, test=test, records=records))
         (drawn,) = self._release(charge, list(self._engine.groups(kept)))
         return Records.of(self.domain.project(kept), list(drawn.T)) if len(drawn) else None

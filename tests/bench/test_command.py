@@ -23,6 +23,8 @@ def test_the_list_names_every_experiment() -> None:
     assert all(name in shown for name in EXPERIMENTS)
     listed = json.loads(weft("--list", "--json").stdout)
     assert set(listed) == set(EXPERIMENTS)
+    assert "DualQuery" not in shown and "not there yet" not in shown
+    assert listed["privsyn-figure4"]["lines"] == ["PrivSyn", "PGM", "PrivBayes(InDif)"]
 
 
 def test_help_shows_examples() -> None:

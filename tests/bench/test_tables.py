@@ -54,8 +54,9 @@ def test_a_schema_can_be_given(folder: Path) -> None:
 
 
 def test_what_is_not_there_is_refused(folder: Path) -> None:
-    with pytest.raises(DataError, match="no table of this name"):
+    with pytest.raises(DataError, match="no table of this name") as refused:
         open_table("nowhere")
+    assert "shared" not in str(refused.value) and "WEFT_DATA" in str(refused.value)
     Path("broken.parquet").write_text("no parquet")
     with pytest.raises(DataError, match="damaged"):
         open_table("broken")

@@ -149,9 +149,73 @@ def test_hostile_model_files(
 
 
 def test_methods(weft: Weft) -> None:
-    assert "independent" in weft("methods").stdout
+    shown = weft("methods").stdout
+    assert "independent" in shown and "weave (default)" in shown and "Another name of independent" in shown
+    assert "max_cells" not in shown  # options are for `weft methods NAME`
     listed = json.loads(weft("methods", "--json").stdout)
     assert listed["independent"]["options"] == {"accounting": "gaussian"}
+    assert [name for name, facts in listed.items() if facts["default"]] == ["weave"]
+
+
+def test_a_method_is_explained_option_by_option(weft: Weft) -> None:
+    shown = weft("methods", "bsg").stdout
+    assert "Noise: Gaussian" in shown
+    (line,) = [line for line in shown.splitlines() if line.startswith("k ")]
+    assert "none" in line and "Seeds that must be plausible" in line
+    assert "pure epsilon" in weft("methods", "privbayes").stdout
+    assert json.loads(weft("methods", "auto", "--json").stdout)["name"] == "weave"
+    assert "Did you mean 'bsg'?" in weft("methods", "bgs", code=2).stderr
+
+
+def test_none_is_written_either_way(weft: Weft) -> None:
+    words = ("fit", "visits.csv", "-s", "visits.toml", "-e", 1, "-m", "mst", "-o", "m.weft", "-q")
+    for value in ("none", "None", "null"):
+        refused = weft(*words, "--option", f"rare={value}", code=2)
+        assert "option rare: a finite number; not None." in refused.stderr
+    weft(*words, "--option", "heaviest=True")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["marginals=score"], """as JSON: '[["age", "ward"]]'; not 'score'"""),
+        (["gum=4"], """as JSON: '{"name": 10}'; not 4"""),
+        (['gum={"iteratons": 3}'], "option gum: there is no 'iteratons' in it. Did you mean 'iterations'?"),
+        (['gum={"alpha": "x"}'], "option gum, alpha: a finite number; not 'x'"),
+    ],
+)
+def test_options_that_do_not_fit_are_explained(weft: Weft, options: list[str], told: str) -> None:
+    given = [word for option in options for word in ("--option", option)]
+    words = ("fit", "visits.csv", "-s", "visits.toml", "-e", 1, "-m", "privsyn", "-o", "m.weft", *given)
+    result = weft(*words, code=2)
+    assert told in result.stderr and "Nothing was spent" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("ledger", "visits.csv"), "neither a model file nor a journal"),
+        (("sample", "visits.csv", "-o", "x.csv"), "not a model file"),
+        (("ledger", "gone.weft"), "gone.weft: no such file"),
+        (("sample", "gone.weft", "-o", "x.csv"), "gone.weft: no such file"),
+        (("ledger", "."), "cannot be read"),
+    ],
+)
+def test_what_is_no_model_is_told_plainly(weft: Weft, words: tuple[str, ...], told: str) -> None:
+    said = weft(*words, code=6).stderr
+    assert told in said and "BadZipFile" not in said and "Error" not in said
+
+
+@pytest.mark.parametrize("name", ["demo", "synth", "fit", "sample", "report", "bench", "ledger", "methods"])
+def test_flags_are_not_shown_to_take_a_value(weft: Weft, name: str) -> None:
+    valued = [line for line in weft(name, "--help").stdout.splitlines() if "<bool>" in line]
+    assert all("--help" in line for line in valued)  # typer's own
+
+
+def test_help_tells_of_databases_and_of_cards(weft: Weft) -> None:
+    shown = " ".join(weft("synth", "--help").stdout.split())
+    assert "duckdb:h.duckdb?table=stays" in shown
+    assert "with a card; - for CSV to stdout, without one" in shown
 
 
 def test_draft_is_refused_then_trusted_with_a_stamp(weft: Weft) -> None:
@@ -188,7 +252,7 @@ def test_check_tells_codes(weft: Weft) -> None:
     assert codes == {"visit": None, "score": 21, "town": 4, "price": 11, "day": 91, "regular": 2}
     assert found["log10_domain"] == pytest.approx(np.log10(21 * 4 * 11 * 91 * 2))
     shown = weft("schema", "check", "visits.toml", "visits.parquet").stdout
-    assert "fits visits.parquet" in shown
+    assert "names and types fit visits.parquet" in shown
     assert "dictionary" in shown
 
 

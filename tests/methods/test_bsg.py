@@ -10,6 +10,7 @@ from test_replay import seeded, synthesise, with_row_replaced, without_last
 
 import weft
 from weft.audit.replay import fresh, replay
+from weft.card import NOBODY, SEEDED, card_markdown
 from weft.domain import Domain
 from weft.engines import MemoryEngine
 from weft.errors import BudgetError, DataError, MethodError
@@ -18,7 +19,6 @@ from weft.privacy import Budget
 from weft.privacy.deniability import MOST_ROWS
 from weft.privacy.mechanisms import Mechanisms
 from weft.records import Records
-from weft.release import NOBODY, SEEDED, card_markdown
 from weft.schema import Schema
 
 SEEDS = {"omega": 2, "rows": 50, "epsilon": 4.0}
@@ -288,3 +288,8 @@ def test_a_stream_of_rows_has_the_same_seeds(tmp_path):
     settings = SEEDS | {"noise_seed": 4}
     streamed = fit(str(tmp_path / "t.parquet"), engine="stream", **settings)
     assert streamed.sample(50, seed=0).equals(fit(table, **settings).sample(50, seed=0))
+
+
+def test_a_model_that_is_no_method_is_said_to_be_none():
+    with pytest.raises(MethodError, match=r"no method 'mts'. Did you mean 'mst'"):
+        fit(make_table(60), **SEEDS | {"model": "mts", "k": 5, "guarantee": "deniability"})

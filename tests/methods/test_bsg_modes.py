@@ -13,6 +13,7 @@ from test_replay import seeded, synthesise, with_row_replaced, without_last
 
 import weft
 from weft.audit.replay import Recorder, books, coupled, fresh, replay
+from weft.card import DENIABLE, card_json, card_markdown
 from weft.engines import MemoryEngine, open_engine
 from weft.errors import BudgetError, MethodError, ModelFileError
 from weft.methods import METHODS
@@ -21,7 +22,7 @@ from weft.modelfile import save
 from weft.privacy import Budget, Ledger
 from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import Mechanisms
-from weft.release import DENIABLE, card_json, card_markdown, meaning
+from weft.promise import meaning
 from weft.schema import Schema
 
 DENY = {"omega": 2, "rows": 50, "k": 20, "guarantee": "deniability"}

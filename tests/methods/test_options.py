@@ -1,14 +1,18 @@
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal, get_type_hints
 
 import numpy as np
 import pytest
 
+from weft.domain import Domain
 from weft.errors import MethodError
 from weft.methods import METHODS, method
-from weft.methods.options import describe, fits, plain
+from weft.methods.options import check_fields, describe, fits, options_of, plain
+from weft.synthesizer import Synthesizer
 
 EVERY = [(name, field.name) for name in METHODS for field in fields(method(name))]
 
@@ -75,3 +79,69 @@ def test_what_fits(value, kind):
 )
 def test_what_does_not_fit(value, kind):
     assert not fits(value, kind)
+
+
+def test_examples_are_of_the_kind_they_explain():
+    kinds = {get_type_hints(type(method(name)))[option] for name, option in EVERY}
+    shown = [(kind, re.findall("as JSON: '(.*?)'", describe(kind))) for kind in kinds]
+    assert sum(map(len, (found for _, found in shown))) >= 5
+    for kind, found in shown:
+        assert all(fits(json.loads(example), kind) for example in found)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_option_has_a_meaning(name):
+    made = method(name)
+    found = options_of(type(made))
+    assert [option.name for option in found] == [field.name for field in fields(made)]
+    for option in found:
+        assert option.meaning.endswith(".") and "\n" not in option.meaning
+        assert option.default == plain(getattr(made, option.name))
+
+
+@dataclass(frozen=True)
+class Behind:
+    depth: int = 1
+    slope: float = 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"dept": 2}, "option inner: there is no 'dept' in it. Did you mean 'depth'?"),
+        ({"x": 2}, "option inner: there is no 'x' in it. There are: depth, slope."),
+        ({"depth": "two"}, "option inner, depth: a whole number; not 'two'."),
+        ({"slope": float("nan")}, "option inner, slope: a finite number; not nan."),
+    ],
+)
+def test_what_is_behind_an_option_is_refused_in_our_words(given, told):
+    check_fields("inner", {"depth": 2, "slope": float("inf")}, Behind)
+    with pytest.raises(MethodError) as refused:
+        check_fields("inner", given, Behind)
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("privbayes", {"theta": -4.0}),
+        ("privbayes", {"theta": 0.0}),
+        ("privbayes", {"max_candidates": 0}),
+        ("bsg", {"k": 50}),
+        ("bsg", {"epsilon0": 0.1}),
+        ("bsg", {"k": 50, "omega": 3, "rows": 10}),  # of three columns: all are drawn
+        ("weave", {"noise": -0.1}),
+        ("weave", {"rare": -1.0}),
+        ("weave", {"feedback": -1.0}),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(name, options):
+    with pytest.raises(MethodError, match=next(iter(options))):
+        method(name, **options).check(Domain(("a", "b", "c"), (2, 3, 4)))
+
+
+@pytest.mark.parametrize(("name", "options"), [("tree", {"max_cells": 1}), ("weave", {"order": 99})])
+def test_limits_beyond_reason_do_no_harm(name, options, table, schema):
+    made = Synthesizer(epsilon=3.0, method=name, seed=1, **options).fit(table, schema)
+    assert made.sample(20, seed=1).num_rows == 20
+    assert made.ledger_.used == pytest.approx(1, rel=1e-6)

@@ -13,6 +13,7 @@ from weft.privacy import (
     Budget,
     Charge,
     Ledger,
+    at_most,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
@@ -21,6 +22,7 @@ from weft.privacy import (
     zcdp_rho,
     zcdp_rho_closed_form,
 )
+from weft.privacy.accounting import growth
 
 # g = mu^2 at delta = 1e-5 (PrivMRF's total budget), as published to seven decimals.
 PRIVMRF = {0.1: 0.0010576, 0.2: 0.0037619, 0.4: 0.0134283, 0.8: 0.0478237, 1.6: 0.1684517, 3.2: 0.5793222}
@@ -179,3 +181,14 @@ def test_shares_that_sum_to_one_spend_the_budget_and_no_more(weights, epsilon, d
             else:
                 ledger.charge(Charge.gaussian("q", sensitivity=3.0, scale=3.0 / math.sqrt(2 * cost), draws=1))
         assert epsilon * (1 - 1e-6) < ledger.spent_epsilon() <= epsilon
+
+
+@given(st.floats(1e-12, 1e300), st.integers(2, 6))
+def test_what_is_printed_never_promises_more_than_holds(value, digits):
+    shown = float(at_most(value, digits))
+    assert value * (1 - 1e-15) <= shown <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-9)
+
+
+@given(st.floats(1e-4, 20))
+def test_the_growth_of_odds_is_never_understated(epsilon):
+    assert math.exp(epsilon) < float(growth(epsilon).replace(",", "")) < 1.011 * math.exp(epsilon)

@@ -10,15 +10,15 @@ from weft.cli import app
 @pytest.fixture
 def weft(tmp_path, monkeypatch, table, fitted, codec, synth):
     import numpy as np
-    import pyarrow.csv
     import pyarrow.parquet
     from conftest import SCHEMA
 
     from weft import modelfile
+    from weft.release import Files, publish
 
     monkeypatch.chdir(tmp_path)
     pyarrow.parquet.write_table(table, "real.parquet")
-    pyarrow.csv.write_csv(codec.decode(synth, np.random.default_rng(0)), "synth.csv")
+    publish(fitted, [codec.decode(synth, np.random.default_rng(0))], Files.of(Path("synth.csv")))
     Path("s.toml").write_text(SCHEMA)
     modelfile.save(fitted, Path("m.weft"))
 
@@ -47,6 +47,41 @@ def test_the_releasable_edition_needs_no_private_table(weft):
     answer = json.loads(weft("--releasable", "m.weft", "synth.csv", "-o", "r.html", "--json").stdout)
     assert answer["edition"] == "releasable" and answer["files"] == ["r.html", "r.json"]
     assert "PRIVATE" not in Path("r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--releasable", "m.weft", "real.parquet"), ("synth.csv", "real.parquet", "--model", "m.weft")],
+    ids=["releasable", "model"],
+)
+def test_the_private_table_is_never_taken_for_a_release(weft, words):
+    result = weft(*words, code=1)
+    assert "real.parquet: nothing shows that this model made it" in result.stderr
+    assert "weft sample MODEL -o FILE" in result.stderr
+    assert not list(Path().glob("*.html")) and not Path("report.json").exists()
+
+
+def test_the_private_table_is_not_taken_for_a_release_under_its_name_either(weft):
+    Path("synth.card.json").rename("real.card.json")
+    assert "not the table that real.card.json is for" in weft("--releasable", "m.weft", "real.parquet", code=1).stderr
+
+
+@pytest.mark.parametrize("words", [("--releasable", "o.weft"), ("real.parquet", "--model", "o.weft")], ids=len)
+def test_a_model_speaks_only_for_its_own_tables(weft, table, words):
+    from conftest import SCHEMA
+
+    from weft import Schema, Synthesizer
+
+    Synthesizer(epsilon=0.5, method="independent").fit(table, Schema.from_toml(SCHEMA)).save("o.weft")
+    result = weft(words[0], *words[1:], "synth.csv", code=1)
+    assert "synth.csv: made by another model" in result.stderr
+    assert not list(Path().glob("*.html"))
+
+
+def test_a_table_without_a_model_needs_no_card(weft):
+    Path("synth.card.json").unlink()
+    weft("real.parquet", "synth.csv", "--schema", "s.toml", "-o", "r.html", "-q")
+    assert json.loads(Path("r.json").read_text())["guarantee"] is None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from weft.schema.draft import draft
 from weft.schema.reading import read_csv
 
 FOLDERS = (".", "data", "../shared/data")
-"""Where a table is looked for by name, after the folder that WEFT_DATA names."""
+"""Where a table is looked for by name, after the folder that WEFT_DATA names; the last is for developers of Weft."""
 HELD_OUT = 0.2
 """Largest share of the rows that is kept from a method to test classifiers on."""
 HELD_OUT_ROWS = 4000
@@ -86,7 +86,10 @@ def _find(source: str) -> Path:
             found = Path(folder) / f"{source}{ending}"
             if found.is_file():
                 return found
-    raise DataError(f"{source}: no such file, and no table of this name in {', '.join(folders)}. Set WEFT_DATA.")
+    raise DataError(
+        f"{source}: no such file, and no table of this name here or in data/. Give its path, or set WEFT_DATA to the "
+        "folder that has it."
+    )
 
 
 def _schema(path: Path, schema: str | None) -> Schema | None:

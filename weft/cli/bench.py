@@ -26,13 +26,13 @@ def bench(
     name: Annotated[
         str | None, typer.Argument(metavar="EXPERIMENT", help="A published figure or table; --list shows them.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
+    listed: Annotated[bool, typer.Option("--list", metavar="", help="List the experiments and leave.")] = False,
     data: Annotated[
         list[str] | None,
         typer.Option(
             "--data",
             metavar="TABLE",
-            help="A CSV or Parquet file, or the name of one; several with commas, or given several times.",
+            help="A CSV or Parquet file, or its name here, in data/ or in WEFT_DATA; several with commas.",
             rich_help_panel=WHAT,
         ),
     ] = None,
@@ -165,7 +165,7 @@ def _list(terminal: Terminal) -> None:
     from weft.bench import EXPERIMENTS
 
     answer: dict[str, Any] = {
-        name: {"paper": known.paper, "about": known.about, "lines": list(known.variants), "missing": known.missing}
+        name: {"paper": known.paper, "about": known.about, "lines": list(known.ready().variants)}
         for name, known in EXPERIMENTS.items()
     }
     terminal.answer(answer)
@@ -178,9 +178,8 @@ def _list(terminal: Terminal) -> None:
         table.add_column("experiment", style="bold cyan", no_wrap=True)
         table.add_column("what it compares")
         table.add_column("lines")
-        for name, known in EXPERIMENTS.items():
-            lines = [f"{line} (not there yet)" if line in known.missing else line for line in known.variants]
-            table.add_row(name, escape(f"{known.about}\n{known.paper}"), escape("\n".join(lines)))
+        for name, known in answer.items():
+            table.add_row(name, escape(f"{known['about']}\n{known['paper']}"), escape("\n".join(known["lines"])))
         terminal.show(table)
 
 

@@ -164,7 +164,6 @@ def _tell(
     files: dict[Path, str],
 ) -> None:
     from weft.cli import summary
-    from weft.release import APART
 
     made, answers = card["table"]["rows"], sum(len(entry.scales) for entry in fitted.ledger.entries)
     steps = {
@@ -188,7 +187,7 @@ def _tell(
                 "pairs of columns": f"{closeness['pairs_alike']:.1%} alike on average",
             }
         ),
-        *([summary.note(APART)] if fitted.model.kind == "independent" else []),
+        *summary.apart(fitted),
         summary.note(
             "Only fictional data may be compared in public like this: the comparison itself looks at private rows."
         ),

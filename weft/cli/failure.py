@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from weft.cli.terminal import Terminal
+from weft.cli.terminal import Terminal, hang_up
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ def guard(terminal: Terminal, journal: Path | None = None, model: Path | None = 
     except KeyboardInterrupt:
         _end(terminal, "Interrupted", f"interrupted; {left}.", INTERRUPTED, record)
     except BrokenPipeError:
-        # The reader of our output has gone away, as `head` does: not an error. Python would complain when it
-        # flushes stdout at exit, unless there is somewhere to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        hang_up(sys.stdout)  # whoever read the rows has seen enough
         raise typer.Exit from None
     except MemoryError:
         text = f"out of memory; {left}. Try --engine stream, fewer rows, or coarser bins."

@@ -10,8 +10,9 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import Request, journal_beside
-from weft.cli.releasing import file_purposes
+from weft.cli.releasing import file_purposes, warnings
 from weft.cli.terminal import Terminal
+from weft.words import counted
 
 
 def fit(
@@ -81,22 +82,27 @@ def fit(
             synthesizer.save(model)
         fitted = synthesizer.fitted_
         ledger = fitted.ledger
+        warned = warnings(fitted, spending)
         terminal.answer(
             {
                 "method": {"name": fitted.method, "options": fitted.options},
                 "stamps": list(ledger.stamps),
                 "ledger": ledger.to_dict(),
+                "warnings": warned,
                 "files": [str(model), str(spending)],
             }
         )
         terminal.warn_stamps(ledger.stamps)
+        terminal.warn_quietly(warned)
         from weft.cli import summary
 
         terminal.show(
-            summary.headline(f"model of {len(fitted.schema.columns)} columns, method {fitted.method}"),
+            summary.headline(f"model of {counted(len(fitted.schema.columns), 'column')}, method {fitted.method}"),
             *summary.stamps(ledger.stamps),
             summary.facts(summary.spending(fitted)),
             summary.entries(ledger),
+            *summary.warnings(warned),
+            *summary.apart(fitted),
             *summary.files(file_purposes(None, spending, model)),
             summary.heading("Try next"),
             summary.commands(f"weft sample {model} -o synthetic.csv"),

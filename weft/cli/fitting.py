@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,9 +52,11 @@ class Request:
                 raise OutputError(f"cannot write {target}: it is an input of this command. Choose another name.")
             check_writable(target)
         if self.epsilon > LARGE_EPSILON:
+            from weft.privacy.accounting import growth
+
             terminal.warn(
                 f"epsilon {self.epsilon:g} promises little: in the worst case somebody's odds of guessing right "
-                f"about a person rise by a factor of e^{self.epsilon:g} = {_factor(self.epsilon)}. "
+                f"about a person rise by a factor of e^{self.epsilon:g}, which is nearly {growth(self.epsilon)}. "
                 "1 is strong; up to 10 is in use."
             )
 
@@ -87,11 +88,6 @@ class Request:
         if self.rows is not None and takes(synthesizer.method, "rows"):
             synthesizer.set_params(rows=self.rows)
         return synthesizer.fit(self.source, self.schema, listener=listener)
-
-
-def _factor(epsilon: float) -> str:
-    factor = math.exp(min(epsilon, 700.0))
-    return f"{factor:,.0f}" if factor < 1e12 else f"{factor:.1e}"
 
 
 def journal_beside(out: Path | None, asked: str | None) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,14 +10,13 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard, ledger_of
 from weft.cli.terminal import Terminal
-from weft.errors import ModelFileError
 
 if TYPE_CHECKING:
     from weft.privacy import Ledger
 
 
 def ledger(
-    file: Annotated[str, typer.Argument(help="A model file, or a journal (NAME.ledger.jsonl).")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A model file, or a journal (NAME.ledger.jsonl).")],
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
@@ -40,25 +38,20 @@ def ledger(
         if as_json:
             return
         from weft.cli import summary
-        from weft.privacy import at_most
+        from weft.promise import together
 
         for number, each in enumerate(ledgers, 1):
             spent = {"spent": summary.spent(each), "neighbours": str(each.adjacency), "accounting": each.accounting}
             if len(ledgers) > 1:
                 terminal.show(summary.heading(f"Run {number} of {len(ledgers)}"))
             terminal.show(*summary.stamps(each.stamps), summary.facts(spent), summary.entries(each))
-        if len(ledgers) > 1 and not any(each.deniable for each in ledgers):
-            epsilon = math.fsum(each.spent_epsilon() for each in ledgers)
-            delta = math.fsum(each.spend_statement().delta for each in ledgers if each.entries)
-            terminal.show(
-                summary.note(
-                    f"If they asked the same table: epsilon {at_most(epsilon)} at delta {at_most(delta, 3)} together."
-                )
-            )
+        spent_together = together(ledgers)
+        if spent_together is not None:
+            terminal.show(summary.note(f"This ledger holds {spent_together}."))
 
 
 def _facts(ledger: Ledger) -> dict[str, object]:
-    from weft.release import costs
+    from weft.promise import costs
 
     facts: dict[str, object] = {"epsilon": None, "delta": None}
     if not ledger.deniable:
@@ -72,11 +65,16 @@ def _read(path: Path) -> list[Ledger]:
     from weft import modelfile
     from weft.privacy import read_journal
 
+    if _is_journal(path):
+        return [ledger_of(run) for run in read_journal(path)]
+    o.check_model_file(path, "neither a model file nor a journal (NAME.ledger.jsonl)")
+    return [modelfile.load(path).ledger]
+
+
+def _is_journal(path: Path) -> bool:
+    """Whether a file begins as a journal does, with an object of JSON; one that cannot be read does not."""
     try:
         with path.open("rb") as file:
-            start = file.read(1)
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read ({error.strerror})") from None
-    if start in (b"{", b"\n"):
-        return [ledger_of(run) for run in read_journal(path)]
-    return [modelfile.load(path).ledger]
+            return file.read(1) in (b"{", b"\n")
+    except OSError:
+        return False

@@ -1,55 +1,127 @@
-"""`weft methods`: what recipes there are."""
+"""`weft methods`: what recipes there are, and what their options mean."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.terminal import Terminal
 
+if TYPE_CHECKING:
+    from rich.table import Table
 
-def methods(as_json: o.AsJson = False) -> None:
-    """List the methods, with their options.
+NOISE = {
+    "gaussian": "Gaussian, for an epsilon at a delta",
+    "zcdp": "Gaussian and others, for an epsilon at a delta",
+    "paper": "Gaussian, for an epsilon at a delta",
+    "pure": "geometric, for a pure epsilon (delta 0)",
+}
+"""What noise goes with each way of accounting."""
+
+
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A method, to have its options explained. Default: all.")
+    ] = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """List the methods, or explain the options of one.
 
     \b
     [bold]Examples[/bold]
       weft methods
+      weft methods bsg
       weft fit stays.csv -s stays.toml -e 1 -m independent -o stays.weft
       weft fit stays.csv -s stays.toml -e 1 --option accounting=pure -o stays.weft
-      weft synth stays.csv -s stays.toml -e 1 -m bsg -n 500 --option omega=9 -o out.csv
+      weft synth stays.csv -s stays.toml -e 1 -m privsyn \\
+        --option 'marginals=[["age", "ward"], ["ward", "cost"]]' -o out.csv
     """
     terminal = Terminal(as_json)
     with guard(terminal):
-        from dataclasses import MISSING, Field, fields
-        from importlib import import_module
+        from weft.methods import METHODS, known
 
-        from weft.methods import METHODS
+        if name is None:
+            listed = {each: _facts(each) for each in METHODS}
+            terminal.answer(listed)
+            if not as_json:
+                _list(terminal, listed)
+        else:
+            facts = _facts(known(name))
+            terminal.answer(facts)
+            if not as_json:
+                _explain(terminal, facts)
 
-        def default(option: Field[Any]) -> Any:
-            if option.default_factory is not MISSING:
-                return option.default_factory()
-            return "required" if option.default is MISSING else option.default
 
-        found = {name: getattr(import_module(module), recipe) for name, (module, recipe) in METHODS.items()}
-        listed: dict[str, dict[str, Any]] = {
-            name: {
-                "about": (recipe.__doc__ or "").strip().split("\n")[0],
-                "options": {option.name: default(option) for option in fields(recipe)},
-            }
-            for name, recipe in found.items()
-        }
-        terminal.answer(listed)
-        if not as_json:
-            from rich import box
-            from rich.markup import escape
-            from rich.table import Table
+def _facts(name: str) -> dict[str, Any]:
+    from importlib import import_module
 
-            table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-            table.add_column("method", style="bold cyan", no_wrap=True)
-            table.add_column("what it does")
-            table.add_column("options")
-            for name, about in listed.items():
-                settings = "\n".join(f"{option}={default}" for option, default in about["options"].items())
-                table.add_row(name, escape(about["about"]), escape(settings))
-            terminal.show(table)
+    from weft.methods import BEST, METHODS
+    from weft.methods.options import options_of
+
+    module, recipe = METHODS[name]
+    made = getattr(import_module(module), recipe)
+    options = options_of(made)
+    return {
+        "name": name,
+        "about": (made.__doc__ or "").strip().split("\n")[0],
+        "default": name == BEST,
+        "noise": NOISE[made().accounting],
+        "options": {option.name: option.default for option in options},
+        "meanings": {option.name: option.meaning for option in options},
+    }
+
+
+def _list(terminal: Terminal, listed: dict[str, dict[str, Any]]) -> None:
+    from rich.markup import escape
+
+    from weft.cli import summary
+    from weft.methods import METHODS
+
+    table = _table("method", "what it does", "noise")
+    first: dict[tuple[str, str], str] = {}
+    for name, facts in listed.items():
+        same = first.setdefault(METHODS[name], name)
+        about = facts["about"] if same == name else f"Another name of {same}."
+        table.add_row(
+            name + (" (default)" if facts["default"] else ""), escape(about), escape(facts["noise"].split(",")[0])
+        )
+    terminal.show(
+        table,
+        summary.note("`weft methods NAME` explains the options of one; --method NAME --option KEY=VALUE sets them."),
+    )
+
+
+def _explain(terminal: Terminal, facts: dict[str, Any]) -> None:
+    from rich.markup import escape
+
+    from weft.cli import summary
+
+    table = _table("option", "default", "what it means")
+    for option, meaning in facts["meanings"].items():
+        table.add_row(option, escape(_typed(facts["options"][option])), escape(meaning))
+    terminal.show(
+        summary.heading(facts["name"] + (" (the default)" if facts["default"] else "")),
+        escape(facts["about"]),
+        f"Noise: {facts['noise']}.",
+        "",
+        table,
+    )
+
+
+def _typed(value: Any) -> str:
+    """Return a value as it is written after KEY=."""
+    return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
+
+
+def _table(*columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, style="bold cyan" if place == 0 else None, no_wrap=place == 0)
+    return table

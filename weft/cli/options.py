@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from weft.errors import WeftError
+from weft.errors import ModelFileError, WeftError
 
 PRIVACY = "Privacy"
 OUTPUT = "Output"
 RUN = "Run"
 
 Input = Annotated[
-    str, typer.Argument(metavar="INPUT", help="The private table: a CSV or Parquet file, or a duckdb: source.")
+    str,
+    typer.Argument(
+        metavar="INPUT", help="The private table: CSV, Parquet, or of DuckDB, as in 'duckdb:h.duckdb?table=stays'."
+    ),
 ]
 SchemaFile = Annotated[
     str | None,
@@ -44,6 +48,7 @@ TrustDataForSchema = Annotated[
     bool,
     typer.Option(
         "--trust-data-for-schema",
+        metavar="",
         help="Accept a schema with facts read from the private table; stamped on everything released.",
         rich_help_panel=PRIVACY,
     ),
@@ -57,10 +62,16 @@ NoiseSeed = Annotated[
         rich_help_panel=PRIVACY,
     ),
 ]
-Method = Annotated[str | None, typer.Option("--method", "-m", help="The recipe; `weft methods` lists them.")]
+Method = Annotated[
+    str | None, typer.Option("--method", "-m", metavar="NAME", help="The recipe; `weft methods` lists them.")
+]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", metavar="KEY=VALUE", help="An option of the method; may be given several times."),
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help="An option of the method; may be given several times. `weft methods NAME` explains them.",
+    ),
 ]
 Rows = Annotated[
     int | None,
@@ -79,7 +90,11 @@ Engine = Annotated[
 Out = Annotated[
     str,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="NAME.csv or NAME.parquet; - for CSV to stdout.", rich_help_panel=OUTPUT
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="NAME.csv or NAME.parquet, with a card; - for CSV to stdout, without one.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 Journal = Annotated[
@@ -91,15 +106,17 @@ Journal = Annotated[
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="One JSON object on stdout, for machines.", rich_help_panel=OUTPUT)
+    bool, typer.Option("--json", metavar="", help="One JSON object on stdout, for machines.", rich_help_panel=OUTPUT)
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress, no summary; warnings remain.", rich_help_panel=OUTPUT)
+    bool,
+    typer.Option("--quiet", "-q", metavar="", help="No progress, no summary; warnings remain.", rich_help_panel=OUTPUT),
 ]
 Debug = Annotated[
     bool,
     typer.Option(
         "--debug",
+        metavar="",
         envvar="WEFT_DEBUG",
         help="Show the traceback of a bug. It may quote private values: do not pass it on.",
         rich_help_panel=RUN,
@@ -113,11 +130,15 @@ class UsageError(WeftError):
     exit_code = 2
 
 
-def parse_options(pairs: list[str] | None) -> dict[str, Any]:
-    """Read `key=value` pairs; values are JSON where they can be, else plain text.
+_ZIP = b"PK"  # how every model file begins
+_SPELLED: dict[str, bool | None] = {"none": None, "null": None, "true": True, "false": False}
 
-    >>> parse_options(["accounting=pure", "degree=3", "fast=true"])
-    {'accounting': 'pure', 'degree': 3, 'fast': True}
+
+def parse_options(pairs: list[str] | None) -> dict[str, Any]:
+    """Read `key=value` pairs; values are JSON where they can be, or as Python spells them, else plain text.
+
+    >>> parse_options(["accounting=pure", "degree=3", "fast=True", "k=none"])
+    {'accounting': 'pure', 'degree': 3, 'fast': True, 'k': None}
     """
     options = {}
     for pair in pairs or []:
@@ -127,5 +148,18 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
         try:
             options[key] = json.loads(value)
         except ValueError:
-            options[key] = value
+            options[key] = _SPELLED.get(value.lower(), value)
     return options
+
+
+def check_model_file(path: Path, what: str = "not a model file") -> None:
+    """Say plainly why a file cannot be a model, before anything tries to read it as one."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_ZIP))
+    except FileNotFoundError:
+        raise ModelFileError(f"{path}: no such file") from None
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
+    if start != _ZIP:
+        raise ModelFileError(f"{path}: {what}. `weft fit` makes a model, and so does `weft synth --model FILE`.")

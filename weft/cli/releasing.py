@@ -6,11 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.cli.failure import ledger_of
 from weft.cli.terminal import Terminal
-from weft.errors import OutputError
+from weft.errors import OutputError, WeftError
 from weft.progress import Listener, silence
+from weft.words import counted
 
 if TYPE_CHECKING:
+    from weft.modelfile import Fitted
     from weft.synthesizer import Synthesizer
 
 
@@ -25,7 +28,8 @@ def release(
     synthesizer: Synthesizer, out: Path | None, rows: int | None, seed: int | None, listener: Listener = silence
 ) -> dict[str, Any]:
     """Make the rows and write them, with their card, or to stdout; return the card."""
-    from weft.release import Files, card_json, publish, write_table
+    from weft.card import card_json
+    from weft.release import Files, publish, write_table
 
     fitted = synthesizer.fitted_
     tables = synthesizer.tables(rows, seed=seed, listener=listener)
@@ -54,22 +58,48 @@ def report(
     model: Path | None = None,
 ) -> None:
     """Tell what was made, what it cost and where it is."""
-    terminal.answer(card | {"files": [str(path) for path in (*release_files(out), journal, model) if path]})
+    fitted = synthesizer.fitted_
+    written = [str(path) for path in (*release_files(out), journal, model) if path]
+    warned = warnings(fitted, journal)
+    terminal.answer(card | {"warnings": warned, "files": written})
     if out is not None:  # with the rows on stdout, the stamps came before them
         terminal.warn_stamps(card["stamps"])
+    terminal.warn_quietly(warned)
     if terminal.json or terminal.quiet:
         return
     from weft.cli import summary
 
-    fitted = synthesizer.fitted_
-    columns = len(card["columns"])
+    rows, columns = counted(card["table"]["rows"], "synthetic row"), counted(len(card["columns"]), "column")
     terminal.show(
-        summary.headline(f"{card['table']['rows']:,} synthetic rows, {columns} columns, method {fitted.method}"),
+        summary.headline(f"{rows}, {columns}, method {fitted.method}"),
         *summary.stamps(card["stamps"]),
         summary.facts(summary.spending(fitted)),
         summary.entries(fitted.ledger),
+        *summary.warnings(warned),
+        *summary.apart(fitted),
         *summary.files(file_purposes(out, journal, model)),
     )
+
+
+def warnings(fitted: Fitted, journal: Path | None) -> list[str]:
+    """Say what whoever ran a fit should think about: that it learned little, and what its journal adds up to."""
+    from weft.promise import FAINT, faint
+
+    remedy = "Raise epsilon; with --rows you decide how many rows are made."
+    return [*([f"{FAINT} {remedy}"] if faint(fitted) else []), *_on_record(journal)]
+
+
+def _on_record(journal: Path | None) -> list[str]:
+    from weft.privacy import read_journal
+    from weft.promise import together
+
+    if journal is None or not journal.is_file():
+        return []
+    try:
+        spent = together(ledger_of(run) for run in read_journal(journal))
+    except WeftError:  # an old part of the file is damaged, which is no fault of this run
+        return [f"{journal} cannot be read as a whole: what earlier runs spent is not known."]
+    return [] if spent is None else [f"This ledger now holds {spent}."]
 
 
 def file_purposes(out: Path | None, journal: Path | None, model: Path | None) -> dict[Path, str]:

@@ -15,6 +15,7 @@ from weft.errors import OutputError
 from weft.progress import Listener, stage
 
 if TYPE_CHECKING:
+    from weft.modelfile import Fitted
     from weft.report import Report
 
 SUFFIXES = (".html", ".htm")
@@ -25,7 +26,13 @@ def report(
         str,
         typer.Argument(metavar="REAL", help="The private table: CSV or Parquet. With --releasable: the model file."),
     ],
-    synthetic: Annotated[str, typer.Argument(metavar="SYNTH", help="The synthetic table: CSV or Parquet.")],
+    synthetic: Annotated[
+        str,
+        typer.Argument(
+            metavar="SYNTH",
+            help="The synthetic table: CSV or Parquet. With a model: a table that it made, its card beside it.",
+        ),
+    ],
     schema: o.SchemaFile = None,
     model: Annotated[
         str | None,
@@ -36,7 +43,9 @@ def report(
     releasable: Annotated[
         bool,
         typer.Option(
-            "--releasable", help="Use the model file instead of the private table: free, and can be published."
+            "--releasable",
+            metavar="",
+            help="Use the model file instead of the private table: free, and can be published.",
         ),
     ] = False,
     output: Annotated[
@@ -53,6 +62,7 @@ def report(
 
     Compared with the private table the report is PRIVATE: keep it with the table.
     With --releasable it is made from the model file alone and may go out with the data.
+    Whatever is said of a model's guarantee is said only of a table with the model's card.
 
     \b
     [bold]Examples[/bold]
@@ -70,9 +80,9 @@ def report(
         _check(page, [name for name in (reference, synthetic, schema, model) if name])
         with terminal.progress() as listener:
             if releasable:
-                made = _releasable(Path(reference), Path(synthetic), listener)
+                made = _releasable(reference, synthetic, listener)
             else:
-                made = _private(Path(reference), Path(synthetic), schema, model, listener)
+                made = _private(reference, synthetic, schema, model, listener)
             with stage(listener, "draw"):
                 from weft.report import write
 
@@ -102,30 +112,29 @@ def _check(page: Path, inputs: list[str]) -> None:
         check_writable(target)
 
 
-def _private(real: Path, synthetic: Path, schema: str | None, model: str | None, listener: Listener) -> Report:
+def _private(real: str, synthetic: str, schema: str | None, model: str | None, listener: Listener) -> Report:
     with stage(listener, "load"):
-        from weft import modelfile
-        from weft.report import measure_private, read_records
+        from weft.report import private_report
         from weft.schema import Schema
 
-        fitted = None if model is None else modelfile.load(Path(model))
-        known = Schema.load(schema) if schema is not None else fitted.schema if fitted else None
-        assert known is not None
-    with stage(listener, "read"):
-        codec, rows = read_records(real, known)
-        _, made = read_records(synthetic, known)
-    return measure_private(rows, made, codec, fitted, listener=listener)
+        fitted = None if model is None else _load(model)
+        known = None if schema is None else Schema.load(schema)
+    return private_report(real, synthetic, known, fitted=fitted, listener=listener)
 
 
-def _releasable(model: Path, synthetic: Path, listener: Listener) -> Report:
+def _releasable(model: str, synthetic: str, listener: Listener) -> Report:
     with stage(listener, "load"):
-        from weft import modelfile
-        from weft.report import measure_releasable, read_records
+        from weft.report import releasable_report
 
-        fitted = modelfile.load(model)
-    with stage(listener, "read"):
-        _, made = read_records(synthetic, fitted.schema)
-    return measure_releasable(fitted, made, listener=listener)
+        fitted = _load(model)
+    return releasable_report(fitted, synthetic, listener=listener)
+
+
+def _load(model: str) -> Fitted:
+    from weft import modelfile
+
+    o.check_model_file(Path(model))
+    return modelfile.load(Path(model))
 
 
 def _tell(terminal: Terminal, made: Report, files: tuple[Path, Path]) -> None:

@@ -15,7 +15,9 @@ from weft.progress import stage
 
 
 def sample(
-    model: Annotated[str, typer.Argument(help="A model file made by `weft fit`, or by `weft synth --model`.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model file made by `weft fit`, or by `weft synth --model`.")
+    ],
     output: o.Out,
     rows: o.Rows = None,
     seed: o.Seed = None,
@@ -40,6 +42,7 @@ def sample(
 
         for target in release_files(out):
             check_writable(target)
+        o.check_model_file(Path(model))
         with terminal.progress() as listener:
             with stage(listener, "load"):
                 from weft.synthesizer import load

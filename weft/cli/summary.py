@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from weft.privacy import Ledger
 
 
+WHOLE = 0.9999
+"""Share of a budget past which it counts as used up."""
+
+
 def headline(text: str) -> RenderableType:
     """Say that it is done."""
     return Padding(Text.assemble(("✓ ", "bold green"), (text, "bold")), (1, 0, 0, 0), expand=False)
@@ -45,7 +49,7 @@ def facts(rows: Mapping[str, str]) -> RenderableType:
 
 def spending(fitted: Fitted) -> dict[str, str]:
     """Say in words what was spent and what that means."""
-    from weft.release import meaning, seeds
+    from weft.promise import meaning, seeds
 
     ledger = fitted.ledger
     grown = seeds(fitted)
@@ -62,18 +66,20 @@ def spent(ledger: Ledger) -> str:
     from weft.privacy import at_most
 
     share = min(ledger.used, 1.0)
-    part = "the whole budget" if share > 0.9999 else f"{share:.1%} of the budget: {ledger.budget}"
+    part = "the whole budget" if share > WHOLE else f"{share:.1%} of the budget"
     if ledger.deniable:
         return f"{part}, all of it to learn the model; no epsilon holds for the records"
     if ledger.parts:
         part = f"{part}, on the part of the rows that was asked most"
+    if share <= WHOLE:
+        part = f"{part}; the guarantee is stated for all of it: {ledger.budget}"
     delta = "delta 0" if ledger.accounting == "pure" else f"delta {ledger.budget.delta:g}"
     return f"epsilon {at_most(ledger.spent_epsilon())} at {delta}, {part}"
 
 
 def entries(ledger: Ledger) -> RenderableType:
     """Show what was asked of the rows, what each question cost, and what model, seeds and all together did."""
-    from weft.release import costs, priced
+    from weft.promise import costs, priced
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("asked of the private rows")
@@ -91,6 +97,13 @@ def entries(ledger: Ledger) -> RenderableType:
     return Padding(table, (1, 0, 0, 2), expand=False)
 
 
+def apart(fitted: Fitted) -> list[RenderableType]:
+    """Say if no relation between columns was learned."""
+    from weft.promise import APART, cautions
+
+    return [note(APART)] if APART in cautions(fitted) else []
+
+
 def files(named: Mapping[Path, str]) -> list[RenderableType]:
     """List files with what they are for."""
     if not named:
@@ -106,6 +119,13 @@ def files(named: Mapping[Path, str]) -> list[RenderableType]:
 def note(text: str) -> RenderableType:
     """Show a paragraph."""
     return Padding(Text(text), (1, 0, 0, 2), expand=False)
+
+
+def warnings(texts: Iterable[str]) -> list[RenderableType]:
+    """Show what a person should think about."""
+    return [
+        Padding(Text.assemble(("! ", "bold yellow"), (text, "yellow")), (1, 0, 0, 0), expand=False) for text in texts
+    ]
 
 
 def heading(text: str) -> RenderableType:

@@ -56,8 +56,9 @@ def synth(
     its other omega columns drawn. The table is differentially private, unless:
       weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9-11 \\
         --option guarantee=deniability --option k=50 -o out.csv
-    Here k rows could have been the seed of each record: plausible deniability,
-    NOT differential privacy. The budget then pays for the model alone.
+    A record grown from a seed then shares what it kept with at least k rows, and
+    where no row does, records are drawn whole: plausible deniability, NOT
+    differential privacy. The budget pays for the model alone.
     Seeds may have rows of their own (--option "split=[0.5, 0.25, 0.25]"), and
     another method's model may draw the columns (--option model=mst).
     """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from weft.progress import Event, Listener, silence
 
@@ -53,7 +54,11 @@ class Terminal:
         """Give a machine its one JSON object."""
         if self.json:
             stream = sys.stderr if self.data_on_stdout else sys.stdout
-            stream.write(json.dumps(values, indent=1, allow_nan=False) + "\n")
+            try:
+                stream.write(json.dumps(values, indent=1, allow_nan=False) + "\n")
+                stream.flush()
+            except BrokenPipeError:
+                hang_up(stream)
 
     def warn(self, text: str) -> None:
         """Say what a person should think about, also when quiet."""
@@ -64,6 +69,12 @@ class Terminal:
         if self.json or self.quiet:
             for stamp in stamps:
                 self.warn(stamp)
+
+    def warn_quietly(self, texts: Iterable[str]) -> None:
+        """Say warnings where neither a summary nor a JSON object carries them."""
+        if self.quiet and not self.json:
+            for text in texts:
+                self.warn(text)
 
     def fail(self, text: str) -> None:
         """Say what went wrong."""
@@ -109,10 +120,25 @@ class Bars:
             self._bars.update(task, total=event.total, completed=event.done, note=event.note)
 
 
+def hang_up(stream: IO[str]) -> None:
+    """Send the rest of a stream nowhere: its reader has gone away, as `head` does, which is not an error.
+
+    Python would complain when it flushes the stream at exit, unless there is somewhere to flush to.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    class Unheard(Console):
+        """A console that talks on when nobody listens: what a command did is done, whoever reads its summary."""
+
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            hang_up(self.file)
+
+    return Unheard(stderr=stderr, highlight=False)
 
 
 def _bars(console: Console) -> Progress:

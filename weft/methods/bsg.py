@@ -106,6 +106,11 @@ class Bsg:
         if grown:
             self._check_seeds()
         self._check_deniability(grown)
+        if not grown and (self.k, self.epsilon0) != (None, None):
+            raise MethodError(
+                "options k and epsilon0: only with omega, below the number of columns. Where all columns are drawn, "
+                "there are no seeds to test."
+            )
         self._check_split(grown)
         self._check_model(domain, grown)
 
@@ -125,7 +130,9 @@ class Bsg:
 
     def _check_seeds(self) -> None:
         if self.rows is None or not 1 <= self.rows <= MOST_RECORDS:
-            raise MethodError(f"option rows: say how many records to grow from seeds (--rows), 1 to {MOST_RECORDS:,}")
+            raise MethodError(
+                f"option omega: say how many records to grow, with --rows (in Python, rows): 1 to {MOST_RECORDS:,}"
+            )
         if self.guarantee == "deniability":
             return
         if self.accounting not in ("gaussian", "zcdp"):
@@ -171,6 +178,7 @@ class Bsg:
             if self.model_options:
                 raise MethodError("option model_options: say whose options they are with model")
             return
+        methods.known(self.model)
         if self.model not in BEHIND:
             raise MethodError(f"option model: not every model can complete a seed; choose of {', '.join(BEHIND)}")
         if not grown:

@@ -80,8 +80,7 @@ def grow(
             prefixes = {kept: curator.deniable_release(kept, test, n) for kept, n in seeded.items()}
         else:
             prefixes = _together(curator, model, seeded, test, served, rng)
-        for found in prefixes.values():
-            work.advance(note="too few seeds pass: all columns are drawn" if found is None else "")
+        work.advance(len(prefixes))
     pieces = []
     for kept, n in wanted.items():
         found = prefixes.get(kept)

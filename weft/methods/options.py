@@ -1,22 +1,34 @@
-"""Whether a value fits the type that a recipe declares for an option: asked before anything is spent."""
+"""The options of a recipe: what each means, and whether a value fits it, which is asked before anything is spent."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from itertools import pairwise
 from numbers import Integral, Real
+from textwrap import dedent
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+
+from weft.errors import MethodError
 
 _WORDS = {
     int: "a whole number",
     float: "a finite number",
     bool: "true or false",
     str: "a text",
-    NoneType: "null",
+    NoneType: "none",
     Any: "anything",
 }
+_MANY = {int: "whole numbers", float: "finite numbers", str: "texts"}
+_SOME: dict[Any, list[Any]] = {int: [1, 2], float: [0.5, 0.25], str: ["age", "ward"]}
 
 _LARGEST = 1e300
 
@@ -56,10 +68,12 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def describe(kind: Any) -> str:
-    """Say what a declared kind takes.
+    """Say what a declared kind takes, with an example of what is not written as it is said.
 
-    >>> describe(Sequence[float]), describe(int | None)
-    ('a list of: a finite number', 'a whole number, or null')
+    >>> describe(int | None)
+    'a whole number, or none'
+    >>> print(describe(Sequence[Sequence[str]]))
+    a list of lists of texts, as JSON: '[["age", "ward"]]'
     """
     parts, origin = get_args(kind), get_origin(kind)
     if origin in (Union, UnionType):
@@ -67,7 +81,68 @@ def describe(kind: Any) -> str:
     if origin is Literal:
         return " or ".join(repr(part) for part in parts)
     if origin in (Sequence, tuple):
-        return f"a list of: {describe(parts[0])}"
+        return f"a list of {_many(parts[0])}, as JSON: '{json.dumps(_example(kind))}'"
     if origin is Mapping:
-        return f"a table with, for each name, {describe(parts[1])}"
+        return f"a table from names to values, as JSON: '{json.dumps(_example(kind))}'"
     return _WORDS[kind]
+
+
+def _many(kind: Any) -> str:
+    return _MANY[kind] if kind in _MANY else f"lists of {_many(get_args(kind)[0])}"
+
+
+def _example(kind: Any) -> Any:
+    parts = get_args(kind)
+    if get_origin(kind) is Mapping:
+        return {"age" if parts[1] is not Any else "name": 0.5 if parts[1] is float else 10}
+    return _SOME[parts[0]] if parts[0] in _SOME else [_example(parts[0])]
+
+
+def suggest(word: str, known: Sequence[str]) -> str:
+    """Say which of the known words may have been meant."""
+    close = get_close_matches(word, known, n=1)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    return f"There are: {', '.join(known)}." if known else "It takes none."
+
+
+def check_fields(option: str, given: Mapping[str, Any], taker: type[Any]) -> None:
+    """Refuse what a dataclass behind an option does not take: names that it lacks, values of another kind."""
+    kinds = get_type_hints(taker)
+    names = [field.name for field in fields(taker)]
+    for name, value in given.items():
+        if name not in names:
+            raise MethodError(f"option {option}: there is no {name!r} in it. {suggest(name, names)}")
+        if not (fits(value, kinds[name]) or (kinds[name] is float and value == math.inf)):
+            raise MethodError(f"option {option}, {name}: {describe(kinds[name])}; not {value!r}.")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a recipe, as a person reads of it."""
+
+    name: str
+    default: Any
+    meaning: str
+    """What the text under the field in the source says, on one line."""
+
+
+def options_of(recipe: type[Any]) -> list[Option]:
+    """Return the options of a recipe, in its order."""
+    texts = _texts(recipe)
+    made = recipe()
+    return [Option(field.name, plain(getattr(made, field.name)), texts[field.name]) for field in fields(recipe)]
+
+
+def _texts(recipe: type[Any]) -> dict[str, str]:
+    """Return the text under each field of a class, which Python itself does not keep."""
+    (body,) = ast.parse(dedent(inspect.getsource(recipe))).body
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: " ".join(str(text.value.value).split())
+        for field, text in pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }

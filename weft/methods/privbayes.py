@@ -25,7 +25,7 @@ from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
 from weft.marginal import NoisyMarginal
-from weft.methods.columns import check_shares
+from weft.methods.columns import check_positive, check_shares
 from weft.models.bayesnet import BayesNet
 from weft.models.bayesnet_fit import fit_network
 from weft.privacy import Accounting
@@ -52,8 +52,9 @@ class PrivBayes:
     """Families offered to a choice; beyond it parent sets are held to fewer parents."""
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing for the tables, and accounting that cannot pay for choices."""
+        """Refuse shares that leave nothing, numbers that make no sense, and accounting that cannot pay for choices."""
         check_shares(count=self.count, columns=self.columns, structure=self.structure)
+        check_positive(theta=self.theta, max_candidates=self.max_candidates)
         if self.accounting not in ("pure", "zcdp"):
             raise MethodError('option accounting must be "pure" or "zcdp": choices have no exact Gaussian price.')
 

@@ -25,6 +25,7 @@ from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
 from weft.methods.columns import check_marginals, check_shares, look_at_columns
+from weft.methods.options import check_fields
 from weft.models.gum import GumModel, GumOptions
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -59,15 +60,16 @@ class PrivSyn:
     allocation: Literal["weighted", "equal"] = "weighted"
     """Divide the budget over marginals by cells^(2/3), or evenly."""
     gum: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the synthesis; see `weft.models.gum.GumOptions`."""
+    """Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.GumOptions`."""
 
     def check(self, domain: Domain) -> None:
         """Refuse columns that do not exist, shares that leave nothing, and unknown options of the synthesis."""
         check_shares(one_way=self.one_way, look=self.look)
         check_marginals(domain, [*self.marginals, *self.must_include])
+        check_fields("gum", self.gum, GumOptions)
         try:
             GumOptions(**self.gum)
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
             raise MethodError(f"option gum: {error}") from None
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:

@@ -1,4 +1,7 @@
-"""Records that were grown from seeds and released: they are what was paid for, and there are no more of them."""
+"""Records that seeds were asked for, released: they are what was paid for, and there are no more of them.
+
+Those for which no seed could be had were drawn whole; which these are is not kept.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,9 @@ class SeededModel:
         """Hand out n of the records."""
         if n > len(self.records):
             raise MethodError(
-                f"{len(self.records)} records were grown from seeds and paid for, and there are no more: ask for at "
-                "most so many, fit again with more `rows`, or leave out omega, which draws as many as are wanted"
+                f"there are {len(self.records):,} records, as many as were asked for when the model was fitted, and no "
+                "more: ask for at most so many, fit again with a larger --rows (in Python, rows), or leave out omega, "
+                "which draws as many as are wanted"
             )
         return self.records.take(rng.permutation(len(self.records))[:n])
 

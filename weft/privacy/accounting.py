@@ -140,6 +140,17 @@ def zcdp_rho_closed_form(epsilon: float, delta: float) -> float:
     return (epsilon / (math.sqrt(epsilon + log) + math.sqrt(log))) ** 2
 
 
+def growth(epsilon: float) -> str:
+    """Write a number above e^epsilon with few digits: by what factor odds may grow.
+
+    >>> growth(1.0), growth(0.01), growth(12.0)
+    ('2.72', '1.0101', '163,000')
+    """
+    factor = math.exp(min(epsilon, 700.0))
+    above = at_most(math.nextafter(factor, math.inf), 3 if epsilon > 0.1 else 5)
+    return f"{float(above):,.0f}" if 1e3 <= factor < 1e12 else above
+
+
 def at_most(value: float, digits: int = 4) -> str:
     """Write a bound with few significant digits, rounded up: what is printed must never promise more than holds.
 
@@ -149,5 +160,5 @@ def at_most(value: float, digits: int = 4) -> str:
     if not math.isfinite(value) or value <= 0:
         return f"{value:g}"
     written = Decimal(repr(value))
-    unit = Decimal(10) ** (written.adjusted() - digits + 1)
+    unit = Decimal(1).scaleb(written.adjusted() - digits + 1)  # a power of 10 would have the exponent 0 when large
     return f"{float(written.quantize(unit, ROUND_CEILING)):.{digits}g}"

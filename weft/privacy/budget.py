@@ -22,6 +22,15 @@ ACCOUNTINGS: tuple[Accounting, ...] = get_args(Accounting)
 LARGEST_EPSILON = 20.0
 """Beyond this, privacy is nominal: e^20 to one are the odds that a release may change."""
 
+SMALLEST = {"epsilon": 1e-4, "mu": 1e-4, "rho": 5e-9}
+"""Below this next to nothing can be learned, and noise decides what is released, its number of rows included.
+
+Neighbours under mu differ by mu / sqrt(2 pi) in total variation and under epsilon by epsilon / 2 at most, about as
+much; and rho stands for mu = sqrt(2 rho)."""
+
+SMALLEST_DELTA = 1e-300
+"""Least delta above 0 that the conversions are good for."""
+
 _UNLIMITED = 1e6
 """Capacity given to an infinite (insecure) budget: finite, so that shares of it make sense."""
 
@@ -58,8 +67,13 @@ class Budget:
         amount = self.amount
         if math.isnan(amount) or amount <= 0:
             raise BudgetError(f"{given[0]} must be a positive number, not {amount}")
-        if not 0 <= self.delta <= 0.1:
-            raise BudgetError(f"delta must lie between 0 and 0.1, not {self.delta}")
+        if amount < SMALLEST[given[0]]:
+            raise BudgetError(
+                f"{given[0]} = {amount:g} is too small to learn anything: the noise would drown the table. Choose at "
+                f"least {SMALLEST[given[0]]:g}"
+            )
+        if not (self.delta == 0 or SMALLEST_DELTA <= self.delta <= 0.1):
+            raise BudgetError(f"delta must be 0, or lie between {SMALLEST_DELTA:g} and 0.1, not {self.delta}")
         if self.delta == 0 and self.epsilon is None:
             raise BudgetError("a budget in rho or mu needs a delta above 0, to be reported as an epsilon")
         if not self.insecure and self._nominal() > LARGEST_EPSILON:

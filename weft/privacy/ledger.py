@@ -25,8 +25,8 @@ _WIDEST_QUESTION = 56
 """Characters of a question that the printed table shows."""
 
 DENIABILITY = (
-    "PLAUSIBLE DENIABILITY, NOT DIFFERENTIAL PRIVACY: records were grown from private rows behind a test that other "
-    "rows could have been their seeds; no epsilon holds for them"
+    "PLAUSIBLE DENIABILITY, NOT DIFFERENTIAL PRIVACY: records may have been grown from private rows, behind a test "
+    "that other rows could have been their seeds; no epsilon holds for them"
 )
 """Stamp of a run from which records leave that are deniable and no more."""
 

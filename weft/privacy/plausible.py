@@ -48,7 +48,7 @@ class PlausibleTest:
 
     >>> test = PlausibleTest(k=3)
     >>> str(test), (test.weights(np.array([2, 3, 5])) // UNIT).tolist()
-    ('privacy test 1 with k = 3', [0, 3, 5])
+    ('privacy test 1 with k = 3, where rows pass it', [0, 3, 5])
     """
 
     k: int
@@ -84,8 +84,9 @@ class PlausibleTest:
         return cls(**{**terms, **whole})  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        text = f"privacy test {1 if self.epsilon0 is None else 2} with k = {self.k}"
-        return text if self.epsilon0 is None else f"{text} and epsilon0 = {self.epsilon0:.4g}"
+        noise = "" if self.epsilon0 is None else f" and epsilon0 = {self.epsilon0:.4g}"
+        # Whether any row does is decided by the rows, without noise: a ledger may say "where", and no more.
+        return f"privacy test {1 if self.epsilon0 is None else 2} with k = {self.k}{noise}, where rows pass it"
 
     @cached_property
     def _levels(self) -> Array:

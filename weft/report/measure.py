@@ -21,8 +21,8 @@ from weft.marginal import Array, Measured
 from weft.modelfile import Fitted
 from weft.models.recoded import RecodedModel
 from weft.progress import Listener, silence, stage
+from weft.promise import meaning
 from weft.records import Records
-from weft.release import meaning
 from weft.report import words
 from weft.report.figures import (
     ColumnFigures,
@@ -63,8 +63,8 @@ def measure_private(
 ) -> Report:
     """Compare a synthetic table with the real one. PRIVATE: nothing here carries noise.
 
-    Both are coded by the schema of `codec`. With `fitted`, the model that made the rows, the report also tells what
-    was spent and how much of each distance the privacy noise explains.
+    Both are coded by the schema of `codec`. With `fitted`, the report also tells what was spent and how much of each
+    distance the privacy noise explains: the caller vouches that this model made the rows (`private_report` checks it).
     """
     domain = comparable(real, synth)
     measured = _fitting(fitted, domain)
@@ -136,7 +136,9 @@ def measure_private(
 def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = silence) -> Report:
     """Compare a synthetic table with the model that made it, and say how much noise the model carries.
 
-    Nothing but the model file and the synthetic rows is used, both of which are releasable: post-processing, free.
+    Nothing but the model and the synthetic rows is used: post-processing, free, if `synth` is a sample of the model.
+    The caller vouches for that, since coded rows cannot show it and private ones would be published in exact counts;
+    `releasable_report` checks it.
     """
     model, codec = fitted.model, fitted.codec
     domain = codec.domain

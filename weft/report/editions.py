@@ -1,0 +1,64 @@
+"""The two editions of a report, from the files of a release. Which table may be called a release is decided here."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from weft.errors import WeftError
+from weft.modelfile import Fitted
+from weft.progress import Listener, silence, stage
+from weft.report.figures import Report
+from weft.report.measure import SEED, measure_private, measure_releasable
+from weft.report.provenance import check_release
+from weft.report.reading import read_records
+from weft.schema import Schema
+
+File = str | PathLike[str]
+
+
+def private_report(
+    real: File,
+    synth: File,
+    schema: Schema | None = None,
+    *,
+    fitted: Fitted | None = None,
+    listener: Listener = silence,
+) -> Report:
+    """Compare a synthetic table with the private one, for the curator's eyes.
+
+    Any two tables that fit the schema will do. With `fitted`, whose schema is then the default, the report also states
+    the guarantee, so the card beside `synth` must show that this model made it.
+    """
+    known = schema if schema is not None or fitted is None else fitted.schema
+    if known is None:
+        raise WeftError("a schema is needed to read the tables: pass schema, or fitted for its own")
+    with stage(listener, "read"):
+        if fitted is not None:
+            _check(Path(synth), fitted)
+        codec, rows = read_records(Path(real), known)
+        _, made = read_records(Path(synth), known)
+    return measure_private(rows, made, codec, fitted, listener=listener)
+
+
+def releasable_report(fitted: Fitted, synth: File | None = None, *, listener: Listener = silence) -> Report:
+    """Compare a released table with the model that made it: free, and may go out with the data.
+
+    The card beside `synth` must show that this model made it. Rows in memory have no card, and a private table looks
+    like any other: without a file, the report is on rows that it draws from the model itself.
+    """
+    if synth is None:
+        rows = max(round(fitted.model.total), 1)
+        made = fitted.model.sample(rows, np.random.default_rng(SEED), listener)
+    else:
+        with stage(listener, "read"):
+            _check(Path(synth), fitted)
+            _, made = read_records(Path(synth), fitted.schema)
+    return measure_releasable(fitted, made, listener=listener)
+
+
+def _check(synth: Path, fitted: Fitted) -> None:
+    if synth.is_file():  # else reading it says best what is wrong
+        check_release(synth, fitted)
