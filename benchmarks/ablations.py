@@ -35,9 +35,10 @@ PARTS: dict[str, dict[str, object]] = {
     "columns 6% of the budget": {"one_way": 0.06},
     "columns 40% of the budget": {"one_way": 0.4},
     "5,000 chains": {"max_tree": 0, "chains": 5_000},
-    "6 rounds of matching, chains": {"max_tree": 0, "rounds": 6},
+    "3 rounds of matching, chains": {"max_tree": 0, "rounds": 3},
     "25 rounds of matching, chains": {"max_tree": 0, "rounds": 25},
-    "2 sweeps to a record, chains": {"max_tree": 0, "sweeps": 2},
+    "1 sweep to a record, chains": {"max_tree": 0, "sweeps": 1},
+    "12 sweeps to a record, chains": {"max_tree": 0, "sweeps": 12},
 }
 
 

@@ -84,8 +84,9 @@ class Weave:
     """Values with a noisy count below this many standard deviations are merged."""
     chains: int | None = None
     """Chains: their number; None: the noisy number of rows, within 5,000 and 30,000, fewer where columns are wide."""
-    rounds: int = 6
-    """Chains: rounds of moment matching in a batch, and once more at the end."""
+    rounds: int | None = None
+    """Chains: rounds of moment matching in a batch, and once more at the end; None: 6, and 12 where columns have over
+    1,000 values in all."""
     sweeps: int | None = None
     """Chains: Gibbs sweeps from the forest to a record; None: 4, and 2 where columns have over 1,000 values in all."""
     herding: int | None = None
@@ -139,7 +140,8 @@ class Weave:
         measured = {m.clique: maps[m.clique[0]].fold(m) if m.clique[0] in maps else m for m in ones}
         chains = self.chains or _chains(merged.domain, total)
         gaussian = self.accounting != "pure"
-        woven = Woven(merged.domain, total, chains, self.rounds, self.max_tree, gaussian, rng, listener)
+        rounds, sweeps, herding, feedback = self._effort(merged.domain)
+        woven = Woven(merged.domain, total, chains, rounds, self.max_tree, gaussian, rng, listener)
         self._take(woven, measured)
 
         for number, (offered, share) in enumerate(self.plan(merged, measured, total, left, rng), 1):
@@ -154,14 +156,17 @@ class Weave:
                     old = measured.get(noisy.clique)
                     measured[noisy.clique] = noisy if old is None else _pool(old, noisy)
                 self._take(woven, measured)
-        sweeps, herding, feedback = (2, 1, 0.2) if sum(merged.domain.shape) > 1000 else (4, 2, 0.02)
         with stage(listener, "learn the model"):
-            model = woven.model(
-                sweeps if self.sweeps is None else self.sweeps,
-                herding if self.herding is None else self.herding,
-                feedback if self.feedback is None else self.feedback,
-            )
+            model = woven.model(sweeps, herding, feedback)
         return RecodedModel(domain, model, maps) if maps else model
+
+    def _effort(self, domain: Domain) -> tuple[int, int, int, float]:
+        """Return rounds, sweeps, herding and feedback: as given, or by how wide the columns are."""
+        wide = sum(domain.shape) > 1000  # sweeps cost more there, and cells are thinner
+        usual = (12, 2, 1, 0.2) if wide else (6, 4, 2, 0.02)
+        given = (self.rounds, self.sweeps, self.herding, self.feedback)
+        rounds, sweeps, herding, feedback = (u if g is None else g for g, u in zip(given, usual, strict=True))
+        return int(rounds), int(sweeps), int(herding), float(feedback)
 
     def top_up(self, ones: Sequence[NoisyMarginal], total: float) -> float:
         """Return the share to measure the columns with once more, so that each is within `column_error` of the rows.
