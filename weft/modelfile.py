@@ -94,10 +94,8 @@ def load(path: Path) -> Fitted:
         raise ModelFileError(f"{path}: no such file") from None
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
-    except DAMAGE as error:
-        raise ModelFileError(
-            f"{path}: not a model file, or a damaged one ({type(error).__name__}). Fit the model again."
-        ) from None
+    except DAMAGE:
+        raise ModelFileError(f"{path}: not a model file, or a damaged one. Fit the model again.") from None
 
 
 def _read(file: zipfile.ZipFile) -> Fitted:

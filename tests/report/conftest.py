@@ -5,7 +5,8 @@ from conftest import SCHEMA, make_table
 
 from weft.modelfile import Fitted
 from weft.records import Records
-from weft.report import Report, measure_private, measure_releasable
+from weft.report import Report
+from weft.report.measure import measure_private, measure_releasable
 from weft.schema import Codec, Schema
 from weft.synthesizer import Synthesizer
 

@@ -10,8 +10,9 @@ from weft.errors import DataError, ModelFileError, WeftError
 from weft.evaluate import association_difference, k_way, pairwise_l1
 from weft.marginal import Measured
 from weft.records import Records
-from weft.report import measure_private, measure_releasable, read_records
 from weft.report import pairs as pairs_module
+from weft.report import read_records
+from weft.report.measure import measure_private, measure_releasable
 from weft.report.pairs import compare_pairs
 from weft.schema import Schema
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from weft.records import Records
-from weft.report import measure_private, render, write
+from weft.report import render, write
+from weft.report.measure import measure_private
 from weft.schema import Codec, Schema
 
 VOID = {"meta", "link", "input", "br", "img", "rect", "path", "circle"}

@@ -9,7 +9,8 @@ from conftest import SCHEMA, make_table
 from weft.audit.replay import replay
 from weft.privacy import Noise
 from weft.privacy.mechanisms import Mechanisms
-from weft.report import measure_private, measure_releasable, render
+from weft.report import render
+from weft.report.measure import measure_private, measure_releasable
 from weft.schema import Schema
 from weft.synthesizer import Synthesizer
 

@@ -68,7 +68,7 @@ def demo(
             synthetic = synthesizer.sample(listener=listener)
             card = publish(synthesizer.fitted_, [synthetic], Files.of(out), listener=listener)
             closeness = _compare(synthesizer.fitted_, real, synthetic)
-            reports = _report(synthesizer.fitted_, real, synthetic, home, released, listener)
+            reports = _report(synthesizer.fitted_, home / PRIVATE, out, home, listener)
         files = {home / PRIVATE: "the PRIVATE table (fictional)"}
         files |= {home / SCHEMA: "what is public about its columns"} | file_purposes(out, journal, model) | reports
         terminal.answer(card | {"comparison": closeness, "files": [str(path) for path in files]})
@@ -109,21 +109,17 @@ def _compare(fitted: Fitted, real: pa.Table, synthetic: pa.Table) -> dict[str, A
     }
 
 
-def _report(
-    fitted: Fitted, real: pa.Table, synthetic: pa.Table, home: Path, released: Path, listener: Listener
-) -> dict[Path, str]:
+def _report(fitted: Fitted, private: Path, released: Path, home: Path, listener: Listener) -> dict[Path, str]:
     """Write both editions of the report, where jinja2 is there to draw them; name their pages."""
     from importlib.util import find_spec
 
     if find_spec("jinja2") is None:
         return {}
-    from weft.report import measure_private, measure_releasable, write
+    from weft.report import private_report, releasable_report, write
 
-    codec = fitted.codec
-    coded, made = codec.encode(real.cast(codec.arrow_schema)), codec.encode(synthetic)
     with stage(listener, "report"):
-        ours, _ = write(measure_private(coded, made, codec, fitted), home / "report.html")
-        theirs, _ = write(measure_releasable(fitted, made), released / "report.html")
+        ours, _ = write(private_report(private, released, fitted=fitted), home / "report.html")
+        theirs, _ = write(releasable_report(fitted, released), released.parent / "report.html")
     return {
         theirs: "the report for readers of the data: may go out with it",
         ours: "the report: open it in a browser (PRIVATE: compared with the private table)",

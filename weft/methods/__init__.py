@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Protocol, get_type_hints
 
@@ -12,7 +11,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Domain
 from weft.errors import MethodError
-from weft.methods.options import describe, fits
+from weft.methods.options import describe, fits, suggest
 from weft.models import Model
 from weft.privacy import Accounting
 from weft.progress import Listener
@@ -66,7 +65,7 @@ def known(name: str) -> str:
     """Return the name of a method, that which "auto" stands for included, if there is such a one."""
     name = BEST if name == AUTO else name
     if name not in METHODS:
-        raise MethodError(f"no method {name!r}. {_suggest(name, [AUTO, *METHODS])}")
+        raise MethodError(f"no method {name!r}. {suggest(name, [AUTO, *METHODS])}")
     return name
 
 
@@ -81,17 +80,10 @@ def method(name: str, **options: Any) -> Method:
     names = [field.name for field in fields(made)]
     for option in options:
         if option not in names:
-            raise MethodError(f"method {name!r} has no option {option!r}. {_suggest(option, names)}")
+            raise MethodError(f"method {name!r} has no option {option!r}. {suggest(option, names)}")
     kinds = get_type_hints(made)
     for option, value in options.items():
         if not fits(value, kinds[option]):
             raise MethodError(f"option {option}: {describe(kinds[option])}; not {value!r}.")
     recipe_made: Method = made(**options)
     return recipe_made
-
-
-def _suggest(word: str, known: list[str]) -> str:
-    close = get_close_matches(word, known, n=1)
-    if close:
-        return f"Did you mean {close[0]!r}?"
-    return f"There are: {', '.join(known)}." if known else "It takes none."

@@ -95,7 +95,8 @@ class Bsg:
     """Chances of a row to serve as seed, for the structure, and for the parameters, such as [0.5, 0.25, 0.25]; each
     part then has the whole budget. None: all rows serve for everything and costs add up, which is better as a rule."""
     model: str | None = None
-    """With omega: the method whose model draws the other attributes, in place of this one's own; see BEHIND."""
+    """With omega: the method whose model draws the other attributes, in place of this one's own, such as mst, tree or
+    privbayes."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of that method."""
 

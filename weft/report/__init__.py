@@ -2,22 +2,18 @@
 
 Two editions. `private_report` compares with the real rows and is for the curator's eyes; `releasable_report` uses
 released answers only and may go out with the data. What they call a release must be shown to be one: by the card
-beside the file, or by drawing the rows themselves. `measure_private` and `measure_releasable` compute the figures from
-coded rows and take their caller's word for where these came from: they are for those who have just drawn them.
+beside the file, or by drawing the rows themselves.
 """
 
 from __future__ import annotations
 
 from weft.report.editions import private_report, releasable_report
 from weft.report.figures import Report
-from weft.report.measure import measure_private, measure_releasable
 from weft.report.reading import read_records
 from weft.report.render import render, write
 
 __all__ = [
     "Report",
-    "measure_private",
-    "measure_releasable",
     "private_report",
     "read_records",
     "releasable_report",
