@@ -42,7 +42,7 @@ def with_row_replaced(table):
     return pa.concat_tables([table.slice(1), other])
 
 
-def synthesise(method, **settings):
+def synthesise(method, schema=None, **settings):
     """Run the whole program as a user would; everything that leaves it is an artefact."""
 
     def program(data, release):
@@ -52,7 +52,7 @@ def synthesise(method, **settings):
         logging.getLogger().addHandler(handler)
         try:
             synthesizer = Synthesizer(method=method, seed=5, **settings)
-            synthesizer.fit(data, Schema.from_toml(SCHEMA), listener=events.append, release=release)
+            synthesizer.fit(data, schema or Schema.from_toml(SCHEMA), listener=events.append, release=release)
             released = synthesizer.sample(seed=6)
         finally:
             logging.getLogger().removeHandler(handler)
@@ -80,6 +80,20 @@ def test_every_method_is_a_function_of_its_mechanisms(method, relation):
     neighbour = without_last(table) if relation == "add-remove" else with_row_replaced(table)
     program = synthesise(method, neighbours=relation, epsilon=2.0, **QUICK.get(method, {}))
     assert replay(program, table, neighbour, seeded()) == []
+
+
+@pytest.mark.parametrize("max_tree", [0, 1 << 20])
+@pytest.mark.parametrize(("order", "noise", "widest"), [(2, 0.03, 2), (3, 1.0, 3), (6, 1.0, 5)])
+def test_every_way_of_weave_uses_rows_through_its_noise_only(order, noise, widest, max_tree):
+    """Pairs, triples and larger cliques, exact and on chains: parity is seen by no pair."""
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, (2000, 5))
+    table = pa.table({f"c{i}": column for i, column in enumerate([*bits.T, bits[:, :4].sum(axis=1) % 2])})
+    schema = Schema.from_domain(dict.fromkeys(table.column_names, 2))
+    options = {"order": order, "noise": noise, "max_tree": max_tree, "rounds": 2, "epsilon": 8.0}
+    assert replay(synthesise("weave", schema, **options), table, without_last(table), seeded()) == []
+    fitted = Synthesizer(method="weave", noise_seed=1, **options).fit(table, schema).fitted_
+    assert max(len(m.clique) for m in fitted.measured) >= widest
 
 
 @pytest.mark.parametrize("method", METHODS)
