@@ -85,10 +85,11 @@ class Weave:
     chains: int | None = None
     """Chains: their number; None: the noisy number of rows, within 5,000 and 30,000, fewer where columns are wide."""
     rounds: int | None = None
-    """Chains: rounds of moment matching in a batch, and once more at the end; None: 6, and 12 where columns have over
-    1,000 values in all."""
+    """Chains: rounds of moment matching in a batch, and once more at the end; None: 6, and 12 where there are over 30
+    columns, or over 1,000 values in all."""
     sweeps: int | None = None
-    """Chains: Gibbs sweeps from the forest to a record; None: 4, and 2 where columns have over 1,000 values in all."""
+    """Chains: Gibbs sweeps from the forest to a record; None: 4, 12 where there are over 30 columns, and 2 where these
+    have over 1,000 values in all."""
     herding: int | None = None
     """Sweeps with feedback at the end; 0: records as they are drawn, also from a tree; None: 2, and 1 where there are
     over 1,000 values."""
@@ -162,8 +163,9 @@ class Weave:
 
     def _effort(self, domain: Domain) -> tuple[int, int, int, float]:
         """Return rounds, sweeps, herding and feedback: as given, or by how wide the columns are."""
-        wide = sum(domain.shape) > 1000  # sweeps cost more there, and cells are thinner
-        usual = (12, 2, 1, 0.2) if wide else (6, 4, 2, 0.02)
+        wide, many = sum(domain.shape) > 1000, len(domain) > 30
+        # Sweeps cost more where columns are wide, and cells are thinner; many columns take longer to mix.
+        usual = (12, 2, 1, 0.2) if wide else (12, 12, 2, 0.02) if many else (6, 4, 2, 0.02)
         given = (self.rounds, self.sweeps, self.herding, self.feedback)
         rounds, sweeps, herding, feedback = (u if g is None else g for g, u in zip(given, usual, strict=True))
         return int(rounds), int(sweeps), int(herding), float(feedback)
@@ -215,7 +217,7 @@ class Weave:
         everywhere, a few of those tell more.
         """
         few = math.comb(len(domain), 3) <= _TRIPLES and self.batches != 0
-        if few and _covered(larger, domain, 3) >= 2 / 3 and _covered(larger, domain, 4) < 0.95:
+        if few and _covered(larger, domain, 3) >= 0.8 and _covered(larger, domain, 4) < 0.95:
             return self._subsets(domain, 3)
         return []
 
