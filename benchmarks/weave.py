@@ -1,6 +1,7 @@
 """Weave against its targets, on coded tables, large ones, wide ones and awkward ones.
 
     python -m benchmarks.weave  # the coded tables beside targets and rivals, 5 runs each
+    python -m benchmarks.weave --part all  # these and all that follow
     python -m benchmarks.weave --tables adult --figure adult.svg  # drawn
     python -m benchmarks.weave --part large  # 662,000 x 97: time, memory, distance to what was measured
     python -m benchmarks.weave --part wide  # 40,000 rows, 50 columns of 100 values, beside independent
@@ -230,7 +231,7 @@ def targets(chosen: argparse.Namespace) -> None:
 def main() -> None:
     """Read the command line and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=["targets", *PARTS], default="targets")
+    parser.add_argument("--part", choices=["targets", *PARTS, "all"], default="targets")
     parser.add_argument("--tables", default="nltcs,acs,adult,br2000,fire")
     parser.add_argument("--epsilon", default="0.2,0.8,3.2")
     parser.add_argument("--seeds", type=int, default=5)
@@ -239,7 +240,10 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="an SVG file to draw the first table into")
     chosen = parser.parse_args()
     compile_kernels()
-    targets(chosen) if chosen.part == "targets" else PARTS[chosen.part]()
+    if chosen.part in ("targets", "all"):
+        targets(chosen)
+    for part in PARTS.values() if chosen.part == "all" else [PARTS[chosen.part]] if chosen.part in PARTS else []:
+        part()
 
 
 if __name__ == "__main__":

@@ -196,9 +196,10 @@ def together(ledgers: Iterable[Ledger]) -> str | None:
         return f"{runs}: no epsilon holds for all of them, since some released records that are deniable and no more"
     if len({ledger.adjacency for ledger in asked}) > 1:
         return f"{runs}: their neighbours differ, so that no epsilon can be stated for all of them"
-    # Basic composition: it holds whatever the accounting of each.
-    epsilon = math.fsum(ledger.spent_epsilon() for ledger in asked)
-    delta = math.fsum(ledger.spend_statement().delta for ledger in asked)
+    # Basic composition: it holds whatever the accounting of each. Of what each was allowed, not of what it spent: that
+    # may follow from noisy answers, and no guarantee is stated for it (`Ledger.spend_statement`).
+    statements = [ledger.spend_statement() for ledger in asked]
+    epsilon, delta = (math.fsum(getattr(each, name) for each in statements) for name in ("epsilon", "delta"))
     said = f"{runs}: epsilon {at_most(epsilon)} at delta {at_most(delta, 3)} together, if they asked the same table"
     warned = any(void(ledger.stamps) for ledger in asked)
     return f"{said}, were it not for the warnings on some" if warned else said
