@@ -130,7 +130,7 @@ def _open_csv(paths: Sequence[Path], schema: Schema) -> Feed:
         before = 0
         for path, size in zip(paths, sizes, strict=True):
             with _readable(path), explained(path), pa.OSFile(str(path), "rb") as raw:
-                for batch in _csv_batches(raw, path, schema):
+                for batch in csv_batches(raw, path, schema):
                     yield batch, (before + raw.tell()) / sum(sizes)
             before += size
         _require_unchanged(paths, stamps)
@@ -138,10 +138,6 @@ def _open_csv(paths: Sequence[Path], schema: Schema) -> Feed:
     with _readable(paths[0]), explained(paths[0]):
         arrow = csv_arrow_schema(schema, csv_names(paths[0]))
     return Feed(_name(paths), arrow, start, size=sum(unpacked))
-
-
-def _csv_batches(raw: pa.NativeFile, path: Path, schema: Schema) -> Iterator[pa.RecordBatch]:
-    return csv_batches(pa.CompressedInputStream(raw, "gzip") if _packed(path) else raw, path, schema)
 
 
 def _packed(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What is wrong with a CSV file, said plainly. It is looked for where reading has failed, and nothing is quoted."""
+"""What is wrong with the first line of a CSV file, said plainly. It is looked for where reading has failed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,11 @@ _UNREADABLE = (OSError, EOFError, csv.Error, zlib.error)
 
 @contextmanager
 def explained(path: Location) -> Iterator[None]:
-    """Where reading a CSV file fails, say what is wrong with the file itself, if that is why."""
+    """Where reading a CSV file fails, say what is wrong with its first line, if that is why."""
     try:
         yield
-    except SchemaError:
+    except (SchemaError, DataError):
         if fault := header_fault(path):
-            raise fault from None
-        raise
-    except DataError:
-        if fault := header_fault(path) or line_fault(path):
             raise fault from None
         raise
 
@@ -61,24 +57,6 @@ def header_fault(path: Location) -> DataError | None:
         for sign, name in ((";", "';'"), ("\t", "tabs"), ("|", "'|'")):
             if _fields(text, sign) > 1:
                 return DataError(f"{path} looks separated by {name}; save it again with commas between the fields")
-    return None
-
-
-def line_fault(path: Location) -> DataError | None:
-    """Find the first line with more or fewer fields than the first one. The file is read up to there, not quickly."""
-    try:
-        with _opened(path) as file:
-            lines = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline=""))
-            width, before = len(next(lines, [])), lines.line_num
-            for fields in lines:
-                if fields and len(fields) != width:  # as everywhere, a blank line is none
-                    return DataError(
-                        f"{path}, line {before + 1}: it has more or fewer fields than the first line names. Mend it, "
-                        "or put quotes around the field that holds a comma"
-                    )
-                before = lines.line_num
-    except _UNREADABLE:
-        pass
     return None
 
 

@@ -18,6 +18,7 @@ from weft.errors import DataError, SchemaError
 from weft.schema.codec import check_names
 from weft.schema.columns import Column, Datetime, Id
 from weft.schema.conversion import adopt, remedy
+from weft.schema.dialect import LONGEST_LINE, Checked, holds_break, lists_breaks, require_listed_breaks
 from weft.schema.schema import Schema
 from weft.schema.text import is_text
 from weft.schema.types import arrow_type
@@ -32,10 +33,11 @@ def csv_arrow_schema(schema: Schema, names: Sequence[str] | None = None) -> pa.S
     return pa.schema([pa.field(name, arrow_type(schema.column(name))) for name in order if name in schema])
 
 
-def csv_options(schema: Schema) -> dict[str, Any]:
-    """Return the options with which pyarrow.csv must read; `finish_csv_batch` completes each batch.
+def _options(schema: Schema, broken: bool) -> dict[str, Any]:
+    """Return the options with which pyarrow.csv must read; `_finished` completes each batch.
 
-    The empty text is missing everywhere but in text columns, where `finish_csv_batch` decides.
+    The empty text is missing everywhere but in text columns, where `_finished` decides. `broken` says whether a name or
+    a value may hold a line break.
     """
     types = {column.name: _read_type(column) for column in schema.columns}
     convert_options = pyarrow.csv.ConvertOptions(
@@ -43,16 +45,17 @@ def csv_options(schema: Schema) -> dict[str, Any]:
         null_values=[""],
         strings_can_be_null=False,
         include_columns=list(types) if schema.extra_columns == "ignore" else None,
-        check_utf8=False,  # a policy that never fails takes unsound text too; `finish_csv_batch` refuses for the others
+        check_utf8=False,  # a policy that never fails takes unsound text too; `_finished` refuses for the others
     )
     return {
         "convert_options": convert_options,
-        "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=True),
+        "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=broken),
+        "read_options": pyarrow.csv.ReadOptions(block_size=LONGEST_LINE),
     }
 
 
-def finish_csv_batch(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """Give a batch read with `csv_options` the types of `csv_arrow_schema`, in the batch's column order."""
+def _finished(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Give a batch read with `_options` the types of `csv_arrow_schema`, in the batch's column order."""
     check_names(schema, batch.schema.names)
     arrays, fields = [], []
     for name in batch.schema.names:
@@ -65,27 +68,37 @@ def finish_csv_batch(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 def read_csv(path: str | PathLike[str], schema: Schema) -> pa.Table:
     """Read a whole CSV file."""
+    names = csv_names(path)
     try:
-        batches = list(csv_batches(path, path, schema))
+        with pa.OSFile(str(path), "rb") as raw:
+            batches = list(csv_batches(raw, path, schema))
     except OSError as error:
         raise DataError(f"{path}: cannot read the file: {error.strerror or 'it is damaged'}") from None
-    return pa.Table.from_batches(batches, csv_arrow_schema(schema, csv_names(path)))
+    return pa.Table.from_batches(batches, csv_arrow_schema(schema, names))
 
 
-def csv_batches(source: Any, path: str | PathLike[str], schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Read a CSV file, or a stream of its bytes, batch by batch; messages name it by `path`."""
+def csv_batches(raw: pa.NativeFile, path: str | PathLike[str], schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Read the bytes of a CSV file batch by batch, in the one dialect; messages name it by `path`."""
+    names = csv_names(path)
+    breaks = [name in schema and lists_breaks(schema.column(name)) for name in names]
+    stream = Checked(unpacked(raw, path), path, breaks)
+    broken = any(breaks) or any(map(holds_break, names))
     try:
-        with pyarrow.csv.open_csv(source, **csv_options(schema)) as reader:
+        with pyarrow.csv.open_csv(stream, **_options(schema, broken)) as reader:
             for batch in reader:
-                yield finish_csv_batch(batch, schema)
+                yield _finished(batch, schema)
         return
     except pa.ArrowException as error:
         fault = error
     # Outside the handler, so that Arrow's text is not chained to what is raised here.
-    names = csv_names(path)
     if "Empty CSV" not in str(fault) or not any(names):
         raise redact(fault, path, schema)
     check_names(schema, names)  # a header without a line end: no rows, though Arrow takes the file for an empty one
+
+
+def unpacked(raw: pa.NativeFile, path: str | PathLike[str]) -> pa.NativeFile:
+    """Return the bytes of a CSV file as they were before it was compressed."""
+    return pa.CompressedInputStream(raw, "gzip") if Path(path).suffix.lower() == ".gz" else raw
 
 
 def csv_names(path: str | PathLike[str]) -> list[str]:
@@ -117,8 +130,6 @@ def redact(error: Exception, path: str | PathLike[str], schema: Schema) -> DataE
             return SchemaError(f"{path}: {fault}")
     if "Empty CSV" in text:
         return DataError(f"{path}: the file is empty; its first line must name the columns")
-    if "Expected" in text and "columns" in text:
-        return DataError(f"{path}: a line has more or fewer fields than the first line names. Mend or quote it")
     return DataError(f"{path}: the file cannot be read as CSV")
 
 
@@ -131,6 +142,8 @@ def _read_type(column: Column) -> pa.DataType:
 
 def _finish(array: pa.Array, column: Column) -> pa.Array:
     wanted = arrow_type(column)
+    if lists_breaks(column):
+        require_listed_breaks(array, column)
     if is_text(array.type) and (column.missing or not is_text(wanted)):
         array = pc.if_else(pc.equal(array, ""), None, array)
     # Ids are told apart by their bytes, and never read.

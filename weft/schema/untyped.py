@@ -6,7 +6,7 @@ digits that a number would not keep (01014) is text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 
@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from weft.errors import DataError
-from weft.schema.faults import TO_UTF8, header_fault, line_fault
+from weft.schema.dialect import Checked
+from weft.schema.faults import TO_UTF8, header_fault
 from weft.schema.naming import require_distinct
-from weft.schema.reading import csv_names
+from weft.schema.reading import csv_names, unpacked
 from weft.schema.text import is_text
 
 
@@ -36,7 +37,7 @@ def guess_csv(path: str | PathLike[str]) -> Untyped:
     if fault := header_fault(path):
         raise fault
     require_distinct(names)
-    guessed = _read(path, pyarrow.csv.ConvertOptions())
+    guessed = _read(path, names, pyarrow.csv.ConvertOptions())
     if guessed is None or not guessed.num_rows:
         raise DataError(f"{path} has no rows, only column names; a draft needs some")
     for field in guessed.schema:
@@ -45,7 +46,7 @@ def guess_csv(path: str | PathLike[str]) -> Untyped:
     as_text = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(guessed.column_names, pa.string()), null_values=[""], strings_can_be_null=True
     )
-    written = _read(path, as_text)
+    written = _read(path, names, as_text)
     assert written is not None
     columns, words = [], {}
     for name, typed, text in zip(guessed.column_names, guessed.columns, written.columns, strict=True):
@@ -56,17 +57,20 @@ def guess_csv(path: str | PathLike[str]) -> Untyped:
     return Untyped(pa.Table.from_arrays(columns, names=guessed.column_names), words)
 
 
-def _read(path: str | PathLike[str], options: pyarrow.csv.ConvertOptions) -> pa.Table | None:
-    """Read a file, or None if it has no line but its first."""
+def _read(path: str | PathLike[str], names: Sequence[str], options: pyarrow.csv.ConvertOptions) -> pa.Table | None:
+    """Read a file, or None if it has no line but its first; line breaks in values are for the review to see."""
     try:
-        return pyarrow.csv.read_csv(
-            path, convert_options=options, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True)
-        )
+        with pa.OSFile(str(path), "rb") as raw:
+            return pyarrow.csv.read_csv(
+                Checked(unpacked(raw, path), path, [True] * len(names)),
+                convert_options=options,
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+            )
     except (pa.ArrowException, OSError) as error:
         if "Empty CSV" in str(error):
             return None
     # Arrow's own text may quote the file, and is not chained to what is raised here.
-    raise line_fault(path) or DataError(f"{path}: the file cannot be read as CSV")
+    raise DataError(f"{path}: the file cannot be read as CSV")
 
 
 def _only_text_keeps(kind: pa.DataType, text: pa.ChunkedArray) -> bool:
