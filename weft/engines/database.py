@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.engines.feed import Batches, Feed
+from weft.engines.queries import check_query
 from weft.errors import DataError
 from weft.schema import Schema
 
@@ -19,8 +20,8 @@ _QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
 def open_duckdb(address: str, schema: Schema, batch_rows: int) -> Feed:
     """Open `path.db?table=name`, `path.db?query=SELECT ...`, or a bare `SELECT ... FROM 'files*.parquet'`.
 
-    A database file is opened read-only and stays open, so its rows cannot change between passes. A query must
-    say the same at every pass: files that stay still, no random functions, no LIMIT without ORDER BY.
+    A database file is opened read-only and stays open, so its rows cannot change between passes. A query must read each
+    row by itself (`weft.engines.queries`), from files that stay still.
     """
     path, query = _parse(address)
     name = f"duckdb:{path or 'query'}"
@@ -31,6 +32,8 @@ def open_duckdb(address: str, schema: Schema, batch_rows: int) -> Feed:
 
     with _explained(name, duckdb):
         connection = duckdb.connect(path, read_only=True) if path else duckdb.connect()
+        connection.execute("SET python_enable_replacements = false")  # a name in a query is no Python variable
+        check_query(connection, name, query)
         arrow = connection.cursor().sql(query).limit(0).to_arrow_table().schema
 
     def start(columns: Sequence[str]) -> Batches:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.engines.feed import Batches, Feed
+from weft.engines.queries import require_once
 from weft.errors import DataError
 from weft.schema import Schema
 from weft.schema.faults import explained
@@ -27,6 +28,7 @@ _UNPACKED = 6  # how much larger a gzipped CSV roughly is, unpacked
 def open_files(source: Paths, schema: Schema, batch_rows: int) -> Feed:
     """Open files of one kind; those of a folder or pattern are read in the order of their names."""
     paths = _find(source)
+    require_once(_name(paths), paths)
     kinds = {_kind(path) for path in paths}
     if len(kinds) > 1:
         raise DataError(f"{paths[0]} and its fellows are not of one kind; name either CSV or Parquet files")

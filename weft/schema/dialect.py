@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from weft.schema.columns import Category, Column
 LONGEST_LINE = 1 << 20
 """Bytes of one record. Arrow reads in blocks of this size, so a longer record might pass or fail by where it stands."""
 
-_COMMA, _QUOTE, _LF, _CR = (ord(sign) for sign in ',"\n\r')
+_LF, _CR = ord("\n"), ord("\r")
 
 # Where the scan stands: at the start of a field, in a plain one, in a quoted one, or behind a quote in a quoted one.
 _START, _PLAIN, _QUOTED, _CLOSING = range(4)
@@ -58,11 +59,12 @@ _FAULTS = {
 
 
 @njit(cache=True, nogil=True)
-def scan(block, memory, width, breaks):  # type: ignore[no-untyped-def]
+def scan(block, memory, separator, quote, breaks):  # type: ignore[no-untyped-def]
     """Go through a block of a file and return what is wrong first (0: nothing); `memory` is carried between blocks.
 
-    `width` is the number of fields of a record, `breaks` says of each whether it may hold line breaks.
+    `breaks` says of each field of a record whether it may hold line breaks.
     """
+    width = len(breaks)
     state, line, field = memory[_STATE], memory[_LINE], memory[_FIELD]
     length, after_cr, record, first = memory[_BYTES], memory[_AFTER_CR], memory[_RECORD], memory[_FIRST_LINE]
     fault = _FINE
@@ -73,7 +75,7 @@ def scan(block, memory, width, breaks):  # type: ignore[no-untyped-def]
             break
         if state == _QUOTED:
             length += 1
-            if sign == _QUOTE:
+            if sign == quote:
                 state = _CLOSING
             elif sign in (_LF, _CR):
                 # The names of columns are public, and may be broken as they like.
@@ -90,11 +92,11 @@ def scan(block, memory, width, breaks):  # type: ignore[no-untyped-def]
             state, field, length, after_cr, first = _START, 0, 0, 0, line
         elif sign == _CR:
             after_cr = 1
-        elif sign == _COMMA:
+        elif sign == separator:
             length += 1
             field += 1
             state = _START
-        elif sign == _QUOTE:
+        elif sign == quote:
             length += 1
             if state == _PLAIN:
                 fault = _STRAY
@@ -131,9 +133,12 @@ def require_listed_breaks(values: pa.Array, column: Column) -> None:
     octets = values.cast(pa.binary())  # which may be no text
     broken = pc.or_(pc.match_substring(octets, "\n"), pc.match_substring(octets, "\r"))
     if pc.any(pc.and_(broken, pc.invert(pc.is_in(octets, listed.cast(pa.binary()))))).as_py():
-        raise DataError(
-            f'column "{column.name}": a value holds a line break that is not listed. Take it out'
-        )
+        raise DataError(f'column "{column.name}": a value holds a line break that is not listed. Take it out')
+
+
+def unpacked(raw: pa.NativeFile, path: str | PathLike[str]) -> pa.NativeFile:
+    """Return the bytes of a CSV file as they were before it was compressed."""
+    return pa.CompressedInputStream(raw, "gzip") if Path(path).suffix.lower() == ".gz" else raw
 
 
 class Checked:
@@ -142,9 +147,18 @@ class Checked:
     Read through it, a file is refused in the same pass that reads it: the first one, when nothing is charged yet.
     """
 
-    def __init__(self, source: Any, path: str | PathLike[str], breaks: Sequence[bool]) -> None:
+    def __init__(
+        self,
+        source: Any,
+        path: str | PathLike[str],
+        breaks: Sequence[bool],
+        *,
+        separator: str = ",",
+        quote: str = '"',
+    ) -> None:
         """`breaks` has an entry for each column of the file: whether a value may hold a line break."""
         self._source, self._path = source, path
+        self._separator, self._quote = ord(separator), ord(quote) if quote else -1
         self._breaks: NDArray[np.bool_] = np.array(breaks, np.bool_)
         self._memory = np.zeros(_MEMORY, np.int64)
         self._memory[_LINE] = self._memory[_FIRST_LINE] = 1
@@ -158,7 +172,7 @@ class Checked:
             self._end()
         seen = block if self._begun else block.removeprefix(b"\xef\xbb\xbf")
         self._begun = self._begun or bool(block)
-        self._check(scan(np.frombuffer(seen, np.uint8), self._memory, len(self._breaks), self._breaks))
+        self._check(scan(np.frombuffer(seen, np.uint8), self._memory, self._separator, self._quote, self._breaks))
         return block
 
     def _end(self) -> None:

@@ -18,7 +18,7 @@ from weft.errors import DataError, SchemaError
 from weft.schema.codec import check_names
 from weft.schema.columns import Column, Datetime, Id
 from weft.schema.conversion import adopt, remedy
-from weft.schema.dialect import LONGEST_LINE, Checked, holds_break, lists_breaks, require_listed_breaks
+from weft.schema.dialect import LONGEST_LINE, Checked, holds_break, lists_breaks, require_listed_breaks, unpacked
 from weft.schema.schema import Schema
 from weft.schema.text import is_text
 from weft.schema.types import arrow_type
@@ -94,11 +94,6 @@ def csv_batches(raw: pa.NativeFile, path: str | PathLike[str], schema: Schema) -
     if "Empty CSV" not in str(fault) or not any(names):
         raise redact(fault, path, schema)
     check_names(schema, names)  # a header without a line end: no rows, though Arrow takes the file for an empty one
-
-
-def unpacked(raw: pa.NativeFile, path: str | PathLike[str]) -> pa.NativeFile:
-    """Return the bytes of a CSV file as they were before it was compressed."""
-    return pa.CompressedInputStream(raw, "gzip") if Path(path).suffix.lower() == ".gz" else raw
 
 
 def csv_names(path: str | PathLike[str]) -> list[str]:

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from weft.errors import DataError
-from weft.schema.dialect import Checked
+from weft.schema.dialect import Checked, unpacked
 from weft.schema.faults import TO_UTF8, header_fault
 from weft.schema.naming import require_distinct
-from weft.schema.reading import csv_names, unpacked
+from weft.schema.reading import csv_names
 from weft.schema.text import is_text
 
 
