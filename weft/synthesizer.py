@@ -242,5 +242,5 @@ def _frame_maker(data: Any, schema: Schema) -> Callable[[pa.Table], Any]:
         return lambda table: to_pandas(table, dtypes, schema)
     if is_polars(data):
         dtypes = dict(data.schema)
-        return lambda table: to_polars(table, dtypes)
+        return lambda table: to_polars(table, dtypes, schema)
     return _as_is

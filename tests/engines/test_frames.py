@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -313,19 +314,22 @@ def test_drawn_dictionaries_and_ids_have_room_too():
     assert len(set(codec.decode(records, np.random.default_rng(0))["i"].to_pylist())) == 1000
 
 
-@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["y", "x", "never"])])
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["y", "x", "never"]), pl.Enum(["x", "y"])])
 def test_polars_categories(dtype):
     frame = pl.DataFrame({"a": pl.Series(["x", None, "y", "x"], dtype=dtype)})
-    fitted = Synthesizer(1.0, method="independent", noise_seed=1).fit(frame, WORDS)
+    made = fitted(frame, WORDS)
     assert open_engine(frame, WORDS).engine.count([("a",)])[0].tolist() == [2, 1, 1]
-    assert fitted.sample(5).schema == frame.schema
+    assert made.sample(5).schema["a"] == (pl.Enum(["x", "y"]) if isinstance(dtype, pl.Enum) else pl.Categorical)
 
 
-def test_an_enum_without_the_schemas_values_is_released_as_a_category():
-    frame = pl.DataFrame({"a": pl.Series(["x"], dtype=pl.Enum(["x"]))})
-    assert (
-        Synthesizer(1.0, method="independent", noise_seed=1).fit(frame, WORDS).sample(5).schema["a"] == pl.Categorical
-    )
+def test_an_enum_is_released_with_the_schemas_values_only():
+    """The names of an Enum are values of rows, as often as not: S3CRET once left in the released dtype."""
+    schema = one_column('kind = "category"\nvalues = ["x", "y"]\nother = "y"')
+    for names in (["x", "S3CRET"], ["x"]):
+        frame = pl.DataFrame({"a": pl.Series(["x"], dtype=pl.Enum(names))})
+        assert fitted(frame, schema).sample(5).schema["a"] == pl.Enum(["x", "y"])
+    pandas = pd.DataFrame({"a": pd.Categorical(["x"], categories=["S3CRET", "x"])})
+    assert list(fitted(pandas, schema).sample(5)["a"].dtype.categories) == ["x", "y"]
 
 
 def fitted(frame, schema):
@@ -383,9 +387,15 @@ missing = true
 kind = "datetime"
 range = ["2013-01-01", "2013-01-31"]
 missing = true
+timezone = "UTC"
+date = false
+[columns.day]
+kind = "datetime"
+range = ["2013-01-01", "2013-01-31"]
 [columns.written]
 kind = "datetime"
 range = ["2013-01-01", "2013-01-31"]
+format = "%Y-%m-%d"
 [columns.who]
 kind = "id"
 [columns.grade]
@@ -400,7 +410,8 @@ values = ["lo", "hi"]
             "half": pd.Series([1, 2, 3], dtype="float32"),
             "flag": [True, False, True],
             "maybe": pd.Series([True, None, False], dtype="boolean"),
-            "moment": pd.Series(["2013-01-05", None, "2013-01-07"], dtype="datetime64[s]").dt.tz_localize("UTC"),
+            "moment": pd.Series(["2013-01-05", None, "2013-01-07"], dtype="datetime64[us]").dt.tz_localize("UTC"),
+            "day": pd.to_datetime(["2013-01-05", "2013-01-06", "2013-01-07"]).as_unit("us"),
             "written": ["2013-01-05", "2013-01-06", "2013-01-07"],
             "who": pd.Series([7, 8, 9], dtype="uint32"),
             "grade": pd.Categorical(["lo", "hi", "lo"], ["lo", "hi"], ordered=True),
@@ -410,6 +421,7 @@ values = ["lo", "hi"]
     assert sample.dtypes.astype(str).to_dict() == frame.dtypes.astype(str).to_dict()
     assert sample["grade"].dtype == frame["grade"].dtype
     assert sample["written"].str.fullmatch(r"2013-01-\d\d").all()
+    assert (sample["day"] == sample["day"].dt.normalize()).all()
 
 
 def test_pandas_columns_without_a_schema_stay_unread():
@@ -420,3 +432,106 @@ def test_pandas_columns_without_a_schema_stay_unread():
         open_engine(frame, one_column('kind = "integer"\nrange = [0, 9]'))
     with pytest.raises(DataError, match="dtype complex128 cannot be read"):
         open_engine(frame.assign(a=[1j, 2j]), schema)
+
+
+DAYS = one_column('kind = "datetime"\nrange = ["2013-01-01", "2013-01-31"]\nmissing = true\noutside = "clip"')
+MOMENTS = one_column(
+    'kind = "datetime"\nrange = ["2013-01-01", "2013-01-31"]\ndate = false\nmissing = true\noutside="clip"'
+)
+
+
+@pytest.mark.parametrize("schema", [DAYS, MOMENTS])
+def test_one_row_never_flips_the_type_of_dates(schema):
+    """The unit of datetime64 follows the finest value, and one odd word turns a column of dates into text."""
+    texts = [["2013-01-05"], ["2013-01-05 10:00:00.5"], ["2013-01-05 10:00:00.000000001"], ["n/a"], []]
+    frames = [
+        pd.DataFrame({"a": pd.to_datetime(pd.Series(["2013-01-07", *more]), format="mixed")}) for more in texts[:3]
+    ]
+    frames += [pd.DataFrame({"a": ["2013-01-07", *more]}) for more in texts]
+    frames += [pl.DataFrame({"a": ["2013-01-07", "n/a"]}), pl.DataFrame({"a": [dt.date(2013, 1, 7)]})]
+    frames += [pl.DataFrame({"a": [dt.datetime(2013, 1, 7)]}, schema={"a": pl.Datetime(unit)}) for unit in ("ms", "ns")]
+    frames += [pa.table({"a": pa.array([dt.datetime(2013, 1, 7)], pa.timestamp(unit))}) for unit in ("s", "ns")]
+    made = [open_engine(frame, schema) for frame in frames]
+    assert len({str(each.codec.arrow_schema) for each in made}) == 1
+    seventh = {int(each.engine.count([("a",)])[0].argmax()) for each in (made[7], made[9], *made[10:])}
+    assert len(seventh) == 1
+    released = [fitted(frame, schema).sample(3) for frame in frames]
+    assert {str(frame["a"].dtype) for frame in released[:8]} == {"datetime64[us]"}
+    assert len({frame.schema["a"] for frame in released[8:12]}) == 1
+
+
+def test_time_zones_are_the_schemas():
+    zoned = pd.DataFrame({"a": pd.to_datetime(["2013-01-05 23:30:00-05:00"])})
+    with pytest.raises(SchemaError, match="values have a time zone; say which"):
+        open_engine(zoned, MOMENTS)
+    with pytest.raises(SchemaError, match="values have a time zone; say which"):
+        open_engine(pl.DataFrame({"a": pl.Series([dt.datetime(2013, 1, 5)]).dt.replace_time_zone("UTC")}), DAYS)
+    schema = one_column(
+        'kind = "datetime"\nrange = ["2013-01-01", "2013-01-31"]\nstep = "1h"\nbins = "each"\ntimezone = "UTC"'
+    )
+    whole = zoned.assign(a=zoned["a"].dt.floor("h"))
+    assert open_engine(whole, schema).engine.count([("a",)])[0].argmax() == 5 * 24 + 4  # UTC: the sixth, at four
+
+
+def test_a_time_of_day_is_not_cut_off_in_silence():
+    strict = one_column('kind = "datetime"\nrange = ["2013-01-01", "2013-01-31"]')
+    for frame in (
+        pd.DataFrame({"a": pd.to_datetime(["2013-01-05 10:00:00"])}),
+        pl.DataFrame({"a": [dt.datetime(2013, 1, 5, 10)]}),
+    ):
+        with pytest.raises(DataError, match="a finer step"):
+            open_engine(frame, strict)
+
+
+def test_frames_of_a_csv_reader_have_the_schemas_types(tmp_path):
+    """One odd row flips what `read_csv` of each library makes of a column, and nothing of what is released."""
+    schema = one_column('kind = "integer"\nrange = [0, 9]\nmissing = true\noutside = "clip"')
+    readers = [pd.read_csv, pl.read_csv, pa.csv.read_csv, lambda path: pd.read_csv(path, dtype_backend="pyarrow")]
+    readers.append(lambda path: pd.read_csv(path, dtype_backend="numpy_nullable"))
+    for read in readers:
+        types, dtypes = set(), set()
+        for row in ("3", "3.5", "", "n/a", "true", "2013-01-05"):
+            path = tmp_path / "rows.csv"
+            path.write_text(f'a,b\n1,1\n2,1\n"{row}",1\n')
+            frame = read(path)
+            frame = frame.drop(columns="b") if hasattr(frame, "iloc") else frame.select(["a"])
+            opened = open_engine(frame, schema)
+            types.add(opened.codec.arrow_schema.field("a").type)
+            counts = opened.engine.count([("a",)])[0]
+            assert counts[[1, 2]].tolist() == [1, 1] and counts.sum() == 3
+            column = fitted(frame, schema).sample(4)["a"]
+            dtypes.add(str(column.dtype if hasattr(column, "dtype") else column.type))
+        assert types == {pa.int64()} and len(dtypes) == 1
+
+
+def units(ids, **dtype):
+    frame = pd.DataFrame({"who": pd.Series(ids, **dtype), "a": 1})
+    schema = Schema.from_toml(
+        'unit = "who"\nrows_per_unit = 1\n[columns.who]\nkind = "id"\n[columns.a]\nkind = "integer"\nrange = [0, 9]'
+    )
+    return int(open_engine(frame, schema).engine.count([()])[0])
+
+
+def test_ids_that_a_float_would_merge_are_refused():
+    """1,000 people of 64-bit numbers: one row without an id once left 10 of them."""
+    ids = [2**60 + i for i in range(1000)]
+    assert units(ids) == 1000
+    with pytest.raises(DataError, match=r'column "who": whole numbers of 2\^53'):
+        units([*ids, None])
+    assert units([*ids, None], dtype="Int64") == 1000
+    assert units([*range(1000), None]) == 1000
+    codes = one_column(f'kind = "category"\nvalues = [{2**60}, {2**60 + 1}]\nmissing = true')
+    assert opened([2**60, 2**60 + 1], codes).engine.count([("a",)])[0].tolist() == [1, 1, 0]
+    with pytest.raises(DataError, match=r"2\^53"):
+        opened([2**60, None], codes)
+
+
+def test_ids_that_are_no_text_are_refused():
+    assert units(["a", "b"], dtype=object) == 2
+    for kind in (object, "str"):
+        try:
+            ids = pd.Series(["a\ud800", "a\udfff"], dtype=kind)
+        except UnicodeEncodeError:
+            continue  # this pandas holds no such text in the first place
+        with pytest.raises(DataError, match='column "who": an id is no sound text'):
+            units(ids)

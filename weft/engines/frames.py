@@ -1,9 +1,10 @@
 """Data frames in and out: which of their types are declared, and which their library guessed from the rows.
 
-A declared type is public (decision 002). A guessed one is not: one blank turns whole numbers into floats, and a
-column that happens to hold nothing has no type at all. The types that pandas picks by itself (object, bool, int64,
-uint64, float64) therefore say nothing here, and the schema's type is taken, as for a CSV. The values are read one
-by one in that type, so that no row changes how another is understood.
+A declared type is public (decision 002). A guessed one is not: one blank turns whole numbers into floats, one odd word
+turns dates into text, and a column that happens to hold nothing has no type at all. No frame tells whether its types
+were declared, so every type that a `read_csv`, a constructor or a parser of dates picks by itself counts as guessed:
+truth values, numbers of 64 bits, text, dates and time stamps. Such a column has the schema's type, as in a CSV. The
+values are read one by one in that type, so that no row changes how another is understood.
 """
 
 from __future__ import annotations
@@ -20,15 +21,92 @@ from numpy.typing import NDArray
 from weft.engines.feed import Batches, Feed
 from weft.errors import DataError
 from weft.schema import Schema
-from weft.schema.columns import Category, Column, Datetime, Id, Integer
+from weft.schema.carriers import decoded
+from weft.schema.columns import Category, Column, ColumnError, Datetime, Id, Integer
 from weft.schema.conversion import adopt
+from weft.schema.moments import UNIT
 from weft.schema.text import is_text
 from weft.schema.types import arrow_type, index_type
 
 Objects = NDArray[np.object_]
 
-_GUESSED = ("object", "bool", "int64", "uint64", "float64")
 _EXACT = 2**53  # up to here a float tells whole numbers apart
+_UNIT = "us"  # of guessed time stamps, whatever resolution the library found in them
+
+
+def is_guessed(declared: pa.DataType) -> bool:
+    """Whether libraries pick this type by themselves, from values."""
+    return bool(
+        declared in (pa.null(), pa.bool_(), pa.int64(), pa.uint64(), pa.float64())
+        or is_text(declared)
+        or pa.types.is_date(declared)
+        or pa.types.is_timestamp(declared)
+        or pa.types.is_time(declared)
+    )
+
+
+def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
+    """Return the type in which a frame's column is read and released: its own if it is declared, else the schema's."""
+    if pa.types.is_dictionary(declared):
+        return pa.dictionary(declared.index_type, frame_type(column, declared.value_type), declared.ordered)
+    if not is_guessed(declared):
+        return declared
+    own = arrow_type(column)
+    if not isinstance(column, Datetime) or is_text(own):
+        return own
+    zoned = pa.types.is_timestamp(declared) and declared.tz is not None
+    if zoned and (pa.types.is_date(own) or own.tz is None):
+        remedy = f'say which in the schema, as in timezone = "{declared.tz}" with date = false'
+        raise ColumnError(column.name, f"its values have a time zone; {remedy}", "timezone")
+    if column.type is None and pa.types.is_timestamp(own) and UNIT[own.unit] > UNIT[_UNIT]:
+        return pa.timestamp(_UNIT, own.tz)
+    return own
+
+
+def held(array: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
+    """Return values of a frame in the type that `frame_type` said, those of a dictionary as plain ones."""
+    array = decoded(array)
+    wanted = wanted.value_type if pa.types.is_dictionary(wanted) else wanted
+    _require_exact(array, column)
+    # Ids are told apart as they stand: held to a type, two of them might become one.
+    return array if isinstance(column, Id) or array.type == wanted else adopt(array, wanted, column)
+
+
+def _require_exact(array: pa.Array, column: Column) -> None:
+    """Refuse whole numbers that a guessed float has already merged with their neighbours, where each one matters."""
+    if not pa.types.is_float64(array.type) or not (isinstance(column, Id) or _largest(column) >= _EXACT):
+        return
+    floats = array.fill_null(0.0).to_numpy(zero_copy_only=False)
+    if (np.abs(floats) >= _EXACT).any():
+        raise DataError(
+            f'column "{column.name}": whole numbers of 2^53 and more stand in a column of floats, which merges '
+            "neighbours. Read it as text or as Int64"
+        )
+
+
+def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Feed:
+    """Open a polars frame, a pyarrow table or anything else that gives an Arrow stream; it can be read once."""
+    name = f"the {type(source).__name__}"
+    try:
+        reader = pa.RecordBatchReader.from_stream(source)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise DataError(f"{name} is not a table; give a pandas, polars or Arrow table") from None
+    fields = [field.remove_metadata() for field in reader.schema]
+    types = {field.name: frame_type(schema.column(field.name), field.type) for field in fields if field.name in schema}
+
+    def start(columns: Sequence[str]) -> Batches:
+        wanted = [column for column in columns if column in types]
+        try:
+            for batch in reader:
+                for at in range(0, batch.num_rows, batch_rows):
+                    piece = batch.slice(at, batch_rows)
+                    arrays = [held(piece.column(each), schema.column(each), types[each]) for each in wanted]
+                    yield pa.RecordBatch.from_arrays(arrays, names=wanted), None
+        except pa.ArrowException:
+            raise DataError(f"{name} could not be read to its end") from None
+
+    arrow = pa.schema([field.with_type(types.get(field.name, field.type)) for field in fields])
+    return Feed(name, arrow, start, repeatable=False)
 
 
 def is_pandas(source: Any) -> bool:
@@ -60,7 +138,7 @@ def open_pandas(frame: Any, schema: Schema, batch_rows: int) -> Feed:
         wanted = [name for name in columns if name in places]
         for at in range(0, len(frame), batch_rows):
             piece = frame.iloc[at : at + batch_rows]
-            arrays = [_array(piece.iloc[:, places[name]], schema.column(name), types[name]) for name in wanted]
+            arrays = [_values(piece.iloc[:, places[name]], schema.column(name), types[name]) for name in wanted]
             yield pa.RecordBatch.from_arrays(arrays, names=wanted), min(1.0, (at + batch_rows) / len(frame))
 
     arrow = pa.schema([pa.field(name, types.get(name, pa.null())) for name in names])
@@ -73,57 +151,43 @@ def _type(dtype: Any, column: Column) -> pa.DataType:
     if isinstance(dtype, pd.CategoricalDtype):
         # Its categories are values of the rows, as often as not: neither their number nor their type is public.
         return pa.dictionary(index_type(column), _type(dtype.categories.dtype, column), bool(dtype.ordered))
-    if isinstance(dtype, pd.StringDtype):
-        own = arrow_type(column)
-        return own if is_text(own) else pa.string()
-    if not _is_guessed(dtype):
-        return _declared(pd.Series([], dtype=dtype), column).type
-    return arrow_type(column)
+    if isinstance(dtype, pd.StringDtype) or dtype.kind == "O":
+        return frame_type(column, pa.string())
+    return frame_type(column, _array(pd.Series([], dtype=dtype), column).type)
 
 
-def _is_guessed(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.name in _GUESSED
-
-
-def _array(series: Any, column: Column, wanted: pa.DataType) -> pa.Array:
+def _values(series: Any, column: Column, wanted: pa.DataType) -> pa.Array:
     """Return a piece of a pandas column in the wanted type; a dictionary's as plain values."""
-    pd = _pandas()
-    dtype = series.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        wanted = wanted.value_type
-        codes = series.cat.codes.to_numpy().astype(np.int64)
-        dtype = dtype.categories.dtype
-        raw = _raw(pd.Series(series.cat.categories), column, wanted).take(pa.array(codes, mask=codes < 0))
-    else:
-        raw = _raw(series, column, wanted)
-    # Ids are told apart as they stand: held to a type, two of them might become one.
-    if isinstance(column, Id) or not (_is_guessed(dtype) or isinstance(dtype, pd.StringDtype)):
-        return raw
-    return adopt(raw, wanted, column)
+    if not isinstance(series.dtype, _pandas().CategoricalDtype):
+        return held(_array(series, column, wanted), column, wanted)
+    codes = series.cat.codes.to_numpy().astype(np.int64)
+    categories = _array(_pandas().Series(series.cat.categories), column, wanted.value_type)
+    return held(categories.take(pa.array(codes, mask=codes < 0)), column, wanted)
 
 
-def _raw(series: Any, column: Column, wanted: pa.DataType) -> pa.Array:
-    pd = _pandas()
-    if isinstance(series.dtype, pd.StringDtype):
-        return _texts(series)
+def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa.Array:
+    """Return a pandas column as Arrow has it; objects as the text that a CSV would hold, fit to be read as `wanted`."""
+    if isinstance(series.dtype, _pandas().StringDtype):
+        return _texts(series, column)
     if series.dtype == object:
-        number = not (is_text(wanted) or pa.types.is_boolean(wanted))
-        form = column.format if isinstance(column, Datetime) and is_text(wanted) else None
-        return _texts(_each(lambda value: _word(value, number, form), series.to_numpy(object)))
-    return _declared(series, column)
-
-
-def _declared(series: Any, column: Column) -> pa.Array:
+        number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
+        form = column.format if isinstance(column, Datetime) and wanted is not None and is_text(wanted) else None
+        return _texts(_each(lambda value: _word(value, number, form), series.to_numpy(object)), column)
     try:
         return _in_one(pa.array(series, from_pandas=True))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; take another') from None
 
 
-def _texts(words: Any) -> pa.Array:
+def _texts(words: Any, column: Column) -> pa.Array:
     try:
         return _in_one(pa.array(words, pa.large_string(), from_pandas=True))
     except UnicodeEncodeError:  # half a surrogate pair: no text, and so unknown to every schema
+        if isinstance(column, Id):
+            raise DataError(
+                f'column "{column.name}": an id is no sound text (half a surrogate pair), so that two persons could '
+                "become one. Mend the ids"
+            ) from None
         whole = _each(lambda word: word.encode("utf-8", "replace").decode("utf-8"), np.asarray(words, object))
         return pa.array(whole, pa.large_string(), from_pandas=True)
 
@@ -153,20 +217,6 @@ def _word(value: Any, number: bool, form: str | None) -> str:
     return value.strftime(form) if form is not None and isinstance(value, date) else str(value)
 
 
-def polars_schema(arrow: pa.Schema, schema: Schema) -> pa.Schema:
-    """Return the types in which a polars frame is read: its own, but text as the schema has it.
-
-    Polars makes a column without a value Null, which the schema's type replaces, and any other text a view: with
-    one type for both, a column of text is the same whether or not it holds one.
-    """
-    fields = []
-    for field in arrow.remove_metadata():
-        text = field.name in schema and pa.types.is_string_view(field.type)
-        own = arrow_type(schema.column(field.name)) if text else field.type
-        fields.append(field.remove_metadata().with_type(own if is_text(own) else field.type))
-    return pa.schema(fields)
-
-
 def to_pandas(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any:
     """Return a release as a pandas frame: in the dtypes that were declared, and else those of the schema.
 
@@ -180,17 +230,36 @@ def to_pandas(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any
 
 
 def _series(values: pa.ChunkedArray, dtype: Any, column: Column) -> Any:
+    """Return a released column in the family of its dtype: Arrow's, pandas's nullable types, or numpy's."""
     pd = _pandas()
-    if not isinstance(dtype, np.dtype | pd.CategoricalDtype):
-        return values.to_pandas(types_mapper=lambda _: dtype)
+    if isinstance(dtype, pd.ArrowDtype):
+        return values.to_pandas(types_mapper=pd.ArrowDtype)
+    if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
+        return values.to_pandas(types_mapper=lambda kind: dtype if is_text(kind) else _nullable(kind))
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(dtype, "numpy_dtype"):
+        return values.to_pandas(types_mapper=_nullable)
+    if pa.types.is_date(values.type):
+        return values.to_pandas(date_as_object=False).astype(f"datetime64[{_UNIT}]")  # pandas has no dates of its own
     if column.missing and pa.types.is_boolean(values.type):
         return values.to_pandas().astype(object)
     if not (column.missing and pa.types.is_integer(values.type)):
         return values.to_pandas()
     if _largest(column) <= _EXACT:
         return values.to_pandas().astype(np.float64)
-    unsigned = pa.types.is_uint64(values.type)
-    return values.to_pandas(types_mapper=lambda _: pd.UInt64Dtype() if unsigned else pd.Int64Dtype())
+    return values.to_pandas(types_mapper=_nullable)
+
+
+def _nullable(kind: pa.DataType) -> Any:
+    """Return pandas's nullable dtype for an Arrow type; None where it has none."""
+    pd = _pandas()
+    if pa.types.is_boolean(kind):
+        return pd.BooleanDtype()
+    if is_text(kind):
+        return pd.StringDtype(na_value=pd.NA)
+    if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
+        return None
+    name = str(np.dtype(kind.to_pandas_dtype()))
+    return pd.api.types.pandas_dtype(name.replace("uint", "UInt") if name[0] == "u" else name.capitalize())
 
 
 def _largest(column: Column) -> int:
@@ -200,15 +269,13 @@ def _largest(column: Column) -> int:
     return max((abs(value) for value in listed if isinstance(value, int)), default=0)
 
 
-def to_polars(table: pa.Table, dtypes: Mapping[str, Any]) -> Any:
-    """Return a release as a polars frame; an Enum stays one if it has a place for every value of the schema."""
+def to_polars(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any:
+    """Return a release as a polars frame; an Enum stays one, of the schema's values: its own may be those of rows."""
     import polars as pl
 
     frame: Any = pl.from_arrow(table)
     for name, dtype in dtypes.items():
-        if isinstance(dtype, pl.Enum) and name in table.column_names:
-            chunks = table.column(name).chunks
-            values = {value for chunk in chunks for value in chunk.dictionary.to_pylist()}
-            if values <= set(dtype.categories):
-                frame = frame.with_columns(pl.col(name).cast(dtype))
+        column = schema.column(name) if name in schema else None
+        if isinstance(dtype, pl.Enum) and isinstance(column, Category):
+            frame = frame.with_columns(pl.col(name).cast(pl.Enum([str(value) for value in column.values])))
     return frame

@@ -40,7 +40,7 @@ def remedy(column: Column, wanted: pa.DataType) -> str:
     if pa.types.is_integer(wanted):
         hint = ' If it has a fraction, or is written like 3.0, set type = "float64".'
     elif isinstance(column, Datetime):
-        hint = ' Give its format, such as format = "%d/%m/%Y".'
+        hint = ' Give its format, such as format = "%d/%m/%Y", or a finer step.'
     else:
         hint = ""
     policy = ' Set outside = "clip" to count what cannot be read as missing.' if "clip" in column.policies else ""
@@ -48,13 +48,15 @@ def remedy(column: Column, wanted: pa.DataType) -> str:
 
 
 def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
-    """Return an array of text, numbers or booleans in the wanted type, and a mask of what cannot be read in it."""
+    """Return text, numbers, booleans or dates in the wanted type, and a mask of what cannot be read in it."""
     if array.type == wanted:
         return array, np.zeros(len(array), dtype=bool)
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), wanted), np.zeros(len(array), dtype=bool)
+    if pa.types.is_temporal(array.type) and not is_text(wanted):
+        return _instants(array, wanted, column)
     if is_text(wanted):
-        return array.cast(wanted), np.zeros(len(array), dtype=bool)
+        return _written(array, column).cast(wanted), np.zeros(len(array), dtype=bool)
     if is_text(array.type):
         array = readable(array)
     elif pa.types.is_boolean(array.type):
@@ -120,6 +122,51 @@ def _booleans(array: pa.Array, missing: Mask) -> tuple[pa.Array, Mask]:
     yes: Mask = pc.is_in(words, value_set=_TRUE).to_numpy(zero_copy_only=False)
     no: Mask = pc.is_in(words, value_set=_FALSE).to_numpy(zero_copy_only=False)
     return pa.array(yes, mask=~(yes | no)), ~(yes | no | missing)
+
+
+def _instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Dates and time stamps in another unit, floored; those that this changed cannot be read, but under clip."""
+    missing = missing_of(array)
+    if not (_is_moment(array.type) and _is_moment(wanted)):
+        return pa.nulls(len(array), wanted), ~missing
+    stored = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).cast(pa.int64())
+    values = stored.fill_null(0).to_numpy(zero_copy_only=False)
+    before, after = _unit_of(array.type), _unit_of(wanted)
+    if before >= after:
+        factor = before // after
+        bound = (2**63 - 1) // factor
+        made = np.clip(values, -bound, bound) * factor
+        lost = np.abs(values) > bound
+    else:
+        made = values // (after // before)
+        lost = values % (after // before) != 0
+    if pa.types.is_date64(wanted):
+        made, lost = made - made % (DAY // UNIT["ms"]), lost | (made % (DAY // UNIT["ms"]) != 0)
+    unreadable = np.zeros_like(missing) if column.outside == "clip" else lost & ~missing
+    whole = pa.array(made, mask=missing | unreadable)
+    return (whole.cast(pa.int32()) if pa.types.is_date32(wanted) else whole).cast(wanted), unreadable
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _unit_of(kind: pa.DataType) -> int:
+    if pa.types.is_date32(kind):
+        return DAY
+    return UNIT["ms"] if pa.types.is_date64(kind) else UNIT[kind.unit]
+
+
+def _written(array: pa.Array, column: Column) -> pa.Array:
+    """Return values as the text that a CSV would hold: dates in the column's format."""
+    if not _is_moment(array.type) or not isinstance(column, Datetime):
+        return array
+    plain = pa.types.is_date(array.type) or column.plain_date
+    form = column.format or ("%Y-%m-%d" if plain else "%Y-%m-%d %H:%M:%S")
+    moments = array.cast(pa.timestamp("s"), safe=False) if pa.types.is_date(array.type) else array
+    if pa.types.is_timestamp(moments.type):
+        moments = moments.cast(pa.int64()).cast(pa.timestamp(moments.type.unit)).cast(pa.timestamp("s"), safe=False)
+    return pc.strftime(moments, format=form)
 
 
 def _moments(array: pa.Array, missing: Mask, wanted: pa.DataType, form: str | None) -> tuple[pa.Array, Mask]:

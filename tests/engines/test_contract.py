@@ -1,0 +1,246 @@
+"""The contract of every source: the codes of a row depend on that row and on public facts alone.
+
+For each kind of source, a table D and a row, drawn to be nasty: the counts of D with the row, less those of D, are one
+cell, or nothing; or the table is refused before anything could be charged.
+"""
+
+import gzip
+from itertools import product
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from weft.engines import open_engine
+from weft.errors import WeftError
+from weft.schema import Schema
+
+COLUMNS = """
+[columns.who]
+kind = "id"
+
+[columns.n]
+kind = "integer"
+range = [0, 9]
+missing = true
+outside = "clip"
+
+[columns.x]
+kind = "real"
+range = [0.0, 5.0]
+bins = 4
+missing = true
+outside = "clip"
+
+[columns.w]
+kind = "category"
+values = ["a", "b", ""]
+other = "o"
+missing = true
+
+[columns.big]
+kind = "category"
+values = [9007199254740992, 9007199254740993, 1]
+other = 1
+missing = true
+
+[columns.f]
+kind = "boolean"
+missing = true
+outside = "clip"
+
+[columns.d]
+kind = "datetime"
+range = ["2020-01-01", "2020-12-31"]
+bins = 4
+missing = true
+outside = "clip"
+"""
+PLAIN = Schema.from_toml(COLUMNS)
+UNITS = Schema.from_toml('unit = "who"\nrows_per_unit = 3\n' + COLUMNS)
+NAMES = ["who", "n", "x", "w", "big", "f", "d"]
+CELLS = [("n", "w"), ("x", "big"), ("f", "d"), ()]
+
+ROWS = [[f"p{i}", str(i % 10), f"{i % 5}.5", "ab"[i % 2], "9007199254740993", "true", "2020-03-05"] for i in range(60)]
+
+WORDS = [
+    *("", " ", '"', '""', 'x"y', 'a"', '"a', "a,b", "a\nb", "a\r\nb", "a\rb", "\x00", "\ufeffa", "'", "\\", "\\n"),
+    *("9007199254740993", "9007199254740994.0", "1e400", "-1e400", "inf", "nan", "NA", "n/a", "NULL", "None", "?"),
+    *("3.0", "3.5", " 3", "+3", "0x3", "1_000", "1,000", "03", "٣", "18446744073709551616", "9" * 400),
+    *("03/25/2020", "25/03/2020", "2020-02-30", "2020-03-05T10:00:00Z", "2020-03-05 10:00:00+05:00", "0001-01-01"),
+    *("true", "TRUE", "yes", "1", "p1", "é", "a" * 5000, "=1+1", "#", "--", "a;b", "a\tb"),
+]
+BYTES = [b"\xff", b"\xed\xa0\x80", b"a\xc3", b"\xf0\x9f\x98\x80"]
+
+
+def odd_rows():
+    """Rows with one odd word, in each column in turn; and rows that are odd as a whole."""
+    for word, place in product(WORDS, range(len(NAMES))):
+        row = list(ROWS[0])
+        row[place] = word
+        yield row
+    yield [""] * len(NAMES)
+    yield ['"'] * len(NAMES)
+
+
+def encoded(row):
+    """Write a row as careful people do: quoted where it must be."""
+    return b",".join(
+        b'"' + word.encode().replace(b'"', b'""') + b'"' if any(sign in word for sign in ',"\r\n') else word.encode()
+        for word in row
+    )
+
+
+def careless(row):
+    """Write a row as it stands, whatever is in it."""
+    return ",".join(row).encode()
+
+
+def csv_source(lines, path, packed=False):
+    text = b"\n".join([",".join(NAMES).encode(), *lines]) + b"\n"
+    path.write_bytes(gzip.compress(text, 1) if packed else text)
+    return path
+
+
+def objects(rows):
+    return pd.DataFrame([[None if word == "" else word for word in row] for row in rows], columns=NAMES, dtype=object)
+
+
+def parsed(rows, **options):
+    """What pandas makes of a CSV: every dtype a guess from all rows."""
+    import io
+
+    text = b"\n".join([",".join(NAMES).encode(), *map(encoded, rows)]).decode()
+    return pd.read_csv(io.StringIO(text), **options)
+
+
+TYPED = pa.schema(
+    {"who": pa.string(), "n": pa.string(), "x": pa.string(), "w": pa.string(), "big": pa.int64(), "f": pa.string()}
+    | {"d": pa.string()}
+)
+
+
+def arrow(rows):
+    """A table of declared types: text, and one column of whole numbers, null where a word is none."""
+    columns = list(zip(*rows, strict=True))
+    whole = [int(word) if word.isascii() and word.isdigit() and len(word) < 19 else None for word in columns[4]]
+    return pa.table(
+        [*map(pa.array, columns[:4]), pa.array(whole, pa.int64()), *map(pa.array, columns[5:])], schema=TYPED
+    )
+
+
+def dictionaries(rows):
+    table = arrow(rows)
+    for place in (1, 3, 6):
+        table = table.set_column(place, NAMES[place], table.column(place).dictionary_encode())
+    return table
+
+
+def database(rows, path):
+    table = arrow(rows)
+    path.unlink(missing_ok=True)
+    with duckdb.connect(str(path)) as connection:
+        connection.register("table_of_rows", table)
+        connection.execute("CREATE TABLE rows AS FROM table_of_rows")
+    return path
+
+
+def parquet(rows, path):
+    pq.write_table(arrow(rows), path)
+    return path
+
+
+EXPLICIT = "auto_detect = false, header = true, columns = {" + ", ".join(f"'{name}': 'VARCHAR'" for name in NAMES) + "}"
+
+SOURCES = {
+    "csv": lambda rows, path: csv_source(map(encoded, rows), path / "rows.csv"),
+    "csv, careless": lambda rows, path: csv_source(map(careless, rows), path / "rows.csv"),
+    "csv.gz": lambda rows, path: csv_source(map(careless, rows), path / "rows.csv.gz", packed=True),
+    "parquet": lambda rows, path: parquet(rows, path / "rows.parquet"),
+    "pandas objects": lambda rows, path: objects(rows),
+    "pandas read_csv": lambda rows, path: parsed(rows),
+    "pandas nullable": lambda rows, path: parsed(rows, dtype_backend="numpy_nullable"),
+    "pandas categories": lambda rows, path: objects(rows).astype("category"),
+    "polars": lambda rows, path: pl.DataFrame(arrow(rows)),
+    "arrow": lambda rows, path: arrow(rows),
+    "arrow dictionaries": lambda rows, path: dictionaries(rows),
+    "duckdb table": lambda rows, path: f"duckdb:{database(rows, path / 'rows.db')}?table=rows",
+    "duckdb parquet": lambda rows, path: f"duckdb:FROM '{parquet(rows, path / 'rows.parquet')}'",
+    "duckdb csv": lambda rows, path: (
+        f"duckdb:SELECT * FROM read_csv('{csv_source(map(careless, rows), path / 'rows.csv')}', {EXPLICIT})"
+    ),
+}
+STREAMED = {"csv", "csv, careless", "csv.gz", "parquet", "duckdb table", "duckdb parquet", "duckdb csv"}
+
+
+def counts(source, schema, engine):
+    """Return the tables of a source, or None if it was refused, which is before any charge."""
+    try:
+        return open_engine(source, schema, engine=engine).engine.count(CELLS)
+    except WeftError:
+        return None
+
+
+def moved(before, after):
+    return [int(np.abs(a.astype(np.int64) - b.astype(np.int64)).sum()) for a, b in zip(after, before, strict=True)]
+
+
+def check(kind, row, place, schema, engine, folder):
+    source = SOURCES[kind]
+    before = counts(source(ROWS, folder), schema, engine)
+    assert before is not None and before[-1] == len(ROWS)
+    after = counts(source([*ROWS[:place], row, *ROWS[place:]], folder), schema, engine)
+    if after is None:
+        return 0
+    distances = moved(before, after)
+    assert max(distances) <= 1, (kind, row, place, distances)
+    return 1
+
+
+def cases(kind, most, seed):
+    """Draw odd rows, places and engines for a kind of source, the same each time."""
+    rng = np.random.default_rng(seed)
+    rows = list(odd_rows())
+    for number in rng.permutation(len(rows))[:most]:
+        engines = ("memory", "stream") if kind in STREAMED else ("memory",)
+        yield rows[number], int(rng.choice([0, 30, len(ROWS)])), engines[int(rng.integers(len(engines)))]
+
+
+@pytest.mark.parametrize("schema", [PLAIN, UNITS], ids=["rows", "units"])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_one_row_moves_one_cell_or_the_table_is_refused(kind, schema, tmp_path):
+    read = [check(kind, row, place, schema, engine, tmp_path) for row, place, engine in cases(kind, 45, 1)]
+    assert sum(read) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schema", [PLAIN, UNITS], ids=["rows", "units"])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_odd_row_in_every_source(kind, schema, tmp_path):
+    read = [check(kind, row, place, schema, engine, tmp_path) for row, place, engine in cases(kind, 10_000, 2)]
+    assert sum(read) > 0
+
+
+@pytest.mark.parametrize("octets", BYTES)
+@pytest.mark.parametrize("place", range(len(NAMES)))
+@pytest.mark.parametrize("packed", [False, True])
+def test_bytes_that_are_no_text_move_one_cell(octets, place, packed, tmp_path):
+    odd = [word.encode() for word in ROWS[0]]
+    odd[place] = octets
+    path = tmp_path / ("rows.csv.gz" if packed else "rows.csv")
+    lines = list(map(encoded, ROWS))
+    before = counts(csv_source(lines, path, packed), PLAIN, "memory")
+    after = counts(csv_source([b",".join(odd), *lines], path, packed), PLAIN, "memory")
+    assert before is not None and (after is None or max(moved(before, after)) <= 1)
+
+
+def test_a_line_too_long_for_a_block_is_refused_wherever_it_stands(tmp_path):
+    long = encoded(["p", "1", "1.5", "a" * (1 << 20), "1", "true", "2020-03-05"])
+    for place in (0, 30, 60):
+        lines = list(map(encoded, ROWS))
+        lines.insert(place, long)
+        assert counts(csv_source(lines, tmp_path / "rows.csv"), PLAIN, "stream") is None
