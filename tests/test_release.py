@@ -66,7 +66,7 @@ def test_markdown_has_a_head_and_every_part(plain: Fitted) -> None:
     assert "private: true" in head
     for part in ("# out.csv", "## The guarantee", "## How it was made", "## Columns", "## Known limits", "f" * 64):
         assert part in body
-    assert "the schema took nothing from private rows" in body
+    assert "declared public by whoever wrote the schema" in body
     assert "e^1, which is below 2.72" in body
     assert "73.2%" in body
 

@@ -225,10 +225,13 @@ def _columns(columns: list[dict[str, Any]]) -> str:
 
 def _provenance(facts: list[str]) -> str:
     if not facts:
-        return "Every value list, range and bin above is public knowledge: the schema took nothing from private rows."
+        return (
+            "Every value list, range and bin above was declared public by whoever wrote the schema. The guarantee "
+            "rests on that: Weft cannot tell a fact that somebody knew from one that was read from the private rows."
+        )
     return (
         "These facts of the schema were read from the private rows, outside the guarantee: "
-        f"{', '.join(facts)}. All others are public knowledge."
+        f"{', '.join(facts)}. All others were declared public by whoever wrote the schema."
     )
 
 

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import tempfile
+import tomllib
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +21,7 @@ from weft.schema.check import Finding, check
 from weft.schema.draft import draft
 from weft.schema.guesses import MANY
 from weft.schema.types import released_type
+from weft.schema.untyped import guess_csv
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -44,7 +47,7 @@ def one(values, arrow_type=None):
 def test_whole_numbers():
     few = one([1, 5, None, 3])
     assert (few.kind, few.range, few.step, few.missing) == ("integer", (1, 5), 2, True)
-    assert few.from_data == ("range", "step", "missing")
+    assert few.from_data == ("kind", "range", "step", "special", "missing", "outside")
     wide = one([*range(1000), *[0] * 600])
     assert (wide.range, wide.special) == ((0, 999), (0,))
     assert one([1, 500, 9000] * 9).kind == "category"
@@ -111,7 +114,37 @@ def test_every_fact_is_marked_and_explained():
     assert "from_data" in text.split("[columns", maxsplit=1)[0]
     assert text.count("\n# ") >= 3
     facts = Schema.from_toml(text).from_data_facts()
-    assert facts == ["a b: range", "a b: missing", "flag: missing", "who: values", "who: missing"]
+    assert [fact for fact in facts if fact.startswith("a b")] == [
+        f"a b: {fact}" for fact in ("kind", "range", "step", "special", "missing", "outside")
+    ]
+    # A declared type that says by itself which kind a column is cannot be flipped by a row.
+    assert [fact for fact in facts if fact.startswith("flag")] == ["flag: missing", "flag: outside"]
+    assert facts[-3:] == ["who: kind", "who: values", "who: missing"]
+
+
+NUMBERS = ["0", "1", "2", "3", "7", "100", "5000", "-9", "999", "3.0", "2.5", "1e9", "inf", "nan", "007"]
+CELLS = st.sampled_from([*NUMBERS, "NA", "?", "x", "y", "true", "false", "2013-01-05", "2013-02-30", "05/01/2013", ""])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(CELLS, min_size=2, max_size=45), CELLS, st.sampled_from(["n", "patient_id", "code"]))
+def test_whatever_one_row_flips_is_marked(cells, cell, name):
+    """A draft of a CSV, and of the same with one row more: what differs carries a mark in both."""
+    with tempfile.TemporaryDirectory() as folder:
+        drafts = []
+        for rows in (cells, [*cells, cell]):
+            path = Path(folder) / "rows.csv"
+            path.write_text(f"{name},rest\n" + "".join(f"{each},1\n" for each in rows))
+            found = guess_csv(path)
+            text = draft(found.table, "rows", found.words, declared=False)
+            drafts.append(tomllib.loads(text)["columns"][name])
+    one, other = drafts
+    if one["kind"] != other["kind"]:
+        assert "kind" in one["from_data"] and "kind" in other["from_data"]
+        return
+    for key in (one.keys() | other.keys()) - {"from_data"}:
+        if one.get(key) != other.get(key):
+            assert key in one["from_data"] and key in other["from_data"]
 
 
 @settings(max_examples=40, deadline=None)

@@ -33,7 +33,7 @@ def test_a_blank_text_is_missing_in_draft_reading_and_release(tmp_path):
     path = written(tmp_path, 'town,n\nArras,1\n,2\n"",\nGhent,4\n')
     schema, table = drafted(path)
     town = schema.column("town")
-    assert (town.values, town.missing, town.from_data) == (("Arras", "Ghent"), True, ("values", "missing"))
+    assert (town.values, town.missing, town.from_data) == (("Arras", "Ghent"), True, ("kind", "values", "missing"))
     assert table["town"].to_pylist() == ["Arras", None, None, "Ghent"]
     codec = Codec(schema, table.schema)
     write_table([codec.decode(codec.encode(table), np.random.default_rng(0))], tmp_path / "out.csv")

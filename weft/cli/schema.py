@@ -60,7 +60,7 @@ def draft(
             with stage(listener, "read"):
                 table, words = _read(Path(source))
             with stage(listener, "draft"):
-                text = drafted(table, Path(source).stem, words)
+                text = drafted(table, Path(source).stem, words, declared=_is_parquet(Path(source)))
         if out is None:
             sys.stdout.buffer.write(text.encode())
         else:

@@ -82,8 +82,8 @@ class Column:
 
     @classmethod
     def fact_names(cls) -> tuple[str, ...]:
-        """Names of the fields that state a fact, and so can have been read from data."""
-        return tuple(f.name for f in fields(cls) if f.name not in ("name", "from_data"))
+        """Names of the facts that can have been read from data: the kind itself, and every field that states one."""
+        return ("kind", *(f.name for f in fields(cls) if f.name not in ("name", "from_data")))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the fields that keep their default."""

@@ -31,15 +31,19 @@ _REPEATS = (
 )
 
 
-def draft(data: pa.Table, name: str, words: Mapping[str, pa.ChunkedArray] | None = None) -> str:
+def draft(
+    data: pa.Table, name: str, words: Mapping[str, pa.ChunkedArray] | None = None, *, declared: bool = True
+) -> str:
     """Return a commented TOML schema that loads, and into which this table encodes; `name` is for the heading.
 
-    `words` are columns as written, where words in them such as NA were taken for missing values.
+    `words` are columns as written, where words in them such as NA were taken for missing values. `declared` says
+    whether the table's types are the source's own; those of a CSV are guesses from its rows.
     """
     require_distinct(data.column_names)
     parts, people, skipped = [], [], False
     for field, column in zip(data.schema, data.columns, strict=True):
-        found = guess(column, field.name, (words or {}).get(field.name)) if field.name else None
+        written = (words or {}).get(field.name)
+        found = guess(column, field.name, written, declared=declared) if field.name else None
         if found is not None:
             parts.append(f"# {found.reason}\n" + write_column(field.name, found.entry))
             people += [field.name] if found.repeats else []

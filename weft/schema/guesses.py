@@ -42,10 +42,13 @@ class Guess:
     """Whether it looks like the id of somebody who has several rows."""
 
 
-def guess(column: pa.ChunkedArray, name: str, written: pa.ChunkedArray | None = None) -> Guess | None:
+def guess(
+    column: pa.ChunkedArray, name: str, written: pa.ChunkedArray | None = None, *, declared: bool = True
+) -> Guess | None:
     """Guess what a column is (None: no kind fits its type), with every fact marked as read from the rows.
 
-    `written` is the column as text, where words in it such as NA were taken for missing values.
+    `written` is the column as text, where words in it such as NA were taken for missing values. `declared` says whether
+    its type is the source's own, and not itself a guess.
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -75,11 +78,18 @@ def guess(column: pa.ChunkedArray, name: str, written: pa.ChunkedArray | None = 
     if found is None:
         return None
     if written is not None and found.entry["kind"] == "category":
-        return guess(written, name)  # its values must all be of one type
+        return guess(written, name, declared=declared)  # its values must all be of one type
     if written is not None and found.entry["kind"] != "id":
         reason = f"{found.reason} Words in it, such as NA, count as missing."
         found = Guess(found.entry | {"outside": "clip"}, reason)
-    return _marked(found, missing)
+    return _marked(found, missing, decided=declared and _decides(kind))
+
+
+def _decides(kind: pa.DataType) -> bool:
+    """Whether a declared type alone says which kind a column is, so that no row can flip it."""
+    return bool(
+        pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    )
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
@@ -87,15 +97,24 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
 
 
-def _marked(guess: Guess, missing: bool) -> Guess:
+FLIPPED = {
+    "category": ("values", "missing"),
+    "boolean": ("missing", "outside"),
+    "integer": ("range", "step", "special", "missing", "outside"),
+    "real": ("range", "decimals", "special", "missing", "outside"),
+    "datetime": ("range", "step", "format", "missing", "outside"),
+    "id": ("pattern",),
+}
+"""The facts of each kind that a single row can flip: that one is absent from a draft was read from the rows too."""
+
+
+def _marked(guess: Guess, missing: bool, decided: bool) -> Guess:
     entry = dict(guess.entry)
-    facts = [key for key in entry if key not in ("kind", "outside")]
-    if entry["kind"] != "id":
-        if missing:
-            entry["missing"] = True
-        # Finding no missing value is as much read from the rows as finding one.
-        facts += [] if "missing" in facts else ["missing"]
-    return replace(guess, entry=entry | ({"from_data": facts} if facts else {}))
+    kind = entry["kind"]
+    if missing and kind != "id":
+        entry["missing"] = True
+    facts = [*([] if decided else ["kind"]), *FLIPPED[kind]]
+    return replace(guess, entry=entry | {"from_data": facts})
 
 
 def _text(values: pa.Array, name: str) -> Guess:

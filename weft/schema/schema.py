@@ -146,17 +146,27 @@ class Schema:
         """Make a schema of integer-coded columns from {name: size} or {name: {"domain": size}}.
 
         Codes are 0 to size - 1 and mean nothing as numbers. Columns of the table that the domain leaves out
-        are ignored, as the programs that share these files do.
+        are ignored, as the programs that share these files do. Where the sizes were read from the private rows, say so:
+        `"from_data": true` beside the columns marks all of them, and inside {"domain": size, "from_data": true} one.
 
         >>> Schema.from_domain({"sex": 2}).column("sex").values
         (0, 1)
+        >>> Schema.from_domain({"age": 85, "sex": 2, "from_data": True}).from_data_facts()
+        ['age: values', 'sex: values']
         """
         if not isinstance(domain, Mapping) or not domain:
             raise SchemaError('a domain must be a mapping such as {"age": 85, "sex": 2}')
+        entries = dict(domain)
+        # No column has true or false for a size, so one that is called from_data keeps its name.
+        every = entries.pop("from_data") if isinstance(entries.get("from_data"), bool) else False
         columns = []
-        for name, entry in domain.items():
-            size = entry.get("domain") if isinstance(entry, Mapping) else entry
+        for name, entry in entries.items():
+            size, marked = (
+                (entry.get("domain"), entry.get("from_data", every)) if isinstance(entry, Mapping) else (entry, every)
+            )
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise SchemaError(f'column "{name}": the domain must be a number of codes, at least 1')
-            columns.append(Category(name, tuple(range(size))))
+            if not isinstance(marked, bool):
+                raise SchemaError(f'column "{name}": from_data must be true or false')
+            columns.append(Category(name, tuple(range(size)), from_data=("values",) if marked else ()))
         return cls(tuple(columns), extra_columns="ignore", source=source)
