@@ -5,6 +5,7 @@ from weft.privacy.accounting import (
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
+    pure_mu,
     zcdp_epsilon,
     zcdp_epsilon_closed_form,
     zcdp_rho,
@@ -12,20 +13,25 @@ from weft.privacy.accounting import (
 )
 from weft.privacy.budget import ACCOUNTINGS, Accounting, Budget
 from weft.privacy.charge import Charge, Mechanism, Norm, rho_of_gaussian, sigma_for
+from weft.privacy.filters import FILTERS, Filter
 from weft.privacy.journal import Run, read_journal
 from weft.privacy.ledger import Ledger, Statement
+from weft.privacy.lifetime import Lifetime
 from weft.privacy.noise import LAW_ERROR, Noise
 from weft.privacy.selection import exponential_mechanism, grid, noisy_maximum, selection_scale
 from weft.privacy.sensitivity import Adjacency, Relation
 
 __all__ = [
     "ACCOUNTINGS",
+    "FILTERS",
     "LAW_ERROR",
     "Accounting",
     "Adjacency",
     "Budget",
     "Charge",
+    "Filter",
     "Ledger",
+    "Lifetime",
     "Mechanism",
     "Noise",
     "Norm",
@@ -39,6 +45,7 @@ __all__ = [
     "gdp_mu",
     "grid",
     "noisy_maximum",
+    "pure_mu",
     "read_journal",
     "rho_of_gaussian",
     "selection_scale",

@@ -94,6 +94,20 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return _last(lambda mu: _log_gdp_delta(mu, epsilon) <= math.log(delta), small * (1 - 1e-9), large)
 
 
+def pure_mu(epsilon: float) -> float:
+    """Smallest mu such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
+
+    In trade-off curves (Dong et al. 2019): that of epsilon-DP is the larger of two lines, 1 - e^epsilon a and
+    e^-epsilon (1 - a), which meet at a = 1 / (1 + e^epsilon) on the diagonal. That of mu-GDP is convex, begins at (0,
+    1) as the first line does, ends at (1, 0) as the second, and meets the diagonal at a = Phi(-mu/2), which for this
+    mu is the same point. A convex curve lies below its chords: mu-GDP allows all that epsilon-DP does.
+
+    >>> round(pure_mu(1.0), 4)
+    1.232
+    """
+    return -2 * float(ndtri(1 / (1 + math.exp(min(epsilon, 700.0)))))
+
+
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Smallest epsilon for rho-zCDP by the optimised conversion (Canonne, Kamath and Steinke 2020).
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from weft.errors import BudgetError
+from weft.privacy.accounting import pure_mu
 from weft.privacy.budget import Accounting
 from weft.privacy.noise import LARGEST_SCALE
 from weft.privacy.selection import selection_scale
@@ -200,6 +201,14 @@ class Charge:
             return math.fsum((2 * ratio) ** 2 / 8 for ratio in self._ratios)
         factor = 1 if self.mechanism == "geometric" else 2
         return math.fsum((factor * ratio) ** 2 / 2 for ratio in self._ratios)
+
+    @property
+    def gdp(self) -> float:
+        """Cost in mu^2/2 of Gaussian DP: exact for Gaussian noise, and for others that of any epsilon-DP mechanism."""
+        if self.mechanism in ("gaussian", "seeded") or self.norm == "none":
+            return self.rho
+        factor = 1 if self.mechanism == "geometric" else 2
+        return math.fsum(pure_mu(factor * ratio) ** 2 / 2 for ratio in self._ratios)
 
     def price(self, accounting: Accounting) -> float:
         """Cost under an accounting; refused where the mechanism has no finite cost under it."""

@@ -15,6 +15,7 @@ from weft.privacy import accounting as convert
 from weft.privacy.budget import Accounting, Budget
 from weft.privacy.charge import Charge as Charge
 from weft.privacy.journal import Journal
+from weft.privacy.lifetime import LifetimeAccount, lifetime_statement
 from weft.privacy.noise import LAW_ERROR
 from weft.privacy.sensitivity import Adjacency
 
@@ -70,7 +71,20 @@ class Ledger:
         *,
         journal: Path | None = None,
         stamps: tuple[str, ...] = (),
+        lifetime: LifetimeAccount | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
+        """Open the books of a run.
+
+        Args:
+            budget: what may be spent.
+            accounting: how costs add up.
+            adjacency: who is protected.
+            journal: a file to which every charge is appended before the rows are asked.
+            stamps: warnings that go on everything released.
+            lifetime: the run's hand on the table's lifetime budget, in which every charge is entered too.
+            facts: what else the journal tells of the run, such as its source.
+        """
         self.budget: Final = budget
         self.accounting: Final[Accounting] = accounting
         self.adjacency: Final = adjacency
@@ -78,9 +92,11 @@ class Ledger:
         self._entries: list[Charge] = []
         self._stamps = list(dict.fromkeys((*stamps, *(["INSECURE BUDGET"] if budget.insecure else []))))
         self._lock = threading.Lock()
+        self._account = lifetime
+        self.lifetime: Mapping[str, Any] | None = None if lifetime is None else lifetime.statement()
         self._journal: Journal | None = None
         if journal is not None:
-            self._journal = Journal.begin(Path(journal), self._header() | {"time": _now()})
+            self._journal = Journal.begin(Path(journal), self._header() | dict(facts or {}) | {"time": _now()})
             for text in self._stamps:
                 self._journal.write({"stamp": text})
 
@@ -182,8 +198,8 @@ class Ledger:
 
         The price comes from the sensitivity and the scale, never from the caller. BudgetError: it would
         overspend, or the noise does not fit the accounting. OutputError: the journal cannot be written.
-        Either way nothing is charged. With a journal, the entry is on the disk when this returns, so a crash cannot
-        lose it.
+        Either way nothing is asked. With a journal or a lifetime budget, the entry is on the disk when this returns,
+        so a crash cannot lose it.
 
         A charge with slack makes the capacity smaller. A method that may make one must keep to `left_with` all of its
         slack from before the first noisy answer that decides whether it does: if it spent more on the way without, the
@@ -193,10 +209,19 @@ class Ledger:
             self.stamp(DENIABILITY)
         with self._lock:
             entry = replace(charge, cost=self._afford(charge), time=_now())
+            if self._account is not None:
+                self._account.charge(entry)
             if self._journal is not None:
                 self._journal.write(entry.to_dict() | {"time": entry.time})
             self._entries.append(entry)
             return entry
+
+    def close(self) -> None:
+        """End the run: what a lifetime budget had set aside for it and it did not spend is given back."""
+        if self._account is not None:
+            self._account.end()
+            self.lifetime = self._account.statement()
+            self._account = None
 
     def _afford(self, charge: Charge) -> float:
         self._check_part(charge)
@@ -297,6 +322,7 @@ class Ledger:
         return self._header() | {
             "stamps": list(self._stamps),
             "entries": [entry.to_dict() for entry in self._entries],
+            "lifetime": None if self.lifetime is None else dict(self.lifetime),
         }
 
     @classmethod
@@ -310,6 +336,7 @@ class Ledger:
                 ledger._entries.append(replace(charge, cost=ledger._afford(charge)))
             if ledger.deniable:
                 ledger.stamp(DENIABILITY)
+            ledger.lifetime = lifetime_statement(values.get("lifetime"))
         except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError, BudgetError) as error:
             raise ModelFileError(f"the ledger in this file is damaged or contradicts itself: {error}") from error
         return ledger
