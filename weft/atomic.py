@@ -41,10 +41,21 @@ def _flush(path: Path) -> None:
 
 def check_writable(target: Path) -> None:
     """Refuse a target that cannot be written, before any budget is spent on it."""
+    check_appendable(target)
+    if target.exists() and not target.is_file():  # what is moved into its place would take a device away
+        raise OutputError(f"cannot write {target}: it is there already and no plain file. Choose another name.")
+
+
+def check_appendable(target: Path) -> None:
+    """Refuse a file that nothing can be appended to, or whose folder takes no new file."""
     folder = target.parent
-    if not folder.is_dir():
-        raise OutputError(f"cannot write {target}: the folder {folder} does not exist. Make it first.")
-    if target.is_dir():
-        raise OutputError(f"cannot write {target}: it is a folder. Name a file in it.")
+    try:
+        if not folder.is_dir():
+            raise OutputError(f"cannot write {target}: the folder {folder} does not exist. Make it first.")
+        if target.is_dir():
+            raise OutputError(f"cannot write {target}: it is a folder. Name a file in it.")
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a null
+        reason = getattr(error, "strerror", None) or "it is no name for a file"
+        raise OutputError(f"cannot write {target}: {reason}. Choose another name.") from None
     if not os.access(folder, os.W_OK):
         raise OutputError(f"cannot write {target}: no permission to write in {folder}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,10 +105,11 @@ class _Record:
 
 def _mark(path: Path | None) -> tuple[int, int]:
     """Size and time of a file: they tell whether it was written to."""
-    if path is None or not path.is_file():
-        return 0, 0
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
+    with suppress(OSError, ValueError):  # a name that cannot be is refused later, in better words
+        if path is not None and path.is_file():
+            status = path.stat()
+            return status.st_size, status.st_mtime_ns
+    return 0, 0
 
 
 def ledger_of(run: Run) -> Ledger:

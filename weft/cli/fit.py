@@ -76,7 +76,7 @@ def fit(
             noise_seed=noise_seed,
             trust_data_for_schema=trust_data_for_schema,
         )
-        request.check(terminal, [model])
+        request.check(terminal, {"the model": model})
         with terminal.progress() as listener:
             synthesizer = request.fit(listener)
             synthesizer.save(model)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from weft.atomic import check_writable
+from weft.atomic import check_appendable, check_writable
 from weft.cli.options import UsageError
 from weft.cli.terminal import Terminal
-from weft.errors import OutputError, SchemaError
+from weft.errors import SchemaError
+from weft.paths import Source, check_apart
 from weft.progress import Listener, stage
 
 if TYPE_CHECKING:
@@ -39,18 +40,18 @@ class Request:
     noise_seed: int | None = None
     trust_data_for_schema: bool = False
 
-    def check(self, terminal: Terminal, targets: Iterable[Path]) -> None:
-        """Refuse, before anything is read or spent, what could not be finished; warn of what promises little."""
+    def check(self, terminal: Terminal, targets: Mapping[str, Path]) -> None:
+        """Refuse, before anything is read or spent, what could not be finished; warn of what promises little.
+
+        `targets` are the files to be written, by what they are.
+        """
         if self.schema is None:
             raise SchemaError(
                 "a schema is needed: what is publicly known of the columns. To begin one, run "
                 f"`weft schema draft {self.source} -o schema.toml`, review it, and pass --schema schema.toml"
             )
-        inputs = {Path(self.source).resolve(), Path(self.schema).resolve()}
-        for target in (*targets, self.journal):
-            if target.resolve() in inputs:
-                raise OutputError(f"cannot write {target}: it is an input of this command. Choose another name.")
-            check_writable(target)
+        inputs: dict[str, Source | None] = {"the private table": self.source, "the schema": Path(self.schema)}
+        check_files(inputs, targets, {"the journal": self.journal})
         if self.epsilon > LARGE_EPSILON:
             from weft.privacy.accounting import growth
 
@@ -88,6 +89,17 @@ class Request:
         if self.rows is not None and takes(synthesizer.method, "rows"):
             synthesizer.set_params(rows=self.rows)
         return synthesizer.fit(self.source, self.schema, listener=listener)
+
+
+def check_files(
+    inputs: Mapping[str, Source | None], outputs: Mapping[str, Path], records: Mapping[str, Path] | None = None
+) -> None:
+    """Refuse outputs that cannot be written, or that would destroy what is read or kept (`weft.paths`)."""
+    check_apart(inputs, outputs, records)
+    for target in outputs.values():
+        check_writable(target)
+    for record in (records or {}).values():
+        check_appendable(record)
 
 
 def journal_beside(out: Path | None, asked: str | None) -> Path:

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from weft.synthesizer import Synthesizer
 
 
-def release_files(out: Path | None) -> list[Path]:
+ROLES = ("the synthetic table", "its card", "its card for machines")
+"""What the files of a release are, in their order."""
+
+
+def release_files(out: Path | None) -> dict[str, Path]:
     """Name what a release to `out` will write (nothing, for stdout); OutputError if that cannot be told."""
     from weft.release import Files
 
-    return [] if out is None else list(Files.of(out))
+    return {} if out is None else dict(zip(ROLES, Files.of(out), strict=True))
 
 
 def release(
@@ -59,7 +63,7 @@ def report(
 ) -> None:
     """Tell what was made, what it cost and where it is."""
     fitted = synthesizer.fitted_
-    written = [str(path) for path in (*release_files(out), journal, model) if path]
+    written = [str(path) for path in (*release_files(out).values(), journal, model) if path]
     warned = warnings(fitted, journal)
     terminal.answer(card | {"warnings": warned, "files": written})
     if out is not None:  # with the rows on stdout, the stamps came before them
@@ -106,7 +110,7 @@ def file_purposes(out: Path | None, journal: Path | None, model: Path | None) ->
     """Say what each file of a release is for."""
     named = {}
     if out is not None:
-        data, card, card_json = release_files(out)
+        data, card, card_json = release_files(out).values()
         named = {
             data: "the synthetic table",
             card: "its card: guarantee, method, limits",

@@ -9,6 +9,7 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
+from weft.cli.fitting import check_files
 from weft.cli.releasing import release, release_files, report
 from weft.cli.terminal import Terminal
 from weft.progress import stage
@@ -38,10 +39,7 @@ def sample(
     out = None if output == "-" else Path(output)
     terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
     with guard(terminal):
-        from weft.atomic import check_writable
-
-        for target in release_files(out):
-            check_writable(target)
+        check_files({"the model": Path(model)}, release_files(out))
         o.check_model_file(Path(model))
         with terminal.progress() as listener:
             with stage(listener, "load"):

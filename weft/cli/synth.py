@@ -82,7 +82,7 @@ def synth(
             noise_seed=noise_seed,
             trust_data_for_schema=trust_data_for_schema,
         )
-        request.check(terminal, [*release_files(out), *([kept] if kept else [])])
+        request.check(terminal, release_files(out) | ({"the model": kept} if kept else {}))
         with terminal.progress() as listener:
             synthesizer = request.fit(listener)
             if kept is not None:
