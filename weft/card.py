@@ -15,7 +15,7 @@ from weft.promise import VOID, cautions, costs, meaning, priced, seeds, void
 from weft.synthesizer import NOT_PRIVATE
 from weft.words import counted
 
-CARD = 1
+CARD = 2
 """Version of the card's JSON."""
 
 LIMITS = (

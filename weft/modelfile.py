@@ -38,6 +38,9 @@ FORMAT = 1
 MAX_BYTES = 8 << 30
 """Unpacked size past which a file is refused: a zip can claim more than it carries."""
 
+PARTLY = "NOT PRIVATE IN FULL"
+"""How the warning begins that facts of a schema were read from private rows."""
+
 NUMERIC = "biuf"
 """Kinds of array that a model may hold: booleans, integers and floats."""
 

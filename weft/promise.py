@@ -44,14 +44,18 @@ def void(stamps: Iterable[str]) -> bool:
 
 def meaning(fitted: Fitted) -> str:
     """Say what the guarantee promises to a person whose data is in the table, and whether it holds."""
-    said = _deniability(fitted.ledger) if fitted.ledger.deniable else _privacy(fitted)
-    return f"{VOID} {said}" if void(fitted.ledger.stamps) else said
+    return meaning_of(fitted.ledger, fitted.schema.unit)
 
 
-def _privacy(fitted: Fitted) -> str:
-    ledger = fitted.ledger
+def meaning_of(ledger: Ledger, unit: str | None) -> str:
+    """Say it of a ledger, and of the column that tells whose row it is (None: every row stands for itself)."""
+    said = _deniability(ledger) if ledger.deniable else _privacy(ledger, unit)
+    return f"{VOID} {said}" if void(ledger.stamps) else said
+
+
+def _privacy(ledger: Ledger, column: str | None) -> str:
     statement = ledger.spend_statement()
-    unit = "one row" if fitted.schema.unit is None else f"everything of one {fitted.schema.unit}"
+    unit = "one row" if column is None else f"everything of one {column}"
     change = (
         f"whether or not {unit} was in the private table"
         if ledger.adjacency.relation == "add-remove"

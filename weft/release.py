@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from weft.atomic import staged
+from weft.atomic import sha256, staged
 from weft.card import card_json, markdown
 from weft.errors import OutputError
 from weft.modelfile import Fitted
@@ -49,7 +48,7 @@ def publish(
     """Write a table, block by block, and its cards: all of them or none. Return the card."""
     with staged(*files) as (data, card, card_as_json):
         rows = write_table(tables, data, files.data.suffix, listener=listener)
-        facts = card_json(fitted, rows, name=files.data.name, sha256=_sha256(data))
+        facts = card_json(fitted, rows, name=files.data.name, sha256=sha256(data))
         card.write_text(markdown(facts), encoding="utf-8")
         card_as_json.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     return facts
@@ -98,8 +97,3 @@ def _parquet(sink: Path | IO[bytes], schema: pa.Schema) -> Iterator[Any]:
 
     with pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
         yield writer.write_table
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -116,3 +117,38 @@ def test_a_device_is_not_replaced(weft: Weft, folder: Path) -> None:
 
 def test_a_name_that_is_too_long(weft: Weft, folder: Path) -> None:
     weft("synth", "visits.csv", *FIT, "-o", "x" * 300 + ".csv", code=7)
+
+
+def test_verify_tells_what_holds_and_what_does_not(weft: Weft, folder: Path) -> None:
+    Path("released").mkdir()
+    weft("synth", "visits.csv", *FIT, "-n", 20, "-o", "released/out.csv", "--model", "released/m.weft", "-q")
+    shown = weft("verify", "released").stdout
+    assert "everything that was checked holds" in shown and "which made out.card.json" in shown
+    found = json.loads(weft("verify", "released", "--json").stdout)
+    assert found["ok"] and len(found["checks"]) == 7
+    Path("released/out.csv").write_text("changed\n")
+    told = weft("verify", "released/out.csv", code=1)
+    assert "NO" in told.stdout and "out.card.json: out.csv is another table" in told.stderr
+    assert not json.loads(weft("verify", "released", "--json", code=1).stdout)["ok"]
+    weft("verify", "gone", code=4)
+
+
+def test_verify_finishes_an_interrupted_release(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weft("synth", "visits.csv", *FIT, "-n", 20, "-o", "out.csv", "-q")
+    first = Path("out.csv").read_bytes()
+    own, moves = Path.replace, []
+
+    def stuck(self: Path, target: Path) -> Path:
+        moves.append(target)
+        if len(moves) == 2:
+            raise OSError(5, "Input/output error")
+        return own(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", stuck)
+        said = weft("synth", "visits.csv", *FIT, "-n", 20, "-o", "out.csv", code=7).stderr
+    assert "weft verify" in said
+    assert not Path("out.card.json").exists() and Path("out.csv").read_bytes() != first
+    found = json.loads(weft("verify", "out.csv", "--json").stdout)
+    assert found["ok"] and "finished the interrupted release" in found["recovered"][0]
+    assert not [name for name in outputs(folder) if name.startswith(".")]
