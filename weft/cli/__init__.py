@@ -16,7 +16,7 @@ EXIT_CODES = """\b
   1 refused by Weft      6 not a model file, or a damaged one
   2 wrong usage          7 the output cannot be written
   3 wrong schema        70 a bug in Weft
-  4 unreadable data    130 interrupted (Ctrl-C)
+  4 unreadable data    130 interrupted (Ctrl-C); 143 by SIGTERM, 129 by SIGHUP
 
 [bold]Start here[/bold]:  weft demo
 """

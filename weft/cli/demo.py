@@ -47,7 +47,7 @@ def demo(
     released = home / "released"
     journal = released / "synthetic.ledger.jsonl"
     out, model = released / "synthetic.csv", released / "model.weft"
-    with guard(terminal, journal, model):
+    with guard(terminal, journal, model) as rescue:
         _make_folders(released)
         request = Request(
             source=str(home / PRIVATE),
@@ -62,8 +62,9 @@ def demo(
         with terminal.progress() as listener:
             with stage(listener, "make a hospital"):
                 real = _write_inputs(home, rows)
-            synthesizer = request.fit(listener)
+            synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)
+            rescue.safe()
             from weft.release import Files, publish
 
             synthetic = synthesizer.sample(listener=listener)

@@ -60,7 +60,7 @@ def fit(
     model = Path(output)
     terminal = Terminal(as_json, quiet, debug)
     spending = journal_beside(model, journal)
-    with guard(terminal, spending):
+    with guard(terminal, spending, model) as rescue:
         request = Request(
             source=source,
             schema=schema,
@@ -78,8 +78,9 @@ def fit(
         )
         request.check(terminal, {"the model": model})
         with terminal.progress() as listener:
-            synthesizer = request.fit(listener)
+            synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)
+            rescue.safe()
         fitted = synthesizer.fitted_
         ledger = fitted.ledger
         warned = warnings(fitted, spending)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -61,8 +61,8 @@ class Request:
                 "1 is strong; up to 10 is in use."
             )
 
-    def fit(self, listener: Listener) -> Synthesizer:
-        """Learn the table."""
+    def fit(self, listener: Listener, hold: Callable[[Synthesizer], None]) -> Synthesizer:
+        """Learn the table; `hold` is told of the synthesizer before it has cost anything."""
         with stage(listener, "load"):  # the libraries take a second or two
             from weft.methods import takes
             from weft.synthesizer import Synthesizer
@@ -88,6 +88,7 @@ class Request:
             synthesizer.set_params(method=self.method)
         if self.rows is not None and takes(synthesizer.method, "rows"):
             synthesizer.set_params(rows=self.rows)
+        hold(synthesizer)
         return synthesizer.fit(self.source, self.schema, listener=listener)
 
 

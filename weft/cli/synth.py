@@ -66,7 +66,7 @@ def synth(
     terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
     kept = None if model is None else Path(model)
     spending = journal_beside(out, journal)
-    with guard(terminal, spending, kept):
+    with guard(terminal, spending, kept) as rescue:
         request = Request(
             source=source,
             schema=schema,
@@ -84,12 +84,14 @@ def synth(
         )
         request.check(terminal, release_files(out) | ({"the model": kept} if kept else {}))
         with terminal.progress() as listener:
-            synthesizer = request.fit(listener)
+            synthesizer = request.fit(listener, rescue.hold)
             if kept is not None:
                 # Before the rows: what was paid for is then safe, whatever happens to them.
                 synthesizer.save(kept)
+                rescue.safe()
             if out is not None:
                 card = release(synthesizer, out, rows, seed, listener)
         if out is None:
             card = release(synthesizer, None, rows, seed)
+        rescue.safe()
         report(terminal, synthesizer, card, out, journal=spending, model=kept)
