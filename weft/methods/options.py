@@ -17,6 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from weft.bounds import Bounds, bounds_of
 from weft.errors import MethodError
 
 _WORDS = {
@@ -115,6 +116,16 @@ def check_fields(option: str, given: Mapping[str, Any], taker: type[Any]) -> Non
             raise MethodError(f"option {option}: there is no {name!r} in it. {suggest(name, names)}")
         if not (fits(value, kinds[name]) or (kinds[name] is float and value == math.inf)):
             raise MethodError(f"option {option}, {name}: {describe(kinds[name])}; not {value!r}.")
+    check_bounds(taker, given, f"{option}, ")
+
+
+def check_bounds(taker: type[Any], given: Mapping[str, Any], inside: str = "") -> None:
+    """Refuse numbers out of the range that the fields of a dataclass declare; `inside` is the option that holds it."""
+    for name, bounds in bounds_of(taker).items():
+        if name in given and not bounds.holds(given[name]):
+            value = repr(given[name]) if isinstance(given[name], int | float) else "what was given"
+            many = f", at most {bounds.members:,} of them" if isinstance(given[name], list | tuple) else ""
+            raise MethodError(f"option {inside}{name} must lie {bounds}{many}; not {value}.")
 
 
 @dataclass(frozen=True)
@@ -125,13 +136,19 @@ class Option:
     default: Any
     meaning: str
     """What the text under the field in the source says, on one line."""
+    bounds: Bounds | None = None
+    """What a number must lie within."""
 
 
 def options_of(recipe: type[Any]) -> list[Option]:
     """Return the options of a recipe, in its order."""
     texts = _texts(recipe)
     made = recipe()
-    return [Option(field.name, plain(getattr(made, field.name)), texts[field.name]) for field in fields(recipe)]
+    bounds = bounds_of(recipe)
+    return [
+        Option(field.name, plain(getattr(made, field.name)), texts[field.name], bounds.get(field.name))
+        for field in fields(recipe)
+    ]
 
 
 def _texts(recipe: type[Any]) -> dict[str, str]:
