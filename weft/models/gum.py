@@ -22,6 +22,7 @@ from weft.bounds import Bounds, bounds_of
 from weft.counting import count
 from weft.domain import Domain, clique
 from weft.marginal import Array, Marginal
+from weft.models import stored
 from weft.models.gum_kernel import sweep, update
 from weft.models.gum_plan import Part, Plan
 from weft.progress import Listener, silence, stage
@@ -95,6 +96,18 @@ class GumOptions:
     def mcf(cls, **changes: Any) -> Self:
         """Return min-cost flow, the paper's strawman: every gap is closed at once by replacing."""
         return cls(**{"strategy": "replace", "alpha": math.inf, "decay": "constant", "iterations": 100, **changes})
+
+    @classmethod
+    def stored(cls, values: Mapping[str, Any]) -> Self:
+        """Return the options of a model file: every value of the kind that it has by default."""
+        options = {**values, "alpha": math.inf} if values["alpha"] is None else dict(values)
+        usual = cls()
+        for name, value in options.items():
+            # A whole number stands for any number, but a truth value for none.
+            kinds = (int, float) if isinstance(getattr(usual, name), float) else (type(getattr(usual, name)),)
+            if type(value) not in kinds:
+                raise ValueError(f"{name} is of another kind")
+        return cls(**options)
 
     def alpha_at(self, t: int) -> float:
         """Alpha of iteration t, counted from 0."""
@@ -231,13 +244,13 @@ class GumModel:
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Cut the tables apart again."""
-        options = dict(meta["options"])
-        if options["alpha"] is None:
-            options["alpha"] = math.inf
-        cliques = [tuple(names) for names in meta["cliques"]]
-        flat = np.split(arrays["tables"], np.cumsum([domain.cells(c) for c in cliques])[:-1])
-        tables = [Marginal(c, t.reshape(domain.sizes(c))) for c, t in zip(cliques, flat, strict=True)]
-        return cls(domain, float(meta["total"]), tuple(tables), GumOptions(**options))
+        cliques = stored.cliques(meta, "cliques", domain)
+        tables = stored.end_to_end(arrays, "tables", [domain.sizes(c) for c in cliques], 0.0)
+        made = tuple(Marginal(c, table) for c, table in zip(cliques, tables, strict=True))
+        try:
+            return cls(domain, stored.total(meta), made, GumOptions.stored(meta["options"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise stored.damaged(f"its options or tables do not fit ({error})") from None
 
 
 Tell = Callable[[float, int], None]
