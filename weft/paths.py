@@ -26,6 +26,9 @@ file; a list is all of its members."""
 TABLES = (".csv", ".csv.gz", ".parquet", ".pq")
 """Endings of the files that are read from a folder."""
 
+JOURNAL_ENDING = ".ledger.jsonl"
+"""How journals are named that are kept beside an output."""
+
 _DUCKDB = "duckdb:"
 _QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
 _WORDS = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s,;()'"]+)""")
@@ -66,11 +69,11 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def is_journal(path: Path) -> bool:
-    """Whether a file begins as a budget journal does."""
+    """Whether a file is named as budget journals are, even if it is damaged, or begins as they do."""
     with suppress(OSError, ValueError):
         if path.is_file():
             with path.open("rb") as file:
-                return file.read(64).lstrip(b"\n").startswith(_JOURNAL)
+                return path.name.endswith(JOURNAL_ENDING) or file.read(64).lstrip(b"\n").startswith(_JOURNAL)
     return False
 
 

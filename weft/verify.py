@@ -23,7 +23,7 @@ from weft.errors import DataError, WeftError
 from weft.modelfile import PARTLY
 from weft.privacy import Ledger
 from weft.promise import costs, meaning_of
-from weft.release import FORMATS
+from weft.release import FORMATS, escaped_name
 
 CARD_ENDING = ".card.json"
 MAX_CARD = 64 << 20
@@ -172,7 +172,9 @@ def _columns(facts: dict[str, Any], card: Path) -> str | None:
         return None if found == said else "the table's columns or types differ from the card's"
     from weft.schema.reading import csv_names
 
-    return None if csv_names(table) == [name for name, _ in said] else "the table's columns differ from the card's"
+    shown = escaped_name if facts["table"]["formulas"] == "escape" else str
+    names = [shown(name) for name, _ in said]
+    return None if csv_names(table) == names else "the table's columns differ from the card's"
 
 
 def _ledger(facts: dict[str, Any], card: Path) -> str | None:

@@ -41,6 +41,7 @@ def fit(
     noise_seed: o.NoiseSeed = None,
     engine: o.Engine = "auto",
     trust_data_for_schema: o.TrustDataForSchema = False,
+    insecure: o.Insecure = False,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -75,6 +76,7 @@ def fit(
             seed=seed,
             noise_seed=noise_seed,
             trust_data_for_schema=trust_data_for_schema,
+            insecure=insecure,
         )
         request.check(terminal, {"the model": model})
         with terminal.progress() as listener:

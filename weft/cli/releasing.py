@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from weft.cli.failure import ledger_of
 from weft.cli.terminal import Terminal
@@ -29,27 +29,34 @@ def release_files(out: Path | None) -> dict[str, Path]:
 
 
 def release(
-    synthesizer: Synthesizer, out: Path | None, rows: int | None, seed: int | None, listener: Listener = silence
+    synthesizer: Synthesizer,
+    out: Path | None,
+    rows: int | None,
+    seed: int | None,
+    formulas: Literal["keep", "escape"] = "keep",
+    listener: Listener = silence,
 ) -> dict[str, Any]:
     """Make the rows and write them, with their card, or to stdout; return the card."""
     from weft.card import card_json
+    from weft.promise import default_rows
     from weft.release import Files, publish, write_table
 
     fitted = synthesizer.fitted_
-    tables = synthesizer.tables(rows, seed=seed, listener=listener)
+    wanted = default_rows(fitted) if rows is None else rows
+    tables = synthesizer.tables(wanted, seed=seed, listener=listener)
     if out is not None:
-        return publish(fitted, tables, Files.of(out), listener=listener)
+        return publish(fitted, tables, Files.of(out), formulas=formulas, listener=listener)
     # Before the first row: whoever reads a few and hangs up, as `head` does, ends the command there.
     for stamp in fitted.ledger.stamps:
         Terminal(data_on_stdout=True).warn(stamp)
     try:
-        made = write_table(tables, sys.stdout.buffer)
+        made = write_table(tables, sys.stdout.buffer, formulas=formulas)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         raise OutputError(f"cannot write to stdout: {error.strerror or type(error).__name__}.") from None
-    return card_json(fitted, made, name="stdout")
+    return card_json(fitted, made, name="stdout", formulas=formulas)
 
 
 def report(

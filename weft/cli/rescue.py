@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.paths import JOURNAL_ENDING
+
 if TYPE_CHECKING:
     from weft.synthesizer import Synthesizer
-
-JOURNAL_ENDING = ".ledger.jsonl"
 
 
 class Rescue:

@@ -22,6 +22,7 @@ def sample(
     output: o.Out,
     rows: o.Rows = None,
     seed: o.Seed = None,
+    formulas: o.Formulas = "keep",
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -47,7 +48,7 @@ def sample(
 
                 synthesizer = load(model)
             if out is not None:
-                card = release(synthesizer, out, rows, seed, listener)
+                card = release(synthesizer, out, rows, seed, formulas, listener)
         if out is None:
-            card = release(synthesizer, None, rows, seed)
+            card = release(synthesizer, None, rows, seed, formulas)
         report(terminal, synthesizer, card, out)

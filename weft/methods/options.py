@@ -32,6 +32,7 @@ _MANY = {int: "whole numbers", float: "finite numbers", str: "texts"}
 _SOME: dict[Any, list[Any]] = {int: [1, 2], float: [0.5, 0.25], str: ["age", "ward"]}
 
 _LARGEST = 1e300
+_SHOWN = 80
 
 
 def plain(value: Any) -> Any:
@@ -99,6 +100,15 @@ def _example(kind: Any) -> Any:
     return _SOME[parts[0]] if parts[0] in _SOME else [_example(parts[0])]
 
 
+def shown(value: Any) -> str:
+    """Return a value as Python writes it, cut short if it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists without end
+        return "what was given"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
 def suggest(word: str, known: Sequence[str]) -> str:
     """Say which of the known words may have been meant."""
     close = get_close_matches(word, known, n=1)
@@ -115,7 +125,7 @@ def check_fields(option: str, given: Mapping[str, Any], taker: type[Any]) -> Non
         if name not in names:
             raise MethodError(f"option {option}: there is no {name!r} in it. {suggest(name, names)}")
         if not (fits(value, kinds[name]) or (kinds[name] is float and value == math.inf)):
-            raise MethodError(f"option {option}, {name}: {describe(kinds[name])}; not {value!r}.")
+            raise MethodError(f"option {option}, {name}: {describe(kinds[name])}; not {shown(value)}.")
     check_bounds(taker, given, f"{option}, ")
 
 
@@ -123,9 +133,8 @@ def check_bounds(taker: type[Any], given: Mapping[str, Any], inside: str = "") -
     """Refuse numbers out of the range that the fields of a dataclass declare; `inside` is the option that holds it."""
     for name, bounds in bounds_of(taker).items():
         if name in given and not bounds.holds(given[name]):
-            value = repr(given[name]) if isinstance(given[name], int | float) else "what was given"
             many = f", at most {bounds.members:,} of them" if isinstance(given[name], list | tuple) else ""
-            raise MethodError(f"option {inside}{name} must lie {bounds}{many}; not {value}.")
+            raise MethodError(f"option {inside}{name} must lie {bounds}{many}; not {shown(given[name])}.")
 
 
 @dataclass(frozen=True)
