@@ -1,9 +1,13 @@
+import contextlib
 import errno
+import json
 import os
+from pathlib import Path
 
 import pytest
 
-from weft.atomic import check_writable, staged
+from weft import atomic
+from weft.atomic import check_writable, recover, staged
 from weft.errors import OutputError
 
 
@@ -48,3 +52,166 @@ def test_unwritable_targets_are_refused_beforehand(tmp_path):
     with pytest.raises(OutputError, match="is a folder"):
         check_writable(tmp_path)
     check_writable(tmp_path / "fine.txt")
+
+
+OLD, NEW = ("old rows", "old page", "old card"), ("new rows", "new page", "new card")
+
+
+def names(folder):
+    return [folder / name for name in ("out.csv", "out.card.md", "out.card.json")]
+
+
+def put(folder, texts):
+    with staged(*names(folder)) as drafts:
+        for draft, text in zip(drafts, texts, strict=True):
+            draft.write_text(text)
+
+
+def seen(folder):
+    """What a reader finds: the text of each file, None where there is none."""
+    return tuple(path.read_text() if path.exists() else None for path in names(folder))
+
+
+def killed(folder, step):
+    """Put a release in another process that dies, as by kill -9, before the step-th change of the folder."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    left = step
+
+    def dying(own):
+        def call(*given, **named):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                os._exit(9)
+            return own(*given, **named)
+
+        return call
+
+    for owner, name in ((os, "fsync"), (Path, "replace"), (Path, "unlink"), (atomic, "_flush"), (json, "dump")):
+        setattr(owner, name, dying(getattr(owner, name)))
+    put(folder, NEW)
+    os._exit(0)
+
+
+def test_a_kill_at_any_step_leaves_no_mixture_and_nothing_behind(tmp_path):
+    step, states = 0, []
+    while True:
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        put(folder, OLD)
+        code = killed(folder, step)
+        rows, page, card = seen(folder)
+        states.append((rows, card))
+        assert card is None or (rows, page, card) in (OLD, NEW)
+        recover(folder)
+        assert seen(folder) in (OLD, NEW)
+        assert leftovers(folder) == sorted(path.name for path in names(folder))
+        if code == 0:
+            break
+        step += 1
+    assert ("old rows", "old card") in states and ("new rows", "new card") in states
+    assert ("new rows", None) in states  # killed between the moves
+    assert step > 10
+
+
+def test_the_next_writer_finishes_what_was_cut_short(tmp_path):
+    put(tmp_path, OLD)
+    moves = 0
+
+    def stuck(own):
+        def replace(self, target):
+            nonlocal moves
+            moves += 1
+            if moves == 2:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return own(self, target)
+
+        return replace
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", stuck(Path.replace))
+        with pytest.raises(OutputError, match="the next command"):
+            put(tmp_path, NEW)
+    assert seen(tmp_path) == ("new rows", None, None)
+    with pytest.raises(ZeroDivisionError), staged(*names(tmp_path)):
+        assert seen(tmp_path) == NEW
+        1 / 0  # noqa: B018
+    assert seen(tmp_path) == NEW
+    assert leftovers(tmp_path) == ["out.card.json", "out.card.md", "out.csv"]
+
+
+def test_ctrl_c_between_the_moves_finishes_them(tmp_path, monkeypatch):
+    put(tmp_path, OLD)
+    own, moves = Path.replace, []
+
+    def interrupted(self, target):
+        moves.append(target)
+        if len(moves) == 2:
+            raise KeyboardInterrupt
+        return own(self, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        put(tmp_path, NEW)
+    assert seen(tmp_path) == NEW
+    assert leftovers(tmp_path) == ["out.card.json", "out.card.md", "out.csv"]
+
+
+def test_a_draft_that_somebody_works_on_is_left_alone(tmp_path):
+    target = tmp_path / "a.txt"
+    dead = tmp_path / ".a.txt.0123abcd.part"
+    dead.write_text("half")
+    foreign = tmp_path / ".b.txt.0123abcd.part"
+    foreign.write_text("half")
+    with staged(target) as (draft,):
+        assert not dead.exists()
+        draft.write_text("one")
+        assert recover(tmp_path, ["a.txt"]) == []
+        with staged(target) as (other,):
+            assert draft.exists() and other != draft
+            other.write_text("two")
+        assert target.read_text() == "two"
+    assert target.read_text() == "one"
+    assert leftovers(tmp_path) == [".b.txt.0123abcd.part", "a.txt"]  # of another file: not ours to judge
+
+
+@pytest.mark.parametrize("target", ["../escaped.txt", "a/b.txt", "..", ""])
+def test_a_record_moves_nothing_out_of_its_folder(tmp_path, target):
+    home = tmp_path / "home"
+    home.mkdir()
+    draft = home / f".{target}.0123abcd.part"
+    with contextlib.suppress(OSError):
+        draft.write_text("text")
+    record = home / ".x.json.0123abcd.commit"
+    record.write_text(json.dumps({"files": [{"target": target, "draft": draft.name, "sha256": "0"}]}))
+    recover(home)
+    assert leftovers(tmp_path) == ["home"]
+
+
+def test_a_record_whose_files_changed_is_dropped(tmp_path):
+    record = tmp_path / ".b.0123abcd.commit"
+    (tmp_path / ".a.0123abcd.part").write_text("one")
+    (tmp_path / ".b.0123abcd.part").write_text("two")
+    files = [{"target": name, "sha256": "0" * 64} for name in "ab"]
+    record.write_text(json.dumps({"commit": 1, "files": files}))
+    recover(tmp_path)
+    assert leftovers(tmp_path) == []
+
+
+def test_writers_take_turns(tmp_path):
+    """Two processes that release to the same files again and again never mix them."""
+    texts = [tuple(f"{word} {k}" for word in ("rows", "page", "card")) for k in range(2)]
+    children = []
+    for text in texts:
+        child = os.fork()
+        if not child:
+            for _ in range(60):
+                put(tmp_path, text)
+            os._exit(0)
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert codes == [0, 0]
+    assert seen(tmp_path) in texts
+    assert leftovers(tmp_path) == ["out.card.json", "out.card.md", "out.csv"]

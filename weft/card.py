@@ -9,13 +9,14 @@ import json
 from typing import Any
 
 from weft import __version__
+from weft.markup import code, text, yaml
 from weft.modelfile import Fitted
 from weft.privacy import at_most
 from weft.promise import VOID, cautions, costs, meaning, priced, seeds, void
 from weft.synthesizer import NOT_PRIVATE
 from weft.words import counted
 
-CARD = 1
+CARD = 2
 """Version of the card's JSON."""
 
 LIMITS = (
@@ -42,14 +43,28 @@ DENIABLE = (
 )
 
 
-def card_json(fitted: Fitted, rows: int, *, name: str, sha256: str | None = None) -> dict[str, Any]:
-    """Return everything a stranger needs to know of a release, as plain JSON values."""
+FORMULAS = {
+    "keep": "Cells may begin with =, +, - or @, as the values of the private table do: a spreadsheet may take them for "
+    "formulas. Import the file as text, or ask for --formulas escape.",
+    "escape": "Text cells that begin with =, +, -, @, a tab or a carriage return have an apostrophe before them, so "
+    "that no spreadsheet takes them for formulas: they are not the values of the private table.",
+}
+"""What was done about cells of a CSV file that spreadsheets would run."""
+
+
+def card_json(
+    fitted: Fitted, rows: int, *, name: str, sha256: str | None = None, formulas: str | None = None
+) -> dict[str, Any]:
+    """Return everything a stranger needs to know of a release, as plain JSON values.
+
+    `formulas` says what was done about cells that look like formulas: "keep" or "escape" for CSV, None for other files.
+    """
     ledger, schema = fitted.ledger, fitted.schema
     statement = ledger.spend_statement()
     return {
         "card": CARD,
         "weft": __version__,
-        "table": {"file": name, "rows": rows, "sha256": sha256},
+        "table": {"file": name, "rows": rows, "sha256": sha256, "formulas": formulas},
         "stamps": list(statement.stamps),
         "privacy": {
             "guarantee": "plausible deniability, not differential privacy"
@@ -70,7 +85,7 @@ def card_json(fitted: Fitted, rows: int, *, name: str, sha256: str | None = None
         "costs": costs(ledger),
         "schema": {"facts_read_from_the_data": schema.from_data_facts()},
         "columns": [_column(fitted, name) for name in fitted.codec.arrow_schema.names],
-        "limits": [*cautions(fitted), *LIMITS],
+        "limits": [*cautions(fitted), *LIMITS, *([FORMULAS[formulas]] if formulas else [])],
     }
 
 
@@ -99,12 +114,12 @@ def markdown(facts: dict[str, Any]) -> str:
     deniable = "deniable" in mechanisms
     origin = DENIABLE if deniable else SEEDED if "seeded" in mechanisms else NOBODY
     parts = [_head(facts)]
-    parts += [f"# {table['file']}", f"A synthetic table of {counted(table['rows'], 'row')}. {origin}"]
-    parts += [f"> **{stamp}**" for stamp in facts["stamps"]]
+    parts += [f"# {text(table['file'])}", f"A synthetic table of {counted(table['rows'], 'row')}. {origin}"]
+    parts += [f"> **{text(stamp)}**" for stamp in facts["stamps"]]
     parts += ["## The guarantee"]
     parts += [VOID] if void(facts["stamps"]) else []
-    parts += [f"**{_promise(privacy)}**", privacy["meaning"].removeprefix(f"{VOID} ")]
-    spent = f"Accounting: {privacy['accounting']}; {privacy['budget_used']:.1%} of the budget was used"
+    parts += [f"**{_promise(privacy)}**", text(privacy["meaning"].removeprefix(f"{VOID} "))]
+    spent = f"Accounting: {text(privacy['accounting'])}; {privacy['budget_used']:.1%} of the budget was used"
     parts += [
         _listed(
             "Deniable: which private row was the seed of a record, for each record by itself",
@@ -115,18 +130,19 @@ def markdown(facts: dict[str, Any]) -> str:
         if deniable
         else _listed(
             f"Protected unit: {_unit(privacy)}",
-            f"Neighbouring tables: {privacy['neighbours']}",
+            f"Neighbouring tables: {text(privacy['neighbours'])}",
             spent,
             f"Noise: {_noise(facts['stamps'], '; their distance from the ideal law is part of delta')}",
         )
     ]
-    parts += ["## How it was made", f"Method `{method['name']}`{_options(method['options'])}, Weft {facts['weft']}."]
-    parts += [method["seeds"]] if method["seeds"] else []
+    made = f"Method {code(method['name'])}{_options(method['options'])}, Weft {text(facts['weft'])}."
+    parts += ["## How it was made", made]
+    parts += [text(method["seeds"])] if method["seeds"] else []
     parts += ["Everything that was asked of the private rows:", _ledger(facts["ledger"], facts["costs"])]
     parts += ["## Columns", _columns(facts["columns"]), _provenance(facts["schema"]["facts_read_from_the_data"])]
-    parts += ["## Known limits", _listed(*facts["limits"])]
+    parts += ["## Known limits", _listed(*map(text, facts["limits"]))]
     if table["sha256"]:
-        parts += ["## Check", f"SHA-256 of `{table['file']}`: `{table['sha256']}`"]
+        parts += ["## Check", f"SHA-256 of {code(table['file'])}: {code(table['sha256'])}"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -136,21 +152,21 @@ def _head(facts: dict[str, Any]) -> str:
     return "\n".join(
         [
             "---",
-            f"pretty_name: {json.dumps(table['file'])}",
+            f"pretty_name: {yaml(table['file'])}",
             f"tags: [synthetic, tabular, {'plausible-deniability' if deniable else 'differential-privacy'}, weft]",
             f"size_categories: [{_size_category(table['rows'])}]",
             "privacy:",
             f"  private: {'false' if facts['stamps'] else 'true'}",
             *(
-                [f"  guarantee: {json.dumps(privacy['guarantee'])}"]
+                [f"  guarantee: {yaml(privacy['guarantee'])}"]
                 if deniable
                 else [
                     f"  epsilon: {at_most(privacy['epsilon'], 6)}",
                     f"  delta: {at_most(privacy['delta'], 6)}",
-                    f"  neighbours: {json.dumps(privacy['neighbours'])}",
+                    f"  neighbours: {yaml(privacy['neighbours'])}",
                 ]
             ),
-            f"method: {facts['method']['name']}",
+            f"method: {yaml(facts['method']['name'])}",
             "---",
         ]
     )
@@ -165,7 +181,7 @@ def _promise(privacy: dict[str, Any]) -> str:
     if privacy["epsilon"] is None:
         return "Plausible deniability of each record, NOT differential privacy."
     bound = f"({at_most(privacy['epsilon'])}, {at_most(privacy['delta'], 3)})"
-    return f"{bound}-differential privacy: {privacy['neighbours']}."
+    return f"{bound}-differential privacy: {text(privacy['neighbours'])}."
 
 
 def _noise(stamps: list[str], law: str = "") -> str:
@@ -177,22 +193,22 @@ def _noise(stamps: list[str], law: str = "") -> str:
 def _unit(privacy: dict[str, Any]) -> str:
     if privacy["unit"] == "row":
         return "one row"
-    return f"all rows of one {privacy['unit']} (up to {privacy['rows_per_unit']}; others were left out at random)"
+    return f"all rows of one {text(privacy['unit'])} (up to {privacy['rows_per_unit']}; others were left out at random)"
 
 
 def _options(options: dict[str, Any]) -> str:
-    given = ", ".join(f"{name} = {value}" for name, value in options.items())
+    given = ", ".join(code(f"{name} = {json.dumps(value)}") for name, value in options.items())
     return f" with {given}" if given else ""
 
 
 def _ledger(ledger: dict[str, Any], costs: dict[str, float | None]) -> str:
     unpriced = {"deniable": ["none", "", "unpriced: not differentially private"], "coins": ["", "", ""]}
     rows = [
-        [entry["question"], *unpriced[entry["mechanism"]]]
+        [text(entry["question"]), *unpriced[entry["mechanism"]]]
         if entry["mechanism"] in unpriced
         else [
-            entry["question"],
-            "as if gaussian" if entry["mechanism"] == "seeded" else entry["mechanism"],
+            text(entry["question"]),
+            "as if gaussian" if entry["mechanism"] == "seeded" else text(entry["mechanism"]),
             _range(entry["scale"]),
             f"{entry['cost'] / ledger['capacity']:.1%}",
         ]
@@ -211,12 +227,12 @@ def _range(scale: float | list[float]) -> str:
 def _columns(columns: list[dict[str, Any]]) -> str:
     rows = [
         [
-            column["name"],
-            column["kind"],
-            column["type"],
+            text(column["name"]),
+            text(column["kind"]),
+            text(column["type"]),
             "made anew" if column["codes"] is None else str(column["codes"]),
             "yes" if column["missing"] else "",
-            ", ".join(column["from_data"]),
+            ", ".join(map(text, column["from_data"])),
         ]
         for column in columns
     ]
@@ -231,13 +247,13 @@ def _provenance(facts: list[str]) -> str:
         )
     return (
         "These facts of the schema were read from the private rows, outside the guarantee: "
-        f"{', '.join(facts)}. All others were declared public by whoever wrote the schema."
+        f"{', '.join(map(text, facts))}. All others were declared public by whoever wrote the schema."
     )
 
 
 def _grid(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _listed(*lines: str) -> str:

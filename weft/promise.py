@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from weft.errors import WeftError
 from weft.modelfile import Fitted
 from weft.privacy import Charge, Ledger, at_most
 from weft.privacy.accounting import growth
@@ -33,6 +34,12 @@ ROWS = "number of rows"
 CERTAIN = 99.9
 """Per cent past which somebody is as good as certain."""
 
+MOST_ROWS = 100_000_000
+"""Rows past which nobody gets a table who did not say how many."""
+
+MOST_FAINT_ROWS = 1_000_000
+"""The same, where noise is as large as the number of rows."""
+
 FAINTEST = 3.0
 """A number of rows, in deviations of its noise, that an empty table would show about as well."""
 
@@ -44,14 +51,18 @@ def void(stamps: Iterable[str]) -> bool:
 
 def meaning(fitted: Fitted) -> str:
     """Say what the guarantee promises to a person whose data is in the table, and whether it holds."""
-    said = _deniability(fitted.ledger) if fitted.ledger.deniable else _privacy(fitted)
-    return f"{VOID} {said}" if void(fitted.ledger.stamps) else said
+    return meaning_of(fitted.ledger, fitted.schema.unit)
 
 
-def _privacy(fitted: Fitted) -> str:
-    ledger = fitted.ledger
+def meaning_of(ledger: Ledger, unit: str | None) -> str:
+    """Say it of a ledger, and of the column that tells whose row it is (None: every row stands for itself)."""
+    said = _deniability(ledger) if ledger.deniable else _privacy(ledger, unit)
+    return f"{VOID} {said}" if void(ledger.stamps) else said
+
+
+def _privacy(ledger: Ledger, column: str | None) -> str:
     statement = ledger.spend_statement()
-    unit = "one row" if fitted.schema.unit is None else f"everything of one {fitted.schema.unit}"
+    unit = "one row" if column is None else f"everything of one {column}"
     change = (
         f"whether or not {unit} was in the private table"
         if ledger.adjacency.relation == "add-remove"
@@ -120,6 +131,22 @@ def faint(fitted: Fitted) -> bool:
     """Whether the noisy number of rows could as well be that of an empty table."""
     deviation = _deviation(fitted)
     return deviation is not None and fitted.model.total <= FAINTEST * deviation
+
+
+def default_rows(fitted: Fitted) -> int:
+    """Return the noisy number of rows, which is made where nobody says how many; WeftError if that would be absurd.
+
+    With many rows a person, or next to no budget, noise alone may say 37 million where there are two thousand. Whether
+    it does is asked of what is released anyway, so that the refusal tells nothing more.
+    """
+    rows = max(round(fitted.model.total), 0)
+    if rows > MOST_ROWS or (rows > MOST_FAINT_ROWS and faint(fitted)):
+        why = "noise alone may have made" if faint(fitted) else "is more than is made without being asked for"
+        raise WeftError(
+            f"the noisy number of rows is {rows:,}, which {why}. Say how many to make with --rows N (in Python, "
+            "sample(n)): rows cost nothing more."
+        )
+    return rows
 
 
 def _deviation(fitted: Fitted) -> float | None:

@@ -56,7 +56,7 @@ class ValueMap:
         weights = np.where(shared, self.counts, 1.0)
         total = np.bincount(self.codes, weights=weights, minlength=self.size)
         even = 1 / np.bincount(self.codes, minlength=self.size)
-        return np.where(total[self.codes] > 0, weights / np.maximum(total, 1e-300)[self.codes], even[self.codes])
+        return np.where(total[self.codes] > 1e-300, weights / np.maximum(total, 1e-300)[self.codes], even[self.codes])
 
     def unfold(self, codes: Array, rng: np.random.Generator) -> Codes:
         """Return old codes; the merged one becomes a value drawn by noisy counts (uniform if all are 0)."""

@@ -67,10 +67,11 @@ def table(rows: int = 800) -> pa.Table:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in, with visits.csv, visits.parquet and visits.toml."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WEFT_DEBUG", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     plain = table()
     plain = plain.set_column(2, "town", plain["town"].cast(pa.string()))
     pa.csv.write_csv(plain, "visits.csv")

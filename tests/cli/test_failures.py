@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import re
 import resource
 import signal
 import subprocess
@@ -19,8 +21,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from weft import atomic
+from weft import atomic, load
 from weft.methods.independent import Independent
+from weft.models.independent import IndependentModel
 from weft.privacy import read_journal
 
 from .conftest import Weft, command, environment, outputs, table
@@ -129,8 +132,16 @@ def test_a_full_disk_at_the_end(weft: Weft, folder: Path, monkeypatch: pytest.Mo
     result = synth(weft, code=7)
     assert "No space left on device" in result.stderr
     assert "On record as spent: epsilon 1 " in result.stderr
+    assert "could not be saved anywhere" in result.stderr
     assert outputs(folder) == {"out.ledger.jsonl"}
     assert charges() == [1]
+
+
+def rescued(result: Any) -> Path:
+    """The model that a failed command has saved, by its message; it must be good for rows."""
+    (place,) = re.findall(r"The model that was paid for is safe in (\S+): `weft sample \1 -o FILE`", result.stderr)
+    assert load(place).sample(3).num_rows == 3
+    return Path(place)
 
 
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
@@ -145,8 +156,46 @@ def test_a_full_disk_under_the_rows(weft: Weft, folder: Path, out: str) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert f"cannot write {out}" in result.stderr
     assert "On record as spent: epsilon 1 " in result.stderr
-    assert outputs(folder) == {"out.ledger.jsonl"}
+    assert outputs(folder) == {"out.ledger.jsonl", rescued(result).name}
     assert charges() == [1]
+
+
+@pytest.mark.parametrize("command_words", [("synth", "-o", "out.csv", "--model"), ("fit", "-o")])
+def test_a_model_that_has_nowhere_to_go_is_kept(
+    weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch, command_words: tuple[str, ...]
+) -> None:
+    """The folder for the model goes away while the model is learned."""
+    Path("there").mkdir()
+    own = Independent.fit
+
+    def fit(self: Independent, *given: Any) -> Any:
+        Path("there").rmdir()
+        return own(self, *given)
+
+    monkeypatch.setattr(Independent, "fit", fit)
+    name, *more = command_words
+    words = (name, "visits.csv", "-s", "visits.toml", "-e", 1, "-m", "independent", *more, "there/m.weft")
+    result = weft(*words, "--journal", "j.ledger.jsonl", code=7)
+    assert "cannot write there/m.weft" in result.stderr
+    assert outputs(folder) == {"j.ledger.jsonl", rescued(result).name}
+
+
+def test_a_model_is_kept_elsewhere_if_the_journal_has_no_room(
+    weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = atomic._flush
+
+    def full(path: Path) -> None:
+        if path.parent in (Path(), folder):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        own(path)
+
+    monkeypatch.setattr(atomic, "_flush", full)
+    result = synth(weft, "visits.csv", "--json", code=7)
+    kept = rescued(result)
+    assert kept.is_relative_to(os.environ["XDG_STATE_HOME"])
+    assert json.loads(result.stdout)["error"]["model"] == str(kept)
+    assert outputs(folder) == {"out.ledger.jsonl"}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -183,8 +232,6 @@ def test_ctrl_c(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_ctrl_c_while_the_rows_are_written_keeps_the_model(
     weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.models.independent import IndependentModel
-
     def stop(self: IndependentModel, *rest: Any) -> None:
         raise KeyboardInterrupt
 
@@ -227,6 +274,66 @@ def test_a_real_interrupt(folder: Path) -> None:
     assert "Traceback" not in said
     assert outputs(folder) == {"charged", "out.ledger.jsonl"}
     assert charges() == [1]
+
+
+def test_ctrl_c_while_rows_are_drawn_keeps_the_model(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(self: IndependentModel, *rest: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndependentModel, "sample", stop)
+        result = synth(weft, code=130)
+    assert outputs(folder) == {"out.ledger.jsonl", rescued(result).name}
+
+
+DRAWER = textwrap.dedent("""
+    import time
+    from pathlib import Path
+    from weft.cli import main
+    from weft.models.independent import IndependentModel
+
+    own = IndependentModel.sample
+
+    def sample(self, *given):
+        if Path("charged").exists():
+            time.sleep(60)
+        Path("charged").touch()
+        return own(self, *given)
+
+    IndependentModel.sample = sample
+    main()
+""")
+
+
+@pytest.mark.parametrize(
+    ("number", "script"), [(signal.SIGTERM, SLEEPER), (signal.SIGTERM, DRAWER), (signal.SIGHUP, DRAWER)]
+)
+def test_other_signals_end_as_ctrl_c_does(folder: Path, number: signal.Signals, script: str) -> None:
+    words = [sys.executable, "-c", script, *command("synth", "visits.csv", "-s", "visits.toml")[3:]]
+    words += ["-e", "1", "-m", "independent", "-n", "1500000", "-o", "out.csv"]
+    with subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        while not Path("charged").exists() and process.poll() is None:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number, said
+    assert f"ended by {number.name}; no half-written file is left" in said
+    assert "On record as spent" in said and "Traceback" not in said
+    models = {path.name for path in Path().glob("*.weft")}
+    assert len(models) == (script is DRAWER)
+    assert outputs(folder) == {"charged", "out.ledger.jsonl"} | models
+
+
+def test_a_reader_of_the_rows_that_goes_away_costs_no_model(folder: Path) -> None:
+    words = command("synth", "visits.csv", "-s", "visits.toml", "-e", 1, "-m", "independent", "-n", 300_000, "-o", "-")
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert b"The model that was paid for is safe in weft-" in process.stderr.read()
+        assert process.wait() == 0
+    assert len(list(Path().glob("weft-*.weft"))) == 1
 
 
 def test_a_bug_shows_its_type_only(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

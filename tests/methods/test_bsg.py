@@ -150,7 +150,7 @@ def test_seeds_are_refused_where_no_delta_can_pay_for_them(budget, tmp_path):
 def test_a_given_test_that_cannot_be_is_refused_before_anything_is_spent():
     for k, epsilon0 in ((MOST_ROWS, 1.0), (5.5, 1.0), (5, 0.0)):
         asked = Untouched()
-        with pytest.raises((BudgetError, MethodError), match=r"privacy test|whole number"):
+        with pytest.raises((BudgetError, MethodError), match=r"privacy test|whole number|epsilon0 must lie"):
             fit(make_table(50), asked, k=k, epsilon0=epsilon0, **SEEDS)
         assert not asked.questions
 

@@ -8,10 +8,12 @@ from typing import Any, Literal, get_type_hints
 import numpy as np
 import pytest
 
+from weft.bounds import bounds_of
 from weft.domain import Domain
 from weft.errors import MethodError
 from weft.methods import METHODS, method
 from weft.methods.options import check_fields, describe, fits, options_of, plain
+from weft.privacy import read_journal
 from weft.synthesizer import Synthesizer
 
 EVERY = [(name, field.name) for name in METHODS for field in fields(method(name))]
@@ -99,6 +101,44 @@ def test_every_option_has_a_meaning(name):
         assert option.default == plain(getattr(made, option.name))
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_every_number_has_bounds_that_hold_its_default(name):
+    made = method(name)
+    kinds, bounds = get_type_hints(type(made)), bounds_of(type(made))
+    numbers = [option for option, kind in kinds.items() if re.search(r"\b(int|float)\b", str(kind))]
+    assert set(numbers) - {"omega"} == set(bounds)  # omega has the columns for bounds
+    for option, each in bounds.items():
+        assert each.holds(plain(getattr(made, option)))
+        assert not each.holds(each.low - 1) and not each.holds(each.high * 2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("privsyn", {"look": 1e-6}),
+        ("mst", {"one_way": 1e-6}),
+        ("privmrf", {"dependence": 1e-6}),
+        ("privmrf", {"selection": "refine", "refine": 1e-6, "candidates": 10**6}),
+        ("privbayes-indif", {"count": 1e-6}),
+        ("privbayes", {"columns": 1e-6, "accounting": "zcdp"}),
+        ("tree", {"look": 1e-6}),
+        ("aim", {"rounds": 1000.0, "look": 1e-6}),
+        ("weave", {"one_way": 1e-6}),
+        ("weave", {"look": 1e-6}),
+        ("bsg", {"structure": 1e-6}),
+        ("pgm", {"marginals": [["age", "sex"], ["ward", "sex"]], "weights": [1e-6, 1e6]}),
+    ],
+)
+def test_noise_that_cannot_be_drawn_is_refused_before_the_first_charge(
+    name, options, table, schema, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("weft.methods.columns.LARGEST_SCALE", 1e4)  # as if the budget were smaller still
+    journal = tmp_path / "j.jsonl"
+    with pytest.raises(MethodError, match="Raise it, or epsilon"):
+        Synthesizer(1e-2, method=name, journal=journal, **options).fit(table, schema)
+    assert all(not run.charges for run in read_journal(journal))
+
+
 @dataclass(frozen=True)
 class Behind:
     depth: int = 1
@@ -130,6 +170,22 @@ def test_what_is_behind_an_option_is_refused_in_our_words(given, told):
         ("bsg", {"k": 50}),
         ("bsg", {"epsilon0": 0.1}),
         ("bsg", {"k": 50, "omega": 3, "rows": 10}),  # of three columns: all are drawn
+        ("privbayes-indif", {"max_parents": -1}),
+        ("privbayes-indif", {"max_parents": 0}),
+        ("privsyn", {"look": 1e-300}),
+        ("mst", {"look": 1e-300}),
+        ("mst", {"rare": -1.0}),
+        ("privmrf", {"dependence": 1e-300}),
+        ("privmrf", {"max_ways": 10**6}),
+        ("weave", {"candidates": 10**12}),
+        ("weave", {"rounds": 10**12}),
+        ("aim", {"rounds": 1e300}),
+        ("tree", {"penalties": [0.0] * 1000}),
+        ("tree", {"ways": 10**9}),
+        ("pgm", {"weights": [1e-300, 1.0], "marginals": [["a"], ["b"]]}),
+        ("privsyn", {"gum": {"iterations": 10**12}}),
+        ("bsg", {"buckets": {"a": [10**12, 0]}}),
+        ("bsg", {"omega": "9" * 5000 + "-" + "9" * 5000, "rows": 3}),
         ("weave", {"noise": -0.1}),
         ("weave", {"rare": -1.0}),
         ("weave", {"feedback": -1.0}),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import bench, demo, fit, ledger, methods, report, sample, schema, synth
+from weft.cli import bench, demo, fit, ledger, methods, report, sample, schema, synth, verify
 
 EXIT_CODES = """\b
 [bold]Exit codes[/bold]
@@ -16,7 +16,7 @@ EXIT_CODES = """\b
   1 refused by Weft      6 not a model file, or a damaged one
   2 wrong usage          7 the output cannot be written
   3 wrong schema        70 a bug in Weft
-  4 unreadable data    130 interrupted (Ctrl-C)
+  4 unreadable data    130 interrupted (Ctrl-C); 143 by SIGTERM, 129 by SIGHUP
 
 [bold]Start here[/bold]:  weft demo
 """
@@ -38,6 +38,7 @@ app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
 app.command("report")(report.report)
 app.command("bench")(bench.bench)
+app.command("verify")(verify.verify)
 app.command("ledger")(ledger.ledger)
 app.command("methods")(methods.methods)
 app.add_typer(schema.app, name="schema")

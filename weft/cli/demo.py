@@ -10,7 +10,7 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import Request
-from weft.cli.releasing import file_purposes
+from weft.cli.releasing import file_purposes, release_files
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError
 from weft.progress import Listener, stage
@@ -47,7 +47,7 @@ def demo(
     released = home / "released"
     journal = released / "synthetic.ledger.jsonl"
     out, model = released / "synthetic.csv", released / "model.weft"
-    with guard(terminal, journal, model):
+    with guard(terminal, journal, model) as rescue:
         _make_folders(released)
         request = Request(
             source=str(home / PRIVATE),
@@ -57,12 +57,14 @@ def demo(
             journal=journal,
             method=method,
         )
-        request.check(terminal, [out, model])
+        _check_own(home / PRIVATE)
+        request.check(terminal, release_files(out) | {"the model": model})
         with terminal.progress() as listener:
             with stage(listener, "make a hospital"):
                 real = _write_inputs(home, rows)
-            synthesizer = request.fit(listener)
+            synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)
+            rescue.safe()
             from weft.release import Files, publish
 
             synthetic = synthesizer.sample(listener=listener)
@@ -82,6 +84,18 @@ def _make_folders(released: Path) -> None:
         released.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {released}: {error.strerror}.") from None
+
+
+def _check_own(private: Path) -> None:
+    """Refuse to write the fictional table over somebody's own of the same name: its first line tells."""
+    from weft.demo import hospital
+
+    if not private.is_file():
+        return
+    names = ",".join(f'"{name}"' for name in hospital(1).column_names)
+    with private.open("rb") as file:
+        if file.readline(1 << 16).decode("utf-8", "replace").strip() != names:
+            raise OutputError(f"cannot write {private}: a table that the demo did not make is there. Choose --folder.")
 
 
 def _write_inputs(home: Path, rows: int) -> pa.Table:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from weft.cli.rescue import Rescue
 from weft.cli.terminal import Terminal, hang_up
 from weft.errors import WeftError
 
@@ -18,47 +21,99 @@ if TYPE_CHECKING:
     from weft.privacy import Ledger, Run
 
 BUG = 70
-INTERRUPTED = 130
+SIGNALLED = 128
+"""Exit code of a command that a signal ended, less the signal's number: 130 after Ctrl-C, 143 after SIGTERM."""
+
+
+class Stopped(KeyboardInterrupt):
+    """Another signal than Ctrl-C asks the command to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 @contextmanager
-def guard(terminal: Terminal, journal: Path | None = None, model: Path | None = None) -> Iterator[None]:
+def guard(terminal: Terminal, journal: Path | None = None, model: Path | None = None) -> Iterator[Rescue]:
     """Turn every failure into a message without private values and a documented exit code.
 
     With a journal, the message says how much of the budget the failed run has spent; with a model, whether what was
-    paid for is safe in it.
+    paid for is safe in it. A model that the command lets the rescue hold is saved elsewhere if need be.
     """
     record = _Record(journal, model)
+    rescue = record.rescue
     left = "part of the rows may have gone to stdout" if terminal.data_on_stdout else "no half-written file is left"
+    with _stoppable() as deaf:
+        try:
+            yield rescue
+        except WeftError as error:
+            _end(terminal, type(error).__name__, str(error), error.exit_code, record)
+        except KeyboardInterrupt as stop:
+            deaf()  # what follows takes an instant, and saves what was paid for
+            number = stop.number if isinstance(stop, Stopped) else signal.SIGINT
+            said = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+            _end(terminal, "Interrupted", f"{said}; {left}.", SIGNALLED + number, record)
+        except BrokenPipeError:
+            hang_up(sys.stdout)  # whoever read the rows has seen enough
+            if rescue.needed:
+                terminal.warn(record.rescued())
+            raise typer.Exit from None
+        except (typer.Exit, typer.Abort):
+            raise
+        except MemoryError:
+            text = f"out of memory; {left}. Try --engine stream, fewer rows, or coarser bins."
+            _end(terminal, "MemoryError", text, WeftError.exit_code, record)
+        except Exception as error:  # noqa: BLE001 (the last door: nothing may pass it with its text)
+            _end(terminal, type(error).__name__, _bug(terminal, error, left), BUG, record)
+
+
+def _bug(terminal: Terminal, error: Exception, left: str) -> str:
+    if terminal.debug:
+        traceback.print_exc()
+    # Other people's exceptions may quote a value of the table: only their type is safe to show.
+    return (
+        f"a bug in Weft ({type(error).__name__}); {left}. Its text is withheld, since it could quote private "
+        "values; --debug shows it to the curator."
+    )
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], None]]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does; lend a way to hear no signal any more.
+
+    A signal that whoever started the command had ignored, as `nohup` does, stays ignored.
+    """
+    before: dict[int, Any] = {}
+
+    def deaf() -> None:
+        for number in (*before, signal.SIGINT):
+            before.setdefault(number, signal.getsignal(number))
+            with suppress(ValueError):  # not the main thread, which alone hears signals
+                signal.signal(number, signal.SIG_IGN)
+
+    def stop(number: int, frame: object) -> None:
+        deaf()
+        raise Stopped(number)
+
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, stop)
     try:
-        yield
-    except WeftError as error:
-        _end(terminal, type(error).__name__, str(error), error.exit_code, record)
-    except KeyboardInterrupt:
-        _end(terminal, "Interrupted", f"interrupted; {left}.", INTERRUPTED, record)
-    except BrokenPipeError:
-        hang_up(sys.stdout)  # whoever read the rows has seen enough
-        raise typer.Exit from None
-    except MemoryError:
-        text = f"out of memory; {left}. Try --engine stream, fewer rows, or coarser bins."
-        _end(terminal, "MemoryError", text, WeftError.exit_code, record)
-    except (typer.Exit, typer.Abort):
-        raise
-    except Exception as error:  # noqa: BLE001 (the last door: nothing may pass it with its text)
-        if terminal.debug:
-            traceback.print_exc()
-        # Other people's exceptions may quote a value of the table: only their type is safe to show.
-        text = (
-            f"a bug in Weft ({type(error).__name__}); {left}. Its text is withheld, since it could quote private "
-            "values; --debug shows it to the curator."
-        )
-        _end(terminal, type(error).__name__, text, BUG, record)
+        yield deaf
+    finally:
+        for number, handler in before.items():
+            with suppress(ValueError):
+                signal.signal(number, handler)
 
 
 def _end(terminal: Terminal, kind: str, text: str, code: int, record: _Record) -> None:
     spent = record.spent()
-    terminal.fail("\n".join([text, *filter(None, [spent, record.kept()])]))
-    terminal.answer({"error": {"type": kind, "message": text, "exit_code": code, "spent": spent}})
+    kept = record.rescued() if record.rescue.needed else record.kept()
+    terminal.fail("\n".join([text, *filter(None, [spent, kept])]))
+    model = None if record.saved is None else str(record.saved)
+    terminal.answer({"error": {"type": kind, "message": text, "exit_code": code, "spent": spent, "model": model}})
     raise typer.Exit(code) from None
 
 
@@ -68,12 +123,26 @@ class _Record:
     def __init__(self, journal: Path | None, model: Path | None) -> None:
         self._journal, self._journal_before = journal, _mark(journal)
         self._model, self._model_before = model, _mark(model)
+        self.rescue = Rescue(journal)
+        self.saved: Path | None = None
+        """Where the model is that was paid for."""
 
     def kept(self) -> str | None:
         """Say that the model is there."""
         if self._model is None or _mark(self._model) == self._model_before:
             return None
+        self.saved = self._model
         return f"The model is safe in {self._model}: `weft sample {self._model}` costs nothing more."
+
+    def rescued(self) -> str:
+        """Save the model that would be lost, and say where it is."""
+        self.saved = self.rescue.save()
+        if self.saved is None:
+            return "The model that was paid for could not be saved anywhere: it is lost."
+        return (
+            f"The model that was paid for is safe in {self.saved}: `weft sample {self.saved} -o FILE` makes rows of it "
+            "at no further cost."
+        )
 
     def spent(self) -> str | None:
         """Say what this run has spent."""
@@ -105,10 +174,11 @@ class _Record:
 
 def _mark(path: Path | None) -> tuple[int, int]:
     """Size and time of a file: they tell whether it was written to."""
-    if path is None or not path.is_file():
-        return 0, 0
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
+    with suppress(OSError, ValueError):  # a name that cannot be is refused later, in better words
+        if path is not None and path.is_file():
+            status = path.stat()
+            return status.st_size, status.st_mtime_ns
+    return 0, 0
 
 
 def ledger_of(run: Run) -> Ledger:

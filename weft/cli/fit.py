@@ -41,6 +41,7 @@ def fit(
     noise_seed: o.NoiseSeed = None,
     engine: o.Engine = "auto",
     trust_data_for_schema: o.TrustDataForSchema = False,
+    insecure: o.Insecure = False,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -60,7 +61,7 @@ def fit(
     model = Path(output)
     terminal = Terminal(as_json, quiet, debug)
     spending = journal_beside(model, journal)
-    with guard(terminal, spending):
+    with guard(terminal, spending, model) as rescue:
         request = Request(
             source=source,
             schema=schema,
@@ -75,11 +76,13 @@ def fit(
             seed=seed,
             noise_seed=noise_seed,
             trust_data_for_schema=trust_data_for_schema,
+            insecure=insecure,
         )
-        request.check(terminal, [model])
+        request.check(terminal, {"the model": model})
         with terminal.progress() as listener:
-            synthesizer = request.fit(listener)
+            synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)
+            rescue.safe()
         fitted = synthesizer.fitted_
         ledger = fitted.ledger
         warned = warnings(fitted, spending)

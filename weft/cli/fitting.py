@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from weft.atomic import check_writable
+from weft.atomic import check_appendable, check_writable
 from weft.cli.options import UsageError
 from weft.cli.terminal import Terminal
-from weft.errors import OutputError, SchemaError
+from weft.errors import BudgetError, SchemaError
+from weft.paths import JOURNAL_ENDING, Source, check_apart
 from weft.progress import Listener, stage
 
 if TYPE_CHECKING:
     from weft.synthesizer import Synthesizer
+
+MOST_INSECURE = 1000.0
+"""Largest epsilon that can be spent on rows that are public."""
 
 LARGE_EPSILON = 10.0
 """Past this the guarantee is there but says little."""
@@ -38,19 +42,22 @@ class Request:
     seed: int | None = None
     noise_seed: int | None = None
     trust_data_for_schema: bool = False
+    insecure: bool = False
+    """Whether the rows are public, so that an epsilon that protects nobody may be spent on them."""
 
-    def check(self, terminal: Terminal, targets: Iterable[Path]) -> None:
-        """Refuse, before anything is read or spent, what could not be finished; warn of what promises little."""
+    def check(self, terminal: Terminal, targets: Mapping[str, Path]) -> None:
+        """Refuse, before anything is read or spent, what could not be finished; warn of what promises little.
+
+        `targets` are the files to be written, by what they are.
+        """
         if self.schema is None:
             raise SchemaError(
                 "a schema is needed: what is publicly known of the columns. To begin one, run "
                 f"`weft schema draft {self.source} -o schema.toml`, review it, and pass --schema schema.toml"
             )
-        inputs = {Path(self.source).resolve(), Path(self.schema).resolve()}
-        for target in (*targets, self.journal):
-            if target.resolve() in inputs:
-                raise OutputError(f"cannot write {target}: it is an input of this command. Choose another name.")
-            check_writable(target)
+        inputs: dict[str, Source | None] = {"the private table": self.source, "the schema": Path(self.schema)}
+        check_files(inputs, targets, {"the journal": self.journal})
+        self._check_epsilon()
         if self.epsilon > LARGE_EPSILON:
             from weft.privacy.accounting import growth
 
@@ -60,10 +67,20 @@ class Request:
                 "1 is strong; up to 10 is in use."
             )
 
-    def fit(self, listener: Listener) -> Synthesizer:
-        """Learn the table."""
+    def _check_epsilon(self) -> None:
+        from weft.privacy.budget import LARGEST_EPSILON
+
+        if self.epsilon > LARGEST_EPSILON and not (self.insecure and self.epsilon <= MOST_INSECURE):
+            remedy = f"up to {MOST_INSECURE:g} with --insecure, if the rows are public"
+            raise BudgetError(
+                f"epsilon {self.epsilon:g} protects nobody: choose one of at most {LARGEST_EPSILON:g}, or {remedy}."
+            )
+
+    def fit(self, listener: Listener, hold: Callable[[Synthesizer], None]) -> Synthesizer:
+        """Learn the table; `hold` is told of the synthesizer before it has cost anything."""
         with stage(listener, "load"):  # the libraries take a second or two
             from weft.methods import takes
+            from weft.privacy import Budget
             from weft.synthesizer import Synthesizer
 
         assert self.schema is not None
@@ -79,6 +96,7 @@ class Request:
             engine=self.engine,
             journal=self.journal,
             trust_data_for_schema=self.trust_data_for_schema,
+            budget=Budget(epsilon=self.epsilon, delta=self.delta, insecure=True) if self.insecure else None,
             seed=self.seed,
             noise_seed=self.noise_seed,
             **self.options,
@@ -87,11 +105,23 @@ class Request:
             synthesizer.set_params(method=self.method)
         if self.rows is not None and takes(synthesizer.method, "rows"):
             synthesizer.set_params(rows=self.rows)
+        hold(synthesizer)
         return synthesizer.fit(self.source, self.schema, listener=listener)
+
+
+def check_files(
+    inputs: Mapping[str, Source | None], outputs: Mapping[str, Path], records: Mapping[str, Path] | None = None
+) -> None:
+    """Refuse outputs that cannot be written, or that would destroy what is read or kept (`weft.paths`)."""
+    check_apart(inputs, outputs, records)
+    for target in outputs.values():
+        check_writable(target)
+    for record in (records or {}).values():
+        check_appendable(record)
 
 
 def journal_beside(out: Path | None, asked: str | None) -> Path:
     """Return where spending is recorded: where asked, beside the output, or in this folder."""
     if asked is not None:
         return Path(asked)
-    return Path("weft.ledger.jsonl") if out is None else out.with_suffix(".ledger.jsonl")
+    return Path(f"weft{JOURNAL_ENDING}") if out is None else out.with_suffix(JOURNAL_ENDING)

@@ -72,6 +72,7 @@ def _facts(name: str) -> dict[str, Any]:
         "noise": NOISE[made().accounting],
         "options": {option.name: option.default for option in options},
         "meanings": {option.name: option.meaning for option in options},
+        "bounds": {option.name: [option.bounds.low, option.bounds.high] for option in options if option.bounds},
     }
 
 
@@ -100,9 +101,11 @@ def _explain(terminal: Terminal, facts: dict[str, Any]) -> None:
 
     from weft.cli import summary
 
-    table = _table("option", "default", "what it means")
+    table = _table("option", "default", "range", "what it means")
     for option, meaning in facts["meanings"].items():
-        table.add_row(option, escape(_typed(facts["options"][option])), escape(meaning))
+        ends = facts["bounds"].get(option)
+        between = "" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
+        table.add_row(option, escape(_typed(facts["options"][option])), between, escape(meaning))
     terminal.show(
         summary.heading(facts["name"] + (" (the default)" if facts["default"] else "")),
         escape(facts["about"]),
@@ -110,6 +113,10 @@ def _explain(terminal: Terminal, facts: dict[str, Any]) -> None:
         "",
         table,
     )
+
+
+def _number(end: float) -> str:
+    return f"{end:,}" if isinstance(end, int) else f"{end:g}"
 
 
 def _typed(value: Any) -> str:

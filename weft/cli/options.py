@@ -97,6 +97,22 @@ Out = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+Formulas = Annotated[
+    Literal["keep", "escape"],
+    typer.Option(
+        help="CSV text that a spreadsheet would run (=...): keep it as it is, or escape it with an apostrophe.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        metavar="",
+        help="Accept an epsilon above 20, for rows that are public; stamped on everything released.",
+        rich_help_panel=PRIVACY,
+    ),
+]
 Journal = Annotated[
     str | None,
     typer.Option(
@@ -147,6 +163,8 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
             raise UsageError(f"--option {pair}: write it as KEY=VALUE")
         try:
             options[key] = json.loads(value)
+        except RecursionError:
+            raise UsageError(f"--option {key}: no option is nested so deep") from None
         except ValueError:
             options[key] = _SPELLED.get(value.lower(), value)
     return options

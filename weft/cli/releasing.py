@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from weft.cli.failure import ledger_of
 from weft.cli.terminal import Terminal
@@ -17,35 +17,46 @@ if TYPE_CHECKING:
     from weft.synthesizer import Synthesizer
 
 
-def release_files(out: Path | None) -> list[Path]:
+ROLES = ("the synthetic table", "its card", "its card for machines")
+"""What the files of a release are, in their order."""
+
+
+def release_files(out: Path | None) -> dict[str, Path]:
     """Name what a release to `out` will write (nothing, for stdout); OutputError if that cannot be told."""
     from weft.release import Files
 
-    return [] if out is None else list(Files.of(out))
+    return {} if out is None else dict(zip(ROLES, Files.of(out), strict=True))
 
 
 def release(
-    synthesizer: Synthesizer, out: Path | None, rows: int | None, seed: int | None, listener: Listener = silence
+    synthesizer: Synthesizer,
+    out: Path | None,
+    rows: int | None,
+    seed: int | None,
+    formulas: Literal["keep", "escape"] = "keep",
+    listener: Listener = silence,
 ) -> dict[str, Any]:
     """Make the rows and write them, with their card, or to stdout; return the card."""
     from weft.card import card_json
+    from weft.promise import default_rows
     from weft.release import Files, publish, write_table
 
     fitted = synthesizer.fitted_
-    tables = synthesizer.tables(rows, seed=seed, listener=listener)
+    wanted = default_rows(fitted) if rows is None else rows
+    tables = synthesizer.tables(wanted, seed=seed, listener=listener)
     if out is not None:
-        return publish(fitted, tables, Files.of(out), listener=listener)
+        return publish(fitted, tables, Files.of(out), formulas=formulas, listener=listener)
     # Before the first row: whoever reads a few and hangs up, as `head` does, ends the command there.
     for stamp in fitted.ledger.stamps:
         Terminal(data_on_stdout=True).warn(stamp)
     try:
-        made = write_table(tables, sys.stdout.buffer)
+        made = write_table(tables, sys.stdout.buffer, formulas=formulas)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         raise OutputError(f"cannot write to stdout: {error.strerror or type(error).__name__}.") from None
-    return card_json(fitted, made, name="stdout")
+    return card_json(fitted, made, name="stdout", formulas=formulas)
 
 
 def report(
@@ -59,7 +70,7 @@ def report(
 ) -> None:
     """Tell what was made, what it cost and where it is."""
     fitted = synthesizer.fitted_
-    written = [str(path) for path in (*release_files(out), journal, model) if path]
+    written = [str(path) for path in (*release_files(out).values(), journal, model) if path]
     warned = warnings(fitted, journal)
     terminal.answer(card | {"warnings": warned, "files": written})
     if out is not None:  # with the rows on stdout, the stamps came before them
@@ -106,7 +117,7 @@ def file_purposes(out: Path | None, journal: Path | None, model: Path | None) ->
     """Say what each file of a release is for."""
     named = {}
     if out is not None:
-        data, card, card_json = release_files(out)
+        data, card, card_json = release_files(out).values()
         named = {
             data: "the synthetic table",
             card: "its card: guarantee, method, limits",

@@ -9,6 +9,7 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
+from weft.cli.fitting import check_files
 from weft.cli.options import UsageError
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError
@@ -77,7 +78,19 @@ def report(
             raise UsageError("--releasable takes the schema from the model file: leave --schema and --model out.")
         if not (releasable or schema or model):
             raise UsageError("a schema is needed to read the tables: pass --schema FILE, or --model FILE for its own.")
-        _check(page, [name for name in (reference, synthetic, schema, model) if name])
+        if page.suffix.lower() not in SUFFIXES:
+            raise OutputError(f"cannot write {page}: name it .html; its twin will be .json.")
+        given = {
+            "the model" if releasable else "the private table": reference,
+            "the synthetic table": synthetic,
+            "its card": str(Path(synthetic).with_suffix(".card.json")),
+            "the schema": schema,
+            "the model that made it": model,
+        }
+        check_files(
+            {what: Path(name) for what, name in given.items() if name},
+            {"the page": page, "its twin for machines": page.with_suffix(".json")},
+        )
         with terminal.progress() as listener:
             if releasable:
                 made = _releasable(reference, synthetic, listener)
@@ -98,18 +111,6 @@ def report(
         terminal.warn_stamps(made.stamps)
         if not (as_json or quiet):
             _tell(terminal, made, files)
-
-
-def _check(page: Path, inputs: list[str]) -> None:
-    from weft.atomic import check_writable
-
-    if page.suffix.lower() not in SUFFIXES:
-        raise OutputError(f"cannot write {page}: name it .html; its twin will be .json.")
-    taken = {Path(name).resolve() for name in inputs}
-    for target in (page, page.with_suffix(".json")):
-        if target.resolve() in taken:
-            raise OutputError(f"cannot write {target}: it is an input of this command. Choose another name.")
-        check_writable(target)
 
 
 def _private(real: str, synthetic: str, schema: str | None, model: str | None, listener: Listener) -> Report:

@@ -9,6 +9,7 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
+from weft.cli.fitting import check_files
 from weft.cli.releasing import release, release_files, report
 from weft.cli.terminal import Terminal
 from weft.progress import stage
@@ -21,6 +22,7 @@ def sample(
     output: o.Out,
     rows: o.Rows = None,
     seed: o.Seed = None,
+    formulas: o.Formulas = "keep",
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -38,10 +40,7 @@ def sample(
     out = None if output == "-" else Path(output)
     terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
     with guard(terminal):
-        from weft.atomic import check_writable
-
-        for target in release_files(out):
-            check_writable(target)
+        check_files({"the model": Path(model)}, release_files(out))
         o.check_model_file(Path(model))
         with terminal.progress() as listener:
             with stage(listener, "load"):
@@ -49,7 +48,7 @@ def sample(
 
                 synthesizer = load(model)
             if out is not None:
-                card = release(synthesizer, out, rows, seed, listener)
+                card = release(synthesizer, out, rows, seed, formulas, listener)
         if out is None:
-            card = release(synthesizer, None, rows, seed)
+            card = release(synthesizer, None, rows, seed, formulas)
         report(terminal, synthesizer, card, out)

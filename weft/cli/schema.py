@@ -11,6 +11,7 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
+from weft.cli.fitting import check_files
 from weft.cli.terminal import Terminal
 from weft.errors import DataError, OutputError
 from weft.progress import stage
@@ -50,12 +51,12 @@ def draft(
     out = None if output == "-" else Path(output)
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
     with guard(terminal):
-        from weft.atomic import check_writable, staged
+        from weft.atomic import staged
         from weft.schema.draft import draft as drafted
 
         if out is not None:
-            _check_free(out, Path(source), force)
-            check_writable(out)
+            check_files({"the private table": Path(source)}, {"the draft": out})
+            _check_free(out, force)
         with terminal.progress() as listener:
             with stage(listener, "read"):
                 table, words = _read(Path(source))
@@ -186,10 +187,8 @@ def _line(sign: str, colour: str, text: str) -> RenderableType:
     return Text.assemble((f"{sign} ", f"bold {colour}"), (text, "bold"))
 
 
-def _check_free(out: Path, source: Path, force: bool) -> None:
-    """Refuse to write over the private table, or over a schema that may hold somebody's work."""
-    if out.exists() and source.exists() and out.samefile(source):
-        raise OutputError(f"cannot write {out}: it is an input of this command. Choose another name.")
+def _check_free(out: Path, force: bool) -> None:
+    """Refuse to write over a schema that may hold somebody's work."""
     if out.is_file() and not force:
         raise OutputError(f"{out} is there already, and may have been reviewed. Choose another name, or pass --force.")
 

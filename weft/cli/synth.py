@@ -32,7 +32,9 @@ def synth(
     seed: o.Seed = None,
     noise_seed: o.NoiseSeed = None,
     engine: o.Engine = "auto",
+    formulas: o.Formulas = "keep",
     trust_data_for_schema: o.TrustDataForSchema = False,
+    insecure: o.Insecure = False,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -47,6 +49,7 @@ def synth(
       weft synth stays.csv --schema stays.toml --epsilon 1 -o synthetic.csv
       weft synth stays.parquet -s stays.toml -e 0.5 -n 5000 -o made.parquet
       weft synth stays.csv -s stays.toml -e 1 --model stays.weft -o made.csv
+      weft synth stays.csv -s stays.toml -e 1 --formulas escape -o for-excel.csv
       weft synth stays.csv -s stays.toml -e 1 -o - | head
 
     \b
@@ -66,7 +69,7 @@ def synth(
     terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
     kept = None if model is None else Path(model)
     spending = journal_beside(out, journal)
-    with guard(terminal, spending, kept):
+    with guard(terminal, spending, kept) as rescue:
         request = Request(
             source=source,
             schema=schema,
@@ -81,15 +84,18 @@ def synth(
             seed=seed,
             noise_seed=noise_seed,
             trust_data_for_schema=trust_data_for_schema,
+            insecure=insecure,
         )
-        request.check(terminal, [*release_files(out), *([kept] if kept else [])])
+        request.check(terminal, release_files(out) | ({"the model": kept} if kept else {}))
         with terminal.progress() as listener:
-            synthesizer = request.fit(listener)
+            synthesizer = request.fit(listener, rescue.hold)
             if kept is not None:
                 # Before the rows: what was paid for is then safe, whatever happens to them.
                 synthesizer.save(kept)
+                rescue.safe()
             if out is not None:
-                card = release(synthesizer, out, rows, seed, listener)
+                card = release(synthesizer, out, rows, seed, formulas, listener)
         if out is None:
-            card = release(synthesizer, None, rows, seed)
+            card = release(synthesizer, None, rows, seed, formulas)
+        rescue.safe()
         report(terminal, synthesizer, card, out, journal=spending, model=kept)

@@ -11,7 +11,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.domain import Domain
 from weft.errors import MethodError
-from weft.methods.options import describe, fits, suggest
+from weft.methods.options import check_bounds, describe, fits, shown, suggest
 from weft.models import Model
 from weft.privacy import Accounting
 from weft.progress import Listener
@@ -84,6 +84,7 @@ def method(name: str, **options: Any) -> Method:
     kinds = get_type_hints(made)
     for option, value in options.items():
         if not fits(value, kinds[option]):
-            raise MethodError(f"option {option}: {describe(kinds[option])}; not {value!r}.")
+            raise MethodError(f"option {option}: {describe(kinds[option])}; not {shown(value)}.")
+    check_bounds(made, options)
     recipe_made: Method = made(**options)
     return recipe_made

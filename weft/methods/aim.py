@@ -19,14 +19,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.domain import Clique, Domain
-from weft.errors import MethodError
 from weft.marginal import Array, Marginal, NoisyMarginal
-from weft.methods.columns import check_positive, check_shares, look_at_columns
+from weft.methods.columns import check_candidates, check_noise, check_shares, look_at_columns
 from weft.models.mrf import JunctionTree, MrfModel, fit, fits, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -45,42 +46,40 @@ class Aim:
 
     accounting: Accounting = "gaussian"
     """"gaussian", or "paper" for zCDP with the closed form."""
-    ways: int = 3
+    ways: Annotated[int, Bounds(2, 6)] = 3
     """The workload: all marginals of this many columns."""
-    one_way: float = 0.1
+    one_way: Share = 0.1
     """Share of the budget for one-way marginals."""
-    first: float = 0.05
+    first: Share = 0.05
     """Share for the first look at every candidate's error."""
-    rare: float = 3.0
+    rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
-    rounds: float = 32.0
+    rounds: Annotated[float, Bounds(0.01, 1000.0)] = 32.0
     """Rounds for each column, were the budget divided evenly; annealing makes them fewer."""
-    anneal: float = 2.0
+    anneal: Annotated[float, Bounds(1.0, 100.0)] = 2.0
     """Factor by which rounds grow when a measurement showed nothing above its noise."""
-    look: float = 0.1
+    look: Share = 0.1
     """Part of a round's budget for asking again; the rest measures."""
-    shortlist: int = 16
+    shortlist: Annotated[int, Bounds(1, 10000)] = 16
     """Candidates asked about again in a round."""
-    max_candidates: int = 20_000
+    max_candidates: Annotated[int, Bounds(1, 1_000_000)] = 20_000
     """Most candidates; of a larger workload, the marginals with the fewest cells."""
-    max_table: int = 10**5
+    max_table: Cells = 10**5
     """Cells of the largest marginal measured."""
-    max_cells: int = 10**6
+    max_cells: Cells = 10**6
     """Cells of the largest clique of the junction tree."""
-    max_total: int = 4 * 10**6
+    max_total: Cells = 4 * 10**6
     """Cells of the whole tree."""
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals."""
         check_shares(one_way=self.one_way, first=self.first)
         check_shares(look=self.look)
-        check_positive(rounds=self.rounds, shortlist=self.shortlist, max_candidates=self.max_candidates)
-        check_positive(max_table=self.max_table, max_cells=self.max_cells, max_total=self.max_total)
-        if self.ways < 2 or not self.anneal >= 1:
-            raise MethodError("option ways must be at least 2, and anneal at least 1.")
+        check_candidates(domain, self.ways)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, a look at all candidates, then rounds until the budget is gone."""
+        self._check_noise(curator)
         columns = look_at_columns(curator, self.one_way, self.rare, listener)
         merged = columns.curator
         tables = list(columns.tables)
@@ -97,6 +96,17 @@ class Aim:
         if merged.left > LEAST:  # a single column, or nothing that fits: measure what is known again
             tables += merged.measure(list(dict.fromkeys(m.clique for m in tables)), share=merged.left)
         return columns.unfold(fit(merged.domain, tables, tree=model.tree, probe=rng, listener=listener))
+
+    def _check_noise(self, curator: Curator) -> None:
+        d = len(curator.domain)
+        each = (1 - self.one_way - self.first) / max(1, math.ceil(self.rounds * d))
+        check_noise(
+            curator,
+            one_way=(self.one_way, d),
+            first=(self.first, self.max_candidates),
+            look=(self.look * each, self.shortlist),
+            rounds=((1 - self.look) * each, 1),
+        )
 
     def _candidates(self, domain: Domain) -> list[Clique]:
         found = all_subsets(domain, min(self.ways, len(domain)), self.max_table)

@@ -24,23 +24,26 @@ Where this differs from the paper:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from weft import methods
-from weft.curator import Curator
+from weft.bounds import Bounds, Factor, Share
+from weft.curator import ENTROPY_STEPS, Curator
 from weft.domain import Domain
 from weft.errors import MethodError
 from weft.methods.bsg_learning import Learner, bucket_codes
+from weft.methods.columns import check_noise, check_shares
 from weft.methods.growing import MOST_RECORDS, grow, omegas
 from weft.models.bayesnet import BayesNet
 from weft.models.seeded import SeededModel
 from weft.models.sequential import sequential
 from weft.privacy import Accounting
-from weft.privacy.deniability import Acceptance
+from weft.privacy.deniability import MOST_ROWS, Acceptance
 from weft.privacy.plausible import PlausibleTest
 from weft.progress import Listener, silence
 
@@ -58,40 +61,40 @@ class Bsg:
 
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
-    count: float = 0.01
+    count: Share = 0.01
     """Share of the budget for the number of rows."""
-    structure: float = 0.3
+    structure: Share = 0.3
     """Share for the entropies; the rest goes to the conditional tables."""
-    theta: float = 2.0
+    theta: Factor = 2.0
     """A table may be so large that its average count is theta times the deviation of its noise."""
-    buckets: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
+    buckets: Annotated[Mapping[str, int | Sequence[int]], Bounds(0, MOST_ROWS, MOST_ROWS)] = field(default_factory=dict)
     """How children see an attribute: runs of so many codes as one bucket, or the bucket of each code."""
-    prior: float = 2.0
+    prior: Annotated[float, Bounds(0.0, 1e9)] = 2.0
     """Weight of the Dirichlet prior of each distribution, in standard deviations of the noise on its number of rows."""
     parameters: Literal["mean", "draw"] = "mean"
     """The posterior mean of each distribution, or a draw from the posterior."""
     omega: int | str | Sequence[int] | None = None
     """How many attributes of a record are drawn, the others being a seed's: a number, or a range such as "5-9" from
     which each record draws its own; None: all, and no seeds are needed."""
-    rows: int | None = None
+    rows: Annotated[int | None, Bounds(1, MOST_RECORDS)] = None
     """With omega: the number of records to grow from seeds. More cannot be had later."""
-    k: int | None = None
+    k: Annotated[int | None, Bounds(1, MOST_ROWS)] = None
     """Seeds that must be plausible; None: as the budget needs it."""
-    epsilon0: float | None = None
+    epsilon0: Annotated[float | None, Bounds(1e-4, 100.0)] = None
     """Noise on k is Laplace of scale 1/epsilon0; None: as the budget needs it, and none for deniability (Test 1)."""
-    seeds: float = 0.5
+    seeds: Share = 0.5
     """With omega: share of the budget for the seeds; the model has the rest. Not used with split or deniability."""
     guarantee: Literal["table", "deniability"] = "table"
     """"table": the records together are differentially private. "deniability": each record has k plausible seeds, and
     NO differential privacy is claimed for them; the budget is for the model alone."""
-    gamma: float = 4.0
+    gamma: Annotated[float, Bounds(1.0, 1e9)] = 4.0
     """Deniability: factor within which the chances of plausible seeds lie. They are equal here, so it changes nothing
     but the figure of Theorem 1."""
-    max_plausible: int | None = None
+    max_plausible: Annotated[int | None, Bounds(1, MOST_ROWS)] = None
     """Deniability: plausible seeds at which counting stops."""
-    max_check_plausible: int | None = None
+    max_check_plausible: Annotated[int | None, Bounds(1, MOST_ROWS)] = None
     """Deniability: rows, chosen at random, among which plausible seeds are counted."""
-    split: Sequence[float] | None = None
+    split: Annotated[Sequence[float] | None, Bounds(0.0, 1.0)] = None
     """Chances of a row to serve as seed, for the structure, and for the parameters, such as [0.5, 0.25, 0.25]; each
     part then has the whole budget. None: all rows serve for everything and costs add up, which is better as a rule."""
     model: str | None = None
@@ -116,10 +119,7 @@ class Bsg:
         self._check_model(domain, grown)
 
     def _check_model_of_its_own(self, domain: Domain) -> None:
-        if not (self.count > 0 and self.structure > 0 and self.count + self.structure < 1):
-            raise MethodError("options count and structure: shares above 0 that leave some budget for the tables")
-        if not (self.theta > 0 and self.prior >= 0):
-            raise MethodError("options theta and prior: theta must be above 0, and prior 0 or more")
+        check_shares(count=self.count, structure=self.structure)
         for name, buckets in self.buckets.items():
             if name not in domain:
                 raise MethodError(f"option buckets: there is no column {name!r}. Check its spelling.")
@@ -207,6 +207,7 @@ class Bsg:
         """Learn the model, then grow records from seeds if asked to."""
         drawn = omegas(self.omega, curator.domain)
         deniable = self.guarantee == "deniability"
+        self._check_noise(curator, bool(drawn) and not deniable)
         if drawn:
             curator.check_deniable() if deniable else curator.check_seeds()
         seeds, structure, parameters = self._divided(curator)
@@ -223,6 +224,16 @@ class Bsg:
         test = self._plausible_test() if deniable else self._given_test()
         served = 1.0 if self.split is None else self.split[0]
         return grow(seeds, model, drawn, self.rows, test, served, rng, listener)
+
+    def _check_noise(self, curator: Curator, aside: bool) -> None:
+        """Refuse what could not be paid for later; entropies are asked in thousandths of their sensitivity."""
+        if self.model is not None:
+            return  # the other recipe looks for itself
+        apart, d = self.split is not None, len(curator.domain)
+        left = 1 - self.seeds if aside and not apart else 1.0
+        check_noise(curator, count=(left * self.count, 1))
+        structure = 1 - self.count if apart else left * self.structure
+        check_noise(curator, sensitivity=2 * ENTROPY_STEPS, structure=(structure, d + math.comb(d, 2)))
 
     def _learner(self, domain: Domain) -> Learner:
         seen = bucket_codes(self.buckets, domain)
@@ -259,4 +270,5 @@ def _fits(buckets: int | Sequence[int], codes: int) -> bool:
     """Whether this is a run length, or has a bucket for each code and a code for each bucket."""
     if isinstance(buckets, int):
         return buckets >= 1
-    return len(buckets) == codes and set(buckets) == set(range(max(buckets) + 1))
+    # Whole numbers from 0 without gaps: as many different ones as the largest says.
+    return len(buckets) == codes and min(buckets) == 0 and len(set(buckets)) == max(buckets) + 1

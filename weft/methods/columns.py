@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,13 @@ from weft.errors import MethodError
 from weft.marginal import NoisyMarginal
 from weft.models import Model
 from weft.models.recoded import RecodedModel
+from weft.privacy.noise import LARGEST_SCALE
 from weft.progress import Listener, silence, stage
 from weft.recode import ValueMap, merge_rare
+from weft.words import counted
+
+MOST_CANDIDATES = 20_000_000
+"""Sets of columns that are listed, before the smallest of them are kept: some ten seconds."""
 
 
 def check_shares(**shares: float) -> None:
@@ -26,11 +32,29 @@ def check_shares(**shares: float) -> None:
         raise MethodError(f"options {listed} take the whole budget: leave at least 1% for the marginals themselves.")
 
 
-def check_positive(**options: float) -> None:
-    """Refuse options that must be above zero and are not."""
-    for name, value in options.items():
-        if not value > 0:
-            raise MethodError(f"option {name} must be above 0, not {value}.")
+def check_noise(curator: Curator, *, sensitivity: float = 8.0, **asked: tuple[float, int]) -> None:
+    """Refuse shares so small that the noise on what they buy could not be drawn, before anything is charged.
+
+    `asked` has, of each option, the share it stands for and how many answers divide it; `sensitivity` bounds how much
+    more than a cell of a marginal an answer moves (InDif: 4, or 8 where rows are replaced).
+    """
+    for name, (share, answers) in asked.items():
+        noise = sensitivity * curator.sigma(share / max(answers, 1))
+        if not noise <= LARGEST_SCALE:
+            raise MethodError(
+                f"option {name}: too small a share of this budget for {counted(answers, 'answer')}: their noise would "
+                f"be above {LARGEST_SCALE:g}. Raise it, or epsilon."
+            )
+
+
+def check_candidates(domain: Domain, ways: int) -> None:
+    """Refuse columns so many that the candidates of up to `ways` of them cannot be listed."""
+    many = sum(math.comb(len(domain), k) for k in range(2, min(ways, len(domain)) + 1))
+    if many > MOST_CANDIDATES:
+        raise MethodError(
+            f"option ways: {ways} of {len(domain)} columns make {many:,} candidates, above {MOST_CANDIDATES:,}: choose "
+            "fewer ways, or method mst."
+        )
 
 
 def check_marginals(domain: Domain, marginals: Iterable[Sequence[str]]) -> None:

@@ -45,7 +45,7 @@ def omegas(given: int | str | Sequence[int] | None, domain: Domain) -> list[int]
     if given is None:
         return []
     ends: list[Any] = [*given] if isinstance(given, list | tuple) else [given, given]
-    if isinstance(given, str) and (found := re.fullmatch(r"(\d+)-(\d+)", given)):
+    if isinstance(given, str) and (found := re.fullmatch(r"(\d{1,9})-(\d{1,9})", given)):
         ends = [int(found[1]), int(found[2])]
     low, high = ends if len(ends) == 2 and all(type(end) is int for end in ends) else (0, 0)
     if not 1 <= low <= high <= len(domain):

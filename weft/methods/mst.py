@@ -12,14 +12,16 @@ exact tables is least, not after a fixed number of iterations.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from weft.bounds import Deviations, Share
 from weft.curator import Curator
 from weft.domain import Clique, Domain
 from weft.marginal import Marginal
-from weft.methods.columns import check_shares, look_at_columns
+from weft.methods.columns import check_noise, check_shares, look_at_columns
 from weft.models.mrf import MAX_CELLS, fit, grow_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -34,11 +36,11 @@ class Mst:
 
     accounting: Accounting = "gaussian"
     """"gaussian", or "paper" for zCDP with the closed form."""
-    one_way: float = 0.1
+    one_way: Share = 0.1
     """Share of the budget for one-way marginals."""
-    look: float = 0.1
+    look: Share = 0.1
     """Share for the distances of all pairs from independence."""
-    rare: float = 3.0
+    rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
     heaviest: bool = False
     """Take the maximum spanning tree, as published, whatever it implies for the other pairs."""
@@ -49,6 +51,8 @@ class Mst:
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, the tree, its pairs, the model."""
+        d = len(curator.domain)
+        check_noise(curator, one_way=(self.one_way, d), look=(self.look, math.comb(d, 2)))
         columns = look_at_columns(curator, self.one_way, self.rare, listener)
         merged = columns.curator
         total = max(common_total(columns.tables)[0], 1.0)

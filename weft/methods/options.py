@@ -17,6 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from weft.bounds import Bounds, bounds_of
 from weft.errors import MethodError
 
 _WORDS = {
@@ -31,6 +32,7 @@ _MANY = {int: "whole numbers", float: "finite numbers", str: "texts"}
 _SOME: dict[Any, list[Any]] = {int: [1, 2], float: [0.5, 0.25], str: ["age", "ward"]}
 
 _LARGEST = 1e300
+_SHOWN = 80
 
 
 def plain(value: Any) -> Any:
@@ -98,6 +100,15 @@ def _example(kind: Any) -> Any:
     return _SOME[parts[0]] if parts[0] in _SOME else [_example(parts[0])]
 
 
+def shown(value: Any) -> str:
+    """Return a value as Python writes it, cut short if it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists without end
+        return "what was given"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
 def suggest(word: str, known: Sequence[str]) -> str:
     """Say which of the known words may have been meant."""
     close = get_close_matches(word, known, n=1)
@@ -114,7 +125,16 @@ def check_fields(option: str, given: Mapping[str, Any], taker: type[Any]) -> Non
         if name not in names:
             raise MethodError(f"option {option}: there is no {name!r} in it. {suggest(name, names)}")
         if not (fits(value, kinds[name]) or (kinds[name] is float and value == math.inf)):
-            raise MethodError(f"option {option}, {name}: {describe(kinds[name])}; not {value!r}.")
+            raise MethodError(f"option {option}, {name}: {describe(kinds[name])}; not {shown(value)}.")
+    check_bounds(taker, given, f"{option}, ")
+
+
+def check_bounds(taker: type[Any], given: Mapping[str, Any], inside: str = "") -> None:
+    """Refuse numbers out of the range that the fields of a dataclass declare; `inside` is the option that holds it."""
+    for name, bounds in bounds_of(taker).items():
+        if name in given and not bounds.holds(given[name]):
+            many = f", at most {bounds.members:,} of them" if isinstance(given[name], list | tuple) else ""
+            raise MethodError(f"option {inside}{name} must lie {bounds}{many}; not {shown(given[name])}.")
 
 
 @dataclass(frozen=True)
@@ -125,13 +145,19 @@ class Option:
     default: Any
     meaning: str
     """What the text under the field in the source says, on one line."""
+    bounds: Bounds | None = None
+    """What a number must lie within."""
 
 
 def options_of(recipe: type[Any]) -> list[Option]:
     """Return the options of a recipe, in its order."""
     texts = _texts(recipe)
     made = recipe()
-    return [Option(field.name, plain(getattr(made, field.name)), texts[field.name]) for field in fields(recipe)]
+    bounds = bounds_of(recipe)
+    return [
+        Option(field.name, plain(getattr(made, field.name)), texts[field.name], bounds.get(field.name))
+        for field in fields(recipe)
+    ]
 
 
 def _texts(recipe: type[Any]) -> dict[str, str]:

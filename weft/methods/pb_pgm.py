@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft.bounds import Cells, Factor, Share
 from weft.curator import Curator
 from weft.domain import Clique, Domain
-from weft.methods.columns import check_positive
 from weft.methods.privbayes import PrivBayes
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, MrfModel, fit, fits, junction_tree
 from weft.privacy import Accounting
@@ -26,18 +26,17 @@ class PbPgm:
 
     accounting: Accounting = "pure"
     """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
-    structure: float = 0.3
+    structure: Share = 0.3
     """Share of the budget for the structure."""
-    theta: float = 4.0
+    theta: Factor = 4.0
     """A table may be so large that its average count is theta times the scale of its noise."""
-    max_cells: int = MAX_CELLS
+    max_cells: Cells = MAX_CELLS
     """Cells of the largest clique of the junction tree."""
-    max_total: int = MAX_TOTAL
+    max_total: Cells = MAX_TOTAL
     """Cells of the whole tree."""
 
     def check(self, domain: Domain) -> None:
         """Refuse what PrivBayes refuses, and limits that not even single columns keep to."""
-        check_positive(theta=self.theta, max_cells=self.max_cells, max_total=self.max_total)
         self._network().check(domain)
         junction_tree(domain, [], max_cells=self.max_cells, max_total=self.max_total)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.methods.columns import check_marginals, check_positive, check_shares, look_at_columns
+from weft.methods.columns import check_marginals, check_noise, check_shares, look_at_columns
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, grow_tree, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -24,25 +27,24 @@ class Pgm:
 
     marginals: Sequence[Sequence[str]] = ()
     """The marginals to measure. Empty: each column with the next, in the schema's order."""
-    weights: Sequence[float] = ()
+    weights: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = ()
     """Their parts of the budget. Empty: by cells^(2/3), which minimises the expected error."""
     accounting: Accounting = "gaussian"
     """"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise."""
-    one_way: float = 0.1
+    one_way: Share = 0.1
     """Share of the budget for one-way marginals."""
-    rare: float = 3.0
+    rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
-    max_cells: int = MAX_CELLS
+    max_cells: Cells = MAX_CELLS
     """Cells of the largest clique of the junction tree; more is refused."""
-    max_total: int = MAX_TOTAL
+    max_total: Cells = MAX_TOTAL
     """Cells of the whole tree."""
 
     def check(self, domain: Domain) -> None:
         """Refuse unknown columns, and a tree that would not fit, before anything is spent."""
         check_shares(one_way=self.one_way)
-        check_positive(max_cells=self.max_cells, max_total=self.max_total)
         check_marginals(domain, self.marginals)
-        if self.weights and (len(self.weights) != len(self.marginals) or min(self.weights) <= 0):
+        if self.weights and len(self.weights) != len(self.marginals):
             raise MethodError("weights needs one positive number for each of the marginals.")
         if self.marginals:
             # Merging rare values only makes tables smaller, so what fits now will fit then.
@@ -50,6 +52,10 @@ class Pgm:
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, the named ones, the model."""
+        check_noise(curator, one_way=(self.one_way, len(curator.domain)))
+        if self.weights:
+            # Measured are all marginals that are named, with these weights, or else with even ones.
+            check_noise(curator, weights=((1 - self.one_way) * min(self.weights) / math.fsum(self.weights), 1))
         columns = look_at_columns(curator, self.one_way, self.rare, listener)
         merged = columns.curator
         tree = grow_tree(

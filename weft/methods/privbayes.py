@@ -18,14 +18,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from weft.bounds import Bounds, Factor, Share
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
 from weft.marginal import NoisyMarginal
-from weft.methods.columns import check_positive, check_shares
+from weft.methods.columns import check_noise, check_shares
 from weft.models.bayesnet import BayesNet
 from weft.models.bayesnet_fit import fit_network
 from weft.privacy import Accounting
@@ -40,26 +42,26 @@ class PrivBayes:
 
     accounting: Accounting = "pure"
     """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
-    count: float = 0.01
+    count: Share = 0.01
     """Share of the budget for the number of rows."""
-    columns: float = 0.4
+    columns: Share = 0.4
     """Share for every attribute alone."""
-    structure: float = 0.15
+    structure: Share = 0.15
     """Share for the structure; the rest goes to the tables of families."""
-    theta: float = 3.0
+    theta: Factor = 3.0
     """A table may be so large that its average count is theta times the scale of its noise."""
-    max_candidates: int = 2000
+    max_candidates: Annotated[int, Bounds(1, 100_000)] = 2000
     """Families offered to a choice; beyond it parent sets are held to fewer parents."""
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing, numbers that make no sense, and accounting that cannot pay for choices."""
         check_shares(count=self.count, columns=self.columns, structure=self.structure)
-        check_positive(theta=self.theta, max_candidates=self.max_candidates)
         if self.accounting not in ("pure", "zcdp"):
             raise MethodError('option accounting must be "pure" or "zcdp": choices have no exact Gaussian price.')
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
         """Choose a network, measure it, and make the tables agree."""
+        check_noise(curator, columns=(self.columns, len(curator.domain)), count=(self.count, 1))
         with stage(listener, "measure columns"):
             alone = _measure(curator, [(name,) for name in curator.domain], self.columns)
         rows, families = self.choose(curator, rng, listener)

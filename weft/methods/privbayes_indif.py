@@ -6,13 +6,16 @@ that remains goes to the tables of its families. As in PrivBayes, tables are kep
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from weft.bounds import Bounds, Factor, Share
 from weft.curator import Curator
 from weft.domain import Domain
-from weft.methods.columns import check_pairs, check_shares
+from weft.methods.columns import check_noise, check_pairs, check_shares
 from weft.models.bayesnet import BayesNet
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -27,13 +30,13 @@ class PrivBayesInDif:
 
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
-    count: float = 0.01
+    count: Share = 0.01
     """Share of the budget for the number of rows."""
-    look: float = 0.1
+    look: Share = 0.1
     """Share for the InDif of all pairs; the rest goes to the tables."""
-    theta: float = 4.0
+    theta: Factor = 4.0
     """A table may be so large that its average count is theta times the deviation of its noise."""
-    max_parents: int = 5
+    max_parents: Annotated[int, Bounds(1, 20)] = 5
     """Most parents of an attribute."""
 
     def check(self, domain: Domain) -> None:
@@ -44,6 +47,7 @@ class PrivBayesInDif:
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
         """Score all pairs, choose a network, measure it, and make the tables agree."""
         d = len(curator.domain)
+        check_noise(curator, count=(self.count, 1), look=(self.look, math.comb(d, 2)))
         with stage(listener, "count"):
             rows = curator.total(self.count)
         with stage(listener, "choose families"):

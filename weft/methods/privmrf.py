@@ -30,15 +30,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
+from weft.bounds import Bounds, Cells, Deviations, Factor, Share
 from weft.curator import Curator
 from weft.domain import Clique, Domain
-from weft.errors import MethodError
 from weft.marginal import Marginal, NoisyMarginal
-from weft.methods.columns import check_pairs, check_positive, check_shares, look_at_columns
+from weft.methods.columns import check_noise, check_pairs, check_shares, look_at_columns
 from weft.methods.outside import fit_and_finish
 from weft.models import Model
 from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree, priced_tree
@@ -61,31 +61,31 @@ class PrivMrf:
     """"gaussian" is the paper's own exact composition; "paper" is zCDP with the closed form."""
     selection: Selection = "cover"
     """"cover": all marginals at once, to tell every strong pair; "refine": the paper's families and refinement."""
-    dependence: float = 0.05
+    dependence: Share = 0.05
     """Share of the budget for the R-scores of all pairs."""
-    count: float = 0.10
+    count: Share = 0.10
     """Share for the one-way marginals, which give the row count too; the paper's 1% is for the row count alone."""
-    rare: float = 3.0
+    rare: Deviations = 3.0
     """Values whose noisy count is below this many deviations are merged; 0: none, and only the rows are counted."""
-    theta: float = 6.0
+    theta: Factor = 6.0
     """A marginal is useful if its average cell holds at least theta times the noise."""
-    tables: float = 4.0
+    tables: Annotated[float, Bounds(0.01, 1000.0)] = 4.0
     """Cover: most marginals, for each attribute."""
     outside: bool = True
     """Cover: measure also pairs that the graph does not hold, and adjust the records to them."""
-    refine: float = 0.10
+    refine: Share = 0.10
     """Refine: share for asking which marginals the model gets wrong; the rest measures."""
-    candidates: int = 400
+    candidates: Annotated[int, Bounds(1, 1_000_000)] = 400
     """Refine: marginals asked about in each round (the paper's k)."""
-    picks: float = 0.8
+    picks: Annotated[float, Bounds(0.0, 1000.0)] = 0.8
     """Refine: marginals added, for each attribute (the paper's t = 0.8 d)."""
-    rounds: int = 8
+    rounds: Annotated[int, Bounds(1, 1_000_000)] = 8
     """Refine: rounds; the picks are divided over them."""
-    max_ways: int = 5
+    max_ways: Annotated[int, Bounds(1, 8)] = 5
     """Most attributes of a marginal."""
-    max_cells: int = 1 << 21
+    max_cells: Cells = 1 << 21
     """Cells of the largest clique of the junction tree (the paper's tau: 10^7)."""
-    max_total: int = 1 << 22
+    max_total: Cells = 1 << 22
     """Cells of the whole tree."""
 
     @classmethod
@@ -102,13 +102,14 @@ class PrivMrf:
         check_pairs(domain)
         shares = {"dependence": self.dependence, "count": self.count}
         check_shares(**shares, **({"refine": self.refine} if self.selection == "refine" else {}))
-        check_positive(theta=self.theta, tables=self.tables, candidates=self.candidates, rounds=self.rounds)
-        check_positive(max_ways=self.max_ways, max_cells=self.max_cells, max_total=self.max_total)
-        if not (self.picks >= 0 and self.rare >= 0):
-            raise MethodError("options picks and rare must not be below 0.")
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
         """Look at the columns, then follow the paper on what is left of them."""
+        d = len(curator.domain)
+        check_noise(curator, count=(self.count, d), dependence=(self.dependence, math.comb(d, 2)))
+        if self.selection == "refine":
+            rounds = min(self.rounds, max(1, math.floor(self.picks * d)))
+            check_noise(curator, refine=(self.refine / rounds, self.candidates))
         if self.rare <= 0:
             total = float(curator.total(share=self.count).table)
             return self._learn(curator, [], max(total, 1.0), rng, listener)

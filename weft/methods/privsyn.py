@@ -15,16 +15,18 @@ Where this differs from the paper:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from weft.bounds import Cells, Deviations, Share
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.methods.columns import check_marginals, check_shares, look_at_columns
+from weft.methods.columns import check_marginals, check_noise, check_shares, look_at_columns
 from weft.methods.options import check_fields
 from weft.models.gum import GumModel, GumOptions
 from weft.models.recoded import RecodedModel
@@ -41,11 +43,11 @@ class PrivSyn:
     accounting: Accounting = "gaussian"
     """"gaussian"; "paper" for the published bound; "pure" for geometric noise with naive composition (the paper's
     Laplace baseline)."""
-    one_way: float = 0.1
+    one_way: Share = 0.1
     """Share of the budget for one-way marginals."""
-    look: float = 0.1
+    look: Share = 0.1
     """Share for the InDif of all pairs; the rest goes to the marginals that are published."""
-    rare: float = 3.0
+    rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
     selection: Literal["dense", "privbayes-indif"] = "dense"
     """How pairs are chosen: DenseMarg, or the sparse network that the paper compares with."""
@@ -55,7 +57,7 @@ class PrivSyn:
     """Marginals to publish whatever their InDif."""
     connect: bool = False
     """Join an attribute that no chosen pair holds to the others by its strongest pair."""
-    max_cells: int = 5000
+    max_cells: Cells = 5000
     """Cells above which pairs are not combined (the paper's gamma)."""
     allocation: Literal["weighted", "equal"] = "weighted"
     """Divide the budget over marginals by cells^(2/3), or evenly."""
@@ -74,6 +76,8 @@ class PrivSyn:
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """Follow Algorithm 3; the numbers are the paper's lines."""
+        d = len(curator.domain)
+        check_noise(curator, one_way=(self.one_way, d), look=(self.look, math.comb(d, 2)))
         columns = look_at_columns(curator, self.one_way, self.rare, listener)  # 1-4: one-way marginals, rare values
         merged = columns.curator
         with stage(listener, "choose marginals"):  # 5-7: InDif, DenseMarg, combine

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.domain import Clique, Domain
 from weft.errors import MethodError
 from weft.marginal import Marginal
-from weft.methods.columns import check_positive, check_shares, look_at_columns
+from weft.methods.columns import check_candidates, check_noise, check_shares, look_at_columns
 from weft.methods.outside import fit_and_finish
 from weft.models.independent import IndependentModel
 from weft.models.mrf import JunctionTree, priced_tree
@@ -37,42 +39,38 @@ class Tree:
 
     accounting: Accounting = "gaussian"
     """"gaussian", or "paper" for zCDP with the closed form."""
-    ways: int | None = None
+    ways: Annotated[int | None, Bounds(2, 6)] = None
     """Most columns of a marginal. None: 3 if at least half the columns have 4 codes or fewer, else 2."""
-    one_way: float = 0.1
+    one_way: Share = 0.1
     """Share of the budget for one-way marginals."""
-    look: float = 0.1
+    look: Share = 0.1
     """Share for the distances of all candidates from independence."""
-    rare: float = 3.0
+    rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
-    max_candidates: int = 20_000
+    max_candidates: Annotated[int, Bounds(1, 1_000_000)] = 20_000
     """Most candidates; of more, the marginals with the fewest cells."""
-    max_table: int = 10**5
+    max_table: Cells = 10**5
     """Cells of the largest marginal measured."""
-    max_cells: int = 10**6
+    max_cells: Cells = 10**6
     """Cells of the largest clique of the junction tree."""
-    max_total: int = 4 * 10**6
+    max_total: Cells = 4 * 10**6
     """Cells of the whole tree."""
-    outside: float = 8.0
+    outside: Annotated[float, Bounds(0.0, 1e4)] = 8.0
     """Most pairs, for each column, that may be measured though the tree does not hold them: records are adjusted to
     them (`weft.models.mrf.finish`)."""
-    penalties: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+    penalties: Annotated[tuple[float, ...], Bounds(0.0, 1e12, 100)] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
     """Counts taken off a pair for each of its cells when pairs are ranked; the tree that holds most is kept."""
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals."""
         check_shares(one_way=self.one_way, look=self.look)
-        check_positive(max_candidates=self.max_candidates, max_table=self.max_table)
-        check_positive(max_cells=self.max_cells, max_total=self.max_total)
-        if self.ways is not None and self.ways < 2:
-            raise MethodError("option ways must be at least 2.")
-        if not (self.outside >= 0 and math.isfinite(self.outside)):
-            raise MethodError("option outside must be a number, not below 0.")
+        check_candidates(domain, self.ways or 3)
         if not self.penalties:
             raise MethodError("option penalties needs at least one price; 0 is one.")
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, one look, one tree, one choice, one fit."""
+        check_noise(curator, one_way=(self.one_way, len(curator.domain)), look=(self.look, self.max_candidates))
         columns = look_at_columns(curator, self.one_way, self.rare, listener)
         merged = columns.curator
         total = max(common_total(columns.tables)[0], 1.0)

@@ -20,16 +20,16 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Annotated
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from weft.counting import MAX_CELLS
+from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.domain import Clique, Domain, clique
-from weft.errors import MethodError
 from weft.marginal import Array, Marginal, NoisyMarginal, interacting
-from weft.methods.columns import check_shares
+from weft.methods.columns import check_noise, check_shares
 from weft.methods.woven import Woven
 from weft.models import Model
 from weft.models.independent import IndependentModel
@@ -51,80 +51,64 @@ _TRIPLES = 2000
 class Weave:
     """One-way marginals, then batches of what the model gets most wrong; one model fitted to all of it."""
 
-    one_way: float = 0.2
+    one_way: Share = 0.2
     """Share of the budget for the first look at every column alone."""
-    count: float = 0.1
+    count: Share = 0.1
     """Part of that share for the number of rows."""
-    column_error: float = 0.025
+    column_error: Annotated[float, Bounds(0.0, 10.0)] = 0.025
     """Total variation error of a column that is accepted before anything else is measured."""
-    hopeless: float = 0.15
+    hopeless: Annotated[float, Bounds(0.0, 10.0)] = 0.15
     """Error of the columns above which nothing but columns is measured."""
-    look: float = 0.05
+    look: Share = 0.05
     """Part of a batch's share that asks how far the model is from each candidate."""
-    order: int = 6
+    order: Annotated[int, Bounds(2, 100)] = 6
     """Highest order of the measured cliques; 2: pairs only."""
-    batches: int | None = None
+    batches: Annotated[int | None, Bounds(0, 100)] = None
     """Batches after the pairs, if noise allows cliques of four attributes (of three, if there are no more) that cover
     at least a third of all pairs; None: two if some have more than four, otherwise one. 0: pairs only."""
-    pairs: float = 0.5
+    pairs: Share = 0.5
     """Part of what the columns left that is spent on the batch of pairs, if there are others."""
-    most: int = 20
+    most: Annotated[int, Bounds(1, 10000)] = 20
     """Cliques of more than three attributes measured in one batch."""
-    overlap: int = 3
+    overlap: Annotated[int, Bounds(0, 100)] = 3
     """Attributes that two cliques of one batch may share: what both would tell is gained once only."""
-    candidates: int = 150
+    candidates: Annotated[int, Bounds(1, 10000)] = 150
     """Cliques of higher order looked at in one batch, drawn at random; every look makes the others noisier."""
-    noise: float = 0.03
+    noise: Annotated[float, Bounds(0.0, 10.0)] = 0.03
     """Total variation error that noise may leave in a clique of higher order."""
-    max_cells: int = 200_000
+    max_cells: Cells = 200_000
     """Largest table that is measured."""
-    max_tree: int = 1 << 21
+    max_tree: Annotated[int, Bounds(0, 1 << 28)] = 1 << 21
     """Cells of the largest junction tree that takes the chains' place where it holds all that was measured; 0: none."""
-    rare: float = 3.0
+    rare: Deviations = 3.0
     """Values with a noisy count below this many standard deviations are merged."""
-    chains: int | None = None
+    chains: Annotated[int | None, Bounds(1, 10_000_000)] = None
     """Chains: their number; None: the noisy number of rows, within 5,000 and 30,000, fewer where columns are wide."""
-    rounds: int | None = None
+    rounds: Annotated[int | None, Bounds(1, 10000)] = None
     """Chains: rounds of moment matching in a batch, and once more at the end; None: 6, and 12 where there are over 30
     columns, or over 1,000 values in all."""
-    sweeps: int | None = None
+    sweeps: Annotated[int | None, Bounds(0, 10000)] = None
     """Chains: Gibbs sweeps from the forest to a record; None: 4, 12 where there are over 30 columns, and 2 where these
     have over 1,000 values in all."""
-    herding: int | None = None
+    herding: Annotated[int | None, Bounds(0, 10000)] = None
     """Sweeps with feedback at the end; 0: records as they are drawn, also from a tree; None: 2, and 1 where there are
     over 1,000 values."""
-    feedback: float | None = None
+    feedback: Annotated[float | None, Bounds(0.0, 1000.0)] = None
     """Chains: strength of that feedback; None: 0.02, and 0.2 where there are over 1,000 values, with thinner cells."""
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing for the marginals, and numbers that make no sense."""
+        """Refuse shares that leave nothing for the marginals."""
         check_shares(one_way=self.one_way)
         check_shares(look=self.look)
         check_shares(pairs=self.pairs)
         check_shares(count=self.count)
-        least = {
-            "order": 2,
-            "batches": 0,
-            "most": 1,
-            "overlap": 0,
-            "candidates": 1,
-            "chains": 1,
-            "rounds": 1,
-            "max_tree": 0,
-        }
-        errors = {"column_error": 0, "hopeless": 0, "noise": 0, "rare": 0, "feedback": 0}
-        for name, low in (least | errors | {"sweeps": 0, "herding": 0}).items():
-            value = getattr(self, name)
-            if value is not None and value < low:
-                raise MethodError(f"option {name}: {low} or more, not {value}.")
-        if not 1 <= self.max_cells <= MAX_CELLS:
-            raise MethodError(f"option max_cells: 1 to {MAX_CELLS:,} cells, not {self.max_cells:,}.")
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
         """Spend the whole budget."""
         domain = curator.domain
+        self._check_noise(curator)
         with stage(listener, "measure columns"):
             total = max(float(curator.total(self.one_way * self.count).table), 1.0)
             alone: dict[Clique, float] = {(name,): 1.0 for name in domain}
@@ -160,6 +144,15 @@ class Weave:
         with stage(listener, "learn the model"):
             model = woven.model(sweeps, herding, feedback)
         return RecodedModel(domain, model, maps) if maps else model
+
+    def _check_noise(self, curator: Curator) -> None:
+        """Refuse what could not be paid for later. Of a small column, the table is asked times its cells."""
+        domain, d = curator.domain, len(curator.domain)
+        most = max(domain.size(name) if self._asked(domain, (name,), ()) else 1 for name in domain)
+        left, batch = 1 - self.one_way, min(self.pairs, 1 - self.pairs) / max(self.batches or 2, 1)
+        asked = max(math.comb(d, 2), _TRIPLES, self.candidates)
+        check_noise(curator, count=(self.one_way * self.count, 1), look=(self.look * left * batch, asked))
+        check_noise(curator, sensitivity=most, one_way=(self.one_way * (1 - self.count), d))
 
     def _effort(self, domain: Domain) -> tuple[int, int, int, float]:
         """Return rounds, sweeps, herding and feedback: as given, or by how wide the columns are."""

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from weft.domain import Clique, Domain, clique
-from weft.errors import ModelFileError
 from weft.marginal import Array, Marginal
+from weft.models import stored
 from weft.models.apportion import apportion_groups
 from weft.progress import Listener, silence, stage
 from weft.records import Codes, Records, code_dtype
@@ -173,19 +173,21 @@ class BayesNet:
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Rebuild the network; one that contradicts itself is refused."""
         try:
-            families = tuple(
-                Family(str(child), tuple(map(str, parents)), np.asarray(arrays[f"family-{i}"], np.float64))
-                for i, (child, parents) in enumerate(meta["families"])
-            )
-            buckets = {
-                str(name): np.asarray(arrays[f"buckets-{i}"], np.int64) for i, name in enumerate(meta["buckets"])
-            }
-            total = float(meta["total"])
-            if not math.isfinite(total):
-                raise ValueError("its total is not a number")
-            return cls(domain, total, families, buckets)
+            buckets = {}
+            for i, name in enumerate(stored.members(meta, "buckets")):
+                size = domain.size(name)
+                buckets[name] = stored.codes(arrays, f"buckets-{i}", size, size)
+            widths = {name: int(codes.max()) + 1 for name, codes in buckets.items()}
+            families = []
+            for i, (child, parents) in enumerate(stored.members(meta, "families")):
+                if len(set(parents)) != len(parents):
+                    raise ValueError(f"the parents of {child!r} repeat")
+                rows = math.prod(widths.get(name, domain.size(name)) for name in parents)
+                table = stored.table(arrays, f"family-{i}", (rows, domain.size(child)), 0.0, 1 + 1e-6)
+                families.append(Family(child, tuple(parents), table))
+            return cls(domain, stored.total(meta), tuple(families), buckets)
         except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"the model file's Bayesian network is damaged ({error}); fit it again") from error
+            raise stored.damaged(f"its Bayesian network does not hang together ({error})") from None
 
 
 def conditional(counts: Array) -> Array:

@@ -20,6 +20,7 @@ import numpy as np
 from weft.counting import count
 from weft.domain import Clique, Domain, clique
 from weft.marginal import Array
+from weft.models import stored
 from weft.models.chains_forest import Forest, forest
 from weft.models.chains_kernel import gibbs, grow, herd, retie
 from weft.models.chains_layout import Layout, Widened, flatten
@@ -34,6 +35,9 @@ TIED = 0.5
 
 LOOKS = 200
 """Tables looked at, on average, to offer a record a new draw of a knot."""
+
+MOST_SWEEPS = 10_000
+"""Sweeps past which a model file is not believed."""
 
 ANSWERS = 1 << 16
 """Records from which marginals are answered."""
@@ -214,17 +218,17 @@ class ChainsModel:
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Rebuild the model."""
-        cliques = tuple(tuple(names) for names in meta["cliques"])
-        layout = Layout(domain, cliques)
+        cliques = stored.cliques(meta, "cliques", domain)
+        shapes = [domain.sizes(c) for c in cliques]
         return cls(
             domain,
-            float(meta["total"]),
-            cliques,
-            tuple(layout.tables(arrays["potentials"])),
-            tuple(layout.tables(arrays["targets"])),
-            int(meta["sweeps"]),
-            int(meta["herding"]),
-            float(meta["feedback"]),
-            float(meta["distance"]),
-            float(meta["restarted"]),
+            stored.total(meta),
+            tuple(cliques),
+            tuple(stored.end_to_end(arrays, "potentials", shapes, -np.inf, stored.STEEPEST)),
+            tuple(stored.end_to_end(arrays, "targets", shapes, 0.0)),
+            stored.whole(meta, "sweeps", 0, MOST_SWEEPS),
+            stored.whole(meta, "herding", 0, MOST_SWEEPS),
+            stored.number(meta, "feedback", 0.0, 1000.0),
+            stored.number(meta, "distance", 0.0),
+            stored.number(meta, "restarted", 0.0),
         )

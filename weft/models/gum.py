@@ -14,13 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise, repeat
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
+from weft.bounds import Bounds, bounds_of
 from weft.counting import count
 from weft.domain import Domain, clique
 from weft.marginal import Array, Marginal
+from weft.models import stored
 from weft.models.gum_kernel import sweep, update
 from weft.models.gum_plan import Part, Plan
 from weft.progress import Listener, silence, stage
@@ -52,26 +54,26 @@ class GumOptions:
     """"guided": one attribute at a time, only where it helps over all tables. The paper's, one marginal at a time:
     "replace" (S1), "duplicate" (S2), "half" of each (S3), "alternate" replace and duplicate (S4), "half-duplicate":
     half of each in even iterations, duplicates in odd ones (S5, what the authors' code does), "half-replace" (S6)."""
-    iterations: int = 40
+    iterations: Annotated[int, Bounds(0, 10_000)] = 40
     """Most passes over all marginals, or sweeps over all records."""
-    tolerance: float = 0.003
+    tolerance: Annotated[float, Bounds(0.0, 1.0)] = 0.003
     """Stop once a pass moves fewer than this share of the records a marginal (guided: of the values)."""
-    alpha: float = 1.0
+    alpha: Annotated[float, Bounds(1e-6, math.inf)] = 1.0
     """Factor by which an under-counted cell may grow in the first pass; infinity closes every gap at once."""
     decay: Decay = "step"
     """How alpha falls with iteration t: "step" rate^(t // length), "exponential" e^(-rate t), "linear" 1/(1 + rate t),
     "sqrt" 1/sqrt(1 + rate t), or "constant"."""
-    rate: float = 0.84
+    rate: Annotated[float, Bounds(0.0, 1e6)] = 0.84
     """The schedule's constant (the paper's k)."""
-    length: int = 5
+    length: Annotated[int, Bounds(1, 10_000)] = 5
     """Iterations between the steps of "step" (the paper's s)."""
     append: bool = True
     """Leave an attribute that lies in a single table out of the adjusting, and draw it last, given the others."""
     separate: bool = True
     """Adjust attributes that no chain of tables connects on their own, and join the columns."""
-    least_rows: int = 500
+    least_rows: Annotated[int, Bounds(1, 1 << 24)] = 500
     """Adjust at least so many records; a smaller sample is a random part of them."""
-    block_rows: int = 1 << 20
+    block_rows: Annotated[int, Bounds(1, 1 << 24)] = 1 << 20
     """Adjust at most so many records together; a larger sample is made of blocks."""
 
     def __post_init__(self) -> None:
@@ -79,10 +81,11 @@ class GumOptions:
             raise ValueError(f"there is no strategy {self.strategy!r}; choose from {', '.join(get_args(Strategy))}")
         if self.decay not in get_args(Decay):
             raise ValueError(f"there is no decay {self.decay!r}; choose from {', '.join(get_args(Decay))}")
-        if self.alpha <= 0 or self.rate < 0 or self.tolerance < 0 or self.iterations < 0:
-            raise ValueError("alpha must be positive, and rate, tolerance and iterations not negative")
-        if self.length < 1 or not 1 <= self.least_rows <= self.block_rows:
-            raise ValueError("length and least_rows must be at least 1, and block_rows at least least_rows")
+        for name, bounds in bounds_of(GumOptions).items():
+            if not bounds.holds(getattr(self, name)):
+                raise ValueError(f"{name} must lie {bounds}")
+        if self.least_rows > self.block_rows:
+            raise ValueError("block_rows must be at least least_rows")
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
@@ -93,6 +96,18 @@ class GumOptions:
     def mcf(cls, **changes: Any) -> Self:
         """Return min-cost flow, the paper's strawman: every gap is closed at once by replacing."""
         return cls(**{"strategy": "replace", "alpha": math.inf, "decay": "constant", "iterations": 100, **changes})
+
+    @classmethod
+    def stored(cls, values: Mapping[str, Any]) -> Self:
+        """Return the options of a model file: every value of the kind that it has by default."""
+        options = {**values, "alpha": math.inf} if values["alpha"] is None else dict(values)
+        usual = cls()
+        for name, value in options.items():
+            # A whole number stands for any number, but a truth value for none.
+            kinds = (int, float) if isinstance(getattr(usual, name), float) else (type(getattr(usual, name)),)
+            if type(value) not in kinds:
+                raise ValueError(f"{name} is of another kind")
+        return cls(**options)
 
     def alpha_at(self, t: int) -> float:
         """Alpha of iteration t, counted from 0."""
@@ -229,13 +244,13 @@ class GumModel:
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Cut the tables apart again."""
-        options = dict(meta["options"])
-        if options["alpha"] is None:
-            options["alpha"] = math.inf
-        cliques = [tuple(names) for names in meta["cliques"]]
-        flat = np.split(arrays["tables"], np.cumsum([domain.cells(c) for c in cliques])[:-1])
-        tables = [Marginal(c, t.reshape(domain.sizes(c))) for c, t in zip(cliques, flat, strict=True)]
-        return cls(domain, float(meta["total"]), tuple(tables), GumOptions(**options))
+        cliques = stored.cliques(meta, "cliques", domain)
+        tables = stored.end_to_end(arrays, "tables", [domain.sizes(c) for c in cliques], 0.0)
+        made = tuple(Marginal(c, table) for c, table in zip(cliques, tables, strict=True))
+        try:
+            return cls(domain, stored.total(meta), made, GumOptions.stored(meta["options"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise stored.damaged(f"its options or tables do not fit ({error})") from None
 
 
 Tell = Callable[[float, int], None]

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.domain import Domain, clique
 from weft.marginal import Array
+from weft.models import stored
 from weft.models.apportion import apportion
 from weft.progress import Listener, silence
 from weft.records import Records
@@ -49,5 +50,5 @@ class IndependentModel:
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Cut the tables apart again."""
-        tables = np.split(arrays["tables"], np.cumsum(domain.shape)[:-1])
-        return cls(domain, float(meta["total"]), tuple(tables))
+        tables = stored.end_to_end(arrays, "tables", [(size,) for size in domain.shape], 0.0)
+        return cls(domain, stored.total(meta), tuple(tables))

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.domain import Domain, clique
 from weft.marginal import Array
-from weft.models import Model, model_class
+from weft.models import Model, model_class, stored
 from weft.progress import Listener, silence
 from weft.recode import ValueMap
 from weft.records import Records
@@ -75,12 +75,29 @@ class RecodedModel:
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Rebuild the inner model and the maps."""
-        stored = meta["inner"]
-        inside = Domain(domain.names, tuple(int(size) for size in stored["sizes"]))
-        held = {name.removeprefix("inner."): a for name, a in arrays.items() if name.startswith("inner.")}
-        inner = model_class(stored["kind"]).from_arrays(inside, stored["values"], held)
-        maps = {
-            name: ValueMap(arrays[f"map{i}.codes"], inside.size(name), arrays[f"map{i}.counts"])
-            for i, name in enumerate(meta["maps"])
-        }
+        held = meta.get("inner")
+        if not isinstance(held, dict) or held.get("kind") == cls.kind or not isinstance(held.get("values"), dict):
+            raise stored.damaged("it says nothing of the model over merged values")
+        sizes = stored.members(held, "sizes")
+        if len(sizes) != len(domain):
+            raise stored.damaged("its merged values are not those of its columns")
+        merged = [stored.whole({"size": size}, "size", 1, most) for size, most in zip(sizes, domain.shape, strict=True)]
+        inside = Domain(domain.names, tuple(merged))
+        own = {name.removeprefix("inner."): a for name, a in arrays.items() if name.startswith("inner.")}
+        inner = model_class(str(held.get("kind"))).from_arrays(inside, held["values"], own)
+        names = stored.members(meta, "maps")
+        if not all(isinstance(name, str) and name in domain for name in names):
+            raise stored.damaged("a map of values is of no column")
+        maps = {name: _map(arrays, i, domain.size(name), inside.size(name)) for i, name in enumerate(names)}
+        if any(domain.size(name) != inside.size(name) for name in domain if name not in maps):
+            raise stored.damaged("a column has merged values and no map of them")
         return cls(domain, inner, maps)
+
+
+def _map(arrays: Mapping[str, Array], i: int, size: int, merged: int) -> ValueMap:
+    """Read a map of values: every new code stands for one old code, and the last for one or more."""
+    codes = stored.codes(arrays, f"map{i}.codes", size, merged)
+    used = np.bincount(codes, minlength=merged)
+    if not ((used[:-1] == 1).all() and used[-1] >= 1):
+        raise stored.damaged("a map of values is none that merging makes")
+    return ValueMap(codes, merged, stored.table(arrays, f"map{i}.counts", (size,), 0.0))

@@ -69,6 +69,8 @@ class SeededModel:
                 for column, size in zip(columns, domain.shape, strict=True)
             ):
                 raise ValueError("a column does not fit its attribute")
+            if not len(columns[0]):
+                raise ValueError("there are no records")
             return cls(Records(domain, columns), "guarantee" in meta)
         except (KeyError, ValueError) as error:
             raise ModelFileError(f"the model file's records are damaged ({error}); fit it again") from error

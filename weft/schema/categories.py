@@ -25,6 +25,11 @@ class CategoryCoder:
         other = listed.index(column.other) if isinstance(column, Category) and column.other is not None else None
         self._outcomes = Outcomes(column, len(listed), other)
         self.size = self._outcomes.size
+        try:
+            self.encode(pa.array([], arrow_type))
+            self.decode(np.empty(0, np.int64), np.random.default_rng(0))
+        except pa.ArrowException:  # a type that Arrow cannot look up in, whatever the rows hold
+            raise ColumnError(column.name, f"kind {column.kind} does not fit its type {arrow_type}", "kind") from None
 
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
         """Return the code of each value."""
@@ -57,6 +62,7 @@ def listed_values(column: Category | Boolean, listed: tuple[Scalar, ...], arrow_
     else:
         small_decimal = pa.types.is_decimal(arrow_type) and not pa.types.is_decimal128(arrow_type)
         target = pa.decimal128(38, arrow_type.scale) if small_decimal else arrow_type
+        target = pa.large_binary() if pa.types.is_binary_view(arrow_type) else target
         plain = list(listed)
     try:
         array = _cast(plain, target)

@@ -18,6 +18,7 @@ from weft.schema.carriers import decoded
 from weft.schema.categories import CategoryCoder
 from weft.schema.columns import Boolean, Category, Column, ColumnError, Datetime, Id, Integer, Real, suggestion
 from weft.schema.ids import IdMaker
+from weft.schema.moments import known_zone
 from weft.schema.schema import Schema
 from weft.schema.types import released_type
 
@@ -71,6 +72,9 @@ def coder(column: Column, field: pa.Field) -> Coder:
     arrow_type = field.type
     if pa.types.is_dictionary(arrow_type):
         return DictionaryCoder(coder(column, field.with_type(arrow_type.value_type)), arrow_type)
+    zone = arrow_type.tz if pa.types.is_timestamp(arrow_type) else None
+    if zone is not None and not known_zone(zone):
+        raise ColumnError(column.name, "its times are in a zone that nobody knows; convert them to UTC", "type")
     nan = not field.nullable  # a float column that forbids nulls says missing with NaN
     match column:
         case Category() | Boolean():

@@ -13,10 +13,9 @@ from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
-from zoneinfo import ZoneInfo
 
 from weft.errors import SchemaError
-from weft.schema.moments import Moment, parse_step
+from weft.schema.moments import Moment, known_zone, parse_step
 
 Policy = Literal["refuse", "clip", "other"]
 Scalar = str | int | float | bool
@@ -29,6 +28,8 @@ EACH_LIMIT = 100
 
 DEFAULT_BINS = 32
 """Equal-width bins of a wider column, by default."""
+
+_ZONE = re.compile(r"tz=([^\]]*)\]")
 
 INTEGER_LIMITS = (-(2**63), 2**64 - 1)
 
@@ -73,6 +74,8 @@ class Column:
             "missing",
         )
         self._need(self.type is None or isinstance(self.type, str), 'type must be text, such as "int32"', "type")
+        zone = _ZONE.search(self.type or "")
+        self._need(zone is None or known_zone(zone[1]), 'type must name a known zone such as "Europe/Berlin"', "type")
         known = self.fact_names()
         self._need(
             isinstance(self.from_data, tuple) and all(f in known for f in self.from_data),
@@ -294,13 +297,11 @@ class Datetime(Binned):
                 raise ColumnError(
                     self.name, 'step must be a time such as "1d", "1h", "15min", "1s" or "1ms"', "step"
                 ) from None
-        if self.timezone is not None:
-            try:
-                ZoneInfo(self.timezone)
-            except (ValueError, TypeError, OSError, LookupError):
-                raise ColumnError(
-                    self.name, 'timezone must be a known zone such as "Europe/Berlin"', "timezone"
-                ) from None
+        self._need(
+            self.timezone is None or (isinstance(self.timezone, str) and known_zone(self.timezone)),
+            'timezone must be a known zone such as "Europe/Berlin"',
+            "timezone",
+        )
 
     def _member(self, value: Any, key: str) -> str:
         try:

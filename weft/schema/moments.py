@@ -106,6 +106,15 @@ def name_step(nanoseconds: int) -> str:
     return f"{nanoseconds // _STEPS[unit]}{unit}"
 
 
+def known_zone(name: str) -> bool:
+    """Whether a time zone is known, by its name or as an offset such as "+02:00"."""
+    try:
+        _zone(name)
+    except (ValueError, TypeError, OSError, LookupError):
+        return False
+    return True
+
+
 def _zone(name: str) -> tzinfo:
     if _OFFSET.fullmatch(name):
         return timezone(timedelta(microseconds=_offset(name) // 1000))

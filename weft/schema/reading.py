@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -102,7 +103,7 @@ def csv_names(path: str | PathLike[str]) -> list[str]:
     try:
         with (gzip.open if packed else open)(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
             return next(csv.reader(file), [])
-    except (OSError, EOFError, csv.Error) as error:
+    except (OSError, EOFError, csv.Error, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise DataError(f"{path}: cannot read the file: {reason or 'its first line is damaged'}") from None
 

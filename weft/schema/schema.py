@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.errors import SchemaError
-from weft.schema.columns import Category, Column, Id, column_from_dict, suggestion
+from weft.schema.columns import MAX_CODES, Category, Column, Id, column_from_dict, suggestion
+
+BEYOND = "no schema is nested so deep, or holds a number of so many digits. Check where the file comes from"
+"""Said of text that readers give up on."""
 
 _KEYS = ("unit", "rows_per_unit", "extra_columns", "columns")
 
@@ -97,6 +100,8 @@ class Schema:
             document = json.loads(text)
         except json.JSONDecodeError as error:
             raise SchemaError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
+        except (ValueError, RecursionError):
+            raise SchemaError(f"{source}: {BEYOND}") from None
         columns = document.get("columns") if isinstance(document, dict) else None
         try:
             if isinstance(columns, dict) and "domain" not in columns:
@@ -166,6 +171,8 @@ class Schema:
             )
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise SchemaError(f'column "{name}": the domain must be a number of codes, at least 1')
+            if size > MAX_CODES:  # before a list of them is made
+                raise SchemaError(f'column "{name}": the domain must be at most {MAX_CODES:,} codes')
             if not isinstance(marked, bool):
                 raise SchemaError(f'column "{name}": from_data must be true or false')
             columns.append(Category(name, tuple(range(size)), from_data=("values",) if marked else ()))

@@ -11,7 +11,7 @@ import tomli_w
 
 from weft.errors import SchemaError
 from weft.schema.columns import ColumnError
-from weft.schema.schema import Schema
+from weft.schema.schema import BEYOND, Schema
 
 _KEY = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""")
 _WIDTH = 100
@@ -26,6 +26,8 @@ def read_toml(text: str, source: str) -> Schema:
         line = place[1] if place and place[1] else str(text.count("\n") + 1)
         reason = str(error)[: place.start()] if place else str(error)
         raise SchemaError(f"{source}, line {line}: not TOML: {reason}") from None
+    except (ValueError, RecursionError):
+        raise SchemaError(f"{source}: {BEYOND}") from None
     try:
         return Schema.from_dict(document, source)
     except ColumnError as error:
@@ -95,7 +97,7 @@ def _header(line: str) -> tuple[str, ...] | None:
         return None
     try:
         node = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return None
     path = []
     while isinstance(node, dict) and node:

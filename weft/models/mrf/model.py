@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from weft.domain import Clique, Domain, clique
-from weft.errors import ModelFileError
 from weft.marginal import Array, Marginal
+from weft.models import stored
 from weft.models.mrf.finish import finish
 from weft.models.mrf.inference import Beliefs, marginals
 from weft.models.mrf.junction import JunctionTree, junction_tree
@@ -128,38 +128,38 @@ class MrfModel:
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Rebuild the model from what `to_arrays` gave."""
-        try:
-            # The stored cliques are those of a triangulated graph, which elimination gives back without fill.
-            # A file may hold a model made with raised limits, but not ask for any amount of memory.
-            tree = junction_tree(domain, [clique(c) for c in meta["tree"]], max_cells=1 << 28, max_total=1 << 28)
-            potentials = {
-                clique(c): _table(arrays[f"potential-{i}"], domain.sizes(clique(c)), np.float64)
-                for i, c in enumerate(meta["potentials"])
-            }
-            zeros = tuple(
-                Marginal(clique(c), _table(arrays[f"zero-{i}"], domain.sizes(clique(c)), np.bool_))
-                for i, c in enumerate(meta["zeros"])
-            )
-            targets = tuple(
-                Marginal(clique(c), _table(arrays[f"target-{i}"], domain.sizes(clique(c)), np.float64))
-                for i, c in enumerate(meta.get("targets", []))
-            )
-            precisions = {clique(c): float(p) for c, p in meta["precisions"]}
-            loss = math.nan if meta["loss"] is None else float(meta["loss"])
-            total = float(meta["total"])
-            passes = int(meta["passes"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"the model file's Markov random field is damaged ({error}); fit it again") from error
-        placed = [*potentials, *(zero.clique for zero in zeros)]
-        if any(m.table.min() < 0 for m in targets):
-            raise ModelFileError("the model file's tables have negative counts; fit it again")
-        if not (math.isfinite(total) and total >= 0) or any(tree.home(c) is None for c in placed):
-            raise ModelFileError("the model file's Markov random field contradicts itself; fit it again")
-        return cls(tree, total, potentials, precisions, zeros, loss, passes, targets)
+        # The stored cliques are those of a triangulated graph, which elimination gives back without fill.
+        # A file may hold a model made with raised limits, but not ask for any amount of memory.
+        tree = junction_tree(domain, stored.cliques(meta, "tree", domain), max_cells=1 << 28, max_total=1 << 28)
+        potentials = {
+            c: stored.table(arrays, f"potential-{i}", domain.sizes(c), -math.inf, stored.STEEPEST)
+            for i, c in enumerate(stored.cliques(meta, "potentials", domain))
+        }
+        zeros = tuple(
+            Marginal(c, _barred(arrays, f"zero-{i}", domain.sizes(c)))
+            for i, c in enumerate(stored.cliques(meta, "zeros", domain))
+        )
+        targets = tuple(
+            Marginal(c, stored.table(arrays, f"target-{i}", domain.sizes(c), 0.0))
+            for i, c in enumerate(stored.cliques(meta, "targets", domain))
+        )
+        precisions = {}
+        for entry in stored.members(meta, "precisions"):
+            if not isinstance(entry, list) or len(entry) != 2:
+                raise stored.damaged("a precision does not say of which table")
+            precisions[stored.as_clique(entry[0], domain)] = stored.number({"precision": entry[1]}, "precision", 0.0)
+        loss = math.nan if meta.get("loss") is None else stored.number(meta, "loss", 0.0)
+        passes = stored.whole(meta, "passes", 0, 1 << 40)
+        model = cls(tree, stored.total(meta), potentials, precisions, zeros, loss, passes, targets)
+        if any(tree.home(c) is None for c in (*potentials, *(zero.clique for zero in zeros))):
+            raise stored.damaged("its Markov random field contradicts itself")
+        if zeros or any(np.isneginf(table).any() for table in potentials.values()):
+            model.beliefs  # noqa: B018 (raises where everything is impossible; kept for the first sample)
+        return model
 
 
-def _table(array: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    table = np.asarray(array)
-    if table.shape != shape or table.dtype != dtype or bool(np.isnan(table).any() or np.isposinf(table).any()):
-        raise ValueError(f"a table should have shape {shape} and type {np.dtype(dtype)}")
-    return table
+def _barred(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
+    array = arrays.get(name)
+    if array is None or array.dtype != np.bool_ or array.shape != shape:
+        raise stored.damaged(f"{name} is not a table of truth values")
+    return array

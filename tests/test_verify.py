@@ -1,0 +1,144 @@
+"""`verify` finds files of different releases, damage and careless editing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from conftest import SCHEMA, make_table
+
+from weft import Synthesizer
+from weft.card import markdown
+from weft.errors import DataError, WeftError
+from weft.release import Files, publish
+from weft.schema import Schema
+from weft.verify import verify
+
+
+def released(folder: Path, name: str = "out.csv", **settings: Any) -> Files:
+    schema = Schema.from_toml(str(settings.pop("schema", SCHEMA)))
+    made = Synthesizer(1.0, method="independent", seed=1, **settings).fit(make_table(300), schema)
+    files = Files.of(folder / name)
+    publish(made.fitted_, made.tables(50, seed=2), files)
+    return files
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    released(folder)
+    released(folder, "out2.parquet")
+    marked = SCHEMA + 'from_data = ["range"]\n'
+    released(folder, "stamped.csv", schema=marked, trust_data_for_schema=True, neighbours="replace-one")
+    unit = 'unit = "row"\nrows_per_unit = 2\n' + SCHEMA + '[columns.row]\nkind = "id"\n'
+    table = make_table(300).append_column("row", pa.array([str(n % 200) for n in range(300)]))
+    fitted = Synthesizer(1.0, method="independent").fit(table, Schema.from_toml(unit)).fitted_
+    publish(fitted, [table.select([*table.column_names])], Files.of(folder / "unit.csv"))
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "r")
+    return tmp_path / "r"
+
+
+def wrong(folder: Path) -> set[str]:
+    return {check.what.split()[0] for check in verify(folder).wrong}
+
+
+def test_sound_releases_pass(folder: Path) -> None:
+    found = verify(folder)
+    assert found.wrong == []
+    assert len(found.checks) == 4 * 6
+    assert not verify(folder / "out.csv").wrong and not verify(folder / "out.card.md").wrong
+    (folder / "private.csv").write_text("a\n1\n")
+    assert verify(folder).unchecked == ("private.csv",)
+
+
+def edit(card: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change a card and its page alike, as a careful editor would."""
+    facts = json.loads(card.read_text())
+    change(facts)
+    card.write_text(json.dumps(facts, indent=1) + "\n")
+    card.with_suffix(".md").write_text(markdown(facts))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda c: c["privacy"].update(epsilon=0.5), "guarantee"),
+        (lambda c: c["privacy"].update(delta=1e-9), "guarantee"),
+        (lambda c: c["privacy"].update(meaning="All is well."), "guarantee"),
+        (lambda c: c["ledger"]["budget"].update(epsilon=0.5), "ledger,"),
+        (lambda c: c["ledger"]["entries"][0].update(cost=0.0), "ledger,"),
+        (lambda c: c["ledger"]["entries"].pop(), "ledger,"),
+        (lambda c: c["columns"][0].update(name="other"), "columns"),
+        (lambda c: c["table"].update(sha256="0" * 64), "table"),
+        (lambda c: c["stamps"].append("A warning of nothing"), "warnings"),
+    ],
+)
+def test_a_card_that_contradicts_itself_is_found(folder: Path, change: Any, what: str) -> None:
+    edit(folder / "out.card.json", change)
+    assert what in wrong(folder)
+
+
+def test_a_warning_that_was_dropped_is_missed(folder: Path) -> None:
+    def drop(card: dict[str, Any]) -> None:
+        card["stamps"].clear()
+        card["ledger"]["stamps"].clear()
+
+    edit(folder / "stamped.card.json", drop)
+    assert "warnings" in wrong(folder)
+
+
+def test_files_of_different_releases_are_found(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    released(other, "out.csv", delta=1e-6)
+    shutil.copy(other / "out.csv", folder / "out.csv")
+    assert wrong(folder) == {"table"}
+    shutil.copy(other / "out.card.json", folder / "out.card.json")
+    assert wrong(folder) == {"page"}
+
+
+def test_what_is_missing_is_told(folder: Path) -> None:
+    (folder / "out.csv").unlink()
+    (folder / "stamped.card.md").unlink()
+    (folder / "unit.card.json").unlink()
+    told = {(check.file, check.what.split()[0]) for check in verify(folder).wrong}
+    assert told == {
+        ("out.card.json", "table"),
+        ("out.card.json", "columns"),
+        ("stamped.card.md", "page"),
+        ("unit.card.md", "card"),
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"card": 1}', '{"card": 2}', "[" * 100_000, '{"card": ' + "9" * 5000 + "}"]
+)
+def test_a_damaged_card_is_told(folder: Path, text: str) -> None:
+    (folder / "out.card.json").write_text(text)
+    assert verify(folder).wrong
+
+
+def test_a_model_that_does_not_load_is_told(folder: Path) -> None:
+    (folder / "m.weft").write_bytes(b"PK nothing")
+    assert "model" in wrong(folder)
+
+
+def test_there_must_be_something_to_check(tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        verify(tmp_path / "gone")
+    with pytest.raises(WeftError, match="no release"):
+        verify(tmp_path)
+    (tmp_path / "bare.csv").write_text("a\n")
+    with pytest.raises(WeftError, match="no card"):
+        verify(tmp_path / "bare.csv")

@@ -1,0 +1,71 @@
+"""What was paid for is kept, whatever happens to the place where it was asked for.
+
+Between the last charge and the last file there is a model in memory that has cost its whole budget. A full disk, a
+folder that went away, Ctrl-C while rows are drawn: a model that is then lost can only be bought again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.paths import JOURNAL_ENDING
+
+if TYPE_CHECKING:
+    from weft.synthesizer import Synthesizer
+
+
+class Rescue:
+    """Holds what is being fitted until it is safe."""
+
+    def __init__(self, journal: Path | None = None) -> None:
+        self._journal = journal
+        self._held: Synthesizer | None = None
+
+    def hold(self, synthesizer: Synthesizer) -> None:
+        """Take charge of a synthesizer, before it is fitted: from its last charge on it is worth saving."""
+        self._held = synthesizer
+
+    def safe(self) -> None:
+        """Let go: it has been saved, or everything that was asked for is made."""
+        self._held = None
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is a model that would be lost."""
+        return self._held is not None and hasattr(self._held, "fitted_")
+
+    def save(self) -> Path | None:
+        """Save the model in the first place that takes it; None if none does."""
+        assert self._held is not None
+        for folder in self._places():
+            path = folder / f"{self._stem()}-{secrets.token_hex(4)}.weft"
+            with suppress(Exception):  # whatever is wrong with this place, there is the next
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._held.save(path)
+                self.safe()
+                return path
+        return None
+
+    def _stem(self) -> str:
+        return "model" if self._journal is None else self._journal.name.removesuffix(JOURNAL_ENDING) or "model"
+
+    def _places(self) -> Iterator[Path]:
+        """Yield beside the journal, the user's folder for what programs keep, and the temporary folder."""
+        if self._journal is not None and self._journal.is_file():
+            yield self._journal.parent
+        yield state_folder()
+        yield Path(tempfile.gettempdir())
+
+
+def state_folder() -> Path:
+    """Return the user's own folder for what Weft has to keep."""
+    if os.name == "nt" and os.environ.get("LOCALAPPDATA"):
+        return Path(os.environ["LOCALAPPDATA"]) / "weft"
+    given = os.environ.get("XDG_STATE_HOME")
+    return (Path(given) if given else Path.home() / ".local" / "state") / "weft"

@@ -1,0 +1,191 @@
+"""Files compared as files, before anything is read: no command may write over what it reads, or over a record.
+
+Two names are one file if they lead to the same place (links are followed) or to the same inode (hard links, and names
+that differ in case where the file system does not tell case apart). A source may be more than a file: a folder and a
+pattern also read what will be written into them, so that a release among private rows would be private rows of the next
+run. Of a DuckDB query every word that names a file counts as read: a table that is refused by mistake can be written
+elsewhere, one that is overwritten by mistake is gone.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from weft.errors import OutputError
+
+Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""What is read. A text is a table as engines open it: a file, a folder, a pattern, a `duckdb:` address; a path is one
+file; a list is all of its members."""
+
+TABLES = (".csv", ".csv.gz", ".parquet", ".pq")
+"""Endings of the files that are read from a folder."""
+
+JOURNAL_ENDING = ".ledger.jsonl"
+"""How journals are named that are kept beside an output."""
+
+_DUCKDB = "duckdb:"
+_QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
+_WORDS = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s,;()'"]+)""")
+_JOURNAL = b'{"run"'
+
+
+def check_apart(
+    inputs: Mapping[str, Source | None], outputs: Mapping[str, Path], records: Mapping[str, Path] | None = None
+) -> None:
+    """Refuse outputs that are inputs or records, that inputs would take in, or that are one file; OutputError.
+
+    Keys say what a file is, as in "the private table" or "the journal". `records` are appended to, never replaced: such
+    a file must not be there yet, or hold a record already.
+    """
+    written = [*outputs.items(), *(records or {}).items()]
+    for role, target in written:
+        for what, source in inputs.items():
+            if source is not None:
+                _check_read(role, target, what, source)
+    for place, (role, target) in enumerate(written):
+        for other, earlier in written[:place]:
+            if same_file(target, earlier):
+                raise OutputError(f"cannot write {target}: it is to be {other} and {role}. Give them different names.")
+    for role, target in outputs.items():
+        if is_journal(target):
+            raise OutputError(
+                f"cannot write {role} to {target}: it is a record of what was spent, which must be kept. Choose "
+                "another name."
+            )
+    for role, target in (records or {}).items():
+        if _filled(target) and not is_journal(target):
+            raise OutputError(f"cannot keep {role} in {target}: the file holds something else. Choose another name.")
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two names lead to one file, or would once it is written."""
+    return not _keys(one).isdisjoint(_keys(other))
+
+
+def is_journal(path: Path) -> bool:
+    """Whether a file is named as budget journals are, even if it is damaged, or begins as they do."""
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return path.name.endswith(JOURNAL_ENDING) or file.read(64).lstrip(b"\n").startswith(_JOURNAL)
+    return False
+
+
+def _filled(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return path.is_file() and path.stat().st_size > 0
+    return False
+
+
+def _check_read(role: str, target: Path, what: str, source: Source) -> None:
+    """Refuse a target that is read, or that a folder or pattern would read the next time."""
+    keys = _keys(target)
+    for each in _parts(source):
+        if any(not keys.isdisjoint(_keys(path)) for path in _files(each)):
+            raise OutputError(f"cannot write {target}: it is an input of this command ({what}). Choose another name.")
+        if _would_read(each, target):
+            raise OutputError(
+                f"cannot write {role} to {target}: it would lie among the files of {each}, and the next run would read "
+                f"it as {what}. Write it to another folder."
+            )
+
+
+def _keys(path: Path) -> set[tuple[object, ...]]:
+    """Return what tells a file from others: its place, and its inode if it is there."""
+    keys: set[tuple[object, ...]] = set()
+    with suppress(OSError, RuntimeError, ValueError):  # a loop of links, a name that cannot be
+        place = path.resolve()
+        name = place.name.casefold() if _folds_case(place.parent) else place.name
+        keys.add((os.path.normcase(place.parent), os.path.normcase(name)))
+    with suppress(OSError, ValueError):
+        status = path.stat()
+        keys.add((status.st_dev, status.st_ino))
+    return keys
+
+
+def _folds_case(folder: Path) -> bool:
+    """Whether the file system takes names of a folder that differ in case for the same."""
+    with suppress(OSError, ValueError):
+        other = folder.with_name(folder.name.swapcase())
+        return other.name != folder.name and other.samefile(folder)
+    return False
+
+
+def _parts(source: Source) -> Iterator[str | Path]:
+    """Yield the plain sources of which one consists: paths as they are, texts that may be folders or patterns."""
+    if isinstance(source, str):
+        if source.startswith(_DUCKDB):
+            yield from _of_duckdb(source.removeprefix(_DUCKDB))
+        else:
+            yield source
+    elif isinstance(source, os.PathLike):
+        yield Path(source)
+    else:
+        for each in source:
+            yield from _parts(str(each))
+
+
+def _of_duckdb(address: str) -> Iterator[str | Path]:
+    """Yield the database file, and every word of the query: a word that names no file is harmless."""
+    query = address
+    if not _QUERY.match(address):
+        path, _, question = address.partition("?")
+        if path:
+            yield Path(path)
+            yield Path(f"{path}.wal")
+        query = question.partition("=")[2]
+    for found in _WORDS.finditer(query):
+        single, double, bare = found.groups()
+        word = single.replace("''", "'") if single else double.replace('""', '"') if double else bare
+        if word:
+            word = os.path.expanduser(word.removeprefix("file://"))  # noqa: PTH111 (a word need not be a path)
+            # Only a word such as 'd/*.csv' is a pattern: '*' and '%' are found in any query. Folders are not read.
+            yield word if glob.has_magic(word) and ("." in word or "/" in word) else Path(word)
+
+
+def _files(source: str | Path) -> Iterable[Path]:
+    """Return the files that a plain source reads now."""
+    with suppress(OSError, ValueError):
+        path = Path(source)
+        if isinstance(source, Path) or path.is_file():
+            return [path]
+        if path.is_dir():
+            return [each for each in path.rglob("*") if each.name.lower().endswith(TABLES)]
+        return [Path(each) for each in glob.glob(source, recursive=True)]  # noqa: PTH207 (absolute patterns too)
+    return []
+
+
+def _would_read(source: str | Path, target: Path) -> bool:
+    """Whether a folder or pattern takes in a target that need not be there yet."""
+    if isinstance(source, Path):
+        return False
+    with suppress(OSError, RuntimeError, ValueError):
+        path, place = Path(source), target.resolve()
+        if path.is_dir():
+            return place.is_relative_to(path.resolve()) and place.name.lower().endswith(TABLES)
+        if not path.exists() and glob.has_magic(source):
+            fixed, pattern = _divided(path)
+            base = fixed.resolve()
+            return place.is_relative_to(base) and _matches(place.relative_to(base).parts, pattern)
+    return False
+
+
+def _divided(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder in which a pattern begins, and the rest of it, part by part."""
+    magic = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
+    return Path(*path.parts[:magic]), path.parts[magic:]
+
+
+def _matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Whether a path has the parts that a pattern asks for, `**` being any number of them."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return _matches(parts, pattern[1:]) or (bool(parts) and _matches(parts[1:], pattern))
+    return bool(parts) and fnmatch.fnmatch(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
