@@ -1,5 +1,7 @@
 """Small tables that the project makes itself, shared by the suites."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -30,6 +32,12 @@ special = [0.0]
 missing = true
 outside = "clip"
 """
+
+
+@pytest.fixture(autouse=True, scope="session")
+def working_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Run in a folder of the suite's own: fits keep their journal in the working directory."""
+    os.chdir(tmp_path_factory.mktemp("work"))
 
 
 def make_table(n: int, seed: int = 0) -> pa.Table:

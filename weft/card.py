@@ -12,7 +12,7 @@ from weft import __version__
 from weft.markup import code, text, yaml
 from weft.modelfile import Fitted
 from weft.privacy import at_most
-from weft.promise import VOID, cautions, costs, meaning, priced, seeds, void
+from weft.promise import VOID, cautions, costs, lifetime, meaning, priced, seeds, void
 from weft.synthesizer import NOT_PRIVATE
 from weft.words import counted
 
@@ -79,6 +79,7 @@ def card_json(
             "accounting": ledger.accounting,
             "budget_used": min(ledger.used, 1.0),
             "meaning": meaning(fitted),
+            "lifetime": ledger.to_dict()["lifetime"],
         },
         "method": {"name": fitted.method, "options": fitted.options, "seeds": seeds(fitted)},
         "ledger": ledger.to_dict(),
@@ -135,14 +136,17 @@ def markdown(facts: dict[str, Any]) -> str:
             f"Noise: {_noise(facts['stamps'], '; their distance from the ideal law is part of delta')}",
         )
     ]
+    parts += [text(lifetime(privacy["lifetime"]))]
     made = f"Method {code(method['name'])}{_options(method['options'])}, Weft {text(facts['weft'])}."
     parts += ["## How it was made", made]
     parts += [text(method["seeds"])] if method["seeds"] else []
     parts += ["Everything that was asked of the private rows:", _ledger(facts["ledger"], facts["costs"])]
     parts += ["## Columns", _columns(facts["columns"]), _provenance(facts["schema"]["facts_read_from_the_data"])]
     parts += ["## Known limits", _listed(*map(text, facts["limits"]))]
-    if table["sha256"]:
-        parts += ["## Check", f"SHA-256 of {code(table['file'])}: {code(table['sha256'])}"]
+    checks = [f"SHA-256 of {code(table['file'])}: {code(table['sha256'])}"] if table["sha256"] else []
+    if privacy["lifetime"] is not None:
+        checks += [f"Entry of the lifetime budget: {code(privacy['lifetime']['head'])}"]
+    parts += ["## Check", _listed(*checks)] if checks else []
     return "\n\n".join(parts) + "\n"
 
 

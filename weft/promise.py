@@ -6,7 +6,8 @@ Everything comes from the model, its schema and its ledger, which are released: 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from weft.errors import WeftError
 from weft.modelfile import Fitted
@@ -211,6 +212,18 @@ def _for_seeds(entry: Charge) -> bool:
 def priced(share: float | None) -> str:
     """Say what a share of the budget is, or that there is none."""
     return "unpriced" if share is None else f"{share:.1%}"
+
+
+def lifetime(said: Mapping[str, Any] | None) -> str:
+    """Say what all runs on the table may cost together, where its curator keeps a lifetime budget."""
+    if said is None:
+        return "No lifetime budget is kept for the table: what other releases of it cost is not counted here."
+    table = f' of "{said["table"]}"' if said["table"] else ""
+    bound = f"({at_most(said['epsilon'])}, {at_most(said['delta'], 3)})-differential privacy"
+    return (
+        f"This run drew from the lifetime budget{table}: all runs together, however they followed from one another, "
+        f"keep to {bound} for as long as every one draws from it."
+    )
 
 
 def together(ledgers: Iterable[Ledger]) -> str | None:

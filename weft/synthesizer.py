@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -14,18 +15,22 @@ from weft import modelfile
 from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.frames import is_pandas, is_polars, to_pandas, to_polars
+from weft.engines.sources import fingerprint, source_name
 from weft.errors import SchemaError, WeftError
 from weft.methods import AUTO, known
 from weft.methods import method as recipe
 from weft.methods.options import plain
 from weft.modelfile import Fitted
-from weft.privacy import Accounting, Adjacency, Budget, Ledger, Noise, Relation
+from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
 from weft.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+JOURNAL = "weft.ledger.jsonl"
+"""Where a run writes down its charges unless told otherwise: in the working directory."""
 
 BLOCK_ROWS = 1_000_000
 """Rows decoded and handed on at a time."""
@@ -51,7 +56,8 @@ class Synthesizer:
         budget: Budget | None = None,
         neighbours: Relation = "add-remove",
         engine: Literal["auto", "memory", "stream"] = "auto",
-        journal: str | PathLike[str] | None = None,
+        journal: str | PathLike[str] | None = JOURNAL,
+        budget_file: str | PathLike[str] | None = None,
         trust_data_for_schema: bool = False,
         seed: int | None = None,
         noise_seed: int | None = None,
@@ -66,7 +72,8 @@ class Synthesizer:
             budget: a `Budget` in other units (rho, mu); replaces epsilon and delta.
             neighbours: "add-remove" (one privacy unit more or less) or "replace-one".
             engine: "auto", "memory" or "stream": where the rows are held while they are counted.
-            journal: a file to which every charge is appended before the rows are asked.
+            journal: a file to which every charge is appended before the rows are asked; None keeps no such record.
+            budget_file: the lifetime budget of the table (`weft budget create`), which all runs on it draw from.
             trust_data_for_schema: accept a schema with facts read from the data; stamped on everything released.
             seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
             noise_seed: makes the noise itself reproducible, for tests; stamped NOT PRIVATE.
@@ -79,6 +86,7 @@ class Synthesizer:
         self.neighbours = neighbours
         self.engine = engine
         self.journal = journal
+        self.budget_file = budget_file
         self.trust_data_for_schema = trust_data_for_schema
         self.seed = seed
         self.noise_seed = noise_seed
@@ -139,31 +147,37 @@ class Synthesizer:
             release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
         rng = np.random.default_rng(self.seed)
         budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
+        adjacency = Adjacency(self.neighbours, schema.rows_per_unit if schema.unit else 1)
+        terms = (adjacency, schema.unit or "row", budget, chosen.accounting)
+        lifetime = None if self.budget_file is None else Lifetime(self.budget_file)
+        if lifetime is not None:
+            lifetime.check(*terms)  # before anything is read
 
         with stage(listener, "read"):
             opened = open_engine(data, schema, engine=self.engine, listener=listener)
         chosen.check(opened.codec.domain)
-        ledger = self._ledger(budget, chosen.accounting, schema, facts, release)
-        curator = Curator(opened.engine, ledger, release)
-        model = chosen.fit(curator, rng, listener)
-
-        self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured)
-        self._frame = _frame_maker(data, schema)
+        account = None if lifetime is None else lifetime.begin(*terms, method=name, source=source_name(data))
+        try:
+            ledger = Ledger(
+                budget,
+                chosen.accounting,
+                adjacency,
+                journal=None if self.journal is None else Path(self.journal),
+                stamps=_stamps(release, facts),
+                lifetime=account,
+                facts={"source": source_name(data), "fingerprint": fingerprint(data), "method": name},
+            )
+            curator = Curator(opened.engine, ledger, release)
+            model = chosen.fit(curator, rng, listener)
+            self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured)
+            self._frame = _frame_maker(data, schema)
+        finally:
+            if account is not None:
+                with suppress(WeftError):  # what it held is free once this process ends
+                    account.end()
+        with suppress(WeftError):  # every charge is entered; only the newest hash would be missing
+            ledger.close()
         return self
-
-    def _ledger(
-        self, budget: Budget, accounting: Accounting, schema: Schema, facts: list[str], release: Release
-    ) -> Ledger:
-        stamps = [] if release.private else [NOT_PRIVATE]
-        if facts:
-            stamps.append(FROM_DATA.format(facts=_shortened(facts)))
-        return Ledger(
-            budget,
-            accounting,
-            Adjacency(self.neighbours, schema.rows_per_unit if schema.unit else 1),
-            journal=None if self.journal is None else Path(self.journal),
-            stamps=tuple(stamps),
-        )
 
     @property
     def ledger_(self) -> Ledger:
@@ -223,6 +237,11 @@ def load(path: str | PathLike[str]) -> Synthesizer:
     )
     synthesizer.fitted_ = fitted
     return synthesizer
+
+
+def _stamps(release: Release, facts: list[str]) -> tuple[str, ...]:
+    seeded = [] if release.private else [NOT_PRIVATE]
+    return (*seeded, *([FROM_DATA.format(facts=_shortened(facts))] if facts else []))
 
 
 def _shortened(facts: list[str], most: int = 8) -> str:

@@ -14,7 +14,7 @@ from .conftest import Weft, command, environment, outputs
 
 INPUT = ("visits.csv", "-s", "visits.toml")
 PLAIN = (*INPUT, "-e", 1, "-m", "independent")
-TOGETHER = "This ledger now holds 2 runs: epsilon 2 at delta 2e-05 together, if they asked the same table."
+TOGETHER = "Journals in this folder now hold 2 runs: epsilon 2 at delta 2e-05 together, if they asked the same table."
 
 
 def shown(text: str) -> str:
@@ -24,12 +24,12 @@ def shown(text: str) -> str:
 @pytest.mark.parametrize("verb", ["synth", "fit"])
 def test_a_second_run_on_a_ledger_says_what_both_spent(weft: Weft, verb: str) -> None:
     words = (verb, *PLAIN, "-o", "out.csv")
-    assert "This ledger" not in weft(*words).stdout
+    assert "in this folder now hold" not in weft(*words).stdout
     assert TOGETHER in shown(weft(*words).stdout)
     elsewhere = weft(verb, *PLAIN, "-o", "other.csv", "--journal", "out.ledger.jsonl", "--quiet")
-    assert "now holds 3 runs: epsilon 3 " in elsewhere.stderr
+    assert "now hold 3 runs: epsilon 3 " in elsewhere.stderr
     (warning,) = json.loads(weft(*words, "--json").stdout)["warnings"]
-    assert "now holds 4 runs: epsilon 4 " in warning
+    assert "now hold 4 runs: epsilon 4 " in warning
 
 
 def test_a_run_that_failed_before_it_asked_anything_does_not_count(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_a_run_that_failed_before_it_asked_anything_does_not_count(weft: Weft, m
     with monkeypatch.context() as patched:
         patched.setattr(Independent, "fit", lambda *_: 1 / 0)
         weft("synth", *PLAIN, "-o", "out.csv", code=70)
-    assert "This ledger" not in weft("synth", *PLAIN, "-o", "out.csv").stdout
+    assert "in this folder now hold" not in weft("synth", *PLAIN, "-o", "out.csv").stdout
 
 
 def test_a_damaged_ledger_does_not_fail_a_run_that_is_done(weft: Weft) -> None:

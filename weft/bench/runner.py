@@ -100,6 +100,7 @@ def fit(table: BenchTable, variant: Variant, epsilon: float, delta: float, seed:
     synthesizer = Synthesizer(
         epsilon,
         delta,
+        journal=None,  # an experiment on a public table
         method=variant.method,
         seed=seed,
         noise_seed=seed,

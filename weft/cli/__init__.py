@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import bench, demo, fit, ledger, methods, report, sample, schema, synth, verify
+from weft.cli import bench, budget, demo, fit, ledger, methods, report, sample, schema, synth, verify
 
 EXIT_CODES = """\b
 [bold]Exit codes[/bold]
@@ -41,6 +41,7 @@ app.command("bench")(bench.bench)
 app.command("verify")(verify.verify)
 app.command("ledger")(ledger.ledger)
 app.command("methods")(methods.methods)
+app.add_typer(budget.app, name="budget")
 app.add_typer(schema.app, name="schema")
 
 

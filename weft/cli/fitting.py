@@ -33,6 +33,8 @@ class Request:
     epsilon: float
     delta: float
     journal: Path
+    budget_file: Path | None = None
+    """The table's lifetime budget."""
     method: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     rows: int | None = None
@@ -55,7 +57,11 @@ class Request:
                 "a schema is needed: what is publicly known of the columns. To begin one, run "
                 f"`weft schema draft {self.source} -o schema.toml`, review it, and pass --schema schema.toml"
             )
-        inputs: dict[str, Source | None] = {"the private table": self.source, "the schema": Path(self.schema)}
+        inputs: dict[str, Source | None] = {
+            "the private table": self.source,
+            "the schema": Path(self.schema),
+            "the lifetime budget": self.budget_file,
+        }
         check_files(inputs, targets, {"the journal": self.journal})
         self._check_epsilon()
         if self.epsilon > LARGE_EPSILON:
@@ -95,6 +101,7 @@ class Request:
             neighbours=self.neighbours,
             engine=self.engine,
             journal=self.journal,
+            budget_file=self.budget_file,
             trust_data_for_schema=self.trust_data_for_schema,
             budget=Budget(epsilon=self.epsilon, delta=self.delta, insecure=True) if self.insecure else None,
             seed=self.seed,

@@ -121,6 +121,15 @@ Journal = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+LifetimeBudget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="FILE",
+        help="The table's lifetime budget, which all runs on it draw from; `weft budget create` makes one.",
+        rich_help_panel=PRIVACY,
+    ),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", metavar="", help="One JSON object on stdout, for machines.", rich_help_panel=OUTPUT)
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from weft.cli.failure import ledger_of
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError, WeftError
+from weft.paths import JOURNAL_ENDING, same_file
 from weft.progress import Listener, silence
 from weft.words import counted
 
@@ -101,16 +103,24 @@ def warnings(fitted: Fitted, journal: Path | None) -> list[str]:
 
 
 def _on_record(journal: Path | None) -> list[str]:
+    """Say what runs on the same table cost together, as far as the journals of this folder know of them."""
     from weft.privacy import read_journal
     from weft.promise import together
 
     if journal is None or not journal.is_file():
         return []
     try:
-        spent = together(ledger_of(run) for run in read_journal(journal))
+        own = read_journal(journal)
     except WeftError:  # an old part of the file is damaged, which is no fault of this run
         return [f"{journal} cannot be read as a whole: what earlier runs spent is not known."]
-    return [] if spent is None else [f"This ledger now holds {spent}."]
+    table = own[-1].header.get("fingerprint") if own else None
+    runs = [run for run in own if run.header.get("fingerprint") in (None, table)]
+    for path in sorted(journal.parent.glob(f"*{JOURNAL_ENDING}")) if table else ():
+        if not same_file(path, journal):
+            with suppress(WeftError):  # what another journal tells is told as far as it can be read
+                runs += [run for run in read_journal(path) if run.header.get("fingerprint") == table]
+    spent = together(map(ledger_of, runs))
+    return [] if spent is None else [f"Journals in this folder now hold {spent}."]
 
 
 def file_purposes(out: Path | None, journal: Path | None, model: Path | None) -> dict[Path, str]:

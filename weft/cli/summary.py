@@ -49,7 +49,7 @@ def facts(rows: Mapping[str, str]) -> RenderableType:
 
 def spending(fitted: Fitted) -> dict[str, str]:
     """Say in words what was spent and what that means."""
-    from weft.promise import meaning, seeds
+    from weft.promise import lifetime, meaning, seeds
 
     ledger = fitted.ledger
     grown = seeds(fitted)
@@ -58,6 +58,7 @@ def spending(fitted: Fitted) -> dict[str, str]:
         "neighbours": str(ledger.adjacency),
         **({"seeds": grown} if grown else {}),
         "meaning": meaning(fitted),
+        "lifetime": lifetime(ledger.lifetime),
     }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from weft.engines.database import open_duckdb
@@ -15,6 +17,31 @@ from weft.schema import Schema
 
 OPENERS: dict[str, Callable[[str, Schema, int], Feed]] = {"duckdb": open_duckdb}
 """Sources named by a prefix: `prefix:address`."""
+
+
+def source_name(source: Any) -> str:
+    """Return what a record calls a table: the name of its file, its address, or the kind of object."""
+    if isinstance(source, str) and not source.startswith(tuple(f"{prefix}:" for prefix in OPENERS)):
+        return Path(source).name or source
+    if isinstance(source, os.PathLike):
+        return Path(source).name
+    return source if isinstance(source, str) else f"a {type(source).__name__}"
+
+
+def fingerprint(source: Any) -> str | None:
+    """Return what tells a named table from others in a record, without its place; None for an object in memory.
+
+    Runs on tables with the same fingerprint asked the same table, as far as names can tell.
+    """
+    if isinstance(source, str) and source.startswith(tuple(f"{prefix}:" for prefix in OPENERS)):
+        named = source
+    elif isinstance(source, str | os.PathLike):
+        named = str(Path(source).resolve())
+    elif isinstance(source, list | tuple):
+        named = "\n".join(sorted(str(Path(each).resolve()) for each in source))
+    else:
+        return None
+    return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def open_feed(source: Any, schema: Schema, batch_rows: int) -> Feed:
