@@ -16,7 +16,7 @@ from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.frames import is_pandas, is_polars, to_pandas, to_polars
 from weft.engines.sources import fingerprint, source_name
-from weft.errors import SchemaError, WeftError
+from weft.errors import BudgetError, SchemaError, WeftError
 from weft.methods import AUTO, known
 from weft.methods import method as recipe
 from weft.methods.options import plain
@@ -36,6 +36,10 @@ BLOCK_ROWS = 1_000_000
 """Rows decoded and handed on at a time."""
 
 NOT_PRIVATE = "NOT PRIVATE: the noise was seeded and can be recomputed by anyone who knows the seed"
+NO_PRICE = (
+    "deniable records are not differentially private and have no price: no lifetime budget can hold for a table that "
+    "releases some"
+)
 FROM_DATA = "NOT PRIVATE IN FULL: facts of the schema were read from the private table: {facts}"
 
 
@@ -150,8 +154,10 @@ class Synthesizer:
         adjacency = Adjacency(self.neighbours, schema.rows_per_unit if schema.unit else 1)
         terms = (adjacency, schema.unit or "row", budget, chosen.accounting)
         lifetime = None if self.budget_file is None else Lifetime(self.budget_file)
-        if lifetime is not None:
-            lifetime.check(*terms)  # before anything is read
+        if lifetime is not None:  # before anything is read
+            lifetime.check(*terms)
+            if getattr(chosen, "deniable", False):
+                raise BudgetError(NO_PRICE)
 
         with stage(listener, "read"):
             opened = open_engine(data, schema, engine=self.engine, listener=listener)

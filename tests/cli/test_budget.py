@@ -88,7 +88,8 @@ def test_mistakes_are_told(weft: Weft, budget: str) -> None:
 def test_deniable_records_cannot_be_drawn_from_a_budget(weft: Weft, budget: str) -> None:
     deny = ("-m", "bsg", "-n", 20, "--option", "omega=1", "--option", "guarantee=deniability", "--option", "k=5")
     result = weft("synth", *PLAIN[:3], "-e", 1, *deny, "--budget", budget, "-o", "o.csv", code=5)
-    assert "no price" in result.stderr
+    assert "no price" in result.stderr and "Nothing was spent" in result.stderr
+    assert json.loads(weft("budget", "show", budget, "--json").stdout)["spent"] == 0
 
 
 def test_runs_on_one_table_are_added_up_over_the_journals_of_a_folder(weft: Weft) -> None:

@@ -103,6 +103,11 @@ class Bsg:
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of that method."""
 
+    @property
+    def deniable(self) -> bool:
+        """Whether records are to leave for which no differential privacy is claimed."""
+        return self.guarantee == "deniability"
+
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for a step, seeds that cannot be had, and buckets that do not fit."""
         self._check_model_of_its_own(domain)
@@ -206,7 +211,7 @@ class Bsg:
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet | SeededModel:
         """Learn the model, then grow records from seeds if asked to."""
         drawn = omegas(self.omega, curator.domain)
-        deniable = self.guarantee == "deniability"
+        deniable = self.deniable
         self._check_noise(curator, bool(drawn) and not deniable)
         if drawn:
             curator.check_deniable() if deniable else curator.check_seeds()
