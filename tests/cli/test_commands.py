@@ -140,7 +140,7 @@ def test_hostile_model_files(
             _rezip(model, {"ledger.json": b"{}"})
         case "bomb":
             _rezip(model, {_array_name(model): bytes(1 << 24)})
-            monkeypatch.setattr(modelfile, "MAX_BYTES", 1 << 22)
+            monkeypatch.setattr(modelfile, "MAX_ARRAYS", 1 << 22)
     result = weft(words[0], hostile, *words[1:], code=6)
     assert "hostile.weft" in result.stderr
     assert "Traceback" not in result.stderr
