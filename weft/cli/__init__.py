@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import bench, demo, fit, ledger, methods, report, sample, schema, synth
+from weft.cli import audit, bench, demo, fit, ledger, methods, report, sample, schema, synth
 
 EXIT_CODES = """\b
 [bold]Exit codes[/bold]
@@ -38,6 +38,7 @@ app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
 app.command("report")(report.report)
 app.command("bench")(bench.bench)
+app.command("audit")(audit.audit)
 app.command("ledger")(ledger.ledger)
 app.command("methods")(methods.methods)
 app.add_typer(schema.app, name="schema")
