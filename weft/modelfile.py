@@ -38,6 +38,10 @@ FORMAT = 1
 MAX_BYTES = 8 << 30
 """Unpacked size past which a file is refused: a zip can claim more than it carries."""
 
+DATE = (1980, 1, 1, 0, 0, 0)
+"""The date of every member. A clock would tell how long a fit took, and so of the number of rows; without one, equal
+models make equal files."""
+
 NUMERIC = "biuf"
 """Kinds of array that a model may hold: booleans, integers and floats."""
 
@@ -79,10 +83,17 @@ def save(fitted: Fitted, path: Path) -> None:
     }
     with staged(path) as (draft,), zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as file:
         for name, document in documents.items():
-            file.writestr(name, json.dumps(document, indent=1, allow_nan=False))
+            file.writestr(_member(name), json.dumps(document, indent=1, allow_nan=False))
         for name, array in arrays.items():
-            with file.open(f"arrays/{name}.npy", "w", force_zip64=True) as member:
+            with file.open(_member(f"arrays/{name}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name, DATE)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    member.external_attr = 0o600 << 16  # readable by its owner, once unpacked
+    return member
 
 
 def load(path: Path) -> Fitted:

@@ -156,7 +156,14 @@ def test_no_method_gives_away_more_than_it_claims(method, relation):
 @pytest.mark.parametrize("method", ["independent", "mst", "weave"])
 def test_the_attack_shows_four_fifths_of_what_is_claimed(method, relation):
     """So little is left between the bound and the claim that a fault of a fifth of mu would be seen."""
-    audit = Audit(method=method, budget=Budget(epsilon=4.0), runs=3000, relations=(relation,), sources=("model",))
-    findings = list(run(audit))
-    assert max(finding.share for finding in findings) >= 0.8
-    assert all(finding.evidence.bound(CERTAIN) <= finding.claim.mu for finding in findings)
+    audit = Audit(
+        method=method,
+        budget=Budget(epsilon=4.0),
+        runs=6000,
+        relations=(relation,),
+        sources=("model",),
+        tables=("one column",),
+    )
+    (finding,) = run(audit)
+    assert finding.share >= 0.8
+    assert finding.evidence.bound(CERTAIN) <= finding.claim.mu

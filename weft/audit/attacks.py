@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.audit.empirical import Claim, Evidence, attack, claim
-from weft.audit.tables import NeighbouringTables, worst_cases
+from weft.audit.tables import TABLES, NeighbouringTables, worst_cases
 from weft.marginal import Array
 from weft.methods import known
 from weft.methods import method as recipe
@@ -37,6 +37,7 @@ class Audit:
     """Fits of each table of each pair."""
     relations: Sequence[Relation] = RELATIONS
     sources: Sequence[Source] = SOURCES
+    tables: Sequence[str] = TABLES
     confidence: float = 0.95
     """With at least this probability no bound of the whole audit is too large (each has its part of the error)."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -49,7 +50,8 @@ class Audit:
 
     def cases(self) -> list[NeighbouringTables]:
         """Return the pairs of tables that are attacked."""
-        return [case for relation in self.relations for case in worst_cases(relation, self.claim.mu)]
+        cases = [case for relation in self.relations for case in worst_cases(relation, self.claim.mu)]
+        return [case for case in cases if case.name in self.tables]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,9 @@ from weft.schema import Schema
 
 Row = tuple[int, ...]
 
+TABLES = ("one column", "two columns")
+"""The pairs by name."""
+
 ROWS = 60.0
 """About the rows of the smallest cell, for mu = 1; the noise of a share of the budget is some multiple of 1 / mu."""
 
@@ -105,10 +108,7 @@ def worst_cases(relation: Relation, mu: float) -> list[NeighbouringTables]:
     # Close codes go together, and small ones are more frequent: columns that depend on each other, and are uneven.
     a, b = np.indices((4, 4))
     two = np.geomspace(STEEP, 1, 4)[np.abs(a - b)] * (1 - 0.15 * a)
-    return [
-        _tables("one column", relation, one * few),
-        _tables("two columns", relation, two * few),
-    ]
+    return [_tables(name, relation, counts * few) for name, counts in zip(TABLES, (one, two), strict=True)]
 
 
 def _tables(name: str, relation: Relation, counts: Array) -> NeighbouringTables:
