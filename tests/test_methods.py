@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import make_table
-from test_replay import QUICK
 
 import weft
 from weft.errors import WeftError
@@ -14,7 +13,7 @@ from weft.schema import Codec, Schema
 
 
 def fit(method, table, schema, **settings):
-    return weft.Synthesizer(**({"method": method, "seed": 1} | QUICK.get(method, {}) | settings)).fit(table, schema)
+    return weft.Synthesizer(**({"method": method, "seed": 1} | settings)).fit(table, schema)
 
 
 @pytest.fixture(params=METHODS)

@@ -62,6 +62,15 @@ def test_nothing_of_the_rows_is_inside(tmp_path, schema):
         assert all(b"123.45" not in file.read(name) for name in file.namelist())
 
 
+def test_the_file_does_not_tell_the_time(saved, tmp_path):
+    """How long a fit took follows the number of rows; and equal models make equal files."""
+    with zipfile.ZipFile(saved) as file:
+        assert {member.date_time for member in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert {member.compress_type for member in file.infolist()} == {zipfile.ZIP_DEFLATED}
+    weft.load(saved).save(tmp_path / "again.weft")
+    assert (tmp_path / "again.weft").read_bytes() == saved.read_bytes()
+
+
 def npy(array):
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=True)

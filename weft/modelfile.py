@@ -59,7 +59,8 @@ MAX_MEMBERS = 100_000
 """Members past which a file is refused."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The date that every member carries."""
+"""The date of every member. A clock would tell how long a fit took, and so of the number of rows; without one, equal
+models make equal files."""
 
 _CHUNK = 1 << 20
 

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from audit.programs import seeded, synthesise, with_row_replaced, without_last
 from conftest import SCHEMA, make_table
-from test_replay import seeded, synthesise, with_row_replaced, without_last
 
 import weft
-from weft.audit.replay import fresh, replay
+from weft.audit.recorded import fresh
+from weft.audit.replay import replay
 from weft.card import NOBODY, SEEDED, card_markdown
 from weft.domain import Domain
 from weft.engines import MemoryEngine

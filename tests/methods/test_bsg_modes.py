@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from audit.programs import seeded, synthesise, with_row_replaced, without_last
 from conftest import SCHEMA, make_table
-from test_replay import seeded, synthesise, with_row_replaced, without_last
 
 import weft
-from weft.audit.replay import Recorder, books, coupled, fresh, replay
+from weft.audit.recorded import Recorder, fresh
+from weft.audit.replay import books, coupled, replay
 from weft.card import DENIABLE, card_json, card_markdown
 from weft.engines import MemoryEngine, open_engine
 from weft.errors import BudgetError, MethodError, ModelFileError

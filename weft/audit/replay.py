@@ -13,58 +13,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from weft.audit.recorded import Answer, Artefacts, Program, Recorder, lawless, weakness
 from weft.marginal import Array
 from weft.privacy import Budget, Charge
 from weft.privacy.deniability import Acceptance, lower_bound
 from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import Release
 
-Artefacts = Mapping[str, Any]
-"""Everything that leaves a run, by name: output rows, model arrays, ledger, messages, file sizes, ..."""
-
-Program = Callable[[Any, Release], Artefacts]
-"""A run of the whole program on a table with the given release step."""
-
 TOLERANCE = 1e-9
 """Slack for square roots of integers when distances are compared with declared sensitivities."""
-
-
-LONG = 5
-"""Cells whose noise must differ between two tables; by chance they agree less than once in 10^5 at sigma 1."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One question as recorded: what was charged, what the rows said, and what left."""
-
-    charge: Charge
-    exact: tuple[Array, ...]
-    released: tuple[Array, ...]
-
-
-class Recorder:
-    """Releases by real mechanisms and remembers all of it."""
-
-    def __init__(self, mechanisms: Release) -> None:
-        self._mechanisms = mechanisms
-        self.private = mechanisms.private
-        self.tape: list[Answer] = []
-        self.findings: list[str] = []
-
-    def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
-        """Release and remember."""
-        released = self._mechanisms(charge, exact)
-        if any(answer.dtype.kind not in "iu" for answer in released):
-            self.findings.append(f"{charge.question}: the released answers are not integers")
-        self.tape.append(Answer(charge, tuple(a.copy() for a in exact), tuple(a.copy() for a in released)))
-        return released
 
 
 class Player:
@@ -217,30 +181,6 @@ def seeded_prices(tape: Sequence[Answer]) -> list[str]:
     return findings
 
 
-def weakness(tape: Sequence[Answer]) -> list[str]:
-    """Return a finding if the noise that was added is smaller, on the whole, than the charges declare.
-
-    Squares of Gaussian noise add up to a chi-square, sizes of geometric noise nearly to a gamma; a sum whose lower tail
-    is below 10^-9 is no accident. Scales below 1 are left out: rounding dominates them.
-    """
-    from scipy.stats import chi2, gamma
-
-    findings = []
-    for mechanism, power, law in [("gaussian", 2, chi2), ("geometric", 1, gamma)]:
-        parts = [
-            ((np.abs(released - exact) + 0.5) / scale).ravel() ** power  # rounding took away at most a half
-            for answer in tape
-            if answer.charge.mechanism == mechanism
-            for exact, released, scale in zip(answer.exact, answer.released, answer.charge.scales, strict=True)
-            if scale >= 1
-        ]
-        if parts:
-            noise = np.concatenate(parts)
-            if law.cdf(noise.sum(), noise.size) < 1e-9:
-                findings.append(f"the {mechanism} noise is smaller than declared ({noise.mean():.2g} of it)")
-    return findings
-
-
 def replay(program: Program, table: Any, neighbour: Any, mechanisms: Release) -> list[str]:
     """Return every way in which the program treats neighbouring tables differently, or cheats on its books; want none.
 
@@ -255,7 +195,9 @@ def replay(program: Program, table: Any, neighbour: Any, mechanisms: Release) ->
         return [*recorder.findings, *player.findings, str(strayed)]
     player.finish()
     kept = books(recorder.tape, first["ledger"]) if "ledger" in first else []
-    findings = [*recorder.findings, *weakness(recorder.tape), *kept, *player.findings]
+    findings = [*recorder.findings, *weakness(recorder.tape), *lawless(recorder.tape), *kept, *player.findings]
+    if "failure" in first and first == second:
+        findings.append(f"nothing was compared, for the program fails on both tables: {first['failure']}")
     return [*findings, *_differences(first, second)]
 
 
@@ -267,30 +209,6 @@ def _outcome(program: Program, table: Any, release: Release) -> Artefacts:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever breaks on one table alone is a finding
         return {"failure": f"{type(error).__name__}: {error}"}
-
-
-def fresh(program: Program, table: Any, mechanisms: Callable[[], Release]) -> list[str]:
-    """Return signs that noise is not fresh: the same on two runs, or the same for two tables of one run."""
-    runs = [Recorder(mechanisms()), Recorder(mechanisms())]
-    for recorder in runs:
-        program(table, recorder)
-    findings = []
-    drawn = [[_noise(answer) for answer in recorder.tape if answer.charge.norm in ("l1", "l2")] for recorder in runs]
-    for one, other in zip(*([a for a in r.tape if a.charge.mechanism == "coins"] for r in runs), strict=False):
-        if len(one.released[0]) >= LONG and np.array_equal(one.released[0], other.released[0]):
-            findings.append("two runs threw the same coins")
-    if drawn[0] and all(np.array_equal(a, b) for a, b in zip(drawn[0], drawn[1], strict=False)):
-        findings.append("two runs drew the same noise")
-    for answer in (answer for answer in runs[0].tape if answer.charge.norm not in ("rows", "none")):
-        noise = [r.ravel() - e.ravel() for e, r in zip(answer.exact, answer.released, strict=True) if e.size >= LONG]
-        prefixes = {tuple(n[:LONG].tolist()) for n in noise if n[:LONG].any()}
-        if len(prefixes) < sum(bool(n[:LONG].any()) for n in noise):
-            findings.append(f"{answer.charge.question}: two tables got the same noise")
-    return findings
-
-
-def _noise(answer: Answer) -> Array:
-    return np.concatenate([(r - e).ravel() for e, r in zip(answer.exact, answer.released, strict=True)])
 
 
 def _differences(first: Artefacts, second: Artefacts) -> list[str]:

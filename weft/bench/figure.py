@@ -34,8 +34,22 @@ def figure(spreads: Mapping[Key, Spread], table: str, heading: str) -> str:
     own = {key: spread for key, spread in spreads.items() if key[0] == table and key[1] != SECONDS}
     lines = list(dict.fromkeys(key[3] for key in own))
     epsilons = sorted({key[2] for key in own})
-    draw = _panels if len(epsilons) > 1 or len(_measures(own)) <= _MOST_PANELS else _dots
-    body, width, height = draw(own, table, lines, epsilons)
+    if len(epsilons) > 1 or len(_measures(own)) <= _MOST_PANELS:
+        return _page(_panels(own, table, lines, epsilons), lines, heading)
+    rows: dict[str, dict[str, Spread]] = {}
+    for (_, measure, _, line), spread in own.items():
+        rows.setdefault(title(measure), {})[line] = spread
+    return dots(rows, heading)
+
+
+def dots(rows: Mapping[str, Mapping[str, Spread]], heading: str) -> str:
+    """Draw rows of dots on one axis: of each named row, a dot for each line that has a figure there."""
+    lines = list(dict.fromkeys(line for row in rows.values() for line in row))
+    return _page(_dots(rows, lines), lines, heading)
+
+
+def _page(drawn: tuple[str, float, float], lines: Sequence[str], heading: str) -> str:
+    body, width, height = drawn
     legend, taken = _legend(lines, width)
     top = 30 + taken
     return (
@@ -124,15 +138,11 @@ def _nearest(spread: Spread, others: Sequence[Spread | None]) -> float:
     return min((abs(other.mean - spread.mean) for other in others if other), default=0.0)
 
 
-def _dots(
-    own: Mapping[Key, Spread], table: str, lines: Sequence[str], epsilons: Sequence[float]
-) -> tuple[str, float, float]:
-    measures = list(dict.fromkeys(key[1] for key in own))
-    names = [title(measure) for measure in measures]
-    left, row, wide = 18 + 6.0 * max(len(name) for name in names), 26.0, 420.0
-    ends = [e for s in own.values() for e in (s.mean - s.sd, s.mean + s.sd)]
+def _dots(rows: Mapping[str, Mapping[str, Spread]], lines: Sequence[str]) -> tuple[str, float, float]:
+    left, row, wide = 18 + 6.0 * max(len(name) for name in rows), 26.0, 420.0
+    ends = [e for spreads in rows.values() for s in spreads.values() for e in (s.mean - s.sd, s.mean + s.sd)]
     low, high, step = _range(min(ends), max(ends))
-    tall = row * len(measures)
+    tall = row * len(rows)
 
     def along(value: float) -> float:
         return left + wide * (value - low) / (high - low)
@@ -143,11 +153,11 @@ def _dots(
             f'<path d="M{_n(along(tick))} 4v{_n(tall)}" stroke="#ddd"/>'
             f'<text x="{_n(along(tick))}" y="{_n(tall + 20)}" text-anchor="middle">{tick:.6g}</text>'
         )
-    for i, (measure, name) in enumerate(zip(measures, names, strict=True)):
+    for i, (name, spreads) in enumerate(rows.items()):
         middle = 4 + row * (i + 0.5)
         parts.append(f'<text x="{_n(left - 8)}" y="{_n(middle + 4)}" text-anchor="end">{escape(name)}</text>')
         for n, line in enumerate(lines):
-            spread = own.get((table, measure, epsilons[0], line))
+            spread = spreads.get(line)
             if spread:
                 # Lines lie a little apart, so that none hides another.
                 y = middle + (n - (len(lines) - 1) / 2) * min(4.0, 18 / len(lines))

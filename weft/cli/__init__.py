@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import bench, budget, demo, fit, ledger, methods, report, sample, schema, synth, verify
+from weft.cli import audit, bench, budget, demo, fit, ledger, methods, report, sample, schema, synth, verify
 
 EXIT_CODES = """\b
 [bold]Exit codes[/bold]
@@ -39,6 +39,7 @@ app.command("sample")(sample.sample)
 app.command("report")(report.report)
 app.command("bench")(bench.bench)
 app.command("verify")(verify.verify)
+app.command("audit")(audit.audit)
 app.command("ledger")(ledger.ledger)
 app.command("methods")(methods.methods)
 app.add_typer(budget.app, name="budget")

@@ -1,108 +1,28 @@
-"""Record and replay over every method, and planted leaks that it must catch.
+"""The field's published failures, planted one by one in a small program: record and replay must catch each.
 
 F-numbers are those of the field's published failures: F1 domain from data, F3 exact n, F4 sensitivity of a
 probability used for a count, F5 sensitivity too small for some settings, F7 a row that counts more than once, F8 float
 noise, F10 reused randomness, F11 wrong price, F14 neighbour relations mixed, F15 messages that tell.
 """
 
-import logging
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from conftest import SCHEMA, make_table
 
-from weft.audit.replay import fresh, replay
+from weft.audit.recorded import fresh
+from weft.audit.replay import replay
 from weft.curator import Curator
 from weft.engines import open_engine
-from weft.methods import METHODS
 from weft.methods.independent import Independent
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.schema import Schema
 from weft.schema.draft import draft
-from weft.synthesizer import Synthesizer
 
-QUICK: dict[str, dict] = {}
-"""Options that make a method quick on small tables, where its defaults are not."""
-
-
-def seeded(seed=0):
-    return Mechanisms(Noise.seeded(seed))
-
-
-def without_last(table):
-    return table.slice(0, table.num_rows - 1)
-
-
-def with_row_replaced(table):
-    other = make_table(1, seed=99).cast(table.schema)
-    return pa.concat_tables([table.slice(1), other])
-
-
-def synthesise(method, schema=None, **settings):
-    """Run the whole program as a user would; everything that leaves it is an artefact."""
-
-    def program(data, release):
-        events, messages = [], []
-        handler = logging.Handler()
-        handler.emit = lambda record: messages.append(record.getMessage())
-        logging.getLogger().addHandler(handler)
-        try:
-            synthesizer = Synthesizer(method=method, seed=5, **settings)
-            synthesizer.fit(data, schema or Schema.from_toml(SCHEMA), listener=events.append, release=release)
-            released = synthesizer.sample(seed=6)
-        finally:
-            logging.getLogger().removeHandler(handler)
-        values, arrays = synthesizer.model_.to_arrays()
-        ledger = synthesizer.ledger_.to_dict()
-        return {
-            "rows": released.to_pydict(),
-            "types": str(released.schema),
-            "model values": values,
-            "model arrays": arrays,
-            "ledger": ledger,
-            "statement": str(synthesizer.ledger_.spend_statement()),
-            "messages": messages,
-            # How many batches were read is on the curator's screen only, and follows n.
-            "events": [(e.stage, e.done, e.note) for e in events if e.stage not in ("read", "encode", "count")],
-        }
-
-    return program
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_every_method_is_a_function_of_its_mechanisms(method, relation):
-    table = make_table(300)
-    neighbour = without_last(table) if relation == "add-remove" else with_row_replaced(table)
-    program = synthesise(method, neighbours=relation, epsilon=2.0, **QUICK.get(method, {}))
-    assert replay(program, table, neighbour, seeded()) == []
-
-
-@pytest.mark.parametrize("max_tree", [0, 1 << 20])
-@pytest.mark.parametrize(("order", "noise", "widest"), [(2, 0.03, 2), (3, 1.0, 3), (6, 1.0, 5)])
-def test_every_way_of_weave_uses_rows_through_its_noise_only(order, noise, widest, max_tree):
-    """Pairs, triples and larger cliques, exact and on chains: parity is seen by no pair."""
-    rng = np.random.default_rng(0)
-    bits = rng.integers(0, 2, (2000, 5))
-    table = pa.table({f"c{i}": column for i, column in enumerate([*bits.T, bits[:, :4].sum(axis=1) % 2])})
-    schema = Schema.from_domain(dict.fromkeys(table.column_names, 2))
-    options = {"order": order, "noise": noise, "max_tree": max_tree, "rounds": 2, "epsilon": 8.0}
-    assert replay(synthesise("weave", schema, **options), table, without_last(table), seeded()) == []
-    fitted = Synthesizer(method="weave", noise_seed=1, **options).fit(table, schema).fitted_
-    assert max(len(m.clique) for m in fitted.measured) >= widest
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_draws_fresh_noise(method):
-    program = synthesise(method, **QUICK.get(method, {}))
-    assert fresh(program, make_table(100), Mechanisms) == []
-
-
-# Planted leaks. Each runs a recipe on a curator, a table or a mechanism that is wrong in one way.
+from .programs import seeded, with_row_replaced, without_last
 
 
 def run(recipe, *, curator=Curator, relation="add-remove", schema=None, ledger=Ledger):

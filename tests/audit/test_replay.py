@@ -1,0 +1,163 @@
+"""Record and replay of the whole program: every method, every kind of source, neighbours that are hard to hide.
+
+Compared are the bytes of the model file, of both released tables, their cards, the report and its twin; the journal;
+what is printed, warned, logged and told of progress; and the ledger, against the answers.
+"""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from conftest import make_table
+
+from weft.audit.recorded import fresh
+from weft.audit.replay import replay
+from weft.methods import METHODS
+from weft.privacy.mechanisms import Mechanisms
+from weft.schema import Schema
+from weft.synthesizer import Synthesizer
+
+from .programs import (
+    ODD,
+    SOURCES,
+    VISITS,
+    commands,
+    seeded,
+    synthesise,
+    visits,
+    with_last_person_replaced,
+    with_row_replaced,
+    without_last,
+    without_last_person,
+)
+
+RELATIONS = {"add-remove": without_last, "replace-one": with_row_replaced}
+PEOPLE = {"add-remove": without_last_person, "replace-one": with_last_person_replaced}
+PERSONS = Schema.from_toml(VISITS)
+WIDE = Schema.from_domain({"code": 5000, "sex": 2})
+
+
+def wide(rows=400):
+    """Most codes of the first column have no row, some have many."""
+    rng = np.random.default_rng(2)
+    return pa.table({"code": rng.integers(0, 40, rows) ** 2, "sex": rng.integers(0, 2, rows)})
+
+
+def test_what_is_compared():
+    made = synthesise("independent")(make_table(50), seeded())
+    assert {name for name in made if name.startswith("file")} == {
+        "file model.weft",
+        "file rows.csv",
+        "file rows.card.md",
+        "file rows.card.json",
+        "file columns.parquet",
+        "file columns.card.md",
+        "file columns.card.json",
+        "file report.html",
+        "file report.json",
+        "file run.ledger.jsonl",
+    }
+    assert {"stdout", "stderr", "warnings", "messages", "events", "ledger"} <= set(made)
+    assert "marginals: 4 1-way" in made["shown"][1]
+    assert [event[0] for event in made["events"]][:2] == ["read", "measure"]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_a_function_of_its_mechanisms(method, relation):
+    table = make_table(300)
+    program = synthesise(method, neighbours=relation, epsilon=2.0)
+    assert replay(program, table, RELATIONS[relation](table), seeded()) == []
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_is_read_row_by_row(source, relation):
+    table = make_table(300)
+    program = synthesise("independent", source=source, neighbours=relation)
+    assert replay(program, table, RELATIONS[relation](table), seeded()) == []
+
+
+@pytest.mark.parametrize("relation", PEOPLE)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_keeps_rows_of_a_person_apart_from_those_of_others(source, relation):
+    table = visits()
+    program = synthesise("independent", PERSONS, source=source, neighbours=relation)
+    assert replay(program, table, PEOPLE[relation](table), seeded()) == []
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("method", ["independent", "privsyn", "weave"])
+def test_what_the_last_row_alone_has_does_not_show(method, odd):
+    table = ODD[odd]()
+    assert replay(synthesise(method, epsilon=2.0), table, without_last(table), seeded()) == []
+
+
+def test_a_table_of_many_empty_cells_is_as_noisy_as_any():
+    assert replay(synthesise("independent", WIDE, epsilon=2.0), wide(), without_last(wide()), seeded()) == []
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("source", ["csv", "duckdb"])
+def test_the_command_line_says_nothing_more(source, relation):
+    table = make_table(300)
+    program = commands("independent", source=source, neighbours=relation)
+    assert replay(program, table, RELATIONS[relation](table), seeded()) == []
+
+
+def test_the_command_line_says_nothing_more_of_persons():
+    table = visits()
+    assert replay(commands("weave", VISITS), table, without_last_person(table), seeded()) == []
+
+
+@pytest.mark.parametrize("max_tree", [0, 1 << 20])
+@pytest.mark.parametrize(("order", "noise", "widest"), [(2, 0.03, 2), (3, 1.0, 3), (6, 1.0, 5)])
+def test_every_way_of_weave_uses_rows_through_its_noise_only(order, noise, widest, max_tree):
+    """Pairs, triples and larger cliques, exact and on chains: parity is seen by no pair."""
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, (2000, 5))
+    table = pa.table({f"c{i}": column for i, column in enumerate([*bits.T, bits[:, :4].sum(axis=1) % 2])})
+    schema = Schema.from_domain(dict.fromkeys(table.column_names, 2))
+    options = {"order": order, "noise": noise, "max_tree": max_tree, "rounds": 2, "epsilon": 8.0}
+    assert replay(synthesise("weave", schema, **options), table, without_last(table), seeded()) == []
+    fitted = Synthesizer(method="weave", noise_seed=1, **options).fit(table, schema).fitted_
+    assert max(len(m.clique) for m in fitted.measured) >= widest
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_draws_fresh_noise(method):
+    assert fresh(synthesise(method), make_table(100), Mechanisms) == []
+
+
+@pytest.mark.parametrize("source", ["arrow", "csv", "parquet, streamed", "duckdb"])
+def test_the_rows_of_a_person_that_stay_are_chosen_afresh(source):
+    program = synthesise("independent", PERSONS, source=source, paired=False)
+    assert fresh(program, visits(), Mechanisms, truncated=True) == []
+
+
+# The full cross.
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_method_on_every_source(method, source):
+    found = {}
+    for relation in RELATIONS:
+        rows, people = make_table(300), visits()
+        alone = synthesise(method, source=source, neighbours=relation, epsilon=2.0)
+        several = synthesise(method, PERSONS, source=source, neighbours=relation, epsilon=2.0)
+        found["rows", relation] = replay(alone, rows, RELATIONS[relation](rows), seeded())
+        found["people", relation] = replay(several, people, PEOPLE[relation](people), seeded())
+    assert not any(found.values()), found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("method", "source"), list(itertools.product(METHODS, ["arrow", "csv", "pandas", "duckdb"])))
+def test_every_method_on_every_odd_table(method, source):
+    program = synthesise(method, source=source, epsilon=2.0)
+    found = {odd: replay(program, made(), without_last(made()), seeded()) for odd, made in ODD.items()}
+    assert not any(found.values()), found
