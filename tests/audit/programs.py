@@ -126,9 +126,9 @@ def compared(events):
 
 
 def timeless(journal):
-    """Return the lines of a journal without the time and the random id of the run, which no row decides."""
+    """Return the lines of a journal without time, random id and place of the run's table, which no row decides."""
     return [
-        {key: value for key, value in json.loads(line).items() if key not in ("time", "run")}
+        {key: value for key, value in json.loads(line).items() if key not in ("time", "run", "fingerprint")}
         for line in journal.decode().splitlines()
     ]
 

@@ -18,6 +18,7 @@ import pytest
 
 import weft.card
 import weft.cli.releasing as releasing
+import weft.engines
 import weft.modelfile
 import weft.synthesizer
 from weft.audit.recorded import fresh
@@ -91,8 +92,13 @@ def test_pandas_notes_in_the_model_file_are_caught(monkeypatch):
         was(self, schema, arrow_schema)
         self.arrow_schema = self.arrow_schema.with_metadata(arrow_schema.metadata)
 
+    def feed(source, schema, batch_rows, was=weft.engines.open_feed):
+        made = was(source, schema, batch_rows)
+        return replace(made, schema=made.schema.with_metadata(source.schema.metadata))
+
     assert leaks(program=program) == []
     monkeypatch.setattr(Codec, "__init__", init)
+    monkeypatch.setattr(weft.engines, "open_feed", feed)
     found = leaks(program=program)
     assert {"file model.weft differs", "file columns.parquet differs"} <= set(found)
     assert "file rows.csv differs" not in found
@@ -250,14 +256,13 @@ def test_a_command_that_warns_of_few_rows_is_caught(monkeypatch, rows):
 def test_a_model_file_with_a_clock_is_caught(monkeypatch):
     """How long a fit takes follows the number of rows."""
     hours = itertools.count()
-    real = weft.modelfile._member
+    real = weft.modelfile._put
 
-    def member(name):
-        made = real(name)
-        made.date_time = (2026, 1, 1, next(hours) % 24, 0, 0)
-        return made
+    def put(file, name, content):
+        with mock.patch.object(weft.modelfile, "_EPOCH", (2026, 1, 1, next(hours) % 24, 0, 0)):
+            return real(file, name, content)
 
-    with mock.patch.object(weft.modelfile, "_member", member):
+    with mock.patch.object(weft.modelfile, "_put", put):
         assert leaks() == ["file model.weft differs"]
 
 

@@ -99,7 +99,7 @@ def _figures(
         for _ in range(audit.runs):
             # No seed: everything is as fresh as in a release, the noise and what follows it.
             synthesizer = Synthesizer(
-                budget=audit.budget, method=audit.method, neighbours=case.relation, **audit.options
+                budget=audit.budget, method=audit.method, neighbours=case.relation, journal=None, **audit.options
             )
             synthesizer.fit(table, case.schema).save(file)
             released = load(file)
