@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from weft.domain import Domain
-from weft.records import Records, code_dtype
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records, code_dtype
 
 
 def latent_class(

@@ -13,15 +13,15 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.accuracy import SHARED, load, one_run
-from weft.counting import count
 from weft.evaluate import k_way
-from weft.marginal import Marginal, NoisyMarginal
-from weft.models.chains_fit import Loom
-from weft.models.gum import GumModel
+from weft.marginals.counting import count
+from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.marginals.records import Records
+from weft.models.chains.fit import Loom
+from weft.models.gum.model import GumModel
 from weft.models.mrf import fit, grow_tree
 from weft.privacy import Budget
 from weft.reconcile import reconcile, simplex
-from weft.records import Records
 
 PAIRS = 40
 """Pairs that all models are given."""

@@ -27,7 +27,8 @@ def load(name: str):
     """Return a coded table, its schema, and its records."""
     import pyarrow.parquet as pq
 
-    from weft.schema import Codec, Schema
+    from weft.codec import Codec
+    from weft.schema import Schema
 
     schema = Schema.load(SHARED / "data" / f"{name}.domain.json")
     table = pq.read_table(SHARED / "data" / f"{name}.parquet")

@@ -11,16 +11,16 @@ from time import perf_counter
 import numpy as np
 
 from weft.curator import Curator
-from weft.domain import Domain
 from weft.engines import MemoryEngine
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 from weft.methods.bsg import Bsg
 from weft.models import Model
-from weft.models.bayesnet import BayesNet, Family
+from weft.models.bayesnet.model import BayesNet, Family
 from weft.privacy import Adjacency, Budget, Ledger, gdp_epsilon
 from weft.privacy.deniability import UNIT, Acceptance, release_mu, theorem_one
 from weft.privacy.mechanisms import Mechanisms
 from weft.progress import silence
-from weft.records import Records
 
 SIZES = {
     "age": 80, "workclass": 8, "education": 24, "marital": 5, "occupation": 25, "relationship": 18, "race": 5, "sex": 2,

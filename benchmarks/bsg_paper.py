@@ -23,15 +23,15 @@ from time import perf_counter
 import numpy as np
 
 from weft.curator import Curator
-from weft.domain import Domain
 from weft.engines import MemoryEngine
 from weft.evaluate import classify, distinguishing
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 from weft.methods import method
 from weft.privacy import Adjacency, Budget, Ledger
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.plausible import PlausibleTest
 from weft.progress import silence
-from weft.records import Records
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "acs_pums2018_west.parquet"
 SIZES = {

@@ -6,9 +6,9 @@ from time import perf_counter
 
 import numpy as np
 
-from weft.counting import compile_kernels, count
-from weft.domain import Domain
-from weft.records import Records
+from weft.marginals.counting import compile_kernels, count
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 ROWS, COLUMNS, VALUES = 662_000, 97, 20
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weft.counting import compile_kernels
-from weft.domain import Domain
 from weft.evaluate import k_way, pairwise_l1, range_queries
-from weft.records import Records
+from weft.marginals.counting import compile_kernels
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 ROWS, COLUMNS = 300_000, 60
 MEASURES: dict[str, Callable[[Records, Records], object]] = {

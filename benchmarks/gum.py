@@ -15,11 +15,11 @@ from time import perf_counter, process_time
 import numpy as np
 
 from benchmarks._tables import latent_class
-from weft.counting import count
-from weft.domain import Clique, Domain
-from weft.marginal import Marginal
-from weft.models.gum import GumModel, GumOptions
-from weft.records import Records
+from weft.marginals.counting import count
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Marginal
+from weft.marginals.records import Records
+from weft.models.gum.model import GumModel, GumOptions
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

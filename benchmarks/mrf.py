@@ -10,8 +10,8 @@ from time import perf_counter
 
 import numpy as np
 
-from weft.domain import Domain, clique
-from weft.marginal import NoisyMarginal
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import NoisyMarginal
 from weft.models.mrf import MrfModel, fit, fits, junction_tree
 from weft.models.mrf.tape import plan
 

@@ -94,7 +94,7 @@ def _merged(records, clique, maps):
     """Count a marginal in the merged codes of the method."""
     import numpy as np
 
-    from weft.counting import count
+    from weft.marginals.counting import count
 
     counts = count(records, [clique])[0]
     for axis, name in enumerate(clique):

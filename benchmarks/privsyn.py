@@ -22,7 +22,7 @@ SHARED = Path(__file__).parents[2] / "shared"
 def run(source: Path, schema, epsilon: float, target: Path) -> tuple[float, dict[str, float], object]:
     """Read, fit, sample and write; return seconds, seconds by stage, and the synthesizer."""
     import weft
-    from weft.release import write_table
+    from weft.release.publish import write_table
 
     begin, stages, started = perf_counter(), {}, {}
 

@@ -21,7 +21,7 @@ def figures() -> list[tuple[str, str]]:
     """Measure."""
     python = sys.executable
     command = [python, "-c", "from weft.cli import main; main()"]  # what the installed `weft` script does
-    load = [python, "-c", "from weft.counting import compile_kernels; compile_kernels()"]
+    load = [python, "-c", "from weft.marginals.counting import compile_kernels; compile_kernels()"]
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as cache:
         first = best(load, tries=1, NUMBA_CACHE_DIR=cache)
         later = best(load, NUMBA_CACHE_DIR=cache)

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.counting import compile_kernels
 from weft.engines import open_engine
+from weft.marginals.counting import compile_kernels
 from weft.schema import Schema
 
 ROWS, COLUMNS, VALUES, ROW_GROUP = 100_000_000, 8, 20, 1_000_000

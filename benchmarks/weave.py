@@ -30,10 +30,11 @@ from benchmarks._tables import latent_class
 from benchmarks.accuracy import rivals
 from weft.bench.figure import figure
 from weft.bench.results import Key, Spread
-from weft.counting import compile_kernels, count
+from weft.codec import Codec
 from weft.evaluate import k_way
-from weft.records import Records
-from weft.schema import Codec, Schema
+from weft.marginals.counting import compile_kernels, count
+from weft.marginals.records import Records
+from weft.schema import Schema
 from weft.synthesizer import Synthesizer
 
 DATA = Path(__file__).parents[1] / "../shared/data"
@@ -171,7 +172,7 @@ def floor() -> None:
 
 def stress() -> None:
     """Many columns of census and tax tables, with schemas drafted from the rows, as no real user should."""
-    from weft.schema.draft import draft
+    from weft.drafting.draft import draft
 
     for name in ("acs_pums2018_west", "cps_tax"):
         table = pq.read_table(DATA / f"{name}.parquet")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from weft import atomic
-from weft.atomic import check_writable, recover, staged
 from weft.errors import OutputError
+from weft.release import atomic
+from weft.release.atomic import check_writable, recover, staged
 
 
 def leftovers(folder):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import weft.counting
-from weft.counting import Counter, compile_kernels, count, is_compiled
-from weft.domain import Domain
-from weft.records import Records
+import weft.marginals.counting
+from weft.marginals.counting import Counter, compile_kernels, count, is_compiled
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 
 def plain_count(records, cliques):
@@ -85,8 +85,8 @@ def test_batches_and_row_order_change_nothing():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_long_tables_are_counted_in_several_calls(monkeypatch, threads):
-    monkeypatch.setattr(weft.counting, "_ROWS_A_CALL", 4_097)
-    monkeypatch.setattr(weft.counting, "_WORK_A_CALL", 10_000)
+    monkeypatch.setattr(weft.marginals.counting, "_ROWS_A_CALL", 4_097)
+    monkeypatch.setattr(weft.marginals.counting, "_WORK_A_CALL", 10_000)
     records = random_records([20, 300, 3, 1], 20_000, seed=9)
     for cliques in ([("c0", "c2")], list(combinations(records.domain.names, 2)) * 3):
         assert_same(count(records, cliques, threads), plain_count(records, cliques))
@@ -150,4 +150,4 @@ def test_compiled_kernels_are_known_to_be():
 
 
 def test_examples():
-    assert doctest.testmod(weft.counting).failed == 0
+    assert doctest.testmod(weft.marginals.counting).failed == 0

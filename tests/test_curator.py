@@ -6,14 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from weft.counting import count
-from weft.curator import LARGEST_TABLE, Curator
-from weft.domain import Domain
+from weft.curator import Curator
+from weft.curator.scores import LARGEST_TABLE
 from weft.errors import BudgetError, MethodError
-from weft.marginal import Marginal, interaction
+from weft.marginals.counting import count
+from weft.marginals.domain import Domain
+from weft.marginals.marginal import Marginal, interaction
+from weft.marginals.records import Records
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
-from weft.records import Records
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 
@@ -60,12 +61,6 @@ GOOD = Marginal(("a",), np.array([1.0, 2.0]))
         lambda c: c.gaps([Marginal(("a",), np.array([math.nan, 0.0]))], share=0.1),
         lambda c: c.gaps([Marginal(("a",), np.array([math.inf, 0.0]))], share=0.1),
         lambda c: c.gaps([Marginal(("a",), np.array([float(LARGEST_TABLE), 0.0]))], share=0.1),
-        lambda c: c.choose([Marginal(("a",), np.zeros(1))], share=0.1),
-        lambda c: c.choose([GOOD], share=0.1, weights=[math.nan]),
-        lambda c: c.choose([GOOD], share=0.1, weights=[0.0]),
-        lambda c: c.choose([GOOD], share=0.1, penalties=[math.nan]),
-        lambda c: c.choose([GOOD], share=0.1, penalties=[1e300]),
-        lambda c: c.choose([], share=0.1),
         lambda c: c.dependence(share=0.1, pairs=[("a",)]),
         lambda c: c.dependence(share=0.1, score="mutual information"),
         lambda c: c.measure([("b", "a")], share=0.1),
@@ -155,28 +150,16 @@ def test_answers_keep_to_their_declared_sensitivity(question, accounting, relati
         assert worst >= base.charge.sensitivity / 4  # the bound is not idle
 
 
-def test_choose_prefers_the_table_farthest_from_the_rows():
-    rows = [(0, 0)] * 400
-    near, far = Marginal(("a",), np.array([400.0, 0.0])), Marginal(("b",), np.array([0.0, 0.0, 400.0]))
-    picks = []
-    for seed in range(20):
-        door, *_ = curator(rows, accounting="zcdp", release=Mechanisms(Noise.seeded(seed)))
-        picks.append(door.choose([near, far], share=1.0))
-    assert np.mean(picks) == 1.0
-    door, *_ = curator(rows, accounting="zcdp", release=Mechanisms(Noise.seeded(0)))
-    assert door.choose([near, far], share=1.0, penalties=[0.0, 2000.0]) == 0
-
-
 def test_dependence_is_exact_past_64_bits():
-    from weft.curator import _dependence
+    from weft.curator.scores import dependence_of
 
     huge = np.array([[3 << 40, 1], [2, 5 << 40]])
     n = int(huge.sum())
     exact = sum(
         abs(n * int(huge[i, j]) - int(huge[i].sum()) * int(huge[:, j].sum())) for i in range(2) for j in range(2)
     )
-    assert _dependence(huge, 1) == exact // n
-    assert _dependence(np.zeros((2, 2), np.int64), 1) == 0
+    assert dependence_of(huge, 1) == exact // n
+    assert dependence_of(np.zeros((2, 2), np.int64), 1) == 0
 
 
 def test_figure_1_of_privsyn():

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from weft.codec import Codec
 from weft.demo import DIAGNOSES, hospital, hospital_schema
-from weft.schema import Codec, Schema
+from weft.schema import Schema
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from weft import Synthesizer
-from weft.card import card_json, card_markdown, markdown
-from weft.markup import code, plain, text, yaml
+from weft.release.card import card_json, card_markdown, markdown
+from weft.release.markup import code, plain, text, yaml
 from weft.schema import Schema
 
 HOSTILE = [

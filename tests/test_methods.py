@@ -6,10 +6,11 @@ import pytest
 from conftest import make_table
 
 import weft
+from weft.codec import Codec
 from weft.errors import WeftError
 from weft.evaluate import k_way
 from weft.methods import METHODS
-from weft.schema import Codec, Schema
+from weft.schema import Schema
 
 
 def fit(method, table, schema, **settings):

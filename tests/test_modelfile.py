@@ -11,13 +11,13 @@ from conftest import SCHEMA
 from mutations import mutation
 
 import weft
-from weft import modelfile
 from weft.errors import MethodError, ModelFileError
 from weft.methods import METHODS
-from weft.modelfile import PARTLY
 from weft.models import MODELS
+from weft.release import modelfile
+from weft.release.modelfile import PARTLY
+from weft.release.statement import FROM_DATA
 from weft.schema import Schema
-from weft.synthesizer import FROM_DATA
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.domain import Domain, clique
-from weft.marginal import Marginal, NoisyMarginal
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.marginals.records import Records, code_dtype
 from weft.models.apportion import apportion
-from weft.records import Records, code_dtype
 
 
 def test_domain_refuses_nonsense():

@@ -10,10 +10,10 @@ import pytest
 
 import weft
 from weft import Synthesizer
-from weft.card import DENIABLE, SEEDED, card_json, card_markdown
-from weft.modelfile import Fitted
 from weft.privacy import Adjacency, Budget, Charge, Ledger
-from weft.promise import APART, FAINT, VOID, cautions, faint, meaning, together
+from weft.release.card import DENIABLE, SEEDED, card_json, card_markdown
+from weft.release.modelfile import Fitted
+from weft.release.statement import APART, FAINT, VOID, cautions, faint, meaning, together
 from weft.schema import Schema
 from weft.words import counted
 

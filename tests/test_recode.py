@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.marginal import NoisyMarginal
-from weft.recode import merge_rare
+from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.recode import merge_rare
 from weft.reconcile import common_total
 
 

@@ -12,11 +12,11 @@ import pyarrow.parquet
 import pytest
 
 from weft import Synthesizer
-from weft.card import card_json, card_markdown
 from weft.errors import OutputError
-from weft.modelfile import Fitted
-from weft.promise import APART, VOID, meaning
-from weft.release import Files, publish, write_table
+from weft.release.card import card_json, card_markdown
+from weft.release.modelfile import Fitted
+from weft.release.publish import Files, publish, write_table
+from weft.release.statement import APART, VOID, meaning
 from weft.schema import Schema
 
 SCHEMA = """

@@ -14,11 +14,11 @@ import pytest
 from conftest import SCHEMA, make_table
 
 from weft import Synthesizer
-from weft.card import markdown
 from weft.errors import DataError, WeftError
-from weft.release import Files, publish
+from weft.release.card import markdown
+from weft.release.publish import Files, publish
+from weft.release.verify import verify
 from weft.schema import Schema
-from weft.verify import verify
 
 
 def released(folder: Path, name: str = "out.csv", **settings: Any) -> Files:

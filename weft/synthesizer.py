@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from weft import modelfile
 from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.frames import is_pandas, is_polars, to_pandas, to_polars
@@ -19,11 +18,13 @@ from weft.engines.sources import fingerprint, source_name
 from weft.errors import BudgetError, SchemaError, WeftError
 from weft.methods import AUTO, known
 from weft.methods import method as recipe
-from weft.methods.options import plain
-from weft.modelfile import Fitted
+from weft.methods.steps.options import plain
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
+from weft.release import modelfile
+from weft.release.modelfile import Fitted
+from weft.release.statement import FROM_DATA, NO_PRICE, NOT_PRIVATE
 from weft.schema import Schema
 
 if TYPE_CHECKING:
@@ -34,13 +35,6 @@ JOURNAL = "weft.ledger.jsonl"
 
 BLOCK_ROWS = 1_000_000
 """Rows decoded and handed on at a time."""
-
-NOT_PRIVATE = "NOT PRIVATE: the noise was seeded and can be recomputed by anyone who knows the seed"
-NO_PRICE = (
-    "deniable records are not differentially private and have no price: no lifetime budget can hold for a table that "
-    "releases some"
-)
-FROM_DATA = "NOT PRIVATE IN FULL: facts of the schema were read from the private table: {facts}"
 
 
 class Synthesizer:

@@ -24,7 +24,7 @@ from weft.cli import app
 from weft.engines import open_engine
 from weft.privacy import Noise
 from weft.privacy.mechanisms import Mechanisms
-from weft.release import Files, publish
+from weft.release.publish import Files, publish
 from weft.report.editions import releasable_report
 from weft.report.render import write
 from weft.schema import Schema

@@ -16,19 +16,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import weft.card
 import weft.cli.releasing as releasing
 import weft.engines
-import weft.modelfile
+import weft.release.card
+import weft.release.modelfile
 import weft.synthesizer
 from weft.audit.recorded import fresh
+from weft.codec import Codec
 from weft.curator import Curator
 from weft.engines import open_engine
-from weft.engines.feed import Feed
+from weft.engines.reader import Feed
 from weft.methods.independent import Independent
 from weft.privacy.journal import Journal
 from weft.privacy.mechanisms import Mechanisms
-from weft.schema import Codec, Schema
+from weft.schema import Schema
 from weft.synthesizer import Synthesizer
 
 from .programs import ODD, VISITS, commands, leaks, synthesise, visits, without_last_person
@@ -117,12 +118,12 @@ def test_a_dtype_chosen_by_the_largest_count_is_caught(monkeypatch):
 
 
 def test_a_size_of_the_model_file_that_follows_the_rows_is_caught(monkeypatch, rows):
-    def save(fitted, path, was=weft.modelfile.save):
+    def save(fitted, path, was=weft.release.modelfile.save):
         was(fitted, path)
         with path.open("ab") as file:
             file.write(bytes(rows["n"]))  # padding, as an index of rows would be
 
-    monkeypatch.setattr(weft.modelfile, "save", save)
+    monkeypatch.setattr(weft.release.modelfile, "save", save)
     assert leaks() == ["file model.weft differs"]
 
 
@@ -137,7 +138,7 @@ def test_a_report_that_counts_real_rows_is_caught(monkeypatch, rows):
 
 
 def test_a_card_that_lists_observed_values_is_caught(monkeypatch, rows):
-    def column(fitted, name, was=weft.card._column):
+    def column(fitted, name, was=weft.release.card._column):
         facts = was(fitted, name)
         if name in fitted.codec.domain:
             facts["codes"] = int(np.count_nonzero(rows["engines"][-1].count([(name,)])[0]))
@@ -145,7 +146,7 @@ def test_a_card_that_lists_observed_values_is_caught(monkeypatch, rows):
 
     table = ODD["a cell becomes empty"]()
     assert leaks(table) == []
-    monkeypatch.setattr(weft.card, "_column", column)
+    monkeypatch.setattr(weft.release.card, "_column", column)
     found = leaks(table)
     assert {"file rows.card.md differs", "file rows.card.json differs"} <= set(found)
     assert "file model.weft differs" not in found
@@ -256,13 +257,13 @@ def test_a_command_that_warns_of_few_rows_is_caught(monkeypatch, rows):
 def test_a_model_file_with_a_clock_is_caught(monkeypatch):
     """How long a fit takes follows the number of rows."""
     hours = itertools.count()
-    real = weft.modelfile._put
+    real = weft.release.modelfile._put
 
     def put(file, name, content):
-        with mock.patch.object(weft.modelfile, "_EPOCH", (2026, 1, 1, next(hours) % 24, 0, 0)):
+        with mock.patch.object(weft.release.modelfile, "_EPOCH", (2026, 1, 1, next(hours) % 24, 0, 0)):
             return real(file, name, content)
 
-    with mock.patch.object(weft.modelfile, "_put", put):
+    with mock.patch.object(weft.release.modelfile, "_put", put):
         assert leaks() == ["file model.weft differs"]
 
 

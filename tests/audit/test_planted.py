@@ -15,12 +15,12 @@ from conftest import SCHEMA, make_table
 from weft.audit.recorded import fresh
 from weft.audit.replay import replay
 from weft.curator import Curator
+from weft.drafting.draft import draft
 from weft.engines import open_engine
 from weft.methods.independent import Independent
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.schema import Schema
-from weft.schema.draft import draft
 
 from .programs import seeded, with_row_replaced, without_last
 
@@ -89,7 +89,7 @@ class AskGaps(Independent):
     """Asks for the distance to an empty table."""
 
     def fit(self, curator, rng, listener):
-        from weft.marginal import Marginal
+        from weft.marginals.marginal import Marginal
 
         empty = [Marginal((name,), np.zeros(curator.domain.size(name))) for name in curator.domain]
         curator.gaps(empty, share=0.1)

@@ -11,11 +11,11 @@ import pytest
 from weft.bench import EXPERIMENTS, BenchTable, Experiment, Store, Variant, experiment, run, runner, summary
 from weft.bench.results import SECONDS, write_parquet
 from weft.bench.tasks import TASKS, Made
-from weft.domain import Domain
 from weft.errors import DataError, MethodError, WeftError
-from weft.models.bayesnet import BayesNet, Family
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
+from weft.models.bayesnet.model import BayesNet, Family
 from weft.privacy import Noise
-from weft.records import Records
 from weft.schema import Schema
 
 TWO = Experiment(

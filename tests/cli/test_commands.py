@@ -15,7 +15,8 @@ import pyarrow.parquet
 import pytest
 
 import weft as package
-from weft import modelfile, synthesizer
+from weft import synthesizer
+from weft.release import modelfile
 from weft.schema import Schema
 
 from .conftest import Weft, command, environment, outputs, table

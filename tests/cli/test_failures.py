@@ -21,10 +21,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from weft import atomic, load
+from weft import load
 from weft.methods.independent import Independent
 from weft.models.independent import IndependentModel
 from weft.privacy import read_journal
+from weft.release import atomic
 
 from .conftest import Weft, command, environment, outputs, table
 

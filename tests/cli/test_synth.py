@@ -10,8 +10,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from weft.reading.csv import read_csv
 from weft.schema import Schema
-from weft.schema.reading import read_csv
 
 from .conftest import Weft, command, environment, outputs, table
 

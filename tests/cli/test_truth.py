@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.promise import APART, FAINT, VOID
+from weft.release.statement import APART, FAINT, VOID
 
 from .conftest import Weft, command, environment, outputs
 

@@ -12,12 +12,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from weft.counting import count
 from weft.engines import MemoryEngine, StreamEngine, open_engine
-from weft.engines.feed import Feed
+from weft.engines.reader import Feed
 from weft.engines.sources import OPENERS
 from weft.errors import DataError
-from weft.records import Records
+from weft.marginals.counting import count
+from weft.marginals.records import Records
 from weft.schema import Schema
 
 SCHEMA = Schema.from_toml("""

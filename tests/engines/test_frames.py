@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from weft.engines import open_engine
 from weft.errors import DataError, SchemaError
-from weft.records import Records
+from weft.marginals.records import Records
 from weft.schema import Schema
 from weft.synthesizer import Synthesizer, _frame_maker
 

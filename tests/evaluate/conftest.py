@@ -3,8 +3,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from weft.domain import Domain
-from weft.records import Records
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 Make = Callable[..., Records]
 

@@ -3,7 +3,6 @@ import sys
 import numpy as np
 import pytest
 
-from weft.domain import Domain
 from weft.errors import DataError, WeftError
 from weft.evaluate import (
     LINEAR,
@@ -14,7 +13,8 @@ from weft.evaluate import (
     distinguishing,
     svm_misclassification,
 )
-from weft.records import Records
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 DOMAIN = Domain(("left", "right", "either", "noise"), (2, 2, 2, 3))
 

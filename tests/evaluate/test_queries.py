@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.domain import Domain
 from weft.evaluate import draw_queries, nist_range, range_queries, shares
 from weft.evaluate import queries as module
-from weft.records import Records
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 
 def test_shares_by_hand(table):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from weft.evaluate import k_way, nist_range, range_queries, scorecard
-from weft.records import Records
+from weft.marginals.records import Records
 
 SCRIPT = Path(__file__).parents[2] / "../shared/bench/score.py"
 DATA = Path(__file__).parents[2] / "../shared/data"
@@ -71,7 +71,7 @@ def test_agrees_with_the_shared_script_on_public_tables(score, name):
     path = DATA / f"{name}.parquet"
     if not path.exists():
         pytest.skip("the shared tables are not beside this repository")
-    from weft.domain import Domain
+    from weft.marginals.domain import Domain
 
     domain = Domain.of(score.load_domain(DATA / f"{name}.domain.json"))
     rows = score.load_table(path, domain.names, domain.shape)

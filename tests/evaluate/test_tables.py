@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.domain import Domain
 from weft.errors import DataError
 from weft.evaluate import tables
 from weft.evaluate.tables import comparable, fold, keys
-from weft.records import Records
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 
 def test_keys_are_mixed_radix_codes_and_agree_between_tables(table):

@@ -11,15 +11,15 @@ from conftest import SCHEMA, make_table
 import weft
 from weft.audit.recorded import fresh
 from weft.audit.replay import replay
-from weft.card import NOBODY, SEEDED, card_markdown
-from weft.domain import Domain
 from weft.engines import MemoryEngine
 from weft.errors import BudgetError, DataError, MethodError
-from weft.models.bayesnet import BayesNet, Family
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
+from weft.models.bayesnet.model import BayesNet, Family
 from weft.privacy import Budget
 from weft.privacy.deniability import MOST_ROWS
 from weft.privacy.mechanisms import Mechanisms
-from weft.records import Records
+from weft.release.card import NOBODY, SEEDED, card_markdown
 from weft.schema import Schema
 
 SEEDS = {"omega": 2, "rows": 50, "epsilon": 4.0}

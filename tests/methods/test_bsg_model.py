@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from weft.curator import Curator
-from weft.domain import Domain
 from weft.engines import MemoryEngine
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 from weft.methods.bsg import Bsg
-from weft.methods.bsg_learning import posterior
+from weft.methods.steps.bsg_learning import posterior
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.progress import silence
-from weft.records import Records
 
 DOMAIN = Domain(("age", "group", "label", "wide"), (40, 4, 2, 100))
 

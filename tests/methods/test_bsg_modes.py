@@ -14,16 +14,16 @@ from conftest import SCHEMA, make_table
 import weft
 from weft.audit.recorded import Recorder, fresh
 from weft.audit.replay import books, coupled, replay
-from weft.card import DENIABLE, card_json, card_markdown
 from weft.engines import MemoryEngine, open_engine
 from weft.errors import BudgetError, MethodError, ModelFileError
 from weft.methods import METHODS
 from weft.methods.bsg import BEHIND
-from weft.modelfile import save
 from weft.privacy import Budget, Ledger
 from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import Mechanisms
-from weft.promise import meaning
+from weft.release.card import DENIABLE, card_json, card_markdown
+from weft.release.modelfile import save
+from weft.release.statement import meaning
 from weft.schema import Schema
 
 DENY = {"omega": 2, "rows": 50, "k": 20, "guarantee": "deniability"}

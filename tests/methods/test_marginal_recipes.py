@@ -5,11 +5,12 @@ import pyarrow as pa
 import pytest
 
 import weft
+from weft.codec import Codec
 from weft.errors import WeftError
 from weft.evaluate import k_way
 from weft.methods import method
 from weft.models.mrf import ModelTooLarge
-from weft.schema import Codec, Schema
+from weft.schema import Schema
 
 DEPENDENT = ["aim", "mst", "privmrf", "privsyn", "tree"]
 
@@ -140,7 +141,7 @@ def test_a_grown_tree_never_outgrows_its_limits():
     """A clique that a tree holds by fill edges alone still changes the next triangulation."""
     import itertools
 
-    from weft.domain import Domain
+    from weft.marginals.domain import Domain
     from weft.models.mrf import grow_tree
 
     rng = np.random.default_rng(0)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from weft.bounds import bounds_of
-from weft.domain import Domain
 from weft.errors import MethodError
+from weft.marginals.domain import Domain
 from weft.methods import METHODS, method
-from weft.methods.options import check_fields, describe, fits, options_of, plain
+from weft.methods.steps.options import check_fields, describe, fits, options_of, plain
 from weft.privacy import read_journal
 from weft.synthesizer import Synthesizer
 
@@ -132,7 +132,7 @@ def test_every_number_has_bounds_that_hold_its_default(name):
 def test_noise_that_cannot_be_drawn_is_refused_before_the_first_charge(
     name, options, table, schema, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("weft.methods.columns.LARGEST_SCALE", 1e4)  # as if the budget were smaller still
+    monkeypatch.setattr("weft.methods.steps.columns.LARGEST_SCALE", 1e4)  # as if the budget were smaller still
     journal = tmp_path / "j.jsonl"
     with pytest.raises(MethodError, match="Raise it, or epsilon"):
         Synthesizer(1e-2, method=name, journal=journal, **options).fit(table, schema)

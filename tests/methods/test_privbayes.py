@@ -5,14 +5,14 @@ import pytest
 from conftest import make_table
 
 from weft.curator import Curator
-from weft.domain import Domain
 from weft.engines import MemoryEngine
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 from weft.methods.privbayes import PrivBayes
 from weft.methods.privbayes_indif import PrivBayesInDif
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.progress import silence
-from weft.records import Records
 
 DOMAIN = Domain(("a", "b", "c", "noise"), (3, 3, 4, 5))
 

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 import weft
+from weft.codec import Codec
 from weft.curator import Curator
-from weft.domain import Domain
 from weft.errors import MethodError
 from weft.evaluate import k_way
-from weft.marginal import Marginal, NoisyMarginal
+from weft.marginals.domain import Domain
+from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.methods.steps.woven import Woven, sampling_error
 from weft.methods.weave import Weave
-from weft.methods.woven import Woven, sampling_error
 from weft.reconcile import simplex
-from weft.schema import Codec, Schema
+from weft.schema import Schema
 from weft.select.menu import choose, profile, projected_error
 
 BY_COLUMN = [np.array([0.2, 0.8]), np.array([0.5, 0.4, 0.1]), np.array([0.7, 0.3])]

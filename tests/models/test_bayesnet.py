@@ -6,13 +6,13 @@ from functools import reduce
 import numpy as np
 import pytest
 
-import weft.models.bayesnet as bayesnet
-from weft.domain import Domain
+import weft.models.bayesnet.model as bayesnet
 from weft.errors import ModelFileError
-from weft.marginal import Marginal
+from weft.marginals.domain import Domain
+from weft.marginals.marginal import Marginal
 from weft.models.apportion import _divide, apportion_groups
-from weft.models.bayesnet import BayesNet, Family, conditional
-from weft.models.bayesnet_fit import fit_network, rake
+from weft.models.bayesnet.fit import fit_network, rake
+from weft.models.bayesnet.model import BayesNet, Family, conditional
 
 DOMAIN = Domain(("d", "a", "c", "b"), (3, 4, 2, 5))
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from weft.counting import count
-from weft.domain import Domain
-from weft.marginal import Marginal
+from weft.marginals.counting import count
+from weft.marginals.domain import Domain
+from weft.marginals.marginal import Marginal
 from weft.models import model_class
-from weft.models.chains import Chains, ChainsModel
-from weft.models.chains_fit import Loom
-from weft.models.chains_forest import forest
-from weft.models.chains_kernel import gibbs, grow, herd, multiply
-from weft.models.chains_layout import Layout, Widened, flatten
+from weft.models.chains.fit import Loom
+from weft.models.chains.forest import forest
+from weft.models.chains.kernel import gibbs, grow, herd, multiply
+from weft.models.chains.layout import Layout, Widened, flatten
+from weft.models.chains.model import Chains, ChainsModel
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 CLIQUES = (("a",), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "c", "d"))
@@ -213,7 +213,7 @@ def test_matching_does_not_diverge_on_crowded_strong_pairs():
     hidden = rng.random(20_000) < 0.3
     rows = np.stack([np.where(rng.random(20_000) < 0.1, ~hidden, hidden) for _ in names], 1)
     cliques = [(n,) for n in names] + list(combinations(names, 2))
-    from weft.models.chains import to_records
+    from weft.models.chains.model import to_records
 
     tables = [Marginal(c, t) for c, t in zip(cliques, count(to_records(domain, rows), cliques), strict=True)]
     loom = Loom(domain, 8_000, rng)

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.counting import count
-from weft.domain import Domain
-from weft.marginal import Marginal
+from weft.marginals.counting import count
+from weft.marginals.domain import Domain
+from weft.marginals.marginal import Marginal
+from weft.marginals.records import Records
 from weft.models import model_class
-from weft.models.gum import GumModel, GumOptions
-from weft.models.gum_kernel import CHUNK, UNIT_BITS, amounts, sweep, update, whole
-from weft.models.gum_plan import Layout, Plan, components, maximal, peel
-from weft.records import Records
+from weft.models.gum.kernel import CHUNK, UNIT_BITS, amounts, sweep, update, whole
+from weft.models.gum.model import GumModel, GumOptions
+from weft.models.gum.plan import Layout, Plan, components, maximal, peel
 
 UNIT = 1 << UNIT_BITS
 MASK = (1 << 64) - 1
@@ -384,7 +384,7 @@ def test_single_records_vary_and_follow_the_tables():
 
 
 def test_the_seed_decides_and_threads_do_not(monkeypatch):
-    monkeypatch.setattr("weft.models.gum._LANE_ROWS", 1000)
+    monkeypatch.setattr("weft.models.gum.model._LANE_ROWS", 1000)
     model = exact(population(), PAIRS[:10])
     a, b, other = (
         model.sample(5000, np.random.default_rng(seed), threads=threads) for seed, threads in [(1, 1), (1, 4), (2, 4)]

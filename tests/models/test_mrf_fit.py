@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from weft.domain import Domain, clique
-from weft.marginal import Marginal, NoisyMarginal
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.models.mrf import Impossible, ModelTooLarge, fit, junction_tree
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.domain import Domain, clique
-from weft.marginal import Marginal
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import Marginal
 from weft.models.mrf import Impossible, ModelTooLarge, junction_tree, marginals
 from weft.models.mrf.kernels import add_logarithms, exponentials
 from weft.models.mrf.tape import plan, plan_sums

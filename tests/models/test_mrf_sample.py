@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.counting import count
-from weft.domain import Domain, clique
 from weft.errors import ModelFileError
-from weft.marginal import Marginal, NoisyMarginal
+from weft.marginals.counting import count
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.marginals.records import Records
 from weft.models import Model
 from weft.models.mrf import Impossible, MrfModel, fit, junction_tree
 from weft.models.mrf.finish import finish
-from weft.records import Records
 
 
 def model(seed=0, total=1000.0, zeros=()):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.domain import Domain, clique
+from weft.marginals.domain import Domain, clique
 from weft.models.mrf import ModelTooLarge, fits, junction_tree
 from weft.models.mrf.junction import RULES
 

@@ -5,17 +5,17 @@ import itertools
 import numpy as np
 import pytest
 
-from weft.domain import Domain
 from weft.errors import MethodError
-from weft.marginal import NoisyMarginal
-from weft.models.bayesnet import BayesNet, Family
+from weft.marginals.domain import Domain
+from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.recode import ValueMap
+from weft.marginals.records import Records
+from weft.models.bayesnet.model import BayesNet, Family
 from weft.models.independent import IndependentModel
 from weft.models.mrf import fit
 from weft.models.recoded import RecodedModel
 from weft.models.seeded import SeededModel
 from weft.models.sequential import sequential
-from weft.recode import ValueMap
-from weft.records import Records
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom, laplace
 
-from weft.domain import Domain
 from weft.engines import MemoryEngine
 from weft.errors import BudgetError, ModelFileError
-from weft.models.bayesnet import BayesNet, Family
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
+from weft.models.bayesnet.model import BayesNet, Family
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
 from weft.privacy.deniability import MOST_ROWS, UNIT
 from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.plausible import PlausibleTest
-from weft.records import Records
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))
 EVERY = np.array(list(itertools.product(*map(range, DOMAIN.shape))))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from weft.errors import BudgetError
-from weft.marginal import interacting, interaction
+from weft.marginals.marginal import interacting, interaction
 from weft.privacy import Adjacency
 
 SHAPE = (2, 3)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.marginal import Marginal, NoisyMarginal, interaction, project
+from weft.marginals.marginal import Marginal, NoisyMarginal, interaction, project
 from weft.reconcile import common_total, consistent, intersection_closure, reconcile, simplex
 
 SIZES = {"a": 3, "b": 2, "c": 4, "d": 2, "e": 3}

@@ -3,11 +3,12 @@
 import pytest
 from conftest import SCHEMA, make_table
 
-from weft.modelfile import Fitted
-from weft.records import Records
+from weft.codec import Codec
+from weft.marginals.records import Records
+from weft.release.modelfile import Fitted
 from weft.report import Report
 from weft.report.measure import measure_private, measure_releasable
-from weft.schema import Codec, Schema
+from weft.schema import Schema
 from weft.synthesizer import Synthesizer
 
 

@@ -13,8 +13,8 @@ def weft(tmp_path, monkeypatch, table, fitted, codec, synth):
     import pyarrow.parquet
     from conftest import SCHEMA
 
-    from weft import modelfile
-    from weft.release import Files, publish
+    from weft.release import modelfile
+    from weft.release.publish import Files, publish
 
     monkeypatch.chdir(tmp_path)
     pyarrow.parquet.write_table(table, "real.parquet")

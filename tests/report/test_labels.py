@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.records import Records
+from weft.codec import Codec
+from weft.marginals.records import Records
 from weft.report.labels import labels
 from weft.report.pooling import bars, pool
-from weft.schema import Codec, Schema
+from weft.schema import Schema
 
 COLUMNS = {
     "each": ('kind = "integer"\nrange = [3, 9]', pa.int64()),

@@ -4,12 +4,12 @@ import json
 import numpy as np
 import pytest
 
-from weft import modelfile
-from weft.domain import Domain
 from weft.errors import DataError, ModelFileError, WeftError
 from weft.evaluate import association_difference, k_way, pairwise_l1
-from weft.marginal import Measured
-from weft.records import Records
+from weft.marginals.domain import Domain
+from weft.marginals.marginal import Measured
+from weft.marginals.records import Records
+from weft.release import modelfile
 from weft.report import pairs as pairs_module
 from weft.report import read_records
 from weft.report.measure import measure_private, measure_releasable
@@ -93,7 +93,7 @@ def test_one_column_alone_has_no_pairs():
     schema = Schema.from_toml('[columns.a]\nkind = "category"\nvalues = ["x", "y"]')
     import pyarrow as pa
 
-    from weft.schema import Codec
+    from weft.codec import Codec
 
     codec = Codec(schema, pa.schema([("a", pa.string())]))
     rows = Records.of(codec.domain, [[0, 1, 1, 0, 1]])

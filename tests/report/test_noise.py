@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.marginal import Measured
+from weft.marginals.marginal import Measured
 from weft.reconcile import simplex
 from weft.report.figures import MarginalFigures
 from weft.report.noise import by_column, combined_sigma, expected_tvd, raw_l1

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.records import Records
+from weft.codec import Codec
+from weft.marginals.records import Records
 from weft.report import render, write
 from weft.report.measure import measure_private
-from weft.schema import Codec, Schema
+from weft.schema import Schema
 
 VOID = {"meta", "link", "input", "br", "img", "rect", "path", "circle"}
 

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from weft import modelfile
 from weft.errors import DataError, WeftError
-from weft.release import Files, publish
+from weft.release import modelfile
+from weft.release.publish import Files, publish
 from weft.report import private_report, releasable_report
 from weft.report.provenance import check_release
 from weft.synthesizer import Synthesizer

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from weft.codec import Codec
 from weft.errors import DataError, ModelFileError, SchemaError
-from weft.schema import Boolean, Category, Codec, Datetime, Id, Integer, Real, Schema
+from weft.schema import Boolean, Category, Datetime, Id, Integer, Real, Schema
 
 
 def codec(column, arrow_type, nullable=True):

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from weft.errors import DataError
+from weft.reading.csv import read_csv
+from weft.reading.dialect import LONGEST_LINE, Checked
 from weft.schema import Category, Integer, Schema
-from weft.schema.dialect import LONGEST_LINE, Checked
-from weft.schema.reading import read_csv
 
 COLUMNS = (Integer("a", (0, 9), missing=True, outside="clip"), Category("b", ("u", "v"), other="w", outside="other"))
 

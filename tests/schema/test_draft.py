@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.codec import Codec
+from weft.codec.types import released_type
+from weft.drafting.check import Finding, check
+from weft.drafting.draft import draft
+from weft.drafting.guesses import MANY
+from weft.drafting.untyped import guess_csv
 from weft.errors import SchemaError
-from weft.schema import Boolean, Category, Codec, Id, Integer, Schema
-from weft.schema.check import Finding, check
-from weft.schema.draft import draft
-from weft.schema.guesses import MANY
-from weft.schema.types import released_type
-from weft.schema.untyped import guess_csv
+from weft.schema import Boolean, Category, Id, Integer, Schema
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from weft.errors import DataError, SchemaError
-from weft.schema.faults import explained, header_fault
+from weft.reading.faults import explained, header_fault
 
 
 def told(find, path, content):

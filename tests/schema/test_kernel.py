@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.schema.grid import Grid
+from weft.values.grid import Grid
 
 
 def plain(cuts, step, special, strict, values, clip):

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from weft.codec import Codec
 from weft.errors import DataError, SchemaError, WeftError
-from weft.schema import Boolean, Category, Codec, Datetime, Id, Integer, Real, Schema
-from weft.schema.reading import csv_arrow_schema, csv_batches, csv_names, read_csv, redact
+from weft.reading.csv import csv_arrow_schema, csv_batches, csv_names, read_csv, redact
+from weft.schema import Boolean, Category, Datetime, Id, Integer, Real, Schema
 
 
 def table(tmp_path, text, *columns, **facts):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from weft.codec import Codec
 from weft.errors import SchemaError
-from weft.records import Records
-from weft.schema import Boolean, Category, Codec, Datetime, Integer, Real, Schema
+from weft.marginals.records import Records
+from weft.schema import Boolean, Category, Datetime, Integer, Real, Schema
 
 TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
 SIGNED = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]

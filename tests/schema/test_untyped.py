@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from weft.codec import Codec
+from weft.drafting.draft import draft
+from weft.drafting.untyped import guess_csv
 from weft.errors import DataError, SchemaError, WeftError
-from weft.release import write_table
-from weft.schema import Category, Codec, Schema
-from weft.schema.draft import draft
-from weft.schema.reading import csv_arrow_schema, read_csv
-from weft.schema.untyped import guess_csv
+from weft.reading.csv import csv_arrow_schema, read_csv
+from weft.release.publish import write_table
+from weft.schema import Category, Schema
 
 
 def written(tmp_path, text):

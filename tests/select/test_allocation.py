@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from weft.domain import Domain
+from weft.marginals.domain import Domain
 from weft.select import allocate, best_subset, cover, equal
 
 cell_lists = st.lists(st.integers(1, 5000), min_size=1, max_size=12)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.domain import Domain
+from weft.marginals.domain import Domain
 from weft.select import all_subsets, best_families, expected_noise, useful_subsets
 
 

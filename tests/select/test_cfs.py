@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.domain import Domain
+from weft.marginals.domain import Domain
 from weft.select.cfs import correlation_network, symmetric_uncertainty
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.domain import Domain
+from weft.marginals.domain import Domain
 from weft.select import combine_cliques
 
 

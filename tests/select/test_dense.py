@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.domain import Domain
+from weft.marginals.domain import Domain
 from weft.select import allocate, dense_marginals, dense_trace
 
 

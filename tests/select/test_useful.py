@@ -6,7 +6,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.domain import Domain
+from weft.marginals.domain import Domain
 from weft.select.useful import parent_sets, useful_cells
 
 

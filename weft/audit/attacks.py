@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from weft.audit.empirical import Claim, Evidence, attack, claim
 from weft.audit.tables import TABLES, NeighbouringTables, worst_cases
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 from weft.methods import known
 from weft.methods import method as recipe
 from weft.privacy import Budget, Relation

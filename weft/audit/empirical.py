@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 from weft.privacy import Accounting, Budget
 
 TRAINING = 4

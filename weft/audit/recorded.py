@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2, gamma, kstest
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 from weft.privacy import Charge
 from weft.privacy.mechanisms import Release
 

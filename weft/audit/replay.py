@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from weft.audit.recorded import Answer, Artefacts, Program, Recorder, lawless, weakness
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 from weft.privacy import Budget, Charge
 from weft.privacy.deniability import Acceptance, lower_bound
 from weft.privacy.ledger import DENIABILITY

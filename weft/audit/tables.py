@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from weft.domain import Clique
-from weft.marginal import Array, project
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array, project
 from weft.privacy import Relation
 from weft.schema import Schema
 

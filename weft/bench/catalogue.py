@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.bench.experiment import Experiment, Variant
 from weft.errors import MethodError
-from weft.records import Records
+from weft.marginals.records import Records
 
 PRIVSYN = "PrivSyn (USENIX Security 2021)"
 PRIVMRF = "PrivMRF (PVLDB 2021)"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.errors import MethodError
+from weft.marginals.records import Records
 from weft.methods import METHODS
-from weft.records import Records
 
 NO_LOOK = 1e-6
 """Share of the budget that a selection on exact scores is charged: as good as none, for no noise is drawn from it."""

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-from weft.atomic import staged
 from weft.errors import DataError, OutputError
+from weft.release.atomic import staged
 
 SECONDS = "seconds"
 """The last row of every cell: how long fitting and sampling took, and which tasks were done, with commas. A cell

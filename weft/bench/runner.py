@@ -14,11 +14,11 @@ from weft.bench.results import SECONDS, Cell, Row, Store
 from weft.bench.tables import BenchTable
 from weft.bench.tasks import TASKS, Made
 from weft.errors import WeftError
-from weft.marginal import Array
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
 from weft.privacy import Charge, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.progress import Listener, silence, stage
-from weft.records import Records
 from weft.synthesizer import Synthesizer
 
 

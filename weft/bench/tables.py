@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from weft.codec import Codec
+from weft.drafting.draft import draft
 from weft.errors import DataError
-from weft.records import Records
-from weft.schema import Codec, Schema
-from weft.schema.draft import draft
-from weft.schema.reading import read_csv
+from weft.marginals.records import Records
+from weft.reading.csv import read_csv
+from weft.schema import Schema
 
 FOLDERS = (".", "data", "../shared/data")
 """Where a table is looked for by name, after the folder that WEFT_DATA names; the last is for developers of Weft."""

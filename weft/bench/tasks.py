@@ -11,10 +11,10 @@ import numpy as np
 from weft import evaluate
 from weft.evaluate.learning import LINEAR, TREES
 from weft.evaluate.tables import keys
+from weft.marginals.records import Records
 from weft.models import Model
-from weft.models.bayesnet import BayesNet
+from weft.models.bayesnet.model import BayesNet
 from weft.privacy.deniability import UNIT, Acceptance
-from weft.records import Records
 
 
 @dataclass(frozen=True)

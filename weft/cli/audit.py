@@ -111,7 +111,7 @@ def audit(
 
 
 def _check_plot(plot: Path) -> None:
-    from weft.atomic import check_writable
+    from weft.release.atomic import check_writable
 
     if plot.suffix.lower() != ".svg":
         raise UsageError(f"--plot {plot}: name it .svg")
@@ -222,9 +222,9 @@ def _meaning(findings: Sequence[Finding]) -> str:
 
 
 def _draw(findings: Sequence[Finding], plot: Path, epsilon: float, confidence: float) -> None:
-    from weft.atomic import staged
     from weft.bench.figure import dots
     from weft.bench.results import Spread
+    from weft.release.atomic import staged
 
     def dot(mu: float) -> Spread:
         return Spread(mu, 0.0, 1)

@@ -18,7 +18,7 @@ from weft.progress import Listener, stage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from weft.modelfile import Fitted
+    from weft.release.modelfile import Fitted
 
 PRIVATE = "hospital.csv"
 SCHEMA = "hospital.toml"
@@ -65,7 +65,7 @@ def demo(
             synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)
             rescue.safe()
-            from weft.release import Files, publish
+            from weft.release.publish import Files, publish
 
             synthetic = synthesizer.sample(listener=listener)
             card = publish(synthesizer.fitted_, [synthetic], Files.of(out), listener=listener)
@@ -99,9 +99,9 @@ def _check_own(private: Path) -> None:
 
 
 def _write_inputs(home: Path, rows: int) -> pa.Table:
-    from weft.atomic import staged
     from weft.demo import hospital, hospital_schema
-    from weft.release import write_table
+    from weft.release.atomic import staged
+    from weft.release.publish import write_table
 
     table = hospital(rows)
     with staged(home / PRIVATE, home / SCHEMA) as (private, schema):

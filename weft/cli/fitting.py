@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from weft.atomic import check_appendable, check_writable
 from weft.cli.options import UsageError
 from weft.cli.terminal import Terminal
 from weft.errors import BudgetError, SchemaError
-from weft.paths import JOURNAL_ENDING, Source, check_apart
 from weft.progress import Listener, stage
+from weft.release.atomic import check_appendable, check_writable
+from weft.release.paths import JOURNAL_ENDING, Source, check_apart
 
 if TYPE_CHECKING:
     from weft.synthesizer import Synthesizer
@@ -119,7 +119,7 @@ class Request:
 def check_files(
     inputs: Mapping[str, Source | None], outputs: Mapping[str, Path], records: Mapping[str, Path] | None = None
 ) -> None:
-    """Refuse outputs that cannot be written, or that would destroy what is read or kept (`weft.paths`)."""
+    """Refuse outputs that cannot be written, or that would destroy what is read or kept (`weft.release.paths`)."""
     check_apart(inputs, outputs, records)
     for target in outputs.values():
         check_writable(target)

@@ -38,7 +38,7 @@ def ledger(
         if as_json:
             return
         from weft.cli import summary
-        from weft.promise import together
+        from weft.release.statement import together
 
         for number, each in enumerate(ledgers, 1):
             spent = {"spent": summary.spent(each), "neighbours": str(each.adjacency), "accounting": each.accounting}
@@ -51,7 +51,7 @@ def ledger(
 
 
 def _facts(ledger: Ledger) -> dict[str, object]:
-    from weft.promise import costs
+    from weft.release.statement import costs
 
     facts: dict[str, object] = {"epsilon": None, "delta": None}
     if not ledger.deniable:
@@ -62,8 +62,8 @@ def _facts(ledger: Ledger) -> dict[str, object]:
 
 def _read(path: Path) -> list[Ledger]:
     """Read a model's ledger, or the ledgers of a journal's runs."""
-    from weft import modelfile
     from weft.privacy import read_journal
+    from weft.release import modelfile
 
     if _is_journal(path):
         return [ledger_of(run) for run in read_journal(path)]

@@ -60,7 +60,7 @@ def _facts(name: str) -> dict[str, Any]:
     from importlib import import_module
 
     from weft.methods import BEST, METHODS
-    from weft.methods.options import options_of
+    from weft.methods.steps.options import options_of
 
     module, recipe = METHODS[name]
     made = getattr(import_module(module), recipe)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from weft.cli.failure import ledger_of
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError, WeftError
-from weft.paths import JOURNAL_ENDING, same_file
 from weft.progress import Listener, silence
+from weft.release.paths import JOURNAL_ENDING, same_file
 from weft.words import counted
 
 if TYPE_CHECKING:
-    from weft.modelfile import Fitted
+    from weft.release.modelfile import Fitted
     from weft.synthesizer import Synthesizer
 
 
@@ -25,7 +25,7 @@ ROLES = ("the synthetic table", "its card", "its card for machines")
 
 def release_files(out: Path | None) -> dict[str, Path]:
     """Name what a release to `out` will write (nothing, for stdout); OutputError if that cannot be told."""
-    from weft.release import Files
+    from weft.release.publish import Files
 
     return {} if out is None else dict(zip(ROLES, Files.of(out), strict=True))
 
@@ -39,9 +39,9 @@ def release(
     listener: Listener = silence,
 ) -> dict[str, Any]:
     """Make the rows and write them, with their card, or to stdout; return the card."""
-    from weft.card import card_json
-    from weft.promise import default_rows
-    from weft.release import Files, publish, write_table
+    from weft.release.card import card_json
+    from weft.release.publish import Files, publish, write_table
+    from weft.release.statement import default_rows
 
     fitted = synthesizer.fitted_
     wanted = default_rows(fitted) if rows is None else rows
@@ -96,7 +96,7 @@ def report(
 
 def warnings(fitted: Fitted, journal: Path | None) -> list[str]:
     """Say what whoever ran a fit should think about: that it learned little, and what its journal adds up to."""
-    from weft.promise import FAINT, faint
+    from weft.release.statement import FAINT, faint
 
     remedy = "Raise epsilon; with --rows you decide how many rows are made."
     return [*([f"{FAINT} {remedy}"] if faint(fitted) else []), *_on_record(journal)]
@@ -105,7 +105,7 @@ def warnings(fitted: Fitted, journal: Path | None) -> list[str]:
 def _on_record(journal: Path | None) -> list[str]:
     """Say what runs on the same table cost together, as far as the journals of this folder know of them."""
     from weft.privacy import read_journal
-    from weft.promise import together
+    from weft.release.statement import together
 
     if journal is None or not journal.is_file():
         return []

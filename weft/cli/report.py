@@ -16,7 +16,7 @@ from weft.errors import OutputError
 from weft.progress import Listener, stage
 
 if TYPE_CHECKING:
-    from weft.modelfile import Fitted
+    from weft.release.modelfile import Fitted
     from weft.report import Report
 
 SUFFIXES = (".html", ".htm")
@@ -132,7 +132,7 @@ def _releasable(model: str, synthetic: str, listener: Listener) -> Report:
 
 
 def _load(model: str) -> Fitted:
-    from weft import modelfile
+    from weft.release import modelfile
 
     o.check_model_file(Path(model))
     return modelfile.load(Path(model))

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.paths import JOURNAL_ENDING
+from weft.release.paths import JOURNAL_ENDING
 
 if TYPE_CHECKING:
     from weft.synthesizer import Synthesizer

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import RenderableType
 
-    from weft.schema import Codec, Schema
+    from weft.codec import Codec
+    from weft.schema import Schema
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Begin a schema from a table, and check one.")
 
@@ -51,8 +52,8 @@ def draft(
     out = None if output == "-" else Path(output)
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
     with guard(terminal):
-        from weft.atomic import staged
-        from weft.schema.draft import draft as drafted
+        from weft.drafting.draft import draft as drafted
+        from weft.release.atomic import staged
 
         if out is not None:
             check_files({"the private table": Path(source)}, {"the draft": out})
@@ -93,7 +94,8 @@ def check(
     """
     terminal = Terminal(as_json, debug=debug)
     with guard(terminal):
-        from weft.schema import Codec, Schema
+        from weft.codec import Codec
+        from weft.schema import Schema
 
         read = Schema.load(schema)
         codec = Codec(read, _arrow_schema(read, source))
@@ -104,7 +106,7 @@ def check(
 
 
 def _findings(schema: Schema, codec: Codec) -> dict[str, Any]:
-    from weft.schema.check import check as findings
+    from weft.drafting.check import check as findings
 
     domain = codec.domain
     columns = [
@@ -194,8 +196,8 @@ def _check_free(out: Path, force: bool) -> None:
 
 
 def _arrow_schema(schema: Schema, source: str | None) -> pa.Schema:
-    from weft.schema.faults import explained
-    from weft.schema.reading import csv_arrow_schema, csv_names
+    from weft.reading.csv import csv_arrow_schema, csv_names
+    from weft.reading.faults import explained
 
     if source is None:
         return csv_arrow_schema(schema)
@@ -208,7 +210,7 @@ def _arrow_schema(schema: Schema, source: str | None) -> pa.Schema:
 def _read(path: Path) -> tuple[pa.Table, Mapping[str, pa.ChunkedArray]]:
     if _is_parquet(path):
         return _parquet(path).read(), {}
-    from weft.schema.untyped import guess_csv
+    from weft.drafting.untyped import guess_csv
 
     found = guess_csv(path)
     return found.table, found.words

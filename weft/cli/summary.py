@@ -16,8 +16,8 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from weft.modelfile import Fitted
     from weft.privacy import Ledger
+    from weft.release.modelfile import Fitted
 
 
 WHOLE = 0.9999
@@ -49,7 +49,7 @@ def facts(rows: Mapping[str, str]) -> RenderableType:
 
 def spending(fitted: Fitted) -> dict[str, str]:
     """Say in words what was spent and what that means."""
-    from weft.promise import lifetime, meaning, seeds
+    from weft.release.statement import lifetime, meaning, seeds
 
     ledger = fitted.ledger
     grown = seeds(fitted)
@@ -80,7 +80,7 @@ def spent(ledger: Ledger) -> str:
 
 def entries(ledger: Ledger) -> RenderableType:
     """Show what was asked of the rows, what each question cost, and what model, seeds and all together did."""
-    from weft.promise import costs, priced
+    from weft.release.statement import costs, priced
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("asked of the private rows")
@@ -100,7 +100,7 @@ def entries(ledger: Ledger) -> RenderableType:
 
 def apart(fitted: Fitted) -> list[RenderableType]:
     """Say if no relation between columns was learned."""
-    from weft.promise import APART, cautions
+    from weft.release.statement import APART, cautions
 
     return [note(APART)] if APART in cautions(fitted) else []
 

@@ -12,7 +12,7 @@ from weft.cli.failure import guard
 from weft.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from weft.verify import Findings
+    from weft.release.verify import Findings
 
 
 def verify(
@@ -37,7 +37,7 @@ def verify(
     """
     terminal = Terminal(as_json, quiet, debug)
     with guard(terminal):
-        from weft.verify import verify as checked
+        from weft.release.verify import verify as checked
 
         found = checked(Path(place))
         terminal.answer(

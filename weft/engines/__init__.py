@@ -11,19 +11,20 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from weft.counting import Counts, compile_kernels, is_compiled
-from weft.domain import Clique, Domain
-from weft.engines.feed import Feed
+from weft.codec import Codec
 from weft.engines.memory import MemoryEngine, load
 from weft.engines.parts import Deal
+from weft.engines.reader import Feed
 from weft.engines.recode import Maps, Recoding
 from weft.engines.sources import open_feed
 from weft.engines.stream import StreamEngine, check
 from weft.engines.units import Units
 from weft.errors import DataError
+from weft.marginals.counting import Counts, compile_kernels, is_compiled
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.records import code_dtype
 from weft.progress import Listener, silence, stage
-from weft.records import code_dtype
-from weft.schema import Codec, Id, Schema
+from weft.schema import Id, Schema
 
 __all__ = ["Deal", "Engine", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
 
@@ -48,6 +49,10 @@ class Engine(Protocol):
 
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
         """Return the distinct rows over some attributes, one a line in lexicographic order, and how many of each."""
+        ...
+
+    def check_order(self) -> None:
+        """Refuse to divide rows that cannot be told from each other by their place: DataError."""
         ...
 
     def split(self, shares: Sequence[float], deal: Deal) -> Sequence[Engine]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.engines.feed import Batches, Feed
 from weft.engines.queries import check_query
+from weft.engines.reader import Batches, Feed
 from weft.errors import DataError
 from weft.schema import Schema
 

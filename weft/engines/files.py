@@ -11,12 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.engines.feed import Batches, Feed
 from weft.engines.queries import require_once
+from weft.engines.reader import Batches, Feed
 from weft.errors import DataError
+from weft.reading.csv import csv_arrow_schema, csv_batches, csv_names
+from weft.reading.faults import explained
 from weft.schema import Schema
-from weft.schema.faults import explained
-from weft.schema.reading import csv_arrow_schema, csv_batches, csv_names
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a folder, a pattern such as `2013-*.csv`, or a list of these."""

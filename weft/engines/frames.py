@@ -18,15 +18,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.engines.feed import Batches, Feed
+from weft.codec.conversion import adopt
+from weft.codec.types import arrow_type, index_type
+from weft.engines.reader import Batches, Feed
 from weft.errors import DataError
 from weft.schema import Schema
-from weft.schema.carriers import decoded
 from weft.schema.columns import Category, Column, ColumnError, Datetime, Id, Integer
-from weft.schema.conversion import adopt
-from weft.schema.moments import UNIT
-from weft.schema.text import is_text
-from weft.schema.types import arrow_type, index_type
+from weft.values.instants import UNIT
+from weft.values.storage import decoded
+from weft.values.text import is_text
 
 Objects = NDArray[np.object_]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.marginal import Array
-from weft.records import Records
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
 
 _LARGEST = 1 << 62
 
@@ -13,7 +13,7 @@ _LARGEST = 1 << 62
 def groups(records: Records) -> tuple[Array, Array]:
     """Return the distinct rows in lexicographic order, one a line, and the number of each.
 
-    >>> from weft.domain import Domain
+    >>> from weft.marginals.domain import Domain
     >>> [a.tolist() for a in groups(Records.of(Domain(("a", "b"), (2, 9)), [[1, 0, 1], [3, 8, 3]]))]
     [[[0, 8], [1, 3]], [1, 2]]
     """

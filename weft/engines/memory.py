@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weft.counting import Counter, Counts
-from weft.domain import Clique, Domain
-from weft.engines.feed import Feed
+from weft.codec import Codec
 from weft.engines.groups import groups
 from weft.engines.parts import Deal, divide, names_of
+from weft.engines.reader import Feed
 from weft.engines.recode import Maps, Recoding
 from weft.engines.units import Owners, Units
+from weft.marginals.counting import Counter, Counts
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.records import Codes, Records, code_dtype
 from weft.progress import Listener, silence, stage
-from weft.records import Codes, Records, code_dtype
-from weft.schema import Codec
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,9 @@ class MemoryEngine:
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
         """Return the distinct rows over some attributes and how many there are of each."""
         return groups(Records(self.domain.project(names), tuple(self.records.column(name) for name in names)))
+
+    def check_order(self) -> None:
+        """Refuse nothing: rows in memory keep their order."""
 
     def split(self, shares: Sequence[float], deal: Deal) -> list[MemoryEngine]:
         """Return the rows of each part, divided by one coin a privacy unit."""

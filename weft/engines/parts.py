@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from weft.engines.units import Owners
-from weft.marginal import Array
-from weft.records import Records
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
 
 Deal = Callable[[Array], Array]
 """Returns a secret uniform 64-bit word for each name, of which it may not make any use."""

@@ -9,7 +9,7 @@ what that makes of a query depends on statistics of the rows.
 Tables of a database and Parquet files have declared types. A CSV or JSON file has none, and DuckDB sniffs dialect, date
 formats and types from its rows: one row can flip how all others are read. Such a file is taken only if the query itself
 says everything (`auto_detect = false`, `columns`), and a CSV file only if it also passes the check of
-`weft.schema.dialect`, since DuckDB is lenient about quotes.
+`weft.reading.dialect`, since DuckDB is lenient about quotes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.errors import DataError
-from weft.schema.dialect import Checked, unpacked
+from weft.reading.dialect import Checked, unpacked
 
 _ROWWISE = {"PROJECTION", "FILTER", "ORDER_BY", "CTE", "CTE_SCAN"}
 _CONSTANT = {"COLUMN_DATA_SCAN", "EXPRESSION_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}

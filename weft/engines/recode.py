@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.domain import Domain
-from weft.records import Codes, Records, code_dtype
+from weft.marginals.domain import Domain
+from weft.marginals.records import Codes, Records, code_dtype
 
 Maps = Mapping[str, tuple[NDArray[Any], int]]
 """For some attributes: the new code of each old code, and the number of new codes."""

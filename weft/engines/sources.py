@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from weft.engines.database import open_duckdb
-from weft.engines.feed import Feed
 from weft.engines.files import open_files
 from weft.engines.frames import is_pandas, open_arrow, open_pandas
+from weft.engines.reader import Feed
 from weft.errors import DataError
 from weft.schema import Schema
 

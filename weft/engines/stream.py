@@ -9,17 +9,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.counting import Counter, Counts
-from weft.domain import Clique, Domain
-from weft.engines.feed import Feed
+from weft.codec import Codec
 from weft.engines.memory import MemoryEngine
 from weft.engines.parts import Deal, divide, names_of
+from weft.engines.reader import Feed
 from weft.engines.recode import Maps, Recoding
 from weft.engines.units import Owners, Units
 from weft.errors import DataError
+from weft.marginals.counting import Counter, Counts
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.records import Records
 from weft.progress import Listener, silence
-from weft.records import Records
-from weft.schema import Codec, Schema
+from weft.schema import Schema
 
 
 @dataclass(frozen=True)

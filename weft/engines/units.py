@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from weft.schema.carriers import decoded
-from weft.schema.text import is_text
+from weft.values.storage import decoded
+from weft.values.text import is_text
 
 Owners = NDArray[np.int64]
 """The number of the privacy unit that each row belongs to."""

@@ -11,9 +11,9 @@ from itertools import combinations
 
 import numpy as np
 
-from weft.counting import count
 from weft.evaluate.tables import Floats, comparable, keys
-from weft.records import Records
+from weft.marginals.counting import count
+from weft.marginals.records import Records
 
 _DENSE_CELLS = 1 << 20
 _ROWS_A_BLOCK = 1 << 12

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.domain import Domain
 from weft.evaluate.learning import (
     LAMBDAS,
     LINEAR,
@@ -24,7 +23,8 @@ from weft.evaluate.learning import (
     without,
 )
 from weft.evaluate.tables import Floats, Ints, comparable
-from weft.records import Records
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 _TEST_SHARE = 0.3  # test rows for each training row
 

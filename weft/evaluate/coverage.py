@@ -9,9 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
-from weft.domain import Clique
 from weft.evaluate.tables import Ints, comparable, fold
-from weft.records import Records
+from weft.marginals.domain import Clique
+from weft.marginals.records import Records
 
 
 @dataclass(frozen=True)

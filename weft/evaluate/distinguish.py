@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.evaluate.learning import LINEAR, Classifier, enough, make, matrix, one_hot, predict
 from weft.evaluate.tables import comparable
-from weft.records import Records
+from weft.marginals.records import Records
 
 _TRAIN_SHARE = 0.7
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.counting import count
 from weft.evaluate.tables import Floats, comparable
-from weft.records import Records
+from weft.marginals.counting import count
+from weft.marginals.records import Records
 
 
 @dataclass(frozen=True)

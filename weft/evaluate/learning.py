@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.domain import Domain
 from weft.errors import DataError, WeftError
 from weft.evaluate.tables import Ints
-from weft.records import Records
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 Classifier = Literal["tree", "forest", "adaboost", "logistic", "svm"]
 TREES: tuple[Classifier, ...] = ("tree", "forest", "adaboost")

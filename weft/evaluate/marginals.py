@@ -10,9 +10,9 @@ from itertools import combinations
 
 import numpy as np
 
-from weft.domain import Clique, Domain
 from weft.evaluate.tables import Floats, Ints, comparable, fold
-from weft.records import Records
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.records import Records
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.domain import Domain
 from weft.evaluate.tables import Floats, comparable
-from weft.records import Codes, Records
+from weft.marginals.domain import Domain
+from weft.marginals.records import Codes, Records
 
 Query = tuple[tuple[int, int, int], ...]
 """Conditions that all must hold: position of a column, lowest code, highest code (both included)."""

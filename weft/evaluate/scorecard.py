@@ -8,7 +8,7 @@ from weft.evaluate.marginals import k_way
 from weft.evaluate.queries import nist_range, range_queries
 from weft.evaluate.svm import svm_misclassification
 from weft.evaluate.tables import comparable
-from weft.records import Records
+from weft.marginals.records import Records
 
 
 def scorecard(

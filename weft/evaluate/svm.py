@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.domain import Domain
 from weft.evaluate.learning import enough, majority, matrix, one_hot, predict, sklearn, without
 from weft.evaluate.tables import Floats, Ints, comparable
-from weft.records import Records
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 
 
 @dataclass(frozen=True)

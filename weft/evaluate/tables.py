@@ -10,10 +10,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.counting import count
-from weft.domain import Clique, Domain
 from weft.errors import DataError
-from weft.records import Records
+from weft.marginals.counting import count
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.records import Records
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,9 +9,9 @@ from typing import Any, Protocol, get_type_hints
 import numpy as np
 
 from weft.curator import Curator
-from weft.domain import Domain
 from weft.errors import MethodError
-from weft.methods.options import check_bounds, describe, fits, shown, suggest
+from weft.marginals.domain import Domain
+from weft.methods.steps.options import check_bounds, describe, fits, shown, suggest
 from weft.models import Model
 from weft.privacy import Accounting
 from weft.progress import Listener

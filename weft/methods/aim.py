@@ -25,9 +25,9 @@ import numpy as np
 
 from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
-from weft.domain import Clique, Domain
-from weft.marginal import Array, Marginal, NoisyMarginal
-from weft.methods.columns import check_candidates, check_noise, check_shares, look_at_columns
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array, Marginal, NoisyMarginal
+from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
 from weft.models.mrf import JunctionTree, MrfModel, fit, fits, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting

@@ -34,12 +34,12 @@ import numpy as np
 from weft import methods
 from weft.bounds import Bounds, Factor, Share
 from weft.curator import ENTROPY_STEPS, Curator
-from weft.domain import Domain
 from weft.errors import MethodError
-from weft.methods.bsg_learning import Learner, bucket_codes
-from weft.methods.columns import check_noise, check_shares
-from weft.methods.growing import MOST_RECORDS, grow, omegas
-from weft.models.bayesnet import BayesNet
+from weft.marginals.domain import Domain
+from weft.methods.steps.bsg_learning import Learner, bucket_codes
+from weft.methods.steps.columns import check_noise, check_shares
+from weft.methods.steps.growing import MOST_RECORDS, grow, omegas
+from weft.models.bayesnet.model import BayesNet
 from weft.models.seeded import SeededModel
 from weft.models.sequential import sequential
 from weft.privacy import Accounting

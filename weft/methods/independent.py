@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.curator import Curator
-from weft.domain import Domain
+from weft.marginals.domain import Domain
 from weft.models.independent import IndependentModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage

@@ -19,9 +19,9 @@ import numpy as np
 
 from weft.bounds import Deviations, Share
 from weft.curator import Curator
-from weft.domain import Clique, Domain
-from weft.marginal import Marginal
-from weft.methods.columns import check_noise, check_shares, look_at_columns
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Marginal
+from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
 from weft.models.mrf import MAX_CELLS, fit, grow_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting

@@ -11,9 +11,9 @@ import numpy as np
 
 from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
-from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.methods.columns import check_marginals, check_noise, check_shares, look_at_columns
+from weft.marginals.domain import Clique, Domain, clique
+from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, grow_tree, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting

@@ -24,12 +24,12 @@ import numpy as np
 
 from weft.bounds import Bounds, Factor, Share
 from weft.curator import Curator
-from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.marginal import NoisyMarginal
-from weft.methods.columns import check_noise, check_shares
-from weft.models.bayesnet import BayesNet
-from weft.models.bayesnet_fit import fit_network
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import NoisyMarginal
+from weft.methods.steps.columns import check_noise, check_shares
+from weft.models.bayesnet.fit import fit_network
+from weft.models.bayesnet.model import BayesNet
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile

@@ -14,9 +14,9 @@ import numpy as np
 
 from weft.bounds import Bounds, Factor, Share
 from weft.curator import Curator
-from weft.domain import Domain
-from weft.methods.columns import check_noise, check_pairs, check_shares
-from weft.models.bayesnet import BayesNet
+from weft.marginals.domain import Domain
+from weft.methods.steps.columns import check_noise, check_pairs, check_shares
+from weft.models.bayesnet.model import BayesNet
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile

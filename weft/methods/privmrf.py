@@ -36,10 +36,10 @@ import numpy as np
 
 from weft.bounds import Bounds, Cells, Deviations, Factor, Share
 from weft.curator import Curator
-from weft.domain import Clique, Domain
-from weft.marginal import Marginal, NoisyMarginal
-from weft.methods.columns import check_noise, check_pairs, check_shares, look_at_columns
-from weft.methods.outside import fit_and_finish
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
+from weft.methods.steps.outside import fit_and_finish
 from weft.models import Model
 from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree, priced_tree
 from weft.privacy import Accounting

@@ -24,11 +24,11 @@ import numpy as np
 
 from weft.bounds import Cells, Deviations, Share
 from weft.curator import Curator
-from weft.domain import Clique, Domain, clique
 from weft.errors import MethodError
-from weft.methods.columns import check_marginals, check_noise, check_shares, look_at_columns
-from weft.methods.options import check_fields
-from weft.models.gum import GumModel, GumOptions
+from weft.marginals.domain import Clique, Domain, clique
+from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns
+from weft.methods.steps.options import check_fields
+from weft.models.gum.model import GumModel, GumOptions
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -62,7 +62,7 @@ class PrivSyn:
     allocation: Literal["weighted", "equal"] = "weighted"
     """Divide the budget over marginals by cells^(2/3), or evenly."""
     gum: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.GumOptions`."""
+    """Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.model.GumOptions`."""
 
     def check(self, domain: Domain) -> None:
         """Refuse columns that do not exist, shares that leave nothing, and unknown options of the synthesis."""

@@ -19,11 +19,11 @@ import numpy as np
 
 from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
-from weft.domain import Clique, Domain
 from weft.errors import MethodError
-from weft.marginal import Marginal
-from weft.methods.columns import check_candidates, check_noise, check_shares, look_at_columns
-from weft.methods.outside import fit_and_finish
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Marginal
+from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
+from weft.methods.steps.outside import fit_and_finish
 from weft.models.independent import IndependentModel
 from weft.models.mrf import JunctionTree, priced_tree
 from weft.models.recoded import RecodedModel

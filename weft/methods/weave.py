@@ -27,16 +27,16 @@ from scipy.sparse import csr_array
 
 from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
-from weft.domain import Clique, Domain, clique
-from weft.marginal import Array, Marginal, NoisyMarginal, interacting
-from weft.methods.columns import check_noise, check_shares
-from weft.methods.woven import Woven
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import Array, Marginal, NoisyMarginal, interacting
+from weft.marginals.recode import ValueMap, merge_rare
+from weft.methods.steps.columns import check_noise, check_shares
+from weft.methods.steps.woven import Woven
 from weft.models import Model
 from weft.models.independent import IndependentModel
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
-from weft.recode import ValueMap, merge_rare
 from weft.reconcile import reconcile, simplex
 from weft.select.menu import choose, profile, projected_error
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from weft.domain import Domain
-from weft.marginal import Array
+from weft.marginals.domain import Domain
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
 from weft.progress import Listener, silence
-from weft.records import Records
 
 
 class Model(Protocol):
@@ -49,9 +49,9 @@ class Model(Protocol):
 
 
 MODELS = {
-    "bayesnet": ("weft.models.bayesnet", "BayesNet"),
-    "chains": ("weft.models.chains", "ChainsModel"),
-    "gum": ("weft.models.gum", "GumModel"),
+    "bayesnet": ("weft.models.bayesnet.model", "BayesNet"),
+    "chains": ("weft.models.chains.model", "ChainsModel"),
+    "gum": ("weft.models.gum.model", "GumModel"),
     "independent": ("weft.models.independent", "IndependentModel"),
     "mrf": ("weft.models.mrf", "MrfModel"),
     "recoded": ("weft.models.recoded", "RecodedModel"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from weft.domain import Domain, clique
-from weft.marginal import Array
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
 from weft.models import stored
 from weft.models.apportion import apportion
 from weft.progress import Listener, silence
-from weft.records import Records
 
 
 @dataclass(frozen=True)

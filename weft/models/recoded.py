@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from weft.domain import Domain, clique
-from weft.marginal import Array
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import Array
+from weft.marginals.recode import ValueMap
+from weft.marginals.records import Records
 from weft.models import Model, model_class, stored
 from weft.progress import Listener, silence
-from weft.recode import ValueMap
-from weft.records import Records
 
 
 @dataclass(frozen=True)

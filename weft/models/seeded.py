@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from weft.counting import count
-from weft.domain import Domain, clique
 from weft.errors import MethodError, ModelFileError
-from weft.marginal import Array
+from weft.marginals.counting import count
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records, code_dtype
 from weft.progress import Listener, silence
-from weft.records import Records, code_dtype
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.domain import Clique
 from weft.errors import MethodError
-from weft.marginal import Marginal
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Marginal
 from weft.models import Model
-from weft.models.bayesnet import BayesNet, Family, conditional
+from weft.models.bayesnet.model import BayesNet, Family, conditional
 
 
 def sequential(model: Model) -> BayesNet:

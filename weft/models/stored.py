@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.domain import Clique, Domain, clique
 from weft.errors import ModelFileError
-from weft.marginal import Array
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import Array
 
 LARGEST = 1e18
 """Largest count in a table, and largest total: beyond it sums lose their meaning."""

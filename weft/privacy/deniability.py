@@ -38,7 +38,7 @@ import numpy as np
 from scipy.special import betainc, betaincc, ndtri
 
 from weft.errors import BudgetError
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 
 UNIT = 1 << 36
 """Acceptance probabilities are whole multiples of 1/UNIT: weights are integers, and draws by them exact."""

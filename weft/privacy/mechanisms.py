@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 from weft.privacy.deniability import Acceptance
 from weft.privacy.ledger import Charge
 from weft.privacy.noise import Noise

@@ -35,7 +35,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from weft.errors import BudgetError
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, theorem_one
 
 _CELLS = 1 << 20

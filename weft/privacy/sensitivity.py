@@ -65,7 +65,7 @@ class Adjacency:
         return self.rows_per_unit * (math.sqrt(2.0) if self.relation == "replace-one" else 1.0)
 
     def interaction_l2(self, shape: Sequence[int], order: int) -> float:
-        """L2 sensitivity of `weft.marginal.interaction` of a marginal's counts: k p, or at most k sqrt(sum r_A^2).
+        """L2 sensitivity of the `interaction` of a marginal's counts: k p, or at most k sqrt(sum r_A^2).
 
         The interaction is linear and a sum of orthogonal terms, one for each subset A of `order` or more axes. Times
         the number of cells, the term of one row in cell x is an outer product over all axes: of the vector v_x with

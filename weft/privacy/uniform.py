@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 
 LAW_ERROR = 2.0**-65
 """Bound on the total-variation distance of one number from the uniform law."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.domain import Clique
-from weft.marginal import Array, Marginal, NoisyMarginal
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 
 
 def intersection_closure(cliques: Sequence[Clique]) -> list[Clique]:

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.marginal import Marginal, NoisyMarginal
+from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.marginals.total import common_total, precisions
 from weft.reconcile.closure import Plan, plan
 from weft.reconcile.kernels import agree, disagreement, fit
-from weft.total import common_total, precisions
 
 ROUNDS = 500
 """Rounds after which reconciliation ends, converged or not."""

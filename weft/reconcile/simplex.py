@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 
 
 def simplex(v: Array, total: float) -> Array:

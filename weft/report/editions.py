@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import WeftError
-from weft.modelfile import Fitted
 from weft.progress import Listener, silence, stage
+from weft.release.modelfile import Fitted
 from weft.report.figures import Report
 from weft.report.measure import SEED, measure_private, measure_releasable
 from weft.report.provenance import check_release

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from weft.codec import Codec
 from weft.report.figures import Sort
-from weft.schema import Boolean, Category, Codec, Datetime, Integer, Real
-from weft.schema.columns import DEFAULT_BINS, Binned
-from weft.schema.floats import equal_edges
-from weft.schema.grid import equal_width
-from weft.schema.moments import DAY, Moment, parse_step, write_moment
+from weft.schema import Boolean, Category, Datetime, Integer, Real
+from weft.schema.columns import Binned
+from weft.values.floats import equal_edges
+from weft.values.grid import equal_width
+from weft.values.instants import DAY, Moment, parse_step, write_moment
+from weft.values.limits import DEFAULT_BINS
 
 
 @dataclass(frozen=True)

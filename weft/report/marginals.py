@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from weft.counting import count
-from weft.domain import Clique, Domain
-from weft.marginal import Array, Measured
-from weft.modelfile import Fitted
+from weft.marginals.counting import count
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array, Measured
+from weft.marginals.records import Records
 from weft.models.recoded import RecodedModel
-from weft.records import Records
+from weft.release.modelfile import Fitted
 from weft.report.figures import MarginalFigures
 from weft.report.noise import by_column, combined_sigma, expected_tvd, raw_l1
 from weft.report.pooling import shares_of

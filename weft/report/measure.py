@@ -8,8 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from weft import __version__
-from weft.counting import count
-from weft.domain import Clique, Domain, clique
+from weft.codec import Codec
 from weft.errors import WeftError
 from weft.evaluate import (
     coverage,
@@ -17,12 +16,14 @@ from weft.evaluate import (
     svm_misclassification,
 )
 from weft.evaluate.tables import comparable
-from weft.marginal import Array, Measured
-from weft.modelfile import Fitted
+from weft.marginals.counting import count
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import Array, Measured
+from weft.marginals.records import Records
 from weft.models.recoded import RecodedModel
 from weft.progress import Listener, silence, stage
-from weft.promise import meaning
-from weft.records import Records
+from weft.release.modelfile import Fitted
+from weft.release.statement import meaning
 from weft.report import words
 from weft.report.figures import (
     ColumnFigures,
@@ -38,7 +39,6 @@ from weft.report.marginals import marginal_figures, of_model, of_records
 from weft.report.noise import by_column, combined_sigma, expected_tvd
 from weft.report.pairs import compare_pairs, only, strengths
 from weft.report.pooling import Floats, Pooling, bars, pool, shares_of
-from weft.schema import Codec
 
 MOST_GRIDS = 200
 """Pairs that carry their two heat maps; the others only their figures."""

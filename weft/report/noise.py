@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.domain import Clique
-from weft.marginal import Array, Measured
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array, Measured
 
 _STEPS = 50
 

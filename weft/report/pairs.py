@@ -12,11 +12,11 @@ from itertools import combinations
 
 import numpy as np
 
-from weft.counting import count
-from weft.domain import Clique, Domain
 from weft.evaluate import associations, distances
-from weft.marginal import Array
-from weft.records import Records
+from weft.marginals.counting import count
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
 from weft.report.pooling import Floats
 
 _DENSE_CELLS = 1 << 18

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 from weft.report.figures import Bar
 from weft.report.labels import Label
 

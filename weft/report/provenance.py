@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import WeftError
-from weft.modelfile import Fitted
 from weft.privacy import Ledger
+from weft.release.modelfile import Fitted
 
 REMEDY = "`weft sample MODEL -o FILE` makes a table of the model, with its card."
 

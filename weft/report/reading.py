@@ -7,10 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from weft.codec import Codec
 from weft.errors import DataError, SchemaError
-from weft.records import Records
-from weft.schema import Codec, Schema
-from weft.schema.reading import read_csv
+from weft.marginals.records import Records
+from weft.reading.csv import read_csv
+from weft.schema import Schema
 
 
 def read_records(path: Path, schema: Schema) -> tuple[Codec, Records]:

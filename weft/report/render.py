@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weft.atomic import staged
 from weft.errors import WeftError
 from weft.privacy import at_most
+from weft.release.atomic import staged
 from weft.report import charts, maps
 from weft.report.figures import ColumnFigures, Grid, PairFigures, Prediction, Report
 from weft.report.words import percent

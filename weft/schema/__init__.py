@@ -1,6 +1,5 @@
-"""What a table means: columns and their public facts, and the codec between values and codes."""
+"""What a table means: its columns, and what is publicly known of each."""
 
-from weft.schema.codec import Codec as Codec
 from weft.schema.columns import Boolean as Boolean
 from weft.schema.columns import Category as Category
 from weft.schema.columns import Column as Column

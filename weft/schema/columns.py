@@ -15,19 +15,11 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 from weft.errors import SchemaError
-from weft.schema.moments import Moment, known_zone, parse_step
+from weft.values.instants import Moment, known_zone, parse_step
+from weft.values.limits import MAX_CODES
 
 Policy = Literal["refuse", "clip", "other"]
 Scalar = str | int | float | bool
-
-MAX_CODES = 1_000_000
-"""More codes than this in one column are refused: no table over them could be counted."""
-
-EACH_LIMIT = 100
-"""An integer or date column with at most this many possible values gets one code for each by default."""
-
-DEFAULT_BINS = 32
-"""Equal-width bins of a wider column, by default."""
 
 _ZONE = re.compile(r"tz=([^\]]*)\]")
 

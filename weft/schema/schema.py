@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.errors import SchemaError
-from weft.schema.columns import MAX_CODES, Category, Column, Id, column_from_dict, suggestion
+from weft.schema.columns import Category, Column, Id, column_from_dict, suggestion
+from weft.values.limits import MAX_CODES
 
 BEYOND = "no schema is nested so deep, or holds a number of so many digits. Check where the file comes from"
 """Said of text that readers give up on."""

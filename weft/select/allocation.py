@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from weft.domain import Clique, Domain
-from weft.marginal import Array
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array
 
 
 def allocate(cells: Sequence[int] | Array, rho: float, exponent: float = 2 / 3) -> Array:

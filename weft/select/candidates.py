@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from weft.domain import Clique, Domain
-from weft.marginal import Array
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array
 
 
 def useful_subsets(cliques: Iterable[Clique], domain: Domain, max_cells: float, max_ways: int) -> list[Clique]:

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from weft.domain import Domain
-from weft.marginal import Array
+from weft.marginals.domain import Domain
+from weft.marginals.marginal import Array
 
 
 def symmetric_uncertainty(joint: float, one: float, other: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from weft.domain import Clique, Domain, clique
+from weft.marginals.domain import Clique, Domain, clique
 
 _EFFORT = 200_000
 """Search steps for one clique size, beyond which the search goes on with smaller ones: it always ends."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.domain import Clique, Domain, clique
-from weft.marginal import Array
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import Array
 from weft.select.allocation import noise_error
 
 

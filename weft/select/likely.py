@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 
 
 def likely_pair(one: Array, other: Array, gap: float) -> Array:

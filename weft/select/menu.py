@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 
 GROUPS = 48
 """Cells of a table, sorted, are put in this many groups: the error is then a sum over groups."""

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from weft.domain import Clique
-from weft.marginal import Array
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array
 from weft.select.sparse import spanning_tree
 
 _GAIN = 1e-3

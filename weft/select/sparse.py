@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from weft.domain import Clique, Domain, clique
+from weft.marginals.domain import Clique, Domain, clique
 
 
 def sparse_network(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weft.domain import Clique, Domain, clique
+from weft.marginals.domain import Clique, Domain, clique
 
 
 def useful_cells(total: float, scale: float, theta: float) -> float:

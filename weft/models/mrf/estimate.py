@@ -33,14 +33,14 @@ from typing import Literal
 
 import numpy as np
 
-from weft.domain import Clique, Domain
-from weft.marginal import Array, Marginal, NoisyMarginal
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array, Marginal, NoisyMarginal
+from weft.marginals.total import common_total
 from weft.models.mrf.inference import Impossible, transpose
 from weft.models.mrf.junction import MAX_CELLS, MAX_TOTAL, JunctionTree, junction_tree
 from weft.models.mrf.model import MrfModel
 from weft.models.mrf.tape import Tape, plan
 from weft.progress import Listener, Stage, silence, stage
-from weft.total import common_total
 
 Solver = Literal["accelerated", "mirror"]
 

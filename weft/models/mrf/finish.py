@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.marginal import Marginal
-from weft.models.gum_kernel import sweep
-from weft.models.gum_plan import Layout
+from weft.marginals.marginal import Marginal
+from weft.marginals.records import Records, code_dtype
+from weft.models.gum.kernel import sweep
+from weft.models.gum.plan import Layout
 from weft.progress import Listener, silence, stage
-from weft.records import Records, code_dtype
 
 SWEEPS = 12
 """Most sweeps over the records."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weft.domain import Clique, clique
 from weft.errors import WeftError
-from weft.marginal import Array, Marginal
+from weft.marginals.domain import Clique, clique
+from weft.marginals.marginal import Array, Marginal
 from weft.models.mrf.junction import MAX_TOTAL, JunctionTree, ModelTooLarge
 from weft.models.mrf.kernels import run
 from weft.models.mrf.tape import plan, plan_sums

@@ -17,9 +17,9 @@ from typing import Literal
 
 import numpy as np
 
-from weft.domain import Clique, Domain, clique
 from weft.errors import WeftError
-from weft.marginal import Array
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import Array
 from weft.models.mrf.triangulate import triangulate
 
 Order = Literal["best", "min-weight", "min-fill", "weighted-fill"]

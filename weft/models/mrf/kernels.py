@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 
 SUM, SET, ADD, ZERO, CONDITION, SCALE = range(6)
 """Sum the middle axis out; repeat along it, or add so; clear; turn logs into conditionals; into counts."""

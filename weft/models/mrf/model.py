@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from weft.domain import Clique, Domain, clique
-from weft.marginal import Array, Marginal
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import Array, Marginal
+from weft.marginals.records import Records
 from weft.models import stored
 from weft.models.mrf.finish import finish
 from weft.models.mrf.inference import Beliefs, marginals
 from weft.models.mrf.junction import JunctionTree, junction_tree
 from weft.models.mrf.sample import sample
 from weft.progress import Listener, silence
-from weft.records import Records
 
 
 @dataclass(frozen=True)

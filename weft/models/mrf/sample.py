@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records, code_dtype
 from weft.models.apportion import apportion_groups
 from weft.models.mrf.inference import Beliefs
 from weft.progress import Listener, silence, stage
-from weft.records import Records, code_dtype
 
 
 def sample(beliefs: Beliefs, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weft.domain import Clique, Domain
-from weft.marginal import Array
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array
 from weft.models.mrf.junction import JunctionTree
 from weft.models.mrf.kernels import ADD, CONDITION, SCALE, SET, SUM, ZERO, run
 from weft.models.mrf.ladder import merges

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from weft.marginal import Array
+from weft.marginals.marginal import Array
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

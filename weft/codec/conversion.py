@@ -1,0 +1,196 @@
+"""Columns turned into the schema's types without ever failing on a value: what cannot be read becomes null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from weft.errors import DataError
+from weft.schema.columns import Column, ColumnError, Datetime
+from weft.values.instants import DAY, UNIT
+from weft.values.storage import decimal_array, floats_of, missing_of, write_floats
+from weft.values.text import is_text, is_utf8, read_floats, read_integers, read_moments, readable
+
+Mask = NDArray[np.bool_]
+_TRUE, _FALSE = pa.array(["true", "1"], pa.large_string()), pa.array(["false", "0"], pa.large_string())
+_FRACTION = r"^(?P<whole>[^.]*:[0-9]{2})\.(?P<fraction>[0-9]{1,9})$"
+_TEXT_LIMIT = 10**18  # larger numbers in text are not told apart
+
+
+def adopt(array: pa.Array, wanted: pa.DataType, column: Column) -> pa.Array:
+    """Return an array in the wanted type, null where it cannot be read; DataError then, under the refuse policy only.
+
+    Each value is read by itself, so one row never changes how another is understood.
+    """
+    made, unreadable = convert(array, wanted, column)
+    if column.outside == "refuse":
+        if is_text(wanted) and not is_utf8(made):
+            raise DataError(f'column "{column.name}": a value is not UTF-8 text. Convert the table to UTF-8')
+        if unreadable.any():
+            raise DataError(f'column "{column.name}": {remedy(column, wanted)}')
+    return made
+
+
+def remedy(column: Column, wanted: pa.DataType) -> str:
+    """Say what to do about a value that cannot be read."""
+    if pa.types.is_integer(wanted):
+        hint = ' If it has a fraction, or is written like 3.0, set type = "float64".'
+    elif isinstance(column, Datetime):
+        hint = ' Give its format, such as format = "%d/%m/%Y", or a finer step.'
+    else:
+        hint = ""
+    policy = ' Set outside = "clip" to count what cannot be read as missing.' if "clip" in column.policies else ""
+    return f"a value cannot be read as {wanted}.{hint}{policy}"
+
+
+def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Return text, numbers, booleans or dates in the wanted type, and a mask of what cannot be read in it."""
+    if array.type == wanted:
+        return array, np.zeros(len(array), dtype=bool)
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), wanted), np.zeros(len(array), dtype=bool)
+    if pa.types.is_temporal(array.type) and not is_text(wanted):
+        return _instants(array, wanted, column)
+    if is_text(wanted):
+        return _written(array, column).cast(wanted), np.zeros(len(array), dtype=bool)
+    if is_text(array.type):
+        array = readable(array)
+    elif pa.types.is_boolean(array.type):
+        array = array.cast(pa.int64())
+    missing = missing_of(array)
+    if pa.types.is_integer(wanted):
+        values, lost, unreadable = _integers(array, np.dtype(wanted.to_pandas_dtype()))
+        if column.outside != "clip":
+            unreadable |= lost & ~missing
+        return pa.array(values, type=wanted, mask=missing | unreadable), unreadable
+    if pa.types.is_boolean(wanted):
+        return _booleans(array, missing)
+    if pa.types.is_date(wanted) or pa.types.is_timestamp(wanted):
+        if not is_text(array.type):
+            return pa.nulls(len(array), wanted), ~missing  # a number is no date
+        return _moments(array, missing, wanted, column.format if isinstance(column, Datetime) else None)
+    if pa.types.is_floating(wanted) or pa.types.is_decimal(wanted):
+        floats, unreadable = read_floats(array) if is_text(array.type) else (_floats(array), np.zeros_like(missing))
+        null = np.isnan(floats)
+        if pa.types.is_floating(wanted):
+            return write_floats(floats, null, wanted, nan=False), unreadable
+        return _decimals(floats, null, wanted), unreadable
+    raise ColumnError(column.name, f"values cannot be read as {wanted}; choose another type", "type")
+
+
+def _integers(array: pa.Array, dtype: np.dtype[Any]) -> tuple[NDArray[Any], Mask, Mask]:
+    """Whole numbers, floored and held to their type; masks of those that this changed, and of what is no number."""
+    info = np.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+    unreadable = np.zeros(len(array), dtype=bool)
+    if pa.types.is_floating(array.type):
+        floats = np.nan_to_num(floats_of(array), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        floor = np.floor(floats)
+        over, under = floor >= float(high + 1), floor < float(low)  # both bounds are exact floats
+        values = np.where(over | under, 0.0, floor).astype(dtype)
+        values[over], values[under] = high, low
+        return values, (floor != floats) | over | under, unreadable
+    if is_text(array.type):
+        whole, off, unreadable = read_integers(array)
+        off = off | (whole >= _TEXT_LIMIT) | (whole <= -_TEXT_LIMIT)
+    else:
+        whole = array.fill_null(0).to_numpy(zero_copy_only=False)
+        off = np.zeros(len(array), dtype=bool)
+    own = np.iinfo(whole.dtype)
+    held = np.clip(whole, max(low, int(own.min)), min(high, int(own.max)))
+    return held.astype(dtype), off | (held != whole), unreadable
+
+
+def _floats(array: pa.Array) -> NDArray[np.float64]:
+    return floats_of(array.cast(pa.float64(), safe=False))  # a whole number beyond 2^53 is rounded
+
+
+def _decimals(floats: NDArray[np.float64], null: Mask, wanted: pa.DataType) -> pa.Array:
+    # The type's bound is no float in general (10^16 - 1 would become 10^16), so the last cut is among integers.
+    scaled = np.rint(np.where(null, 0.0, floats) * 10.0**wanted.scale)
+    unscaled = np.clip(scaled, -(2.0**62), 2.0**62).astype(np.int64)
+    top = min(10**wanted.precision - 1, 2**62)
+    return decimal_array(np.clip(unscaled, -top, top), wanted.scale, null).cast(wanted)
+
+
+def _booleans(array: pa.Array, missing: Mask) -> tuple[pa.Array, Mask]:
+    words = pc.ascii_lower(array.cast(pa.large_string()))
+    yes: Mask = pc.is_in(words, value_set=_TRUE).to_numpy(zero_copy_only=False)
+    no: Mask = pc.is_in(words, value_set=_FALSE).to_numpy(zero_copy_only=False)
+    return pa.array(yes, mask=~(yes | no)), ~(yes | no | missing)
+
+
+def _instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Dates and time stamps in another unit, floored; those that this changed cannot be read, but under clip."""
+    missing = missing_of(array)
+    if not (_is_moment(array.type) and _is_moment(wanted)):
+        return pa.nulls(len(array), wanted), ~missing
+    stored = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).cast(pa.int64())
+    values = stored.fill_null(0).to_numpy(zero_copy_only=False)
+    before, after = _unit_of(array.type), _unit_of(wanted)
+    if before >= after:
+        factor = before // after
+        bound = (2**63 - 1) // factor
+        made = np.clip(values, -bound, bound) * factor
+        lost = np.abs(values) > bound
+    else:
+        made = values // (after // before)
+        lost = values % (after // before) != 0
+    if pa.types.is_date64(wanted):
+        made, lost = made - made % (DAY // UNIT["ms"]), lost | (made % (DAY // UNIT["ms"]) != 0)
+    unreadable = np.zeros_like(missing) if column.outside == "clip" else lost & ~missing
+    whole = pa.array(made, mask=missing | unreadable)
+    return (whole.cast(pa.int32()) if pa.types.is_date32(wanted) else whole).cast(wanted), unreadable
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _unit_of(kind: pa.DataType) -> int:
+    if pa.types.is_date32(kind):
+        return DAY
+    return UNIT["ms"] if pa.types.is_date64(kind) else UNIT[kind.unit]
+
+
+def _written(array: pa.Array, column: Column) -> pa.Array:
+    """Return values as the text that a CSV would hold: dates in the column's format."""
+    if not _is_moment(array.type) or not isinstance(column, Datetime):
+        return array
+    plain = pa.types.is_date(array.type) or column.plain_date
+    form = column.format or ("%Y-%m-%d" if plain else "%Y-%m-%d %H:%M:%S")
+    moments = array.cast(pa.timestamp("s"), safe=False) if pa.types.is_date(array.type) else array
+    if pa.types.is_timestamp(moments.type):
+        moments = moments.cast(pa.int64()).cast(pa.timestamp(moments.type.unit)).cast(pa.timestamp("s"), safe=False)
+    return pc.strftime(moments, format=form)
+
+
+def _moments(array: pa.Array, missing: Mask, wanted: pa.DataType, form: str | None) -> tuple[pa.Array, Mask]:
+    nanoseconds = None
+    if form is not None:
+        moments = read_moments(array, form)
+    else:
+        words = pc.replace_substring_regex(array, r"^(.{10})T", r"\1 ")
+        words = pc.replace_substring_regex(words, r"(Z|\+00:?00)$", "")
+        parts = pc.extract_regex(words, _FRACTION)
+        digits = pc.utf8_rpad(pc.struct_field(parts, "fraction"), width=9, padding="0").cast(pa.int64())
+        nanoseconds = digits.fill_null(0).to_numpy(zero_copy_only=False)
+        words = pc.coalesce(pc.struct_field(parts, "whole"), words)
+        moments = pc.coalesce(read_moments(words, "%Y-%m-%d %H:%M:%S"), read_moments(words, "%Y-%m-%d"))
+    unreadable = missing_of(moments) & ~missing
+    seconds = moments.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    stored = pa.int32() if pa.types.is_date32(wanted) else pa.int64()
+    if pa.types.is_date(wanted):
+        days = seconds // 86_400
+        values = days if pa.types.is_date32(wanted) else days * (DAY // UNIT["ms"])
+    else:
+        unit = UNIT[wanted.unit]
+        bound = (2**63 - 1) // (UNIT["s"] // unit) - 1
+        values = np.clip(seconds, -bound, bound) * (UNIT["s"] // unit)
+        if nanoseconds is not None:
+            values = values + nanoseconds // unit
+    return pa.array(values, mask=missing | unreadable).cast(stored).cast(wanted), unreadable

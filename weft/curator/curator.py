@@ -1,0 +1,54 @@
+"""The only door to private rows: every question one may ask of them, each with its sensitivity and its proof.
+
+A question is charged to the ledger first, then asked, and leaves with integer noise on it. Whoever holds a
+curator can learn nothing of the rows but what the ledger shows. Neighbouring tables differ in one privacy unit,
+added, removed or replaced (`Adjacency`); by parallel reading of the text below, "a row" means the at most
+`rows_per_unit` rows of a unit, and every sensitivity comes from `weft.privacy.sensitivity`, where it is scaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.curator.choices import ChoiceQuestions
+from weft.curator.marginals import MarginalQuestions
+from weft.curator.scores import ScoreQuestions
+from weft.curator.seeds import SeedQuestions
+from weft.engines import Engine
+from weft.marginals.marginal import Array
+from weft.privacy import Charge
+
+
+class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions):
+    """Answers questions about private rows, for a price: a share of the whole budget (`Door`)."""
+
+    def recode(self, maps: Mapping[str, tuple[Array, int]]) -> Curator:
+        """Return a curator over the same rows with some attributes' codes merged; same ledger, same noise.
+
+        `maps[name]` is (new code of each old code, number of new codes). It must come from released answers. The
+        map acts on values, one row at a time, so a row still adds one to one cell of each marginal and every
+        sensitivity stays what it was.
+        """
+        return self._beside(self._engine.recode(maps), self._part)
+
+    def split(self, chances: Mapping[str, float]) -> dict[str, Curator]:
+        """Divide the rows by secret coins; return a curator for each part, each with the whole of what is left.
+
+        Theorem. One coin a privacy unit, from the operating system's entropy and never released, puts the unit's rows
+        into a part with the given chance, or in none. Neighbouring tables then have neighbouring tables in one part
+        and equal ones in all others (`weft.engines.parts`), so that costs do not add up over parts: the ledger counts
+        the part that cost most (`Ledger._branches`). A run divides its rows once. Nothing is released.
+        """
+        self._engine.check_order()  # before anything is entered
+        told = ", ".join(f"{part} {chance:.3g}" for part, chance in chances.items())
+        charge = self._enter(Charge.coins(f"rows divided by secret coins: {told}", chances=chances))
+        views = self._engine.split(list(chances.values()), lambda names: self._release(charge, [names])[0])
+        return {part: self._beside(view, part) for part, view in zip(chances, views, strict=True)}
+
+    def _beside(self, engine: Engine, part: str) -> Curator:
+        """Return a curator over other rows or codes of the same table, with the same ledger and noise."""
+        curator = Curator(engine, self._ledger, self._release)
+        if part == self._part:  # counts of a part of the rows are not those of the table
+            curator._measured = self._measured
+        curator._part = part
+        return curator

@@ -1,0 +1,138 @@
+"""What all questions to private rows have in common: the ledger first, then the engine, then noise.
+
+A question is charged to the ledger first, then asked, and leaves with integer noise on it. Whoever holds a
+curator can learn nothing of the rows but what the ledger shows. Neighbouring tables differ in one privacy unit,
+added, removed or replaced (`Adjacency`); by parallel reading of the text below, "a row" means the at most
+`rows_per_unit` rows of a unit, and every sensitivity comes from `weft.privacy.sensitivity`, where it is scaled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from weft.engines import Engine
+from weft.errors import MethodError
+from weft.marginals.counting import MAX_CELLS
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array, Measured
+from weft.privacy import Accounting, Adjacency, Charge, Ledger
+from weft.privacy.mechanisms import Release
+
+CELLS_PER_PASS = 1 << 25
+"""Cells counted in one pass over the rows; longer lists of cliques are split, so that memory stays bounded."""
+
+
+class Door:
+    """Holds the engine, the ledger and the mechanisms; families of questions are built on it.
+
+    Prices are given as a `share` of the whole budget. What a share buys depends on the accounting: with
+    "gaussian", "zcdp" and "paper" it is that share of rho and the noise is rounded Gaussian; with "pure" it is that
+    share of epsilon and the noise is two-sided geometric.
+    """
+
+    def __init__(self, engine: Engine, ledger: Ledger, release: Release) -> None:
+        self._engine = engine
+        self._ledger = ledger
+        self._release = release
+        self._measured: list[Measured] = []
+        self._part = ""
+
+    @property
+    def domain(self) -> Domain:
+        """Attributes and sizes: public."""
+        return self._engine.domain
+
+    @property
+    def accounting(self) -> Accounting:
+        """How the budget is counted."""
+        return self._ledger.accounting
+
+    @property
+    def left(self) -> float:
+        """Share of the budget not spent yet on these rows."""
+        return self.left_with(0.0)
+
+    def slack(self, part: float) -> float:
+        """Return the total-variation distance that a part of the budget's delta pays for."""
+        return part * self._ledger.budget.delta / (1 + math.exp(self._ledger.budget.epsilon or math.inf))
+
+    def left_with(self, slack: float) -> float:
+        """Return the share of the budget, as it is now, that would be left after paying for this slack."""
+        return self._ledger.left_with(slack, self._part) / self._ledger.capacity
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """Every marginal measured so far, also under a recoding: public, as the questions are."""
+        return tuple(self._measured)
+
+    def rho(self, share: float = 1.0) -> float:
+        """Return the zCDP parameter of a share: a table measured with it has noise variance sensitivity^2 / (2 rho).
+
+        Under "pure" accounting this is the rho of a Gaussian of the same variance as the geometric noise.
+        """
+        cost = share * self._ledger.capacity
+        return cost**2 / 4 if self.accounting == "pure" else cost
+
+    def sigma(self, share: float) -> float:
+        """Return the noise standard deviation of a cell of one marginal measured with this share."""
+        return self._noise(share)[1]
+
+    @property
+    def _adjacency(self) -> Adjacency:
+        return self._ledger.adjacency
+
+    def _marginal_sensitivity(self) -> float:
+        return self._adjacency.marginal_l1() if self.accounting == "pure" else self._adjacency.marginal_l2()
+
+    def _noise(self, share: float, sensitivity: float | None = None) -> tuple[float, float]:
+        """Return the mechanism's scale, and the standard deviation of its noise, for one table at this share."""
+        sensitivity = self._marginal_sensitivity() if sensitivity is None else sensitivity
+        cost = share * self._ledger.capacity
+        if not cost > 0:
+            raise ValueError(f"a share of the budget must be above 0, not {share}")
+        if self.accounting == "pure":
+            scale = sensitivity / cost
+            return scale, math.sqrt(2) * scale
+        sigma = sensitivity / math.sqrt(2 * cost)
+        return sigma, sigma
+
+    def _charge(
+        self, question: str, sensitivity: float | Sequence[float], scales: Sequence[float], draws: int
+    ) -> Charge:
+        """Enter a question in the ledger; only after this returns may a row be touched."""
+        noise = Charge.geometric if self.accounting == "pure" else Charge.gaussian
+        return self._enter(noise(question, sensitivity=sensitivity, scale=scales, draws=draws))
+
+    def _enter(self, charge: Charge) -> Charge:
+        """Enter a question as one to these rows: all, or a part of them."""
+        if self._part:
+            charge = replace(charge, question=f"{charge.question} (rows for {self._part})", part=self._part)
+        return self._ledger.charge(charge)
+
+    def _check(self, cliques: Sequence[Clique]) -> None:
+        """Refuse what cannot be counted, before it is charged."""
+        for c in cliques:
+            if list(c) != sorted(set(c)) or any(name not in self.domain for name in c):
+                raise ValueError(f"{c} is not a clique of the table's attributes")
+            if self.domain.cells(c) > MAX_CELLS:
+                raise MethodError(
+                    f"the table over {', '.join(c)} has {self.domain.cells(c):,} cells, above {MAX_CELLS:,}: "
+                    "choose fewer columns, or coarser bins in the schema"
+                )
+
+    def _count(self, cliques: Sequence[Clique]) -> list[Array]:
+        return [table for batch in self._passes(cliques) for table in self._engine.count(batch)]
+
+    def _passes(self, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
+        batch: list[Clique] = []
+        cells = 0
+        for c in cliques:
+            size = self.domain.cells(c)
+            if batch and cells + size > CELLS_PER_PASS:
+                yield batch
+                batch, cells = [], 0
+            batch.append(c)
+            cells += size
+        yield batch

@@ -1,0 +1,99 @@
+"""Questions for marginals: whole tables, what smaller tables do not tell, and the number of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from weft.curator.door import Door
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import NoisyMarginal, interaction
+
+
+class MarginalQuestions(Door):
+    """The curator's questions for marginals."""
+
+    def measure(
+        self, cliques: Sequence[Clique], share: float, weights: Sequence[float] | None = None
+    ) -> list[NoisyMarginal]:
+        """Release the marginals of these cliques with noise; `weights` divide the share among them (default: evenly).
+
+        Theorem. Each row adds one to exactly one cell of each marginal, so a row more or less moves one cell by
+        one (`marginal_l2`, `marginal_l1`: sensitivity 1), and a replaced row two cells (sqrt 2, and 2). Gaussian
+        noise of deviation sigma_i on marginal i is therefore sensitivity/sigma_i-GDP, and the marginals compose:
+        the rho_i = sensitivity^2 / (2 sigma_i^2) add up to the share. Geometric noise of scale
+        sensitivity/epsilon_i is epsilon_i-DP, and the epsilon_i add up.
+        """
+        if not cliques:
+            return []
+        self._check(cliques)
+        parts = _normalised(weights, len(cliques))
+        noise = [self._noise(share * part) for part in parts]
+        charge = self._charge(
+            f"marginals: {_describe(cliques)}",
+            self._marginal_sensitivity(),
+            [scale for scale, _ in noise],
+            draws=sum(self.domain.cells(c) for c in cliques),
+        )
+        released = self._release(charge, self._count(cliques))
+        noisy = [NoisyMarginal(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
+        self._measured += [marginal.measured for marginal in noisy]
+        return noisy
+
+    def interactions(
+        self, cliques: Sequence[Clique], order: int, share: float, weights: Sequence[float] | None = None
+    ) -> list[NoisyMarginal]:
+        """Release of each marginal only what those of fewer than `order` attributes do not tell, with Gaussian noise.
+
+        Where smaller marginals are known, asking for them again is a waste: in a pair of binary attributes, of three
+        fourths of the budget. The noise is that of a whole table, of deviation sigma a cell, from which what the
+        answer cannot contain has been taken away. `weights` as in `measure`.
+
+        Theorem. `interaction` is an integer function of the rows' marginal, and a unit moves it by at most s_i =
+        `interaction_l2` in L2 norm. Gaussian noise of deviation t_i is therefore s_i/t_i-GDP, and the rho_i = s_i^2 /
+        (2 t_i^2) add up to the share. What is done to the released table afterwards costs nothing.
+        """
+        if self.accounting == "pure":
+            raise ValueError("interactions are measured with Gaussian noise: pure accounting cannot pay for them")
+        if not cliques:
+            return []
+        self._check(cliques)
+        sensitivity = [self._adjacency.interaction_l2(self.domain.sizes(c), order) for c in cliques]
+        if order < 1 or not min(sensitivity) > 0:
+            raise ValueError(f"cliques of fewer than {order} attributes with codes to choose from do not interact")
+        parts = _normalised(weights, len(cliques))
+        scales = [self._noise(share * part, s)[0] for part, s in zip(parts, sensitivity, strict=True)]
+        cells = [self.domain.cells(c) for c in cliques]
+        question = f"interactions (times cells): {_describe(cliques)}"
+        charge = self._charge(question, sensitivity, scales, draws=sum(cells))
+        released = self._release(charge, [interaction(table, order) for table in self._count(cliques)])
+        noisy = [
+            NoisyMarginal(c, interaction(table / size, order) / size, scale / size, order)
+            for c, table, scale, size in zip(cliques, released, scales, cells, strict=True)
+        ]
+        self._measured += [marginal.measured for marginal in noisy]
+        return noisy
+
+    def total(self, share: float) -> NoisyMarginal:
+        """Release the number of rows with noise: the marginal of the empty clique.
+
+        Theorem. A row more or less moves it by one; a replaced row not at all, for which we pay the same.
+        """
+        scale, sigma = self._noise(share, self._adjacency.total())
+        charge = self._charge("number of rows", self._adjacency.total(), [scale], draws=1)
+        (released,) = self._release(charge, self._count([()]))
+        return NoisyMarginal((), released, sigma)
+
+
+def _normalised(weights: Sequence[float] | None, n: int) -> list[float]:
+    if weights is None:
+        return [1 / n] * n
+    if len(weights) != n or min(weights) <= 0:
+        raise ValueError("measure needs one positive weight for each clique")
+    total = math.fsum(weights)
+    return [weight / total for weight in weights]
+
+
+def _describe(cliques: Sequence[Clique]) -> str:
+    ways = sorted({len(c) for c in cliques})
+    return ", ".join(f"{sum(len(c) == k for c in cliques)} {k}-way" for k in ways)

@@ -1,0 +1,119 @@
+"""Questions about seeds: private rows whose first attributes may leave as the beginning of a synthetic record.
+
+A part of the curator, and like it to be read as a list of theorems; see `weft.privacy.deniability` and
+`weft.privacy.plausible` for the proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft.curator.door import Door
+from weft.errors import BudgetError, DataError
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
+from weft.privacy import Adjacency, Charge
+from weft.privacy.budget import LARGEST_EPSILON
+from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, lower_bound
+from weft.privacy.plausible import PlausibleTest
+from weft.words import counted
+
+
+class SeedQuestions(Door):
+    """The curator's questions about seeds."""
+
+    def check_seeds(self) -> None:
+        """Refuse seeds where the theorem of `seeded_release` does not hold: before anything is spent, if asked in time.
+
+        The last refusal looks at the number of rows without noise, the one thing here that does: at `MOST_ROWS` rows or
+        more the integers of the test would overflow, and there is no release at all. docs/decisions/008 says so.
+        """
+        if self._adjacency != Adjacency() or self.accounting not in ("gaussian", "zcdp"):
+            raise BudgetError(
+                "records can be grown from seeds only where neighbours add or remove one row, with a delta: choose "
+                "add-remove neighbours without a unit column, and gaussian or zcdp accounting; or draw every column"
+            )
+        budget = self._ledger.budget
+        if budget.epsilon is None or budget.epsilon > LARGEST_EPSILON:
+            # Slack is paid from the delta of an (epsilon, delta) budget, by a factor of 1 + e^epsilon.
+            raise BudgetError(
+                f"records can be grown from seeds only with a budget in epsilon, of at most {LARGEST_EPSILON:g}, and a "
+                "delta: state the budget so, or draw every column"
+            )
+        _check_rows(self)
+
+    def check_deniable(self) -> None:
+        """Refuse deniable records where k rows may be one person's; and tables past `MOST_ROWS`, as above."""
+        if self._adjacency.rows_per_unit != 1:
+            raise BudgetError(
+                "plausible deniability counts rows that could be a record's seed, and several rows may be one "
+                "person's: it needs one row for each privacy unit (rows_per_unit = 1), or draw every column"
+            )
+        _check_rows(self)
+
+    def seeded_release(
+        self, kept: Sequence[str], test: Acceptance, records: int, *, look: float, share: float, slack: float
+    ) -> Records | None:
+        """Release the kept attributes of `records` rows that passed the privacy test; None if this cannot be afforded.
+
+        First the noisy sum S of passing weights is asked with a share `look`; a lower bound of it says what the release
+        costs. If that is more than `share`, nothing else is asked: the decision rests on a noisy answer. `slack` is the
+        total-variation distance allowed, half of it for the lower bound to be wrong. Exactly `records` leave, drawn
+        from the law of accepted records itself: there are no attempts to be counted.
+
+        Theorem (`weft.privacy.deniability`). With S at least its lower bound on both tables, the release is mu-GDP up
+        to slack/2, for one row added or removed. The bound is wrong with a probability of at most slack/2; the release
+        is therefore within `slack` of a mechanism that is mu-GDP after every answer S.
+        """
+        self.check_seeds()
+        prefixes, counts, passing = _passing(self, kept, test, look, slack / 2)
+        if passing <= 0:
+            return None
+        question = f"{counted(records, 'record')} grown from seeds by {test}"
+        charge = Charge.seeded(question, test=test, records=records, passing=passing, slack=slack)
+        if not charge.rho <= share * self._ledger.capacity:
+            return None
+        (drawn,) = self._release(self._enter(charge), [prefixes, counts])
+        return Records.of(self.domain.project(kept), list(drawn.T))
+
+    def deniable_release(self, kept: Sequence[str], test: PlausibleTest, records: int) -> Records | None:
+        """Release the kept attributes of `records` rows that passed the test, record by record; None if none passes.
+
+        Theorem (`weft.privacy.plausible`). Under Test 1, each of these records shares its kept attributes with k rows
+        or more, all of them equally likely to be its seed. This is plausible deniability of each record and *not*
+        differential privacy: the charge has no price, and stamps everything that is released from this run.
+        """
+        self.check_deniable()
+        question = f"{counted(records, 'deniable record')} grown from seeds by {test}"
+        charge = self._enter(Charge.deniable(question, test=test, records=records))
+        (drawn,) = self._release(charge, list(self._engine.groups(kept)))
+        return Records.of(self.domain.project(kept), list(drawn.T)) if len(drawn) else None
+
+
+def _check_rows(asking: Door) -> None:
+    (rows,) = asking._engine.count([()])
+    if int(rows) >= MOST_ROWS:
+        raise DataError(
+            f"records can be grown from seeds only in tables below {MOST_ROWS:,} rows: draw every column instead"
+        )
+
+
+def _passing(
+    asking: Door, kept: Sequence[str], test: Acceptance, share: float, beta: float
+) -> tuple[Array, Array, float]:
+    """Return prefixes of the rows and the number of each, exact, and a lower bound of the sum of weights, in seeds.
+
+    Theorem. A row moves the count c of one prefix by one and floor(S) by at most `test.sensitivity`; `lower_bound`.
+    """
+    scale, _ = asking._noise(share, test.sensitivity)
+    charge = asking._charge("seeds that would pass the privacy test", test.sensitivity, [scale], draws=1)
+    prefixes, counts = asking._engine.groups(kept)
+    weights = test.weights(counts)
+    # Fewer than MOST_ROWS rows (`check_seeds`), so running sums are below 2**62 and rise: what the sampler relies on.
+    ends = np.cumsum(weights, dtype=np.int64)
+    assert (np.diff(ends, prepend=0) >= 0).all()
+    assert not len(ends) or ends[-1] <= MOST_ROWS * UNIT
+    (released,) = asking._release(charge, [np.array([int(weights.sum()) // UNIT])])
+    return prefixes, counts, lower_bound(float(released[0]), scale, test, beta)

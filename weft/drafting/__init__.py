@@ -1,0 +1,1 @@
+"""A first schema guessed from a table, for a person to review; and what to know of a schema before paying."""

@@ -1,0 +1,67 @@
+"""What a person should know about a schema before paying for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from weft.codec.codec import Codec
+from weft.reading.csv import csv_arrow_schema
+from weft.schema.columns import Id
+from weft.schema.naming import likely_units
+from weft.schema.schema import Schema
+
+MANY_CODES = 10_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing worth telling, about a column or (None) about the whole."""
+
+    level: Literal["info", "warning"]
+    column: str | None
+    text: str
+
+
+def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding]:
+    """Check a schema against a table's types (None: those it would give a CSV); SchemaError if they do not fit.
+
+    Only public facts are read and told: the schema's, never the rows'.
+    """
+    codec = Codec(schema, csv_arrow_schema(schema) if arrow_schema is None else arrow_schema)
+    findings = []
+    for column in schema.columns:
+        if isinstance(column, Id):
+            findings.append(Finding("info", column.name, "id: made anew, not modelled"))
+        else:
+            size = codec.domain.size(column.name)
+            findings.append(Finding("info", column.name, f"{column.kind}: {size:,} codes"))
+            if size > MANY_CODES:
+                advice = "take fewer bins, or fewer values and an other"
+                findings.append(Finding("warning", column.name, f"{size:,} codes drown in noise; {advice}"))
+            if size == 1:
+                findings.append(Finding("warning", column.name, "only one code: nothing can be learned"))
+        if column.from_data:
+            findings.append(Finding("warning", column.name, _unreviewed(column.from_data)))
+    ids = likely_units([column.name for column in schema.columns if isinstance(column, Id)])
+    if ids and schema.unit is None:
+        findings.append(Finding("warning", None, f"each row is protected on its own; {_unit(ids)}"))
+    findings.append(Finding("info", None, f"about 10^{codec.domain.log10_size():.0f} possible records"))
+    return findings
+
+
+def _unreviewed(facts: Sequence[str]) -> str:
+    if len(facts) == 1:
+        return f"{facts[0]} was read from private rows; confirm it from public knowledge, then remove the mark"
+    listed = f"{', '.join(facts[:-1])} and {facts[-1]}"
+    return f"{listed} were read from private rows; confirm them from public knowledge, then remove the marks"
+
+
+def _unit(ids: Sequence[str]) -> str:
+    if len(ids) == 1:
+        return f'if "{ids[0]}" repeats for a person, set unit = "{ids[0]}" and rows_per_unit'
+    listed = ", ".join(f'"{name}"' for name in ids[:5]) + (", ..." if len(ids) > 5 else "")
+    return f"if one of {listed} repeats for a person, set unit to its name, and rows_per_unit"

@@ -1,0 +1,132 @@
+"""The model of BSG (PVLDB 2017, sections 3.3 and 3.4): structure from noisy entropies, parameters from noisy counts.
+
+The structure and the parameters may come from the same rows, whose budget they then share, or from different ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import Array, NoisyMarginal
+from weft.models.bayesnet.model import BayesNet, Family
+from weft.progress import Listener, stage
+from weft.reconcile import simplex
+from weft.select.cfs import correlation_network, symmetric_uncertainty
+from weft.select.useful import useful_cells
+
+Edges = list[tuple[str, tuple[str, ...]]]
+
+
+def bucket_codes(buckets: Mapping[str, int | Sequence[int]], domain: Domain) -> dict[str, Array]:
+    """Return the bucket of every code of the attributes that children see in buckets."""
+    return {
+        name: np.arange(domain.size(name)) // given if isinstance(given, int) else np.asarray(given, np.int64)
+        for name, given in buckets.items()
+    }
+
+
+@dataclass(frozen=True)
+class Learner:
+    """How a network is learned; the shares are those of the whole budget."""
+
+    seen: Mapping[str, Array]
+    """The bucket of each code, of attributes that children see in buckets."""
+    count: float
+    """Share for the number of rows."""
+    structure: float
+    """Share for the entropies; the rest goes to the tables."""
+    theta: float
+    """A table may be so large that its average count is theta times the deviation of its noise."""
+    prior: float
+    """Weight of the Dirichlet prior, in deviations of the noise on a distribution's number of rows."""
+    drawn: bool
+    """Whether distributions are drawn from their posterior, and not its mean."""
+
+    def learn(
+        self, structure: Curator, parameters: Curator, aside: float, rng: np.random.Generator, listener: Listener
+    ) -> BayesNet:
+        """Learn the structure, then the parameters; leave a share aside. Different rows have a budget each."""
+        domain = structure.domain
+        apart = structure is not parameters
+        with stage(listener, "count"):
+            rows = structure.total((1 - aside) * self.count)
+            found = parameters.total(self.count) if apart else rows
+        with stage(listener, "entropies"):
+            correlation = self._correlation(structure, rows, structure.left if apart else (1 - aside) * self.structure)
+        sigma = parameters.sigma((parameters.left - aside) / len(domain))
+        largest = useful_cells(float(found.table), sigma, self.theta)
+        widths = np.array([self._width(domain, name) for name in domain])
+        edges = correlation_network(domain, widths, correlation, largest)
+        total = max(float(found.table), 1.0)
+        with stage(listener, "measure families"):
+            tables = self._measure(parameters, edges, parameters.left - aside)
+        families = []
+        for (child, parents), noisy in zip(edges, tables, strict=True):
+            table = np.transpose(noisy.table, [noisy.clique.index(name) for name in (*parents, child)])
+            counts = simplex(table.reshape(-1, table.shape[-1]), total)
+            chances = posterior(counts, noisy.sigma, self.prior, rng if self.drawn else None)
+            families.append(Family(child, parents, chances))
+        return BayesNet(domain, total, tuple(families), self.seen)
+
+    def _width(self, domain: Domain, name: str) -> int:
+        """Return how many values of an attribute its children see."""
+        return int(self.seen[name].max()) + 1 if name in self.seen else domain.size(name)
+
+    def _correlation(self, curator: Curator, rows: NoisyMarginal, share: float) -> Array:
+        """Ask for the entropies of all attributes and pairs, in buckets; return their symmetric uncertainties."""
+        domain = curator.domain
+        asked = [*((name,) for name in domain), *(clique(pair) for pair in itertools.combinations(domain, 2))]
+        released = curator.entropies(
+            asked,
+            share,
+            max(2, round(float(rows.table) - 2 * rows.sigma)),
+            [{name: self.seen[name] for name in names if name in self.seen} for names in asked],
+        )
+        entropy = dict(zip(asked, released.tolist(), strict=True))
+        correlation = np.zeros((len(domain),) * 2)
+        for x, y in asked[len(domain) :]:
+            found = symmetric_uncertainty(entropy[x, y], entropy[x,], entropy[y,])
+            correlation[[domain.index(x), domain.index(y)], [domain.index(y), domain.index(x)]] = found
+        return correlation
+
+    def _measure(self, curator: Curator, edges: Edges, share: float) -> list[NoisyMarginal]:
+        """Measure the table of every family, those whose parents are bucketed alike in one question."""
+        domain = curator.domain
+        # c cells have a summed error of c deviations of noise: least for all tables where the share goes with its root.
+        roots = [
+            math.sqrt(domain.size(child) * math.prod(self._width(domain, name) for name in parents))
+            for child, parents in edges
+        ]
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for i, (_, parents) in enumerate(edges):
+            alike.setdefault(tuple(sorted(name for name in parents if name in self.seen)), []).append(i)
+        tables: dict[int, NoisyMarginal] = {}
+        for bucketed, members in alike.items():
+            maps = {name: (self.seen[name], self._width(domain, name)) for name in bucketed}
+            view = curator.recode(maps) if maps else curator
+            cliques = [clique([edges[i][0], *edges[i][1]]) for i in members]
+            weights = [roots[i] for i in members]
+            part = share * math.fsum(weights) / math.fsum(roots)
+            tables |= zip(members, view.measure(cliques, part, weights), strict=True)
+        return [tables[i] for i in range(len(edges))]
+
+
+def posterior(counts: Array, sigma: float, prior: float, rng: np.random.Generator | None = None) -> Array:
+    """Return a distribution for each row of counts: the posterior's mean, or with an rng a draw from it.
+
+    The Dirichlet prior has the mean of all rows together, with a count more for every code, and weighs a count and
+    as much as the noise on the sum of a row: what noise may have made up counts for little.
+    """
+    codes = counts.shape[1]
+    mean = (counts.sum(axis=0) + 1) / (counts.sum() + codes)
+    weight = counts + (1 + prior * sigma * math.sqrt(codes)) * mean
+    if rng is not None:
+        weight = np.maximum(rng.standard_gamma(weight), np.finfo(np.float64).tiny)
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True))

@@ -1,0 +1,103 @@
+"""The first step that most recipes share: look at each column alone, and merge values that noise would drown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.curator import Curator
+from weft.errors import MethodError
+from weft.marginals.counting import MAX_CELLS
+from weft.marginals.domain import Domain, clique
+from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.recode import ValueMap, merge_rare
+from weft.models import Model
+from weft.models.recoded import RecodedModel
+from weft.privacy.noise import LARGEST_SCALE
+from weft.progress import Listener, silence, stage
+from weft.words import counted
+
+MOST_CANDIDATES = 20_000_000
+"""Sets of columns that are listed, before the smallest of them are kept: some ten seconds."""
+
+
+def check_shares(**shares: float) -> None:
+    """Refuse shares of the budget that are not positive, or leave nothing for the marginals themselves."""
+    for name, share in shares.items():
+        if not 0 < share < 1:
+            raise MethodError(f"option {name} is a share of the budget: it must lie between 0 and 1, not {share}.")
+    if sum(shares.values()) > 0.99:
+        listed = ", ".join(shares)
+        raise MethodError(f"options {listed} take the whole budget: leave at least 1% for the marginals themselves.")
+
+
+def check_noise(curator: Curator, *, sensitivity: float = 8.0, **asked: tuple[float, int]) -> None:
+    """Refuse shares so small that the noise on what they buy could not be drawn, before anything is charged.
+
+    `asked` has, of each option, the share it stands for and how many answers divide it; `sensitivity` bounds how much
+    more than a cell of a marginal an answer moves (InDif: 4, or 8 where rows are replaced).
+    """
+    for name, (share, answers) in asked.items():
+        noise = sensitivity * curator.sigma(share / max(answers, 1))
+        if not noise <= LARGEST_SCALE:
+            raise MethodError(
+                f"option {name}: too small a share of this budget for {counted(answers, 'answer')}: their noise would "
+                f"be above {LARGEST_SCALE:g}. Raise it, or epsilon."
+            )
+
+
+def check_candidates(domain: Domain, ways: int) -> None:
+    """Refuse columns so many that the candidates of up to `ways` of them cannot be listed."""
+    many = sum(math.comb(len(domain), k) for k in range(2, min(ways, len(domain)) + 1))
+    if many > MOST_CANDIDATES:
+        raise MethodError(
+            f"option ways: {ways} of {len(domain)} columns make {many:,} candidates, above {MOST_CANDIDATES:,}: choose "
+            "fewer ways, or method mst."
+        )
+
+
+def check_marginals(domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
+    """Refuse marginals that a user names without columns, or with columns that do not exist."""
+    for names in marginals:
+        if not names:
+            raise MethodError("a marginal names at least one column: leave empty ones out.")
+        unknown = [name for name in names if name not in domain]
+        if unknown:
+            raise MethodError(f"there is no column {unknown[0]!r} to be in a marginal. Check its spelling.")
+
+
+def check_pairs(domain: Domain) -> None:
+    """Refuse columns so wide that not all pairs of them can be counted."""
+    widest = sorted(domain, key=domain.size)[-2:]
+    if domain.cells(clique(widest)) > MAX_CELLS:
+        raise MethodError(
+            f"the table over {' and '.join(widest)} would have {domain.cells(clique(widest)):,} cells, above "
+            f"{MAX_CELLS:,}: choose coarser bins for them in the schema, or method tree or mst."
+        )
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the first step leaves to the others."""
+
+    domain: Domain
+    """The attributes with all their values."""
+    curator: Curator
+    """The curator of the rows in merged values: what every later question goes to."""
+    tables: list[NoisyMarginal]
+    """The noisy one-way marginals, folded into merged values: paid for once, used again by consistency."""
+    maps: Mapping[str, ValueMap]
+
+    def unfold(self, model: Model) -> RecodedModel:
+        """Return a model over merged values as one over all values."""
+        return RecodedModel(self.domain, model, self.maps)
+
+
+def look_at_columns(curator: Curator, share: float, rare: float, listener: Listener = silence) -> Columns:
+    """Measure all one-way marginals and merge values whose noisy count is below `rare` standard deviations."""
+    with stage(listener, "measure columns"):
+        noisy = curator.measure([(name,) for name in curator.domain], share=share)
+    maps = {m.clique[0]: merge_rare(m, rare * m.sigma) for m in noisy}
+    merged = curator.recode({name: (m.codes, m.size) for name, m in maps.items()})
+    return Columns(curator.domain, merged, [maps[m.clique[0]].fold(m) for m in noisy], maps)

@@ -1,0 +1,121 @@
+"""Records grown from seeds: the first attributes of private rows that passed a privacy test, completed by a model.
+
+The model must be a network (`weft.models.sequential`), whose order says which attributes come first. What a record
+keeps is released by the curator before the model sees it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.errors import MethodError
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records
+from weft.models.bayesnet.model import BayesNet
+from weft.models.seeded import SeededModel
+from weft.privacy.deniability import Acceptance, plan
+from weft.privacy.plausible import PlausibleTest
+from weft.progress import Listener, stage
+
+Kept = tuple[str, ...]
+"""The attributes that a record has of its seed."""
+
+MOST_RECORDS = 1_000_000
+"""Most records grown from seeds in one fit: they are handed out as one block."""
+
+LOOK = 0.05
+"""Part of the seeds' budget that goes to a lower bound of how many seeds pass the test."""
+
+SLACK = 0.1
+"""Part of delta that pays for what the accounting of seeds leaves out."""
+
+
+def omegas(given: int | str | Sequence[int] | None, domain: Domain) -> list[int]:
+    """Return the numbers of attributes that may be drawn; none if every record has all of them drawn.
+
+    >>> omegas("2-3", Domain(("a", "b", "c"), (2, 2, 2))), omegas(3, Domain(("a", "b", "c"), (2, 2, 2)))
+    ([2, 3], [])
+    """
+    if given is None:
+        return []
+    ends: list[Any] = [*given] if isinstance(given, list | tuple) else [given, given]
+    if isinstance(given, str) and (found := re.fullmatch(r"(\d{1,9})-(\d{1,9})", given)):
+        ends = [int(found[1]), int(found[2])]
+    low, high = ends if len(ends) == 2 and all(type(end) is int for end in ends) else (0, 0)
+    if not 1 <= low <= high <= len(domain):
+        raise MethodError(
+            f"option omega: draw between 1 and {len(domain)} columns, a number or a range such as 1-{len(domain)}, "
+            "or leave it out to draw all"
+        )
+    return [] if low == len(domain) else list(range(low, high + 1))
+
+
+def grow(
+    curator: Curator,
+    model: BayesNet,
+    drawn: Sequence[int],
+    rows: int,
+    test: Acceptance | PlausibleTest | None,
+    served: float,
+    rng: np.random.Generator,
+    listener: Listener,
+) -> SeededModel:
+    """Grow records, each with one of these numbers of attributes drawn; where no seed can be had, with all of them.
+
+    With an `Acceptance`, or None to choose one, the records are differentially private together; with a
+    `PlausibleTest` each is deniable and no more. `served` is the share of the model's rows that are seeds. How many
+    records have which number drawn is chance alone, and tells nothing of the rows.
+    """
+    numbers = rng.multinomial(rows, np.full(len(drawn), 1 / len(drawn))).tolist()
+    wanted = {model.order[: len(model.domain) - omega]: n for omega, n in zip(drawn, numbers, strict=True) if n}
+    seeded = {kept: n for kept, n in wanted.items() if kept}
+    with stage(listener, "test seeds", len(seeded)) as work:
+        if isinstance(test, PlausibleTest):
+            prefixes = {kept: curator.deniable_release(kept, test, n) for kept, n in seeded.items()}
+        else:
+            prefixes = _together(curator, model, seeded, test, served, rng)
+        work.advance(len(prefixes))
+    pieces = []
+    for kept, n in wanted.items():
+        found = prefixes.get(kept)
+        known = {} if found is None else dict(zip(kept, found.columns, strict=True))
+        pieces.append(model.complete(known, n, rng, listener))
+    # As the ledger has it: where chance had every record drawn whole, no seed was asked and nothing has to be denied.
+    return SeededModel(Records.concatenate(pieces), deniable=bool(prefixes) and isinstance(test, PlausibleTest))
+
+
+def _together(
+    curator: Curator,
+    model: BayesNet,
+    wanted: Mapping[Kept, int],
+    given: Acceptance | None,
+    served: float,
+    rng: np.random.Generator,
+) -> dict[Kept, Records | None]:
+    """Release kept attributes of rows that passed, within the budget; None where that costs too much.
+
+    Each omega has its own even part of budget and slack: given how many records it has, which is chance alone, the
+    releases compose.
+    """
+    parts = len(wanted) or 1
+    look, slack = LOOK * curator.left / parts, curator.slack(SLACK) / parts
+    share = curator.left_with(parts * slack) / parts - look
+    prefixes: dict[Kept, Records | None] = {}
+    if given is None:
+        # What the model expects, not the rows: choosing a test costs nothing.
+        expected = model.sample(min(round(model.total * served), MOST_RECORDS), rng)
+    for kept, n in wanted.items():
+        test = given
+        if test is None:
+            _, counts = np.unique(np.column_stack([expected.column(name) for name in kept]), axis=0, return_counts=True)
+            test = plan(math.sqrt(2 * curator.rho(share)), n, counts, slack / 2)
+        prefixes[kept] = (
+            None if test is None else curator.seeded_release(kept, test, n, look=look, share=share, slack=slack)
+        )
+    return prefixes

@@ -1,0 +1,1 @@
+"""Bayesian networks: each attribute drawn given its parents."""

@@ -1,0 +1,1 @@
+"""A dense Markov random field, sampled by Gibbs chains."""

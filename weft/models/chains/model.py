@@ -1,0 +1,234 @@
+"""A dense Markov random field: potentials over any overlapping cliques, and records that chains weave from them.
+
+No junction tree limits how the cliques overlap. Records start from an exact draw of the best spanning forest and
+are moved by Gibbs sweeps, near copies together (`retie`); a last few sweeps with feedback (`herd`) bring the
+measured tables far below sampling error. Blocks of records have seeds of their own, so the same seed makes the
+same records whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from weft.marginals.counting import count
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
+from weft.models import stored
+from weft.models.chains.forest import Forest, forest
+from weft.models.chains.kernel import gibbs, grow, herd, retie
+from weft.models.chains.layout import Layout, Widened, flatten
+from weft.progress import Listener, silence, stage
+
+BLOCK = 16_384
+"""Records of a block: as many as stay in the cache while they are swept, and are herded together."""
+
+TIED = 0.5
+"""Attributes that share this part of their entropy with their parent in the forest are redrawn together."""
+
+LOOKS = 200
+"""Tables looked at, on average, to offer a record a new draw of a knot."""
+
+MOST_SWEEPS = 10_000
+"""Sweeps past which a model file is not believed."""
+
+ANSWERS = 1 << 16
+"""Records from which marginals are answered."""
+
+
+class Chains:
+    """Moves blocks of records by the conditional distributions of a set of potentials."""
+
+    def __init__(self, layout: Layout, tree: Forest, potentials: Array, threads: int | None = None) -> None:
+        self.layout, self.forest = layout, tree
+        self.wide = Widened(layout)
+        self.potentials = potentials
+        self.threads = threads or os.cpu_count() or 1
+        touched = [set(members) for members in self.wide.layout.members]
+        self.knots = [
+            (knot, np.array([c for c, members in enumerate(touched) if members & set(knot.tolist())], np.int64))
+            for knot in (*tree.knots(TIED), *tree.knots(-1.0))
+        ]
+
+    @property
+    def potentials(self) -> Array:
+        """Logarithms of the factors, cell by cell."""
+        return self._potentials
+
+    @potentials.setter
+    def potentials(self, cells: Array) -> None:
+        self._potentials = cells
+        self._wide = self.wide.add_up(cells)
+        self._rows = self.wide.layout.rows(self._wide)
+        self._all_rows: Array | None = None
+
+    def start(self, records: Array, seed: np.uint64) -> None:
+        """Draw a block from the forest."""
+        f = self.forest
+        grow(records, f.order, f.parent, self.layout.sizes, f.start, f.cumulative, seed)
+
+    def sweep(self, records: Array, seed: np.uint64, free: Array | None = None) -> None:
+        """Redraw every attribute of a block once, and every knot of free attributes."""
+        free = np.ones(len(self.layout.domain), np.bool_) if free is None else free
+        seeds = np.random.default_rng(int(seed)).integers(0, 1 << 63, 1 + len(self.knots), dtype=np.uint64)
+        gibbs(records, free, self.layout.sizes, *self.wide.layout.sweep, self._rows, seeds[0])
+        f = self.forest
+        for (knot, cliques), knot_seed in zip(self.knots, seeds[1:], strict=True):
+            if not free[knot].all():
+                continue
+            # Looking at very many tables twice a record would cost more than the sweep: then some records at a time.
+            offered = records
+            if cliques.size > LOOKS:
+                part = max(len(records) * LOOKS // cliques.size, 1)
+                at = int(knot_seed) % (len(records) - part + 1)
+                offered = records[at : at + part]
+            retie(
+                offered, knot, f.parent, self.layout.sizes, f.start, f.cumulative, f.log_given, cliques,
+                *self.wide.layout.flat_members, self.wide.layout.cell_start, self._wide, knot_seed,
+            )  # fmt: skip
+
+    def herd(self, records: Array, targets: Array, feedback: float, sweeps: int, seed: np.uint64) -> None:
+        """Sweep a block with feedback towards `targets`, probabilities of every cell."""
+        gap = (self.count(records, threads=1) - targets * len(records)).astype(np.float32)
+        if self._all_rows is None:
+            self._all_rows = self.layout.rows(self._potentials)
+        for herd_seed in np.random.default_rng(int(seed)).integers(0, 1 << 63, sweeps, dtype=np.uint64):
+            herd(
+                records, self.layout.sizes, *self.layout.sweep, self._all_rows, *self.layout.feedback, gap,
+                np.float32(feedback), herd_seed,
+            )  # fmt: skip
+
+    def count(self, records: Array, threads: int | None = None) -> Array:
+        """Count every clique's table on the records, end to end."""
+        made = to_records(self.layout.domain, records)
+        return flatten(count(made, self.layout.cliques, threads or self.threads))
+
+    def each_block(
+        self, records: Array, task: Callable[[Array, np.uint64], None], rng: np.random.Generator, block: int = BLOCK
+    ) -> Iterable[None]:
+        """Run a task on every block of records, each with a seed of its own, on all threads."""
+        starts = range(0, len(records), block)
+        seeds = rng.integers(0, 1 << 63, len(starts), dtype=np.uint64)
+        with ThreadPoolExecutor(self.threads) as pool:
+            work = [pool.submit(task, records[at : at + block], seed) for at, seed in zip(starts, seeds, strict=True)]
+            for done in work:
+                yield done.result()
+
+
+def to_records(domain: Domain, rows: Array) -> Records:
+    """Return row-major codes as records."""
+    return Records.of(domain, list(rows.T))
+
+
+@dataclass(frozen=True)
+class ChainsModel:
+    """Potentials and targets over cliques; makes records by restarting chains from the forest of the targets."""
+
+    kind: ClassVar[str] = "chains"
+
+    domain: Domain
+    total: float
+    cliques: tuple[Clique, ...]
+    potentials: tuple[Array, ...]
+    """Logarithm of the factor of each clique; -inf for what cannot be."""
+    targets: tuple[Array, ...]
+    """Probabilities that each clique's table should have: they give the forest, and the herding its aim."""
+    sweeps: int = 12
+    """Gibbs sweeps from the forest to a record."""
+    herding: int = 2
+    """Sweeps with feedback at the end; 0: independent records."""
+    feedback: float = 0.02
+    """Strength of the feedback: what one record too many in a cell takes from its logit."""
+    distance: float = 0.0
+    """Mean total variation distance from the targets of the chains on which the potentials were learned."""
+    restarted: float = 0.0
+    """The same of chains that start anew and make `sweeps` sweeps. Well above `distance`: they have not mixed."""
+
+    @cached_property
+    def _chains(self) -> Chains:
+        layout = Layout(self.domain, self.cliques)
+        return Chains(layout, forest(self.domain, self.cliques, self.targets), flatten(self.potentials))
+
+    @cached_property
+    def _answers(self) -> Records:
+        return self.sample(ANSWERS, np.random.default_rng(0))
+
+    def marginal(self, columns: Sequence[str]) -> Array:
+        """Return expected counts over the clique of these columns, counted on a fixed set of records."""
+        (table,) = count(self._answers, [clique(columns)])
+        return table * (self.total / len(self._answers))
+
+    def standard_error(self, columns: Sequence[str]) -> Array:
+        """Return the sampling error of `marginal`, in counts: that of independent records, an upper bound for
+        tables that were measured."""
+        p = self.marginal(columns) / self.total
+        return np.asarray(self.total * np.sqrt(np.maximum(p * (1 - p), 0.25 / len(self._answers)) / len(self._answers)))
+
+    def sample(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        listener: Listener = silence,
+        given: Mapping[str, int] | None = None,
+    ) -> Records:
+        """Make n records; `given` holds some attributes at a code, and the others follow their conditional law."""
+        chains = self._chains
+        free = np.ones(len(self.domain), np.bool_)
+        rows = np.zeros((n, len(self.domain)), np.int32)
+        held = {self.domain.index(name): code for name, code in (given or {}).items()}
+        free[list(held)] = False
+        aim = flatten(self.targets)
+
+        def weave(records: Array, seed: np.uint64) -> None:
+            seeds = np.random.default_rng(int(seed)).integers(0, 1 << 63, self.sweeps + 2, dtype=np.uint64)
+            chains.start(records, seeds[0])
+            for j, code in held.items():
+                records[:, j] = code
+            for sweep_seed in seeds[2:]:
+                chains.sweep(records, sweep_seed, free)
+            if self.herding and not held:
+                chains.herd(records, aim, self.feedback, self.herding, seeds[1])
+
+        blocks = max(-(-n // BLOCK), 2 if n > 4096 else 1)
+        with stage(listener, "weave", blocks if n else 0) as work:
+            for _ in chains.each_block(rows, weave, rng, max(-(-n // blocks), 1)):
+                work.advance()
+        return to_records(self.domain, rows)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return cliques and settings, potentials and targets."""
+        meta = {
+            "total": self.total,
+            "cliques": [list(c) for c in self.cliques],
+            "sweeps": self.sweeps,
+            "herding": self.herding,
+            "feedback": self.feedback,
+            "distance": self.distance,
+            "restarted": self.restarted,
+        }
+        return meta, {"potentials": flatten(self.potentials), "targets": flatten(self.targets)}
+
+    @classmethod
+    def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Rebuild the model."""
+        cliques = stored.cliques(meta, "cliques", domain)
+        shapes = [domain.sizes(c) for c in cliques]
+        return cls(
+            domain,
+            stored.total(meta),
+            tuple(cliques),
+            tuple(stored.end_to_end(arrays, "potentials", shapes, -np.inf, stored.STEEPEST)),
+            tuple(stored.end_to_end(arrays, "targets", shapes, 0.0)),
+            stored.whole(meta, "sweeps", 0, MOST_SWEEPS),
+            stored.whole(meta, "herding", 0, MOST_SWEEPS),
+            stored.number(meta, "feedback", 0.0, 1000.0),
+            stored.number(meta, "distance", 0.0),
+            stored.number(meta, "restarted", 0.0),
+        )

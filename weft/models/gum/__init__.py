@@ -1,0 +1,1 @@
+"""GUM: records adjusted, step by step, until they agree with noisy tables."""

@@ -1,0 +1,1 @@
+"""CSV files read as the schema says, in one declared dialect."""

@@ -1,0 +1,250 @@
+"""Whether the files of a release are what its card says: what a stranger can check without the private table.
+
+A card is the manifest of its release. Everything that follows from something else in it is computed anew and compared:
+the hash of the table, the page from the card's own JSON, the guarantee from the ledger, whose entries are priced
+again, and the warnings that facts of the card demand. That finds files of different releases beside each other,
+damage, and careless editing. It does not find a forger, who can write a card that agrees with itself: a card
+proves nothing about rows that nobody but the curator has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.errors import DataError, WeftError
+from weft.privacy import Ledger
+from weft.release import modelfile
+from weft.release.atomic import recover, sha256
+from weft.release.card import CARD, markdown
+from weft.release.modelfile import PARTLY
+from weft.release.publish import FORMATS, escaped_name
+from weft.release.statement import costs, meaning_of
+
+CARD_ENDING = ".card.json"
+MAX_CARD = 64 << 20
+"""Bytes past which a file is no card."""
+
+_NEAR = 1e-9
+"""Relative difference that is the rounding of another machine."""
+
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, WeftError)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    file: str
+    what: str
+    wrong: str | None = None
+    """What does not hold; None if all is well."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found in a folder, or about one release."""
+
+    checks: tuple[Check, ...]
+    recovered: tuple[str, ...] = ()
+    """What an interrupted run had left, and what was done about it."""
+    unchecked: tuple[str, ...] = ()
+    """Tables without a card, of which nothing is claimed."""
+
+    @property
+    def wrong(self) -> list[Check]:
+        """The checks that failed."""
+        return [check for check in self.checks if check.wrong is not None]
+
+
+def verify(place: Path) -> Findings:
+    """Check the release that a table or a card belongs to, or all releases and models in a folder.
+
+    Releases that were interrupted while their files were moved are finished first (`weft.release.atomic`).
+    """
+    if not place.exists():
+        raise DataError(f"{place}: no such file or folder")
+    folder = place if place.is_dir() else place.parent
+    recovered = tuple(recover(folder))
+    if not place.is_dir():
+        card = _card_of(place)
+        if not card.is_file():
+            raise WeftError(f"{place}: there is no card ({card.name}) beside it: it is no release, or a part of one.")
+        return Findings(tuple(_release(card)), recovered)
+    cards = sorted(folder.glob(f"*{CARD_ENDING}"))
+    models = sorted(folder.glob("*.weft"))
+    pages = [page for page in sorted(folder.glob("*.card.md")) if page.with_suffix(".json") not in cards]
+    if not (cards or models or pages):
+        raise WeftError(f"{place}: no release is here: no card ({CARD_ENDING}) and no model (.weft).")
+    checks = [check for card in cards for check in _release(card)]
+    checks += [Check(page.name, "card", f"its card ({page.with_suffix('.json').name}) is missing") for page in pages]
+    checks += [_model(model, cards) for model in models]
+    named = {_table(_facts(card), card) for card in cards}
+    tables = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in FORMATS and path not in named]
+    return Findings(tuple(checks), recovered, tuple(path.name for path in tables))
+
+
+def _card_of(place: Path) -> Path:
+    if place.name.endswith(CARD_ENDING):
+        return place
+    return place.with_suffix(".json" if place.name.endswith(".card.md") else CARD_ENDING)
+
+
+def _facts(card: Path) -> dict[str, Any]:
+    """Return what a card says; an empty mapping if it is none."""
+    try:
+        if card.stat().st_size > MAX_CARD:
+            return {}
+        facts = json.loads(card.read_bytes())
+        return facts if isinstance(facts, dict) else {}
+    except _DAMAGE:
+        return {}
+
+
+def _table(facts: dict[str, Any], card: Path) -> Path | None:
+    """Return the table that a card is for."""
+    try:
+        name = str(facts["table"]["file"])
+        return card.with_name(name) if name == Path(name).name else None
+    except _DAMAGE:
+        return None
+
+
+def _release(card: Path) -> Iterator[Check]:
+    """Check one card, and what it speaks of."""
+    facts = _facts(card)
+    if facts.get("card") != CARD:
+        newer = isinstance(facts.get("card"), int) and facts["card"] > CARD
+        told = "written by a newer Weft: update weft to check it" if newer else "not a card of this version, or damaged"
+        yield Check(card.name, "card", told)
+        return
+    steps: list[tuple[str, str, Callable[[dict[str, Any], Path], str | None]]] = [
+        (_page_of(card).name, "page says what the card says", _page),
+        (card.name, "table is the one that the card is for", _hash),
+        (card.name, "columns and types", _columns),
+        (card.name, "ledger, priced again", _ledger),
+        (card.name, "guarantee follows from the ledger", _guarantee),
+        (card.name, "warnings that must be there", _stamps),
+    ]
+    for file, what, step in steps:
+        try:
+            yield Check(file, what, step(facts, card))
+        except _DAMAGE:
+            yield Check(file, what, "cannot be checked: the card is damaged")
+
+
+def _page_of(card: Path) -> Path:
+    return card.with_suffix(".md")
+
+
+def _page(facts: dict[str, Any], card: Path) -> str | None:
+    page = _page_of(card)
+    if not page.is_file():
+        return "the page is missing"
+    return None if page.read_bytes() == markdown(facts).encode() else "the page is of another release, or was changed"
+
+
+def _hash(facts: dict[str, Any], card: Path) -> str | None:
+    table = _table(facts, card)
+    if table is None or not table.is_file():
+        return f"the table {facts['table']['file']} is not beside the card"
+    if sha256(table) != facts["table"]["sha256"]:
+        return f"{table.name} is another table, or was changed since it was made"
+    return None
+
+
+def _columns(facts: dict[str, Any], card: Path) -> str | None:
+    table = _table(facts, card)
+    if table is None or not table.is_file():
+        return "there is no table to compare with"
+    said = [(column["name"], column["type"]) for column in facts["columns"]]
+    if table.suffix.lower() == ".parquet":
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(table) as file:
+            found = [(field.name, str(field.type)) for field in file.schema_arrow]
+            if file.metadata.num_rows != facts["table"]["rows"]:
+                return f"the card says {facts['table']['rows']} rows, the table has {file.metadata.num_rows}"
+        return None if found == said else "the table's columns or types differ from the card's"
+    from weft.reading.csv import csv_names
+
+    shown = escaped_name if facts["table"]["formulas"] == "escape" else str
+    names = [shown(name) for name, _ in said]
+    return None if csv_names(table) == names else "the table's columns differ from the card's"
+
+
+def _ledger(facts: dict[str, Any], card: Path) -> str | None:
+    stated = facts["ledger"]
+    ledger = Ledger.from_dict(stated)  # prices every entry again, and refuses an overspent one
+    priced = ledger.to_dict()
+    if not math.isclose(priced["capacity"], stated["capacity"], rel_tol=_NEAR):
+        return "its budget is not what it says that may be spent"
+    pairs = zip(priced["entries"], stated["entries"], strict=True)
+    if not all(math.isclose(own["cost"], said["cost"], rel_tol=_NEAR, abs_tol=1e-300) for own, said in pairs):
+        return "an entry does not cost what it says"
+    if not _near(costs(ledger), facts["costs"]):
+        return "the shares of the budget do not add up to what the card says"
+    return None
+
+
+def _guarantee(facts: dict[str, Any], card: Path) -> str | None:
+    privacy, ledger = facts["privacy"], Ledger.from_dict(facts["ledger"])
+    statement = ledger.spend_statement()
+    follows = {
+        "epsilon": None if ledger.deniable else statement.epsilon,
+        "delta": None if ledger.deniable else statement.delta,
+        "neighbours": str(ledger.adjacency),
+        "relation": ledger.adjacency.relation,
+        "rows_per_unit": ledger.adjacency.rows_per_unit,
+        "accounting": ledger.accounting,
+        "budget_used": min(ledger.used, 1.0),
+    }
+    for name, value in follows.items():
+        if not _near(value, privacy[name]):
+            return f"{name} is not what the ledger gives"
+    # A table whose unit column is called "row" is told like one that has none.
+    if privacy["meaning"] not in {meaning_of(ledger, unit) for unit in (None, privacy["unit"])}:
+        return "what it promises to people is not what the ledger gives"
+    return None
+
+
+def _stamps(facts: dict[str, Any], card: Path) -> str | None:
+    ledger = Ledger.from_dict(facts["ledger"])  # adds what follows from its budget and its entries
+    stamps = facts["stamps"]
+    if list(ledger.stamps) != stamps:
+        return "a warning of the ledger is missing"
+    marked = [fact for column in facts["columns"] for fact in column["from_data"]]
+    if (marked or facts["schema"]["facts_read_from_the_data"]) and not any(s.startswith(PARTLY) for s in stamps):
+        return "facts were read from the private table, and nothing warns of it"
+    return None
+
+
+def _near(own: Any, said: Any) -> bool:
+    """Whether two plain values agree, numbers up to rounding."""
+    if isinstance(own, dict):
+        return isinstance(said, dict) and own.keys() == said.keys() and all(_near(own[k], said[k]) for k in own)
+    if isinstance(own, float):
+        return isinstance(said, int | float) and math.isclose(own, said, rel_tol=_NEAR, abs_tol=1e-300)
+    return bool(own == said)
+
+
+def _model(model: Path, cards: list[Path]) -> Check:
+    """Check that a model file loads; say which of the tables it made."""
+    try:
+        fitted = modelfile.load(model)
+    except WeftError as error:
+        return Check(model.name, "model file", str(error))
+    own = json.loads(json.dumps([fitted.method, fitted.options, fitted.ledger.to_dict()]))
+    made = [card.name for card in cards if _made(_facts(card)) == own]
+    return Check(model.name, f"model file, which made {', '.join(made)}" if made else "model file")
+
+
+def _made(facts: dict[str, Any]) -> Any:
+    try:
+        return [facts["method"]["name"], facts["method"]["options"], facts["ledger"]]
+    except _DAMAGE:
+        return None

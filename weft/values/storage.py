@@ -1,0 +1,210 @@
+"""Arrow arrays as exact integers and back: the one place that knows how each type stores a number or a date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from weft.values import text
+
+Mask = NDArray[np.bool_]
+_INT64 = (-(2**63), 2**63 - 1)
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an Arrow array holds."""
+
+    values: NDArray[Any]
+    """int64 or uint64; anything where missing or unreadable."""
+    missing: Mask
+    off: Mask | None = None
+    """Numbers with a fraction, of which `values` holds the floor."""
+    unreadable: Mask | None = None
+    """Text that is no number or date."""
+
+
+class Carrier(Protocol):
+    """Reads and writes one Arrow type as integers between `low` and `high`."""
+
+    low: int
+    high: int
+
+    def read(self, array: pa.Array) -> Reading:
+        """Return the integers of an array."""
+        ...
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Make an array from integers modulo 2^64."""
+        ...
+
+
+def missing_of(array: pa.Array) -> Mask:
+    """Mask of the nulls of an array."""
+    mask: Mask = pc.is_null(array).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def decoded(array: pa.Array) -> pa.Array:
+    """Return the values of a dictionary-encoded array; any other array as it is."""
+    if not isinstance(array, pa.DictionaryArray):
+        return array
+    values = array.dictionary
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.large_string())  # Arrow cannot pick from views
+    return values.take(array.indices)
+
+
+def floats_of(array: pa.Array) -> NDArray[np.float64]:
+    """Floats of a 32- or 64-bit column; NaN for null."""
+    values: NDArray[np.float64] = array.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
+    return values
+
+
+class Integers:
+    """Integer types, and days and time stamps, which are stored as integers."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+        if pa.types.is_date32(arrow_type):
+            self._stored = pa.int32()
+        elif pa.types.is_temporal(arrow_type):
+            self._stored = pa.int64()
+        else:
+            self._stored = arrow_type
+        self._dtype = np.dtype(self._stored.to_pandas_dtype())
+        info = np.iinfo(self._dtype)
+        self.low, self.high = int(info.min), int(info.max)
+
+    def read(self, array: pa.Array) -> Reading:
+        """Return the stored integers."""
+        values = array.cast(self._stored).fill_null(0).to_numpy(zero_copy_only=False)
+        wide = np.uint64 if self._dtype == np.uint64 else np.int64
+        return Reading(values.astype(wide), missing_of(array))
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Store the integers."""
+        return pa.array(values.astype(self._dtype), type=self._stored, mask=missing).cast(self._type)
+
+
+class Dates64:
+    """Dates stored in milliseconds, in units of whole days, which is all that the type allows."""
+
+    low, high = -(2**63) // _DAY_MS + 1, (2**63 - 1) // _DAY_MS
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+
+    def read(self, array: pa.Array) -> Reading:
+        """Return the days; a stray time of day counts as a fraction."""
+        stored = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return Reading(stored // _DAY_MS, missing_of(array), off=stored % _DAY_MS != 0)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Store the days."""
+        return pa.array(values.view(np.int64) * _DAY_MS, mask=missing).cast(self._type)
+
+
+class WholeFloats:
+    """Whole numbers in a floating-point column, as pandas keeps integers beside missing values."""
+
+    def __init__(self, arrow_type: pa.DataType, nan: bool) -> None:
+        self._type, self._nan = arrow_type, nan
+        self.high = 2**24 if pa.types.is_float32(arrow_type) else 2**53
+        self.low = -self.high
+
+    def read(self, array: pa.Array) -> Reading:
+        """Return the floor of each number; infinities and huge numbers stay outside every range."""
+        floats = floats_of(array)
+        missing = np.isnan(floats)
+        floor = np.floor(np.where(missing, 0.0, floats))
+        held = np.clip(floor, 2.0 * self.low, 2.0 * self.high).astype(np.int64)
+        return Reading(held, missing, off=(floor != floats) & ~missing)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Store the numbers, exactly."""
+        return write_floats(values.view(np.int64).astype(np.float64), missing, self._type, self._nan)
+
+
+def write_floats(values: NDArray[np.float64], missing: Mask, arrow_type: pa.DataType, nan: bool) -> pa.Array:
+    """Make a floating-point array, with null for missing, or NaN where the column forbids nulls."""
+    if nan:
+        return pa.array(np.where(missing, np.nan, values), type=pa.float64()).cast(arrow_type)
+    return pa.array(values, type=pa.float64(), mask=missing).cast(arrow_type)
+
+
+class Decimals:
+    """Decimal columns, in units of their last digit."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+        # The outermost 64-bit integers stand for anything larger, so no range may reach them.
+        self.high = min(10**arrow_type.precision - 1, 2**63 - 2)
+        self.low = -self.high
+
+    def read(self, array: pa.Array) -> Reading:
+        """Return the unscaled integers; those beyond 64 bits become the outermost ones."""
+        missing = missing_of(array)
+        array = array.cast(pa.decimal128(38, self._type.scale))
+        words = np.frombuffer(array.buffers()[1] or b"", dtype=np.int64)
+        words = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+        low, high = words[:, 0], words[:, 1]
+        values = np.where(high == low >> 63, low, np.where(high < 0, *_INT64))
+        return Reading(np.where(missing, 0, values), missing)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Store the unscaled integers."""
+        return decimal_array(values.view(np.int64), self._type.scale, missing).cast(self._type)
+
+
+def decimal_array(values: NDArray[np.int64], scale: int, missing: Mask) -> pa.Array:
+    """Make decimals from unscaled 64-bit integers."""
+    words = np.stack([values, values >> 63], axis=1)
+    valid = pa.array(~missing).buffers()[1]
+    wide = pa.decimal128(38, scale)
+    return pa.Array.from_buffers(wide, len(values), [valid, pa.py_buffer(np.ascontiguousarray(words))])
+
+
+class TextIntegers:
+    """Whole numbers written as text."""
+
+    low, high = 1 - 10**18, 10**18 - 1
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+
+    def read(self, array: pa.Array) -> Reading:
+        """Read each text as a number."""
+        values, off, unreadable = text.read_integers(array)
+        return Reading(values, missing_of(array), off, unreadable)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Write the numbers in digits."""
+        return pa.array(values.view(np.int64), mask=missing).cast(pa.string()).cast(self._type)
+
+
+class TextMoments:
+    """Dates and times written as text in a given format, in seconds."""
+
+    low, high = _INT64
+
+    def __init__(self, arrow_type: pa.DataType, form: str) -> None:
+        self._type, self._form = arrow_type, form
+
+    def read(self, array: pa.Array) -> Reading:
+        """Read each text as a moment."""
+        missing = missing_of(array)
+        moments = text.read_moments(array, self._form)
+        unreadable = missing_of(moments) & ~missing
+        return Reading(moments.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), missing, None, unreadable)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Write the moments in the format."""
+        moments = pa.array(values.view(np.int64), mask=missing).cast(pa.timestamp("s"))
+        return pc.strftime(moments, format=self._form).cast(self._type)
