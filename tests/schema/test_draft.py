@@ -19,10 +19,10 @@ from weft.codec import Codec
 from weft.codec.types import released_type
 from weft.drafting.check import Finding, check
 from weft.drafting.draft import draft
-from weft.drafting.guesses import MANY
 from weft.drafting.untyped import guess_csv
 from weft.errors import SchemaError
 from weft.schema import Boolean, Category, Id, Integer, Schema
+from weft.schema.kinds.evidence import MANY
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 

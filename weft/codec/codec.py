@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.codec.bins import datetime_coder, integer_coder, real_coder
-from weft.codec.categories import CategoryCoder
-from weft.codec.ids import IdMaker
 from weft.codec.types import released_type
 from weft.errors import ModelFileError, SchemaError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Codes, Records, code_dtype
-from weft.schema.columns import Boolean, Category, Column, ColumnError, Datetime, Id, Integer, Real, suggestion
+from weft.schema.kinds import Column, ColumnError, Id, suggestion
+from weft.schema.kinds.base import Coder
+from weft.schema.kinds.id import IdMaker
+from weft.schema.kinds.listed import ListedCoder
 from weft.schema.schema import Schema
 from weft.values.instants import known_zone
 from weft.values.storage import decoded
-
-
-class Coder(Protocol):
-    """Codes of one column."""
-
-    size: int
-
-    def encode(self, array: pa.Array) -> NDArray[np.int64]:
-        """Return the code of each value; DataError under the refuse policy only."""
-        ...
-
-    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
-        """Return a value for each code."""
-        ...
 
 
 class DictionaryCoder:
@@ -50,7 +36,7 @@ class DictionaryCoder:
 
     def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
         """Return a value for each code."""
-        if isinstance(self._inner, CategoryCoder):
+        if isinstance(self._inner, ListedCoder):
             return _dictionary(self._inner.indices(codes), self._inner.values, self._type)
         return dictionary_array(self._inner.decode(codes, rng), self._type)
 
@@ -76,16 +62,7 @@ def coder(column: Column, field: pa.Field) -> Coder:
     if zone is not None and not known_zone(zone):
         raise ColumnError(column.name, "its times are in a zone that nobody knows; convert them to UTC", "type")
     nan = not field.nullable  # a float column that forbids nulls says missing with NaN
-    match column:
-        case Category() | Boolean():
-            return CategoryCoder(column, arrow_type, nan)
-        case Integer():
-            return integer_coder(column, arrow_type, nan)
-        case Real():
-            return real_coder(column, arrow_type, nan)
-        case Datetime():
-            return datetime_coder(column, arrow_type)
-    raise ColumnError(column.name, f"kind {column.kind} has no codes", "kind")
+    return column.coder(arrow_type, nan)
 
 
 class Codec:
@@ -105,7 +82,7 @@ class Codec:
         for column in schema.columns:
             field = fields[column.name]
             if isinstance(column, Id):
-                self._ids[column.name] = IdMaker(column, _value_type(field.type)), field.type
+                self._ids[column.name] = column.maker(_value_type(field.type)), field.type
             else:
                 self._coders[column.name] = coder(column, field)
         if not self._coders:

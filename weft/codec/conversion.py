@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from weft.errors import DataError
-from weft.schema.columns import Column, ColumnError, Datetime
+from weft.schema import Column, ColumnError
 from weft.values.instants import DAY, UNIT
 from weft.values.storage import decimal_array, floats_of, missing_of, write_floats
 from weft.values.text import is_text, is_utf8, read_floats, read_integers, read_moments, readable
@@ -39,7 +39,7 @@ def remedy(column: Column, wanted: pa.DataType) -> str:
     """Say what to do about a value that cannot be read."""
     if pa.types.is_integer(wanted):
         hint = ' If it has a fraction, or is written like 3.0, set type = "float64".'
-    elif isinstance(column, Datetime):
+    elif pa.types.is_date(wanted) or pa.types.is_timestamp(wanted) or column.text_format is not None:
         hint = ' Give its format, such as format = "%d/%m/%Y", or a finer step.'
     else:
         hint = ""
@@ -72,7 +72,7 @@ def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Ar
     if pa.types.is_date(wanted) or pa.types.is_timestamp(wanted):
         if not is_text(array.type):
             return pa.nulls(len(array), wanted), ~missing  # a number is no date
-        return _moments(array, missing, wanted, column.format if isinstance(column, Datetime) else None)
+        return _moments(array, missing, wanted, column.text_format)
     if pa.types.is_floating(wanted) or pa.types.is_decimal(wanted):
         floats, unreadable = read_floats(array) if is_text(array.type) else (_floats(array), np.zeros_like(missing))
         null = np.isnan(floats)
@@ -159,10 +159,9 @@ def _unit_of(kind: pa.DataType) -> int:
 
 def _written(array: pa.Array, column: Column) -> pa.Array:
     """Return values as the text that a CSV would hold: dates in the column's format."""
-    if not _is_moment(array.type) or not isinstance(column, Datetime):
+    if not _is_moment(array.type):
         return array
-    plain = pa.types.is_date(array.type) or column.plain_date
-    form = column.format or ("%Y-%m-%d" if plain else "%Y-%m-%d %H:%M:%S")
+    form = column.text_format or ("%Y-%m-%d" if pa.types.is_date(array.type) else "%Y-%m-%d %H:%M:%S")
     moments = array.cast(pa.timestamp("s"), safe=False) if pa.types.is_date(array.type) else array
     if pa.types.is_timestamp(moments.type):
         moments = moments.cast(pa.int64()).cast(pa.timestamp(moments.type.unit)).cast(pa.timestamp("s"), safe=False)

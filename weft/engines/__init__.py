@@ -24,7 +24,7 @@ from weft.marginals.counting import Counts, compile_kernels, is_compiled
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import code_dtype
 from weft.progress import Listener, silence, stage
-from weft.schema import Id, Schema
+from weft.schema import Schema
 
 __all__ = ["Deal", "Engine", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
 
@@ -103,7 +103,7 @@ def open_engine(
         return Opened(MemoryEngine(records, listener, threads, owners), codec)
     # Columns that clip or have an `other` refuse nothing: if no row can spoil a pass either, there is nothing to check
     # before the first charge.
-    lenient = all(column.outside != "refuse" for column in schema.columns if not isinstance(column, Id))
+    lenient = all(column.outside != "refuse" for column in schema.modelled)
     keep, owners = None, None
     if not (feed.sound and lenient and units.column is None):
         keep, owners = check(feed, codec, units, rng, listener)

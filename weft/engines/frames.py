@@ -19,11 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.codec.conversion import adopt
-from weft.codec.types import arrow_type, index_type
+from weft.codec.types import index_type
 from weft.engines.reader import Batches, Feed
 from weft.errors import DataError
 from weft.schema import Schema
-from weft.schema.columns import Category, Column, ColumnError, Datetime, Id, Integer
+from weft.schema.kinds import Column, ColumnError
 from weft.values.instants import UNIT
 from weft.values.storage import decoded
 from weft.values.text import is_text
@@ -51,8 +51,8 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
         return pa.dictionary(declared.index_type, frame_type(column, declared.value_type), declared.ordered)
     if not is_guessed(declared):
         return declared
-    own = arrow_type(column)
-    if not isinstance(column, Datetime) or is_text(own):
+    own = column.arrow_type()
+    if not (pa.types.is_date(own) or pa.types.is_timestamp(own)):
         return own
     zoned = pa.types.is_timestamp(declared) and declared.tz is not None
     if zoned and (pa.types.is_date(own) or own.tz is None):
@@ -69,12 +69,12 @@ def held(array: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
     wanted = wanted.value_type if pa.types.is_dictionary(wanted) else wanted
     _require_exact(array, column)
     # Ids are told apart as they stand: held to a type, two of them might become one.
-    return array if isinstance(column, Id) or array.type == wanted else adopt(array, wanted, column)
+    return array if array.type == wanted or not column.modelled else adopt(array, wanted, column)
 
 
 def _require_exact(array: pa.Array, column: Column) -> None:
     """Refuse whole numbers that a guessed float has already merged with their neighbours, where each one matters."""
-    if not pa.types.is_float64(array.type) or not (isinstance(column, Id) or _largest(column) >= _EXACT):
+    if not pa.types.is_float64(array.type) or (column.modelled and column.largest < _EXACT):
         return
     floats = array.fill_null(0.0).to_numpy(zero_copy_only=False)
     if (np.abs(floats) >= _EXACT).any():
@@ -171,7 +171,7 @@ def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa
         return _texts(series, column)
     if series.dtype == object:
         number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
-        form = column.format if isinstance(column, Datetime) and wanted is not None and is_text(wanted) else None
+        form = column.text_format if wanted is not None and is_text(wanted) else None
         return _texts(_each(lambda value: _word(value, number, form), series.to_numpy(object)), column)
     try:
         return _in_one(pa.array(series, from_pandas=True))
@@ -183,7 +183,7 @@ def _texts(words: Any, column: Column) -> pa.Array:
     try:
         return _in_one(pa.array(words, pa.large_string(), from_pandas=True))
     except UnicodeEncodeError:  # half a surrogate pair: no text, and so unknown to every schema
-        if isinstance(column, Id):
+        if not column.modelled:
             raise DataError(
                 f'column "{column.name}": an id is no sound text (half a surrogate pair), so that two persons could '
                 "become one. Mend the ids"
@@ -244,7 +244,7 @@ def _series(values: pa.ChunkedArray, dtype: Any, column: Column) -> Any:
         return values.to_pandas().astype(object)
     if not (column.missing and pa.types.is_integer(values.type)):
         return values.to_pandas()
-    if _largest(column) <= _EXACT:
+    if column.largest <= _EXACT:
         return values.to_pandas().astype(np.float64)
     return values.to_pandas(types_mapper=_nullable)
 
@@ -262,13 +262,6 @@ def _nullable(kind: pa.DataType) -> Any:
     return pd.api.types.pandas_dtype(name.replace("uint", "UInt") if name[0] == "u" else name.capitalize())
 
 
-def _largest(column: Column) -> int:
-    if isinstance(column, Integer):
-        return max(abs(int(value)) for value in (*column.ends, *column.special))
-    listed = column.values if isinstance(column, Category) else ()
-    return max((abs(value) for value in listed if isinstance(value, int)), default=0)
-
-
 def to_polars(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any:
     """Return a release as a polars frame; an Enum stays one, of the schema's values: its own may be those of rows."""
     import polars as pl
@@ -276,6 +269,6 @@ def to_polars(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any
     frame: Any = pl.from_arrow(table)
     for name, dtype in dtypes.items():
         column = schema.column(name) if name in schema else None
-        if isinstance(dtype, pl.Enum) and isinstance(column, Category):
-            frame = frame.with_columns(pl.col(name).cast(pl.Enum([str(value) for value in column.values])))
+        if isinstance(dtype, pl.Enum) and column is not None and column.listed is not None:
+            frame = frame.with_columns(pl.col(name).cast(pl.Enum([str(value) for value in column.listed])))
     return frame

@@ -17,11 +17,9 @@ import pyarrow.csv
 
 from weft.codec.codec import check_names
 from weft.codec.conversion import adopt, remedy
-from weft.codec.types import arrow_type
 from weft.errors import DataError, SchemaError
 from weft.reading.dialect import LONGEST_LINE, Checked, holds_break, lists_breaks, require_listed_breaks, unpacked
-from weft.schema.columns import Column, Datetime, Id
-from weft.schema.schema import Schema
+from weft.schema import Column, Schema
 from weft.values.text import is_text
 
 _COLUMN = re.compile(r"In CSV column #(\d+)")
@@ -31,7 +29,7 @@ def csv_arrow_schema(schema: Schema, names: Sequence[str] | None = None) -> pa.S
     """Return the Arrow schema that the codec sees for a CSV file with these columns (None: the schema's order)."""
     order = [column.name for column in schema.columns] if names is None else list(names)
     check_names(schema, order)
-    return pa.schema([pa.field(name, arrow_type(schema.column(name))) for name in order if name in schema])
+    return pa.schema([pa.field(name, schema.column(name).arrow_type()) for name in order if name in schema])
 
 
 def _options(schema: Schema, broken: bool) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def _finished(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     for name in batch.schema.names:
         if name in schema:
             column = schema.column(name)
-            fields.append(pa.field(name, arrow_type(column)))
+            fields.append(pa.field(name, column.arrow_type()))
             arrays.append(_finish(batch.column(name), column))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -118,7 +116,7 @@ def redact(error: Exception, path: str | PathLike[str], schema: Schema) -> DataE
         if name not in schema:
             return DataError(f'{path}, column "{name}": a value cannot be read. Describe the column in the schema')
         column = schema.column(name)
-        return DataError(f'{path}, column "{name}": {remedy(column, arrow_type(column))}')
+        return DataError(f'{path}, column "{name}": {remedy(column, column.arrow_type())}')
     if "include_columns" in text:
         try:
             check_names(schema, csv_names(path))
@@ -131,16 +129,15 @@ def redact(error: Exception, path: str | PathLike[str], schema: Schema) -> DataE
 
 def _read_type(column: Column) -> pa.DataType:
     """Type that pyarrow reads: text where reading must not fail, or where the column has its own date format."""
-    wanted = arrow_type(column)
-    own_format = isinstance(column, Datetime) and column.format is not None
-    return pa.string() if column.outside != "refuse" or own_format else wanted
+    wanted = column.arrow_type()
+    return pa.string() if column.outside != "refuse" or column.text_format is not None else wanted
 
 
 def _finish(array: pa.Array, column: Column) -> pa.Array:
-    wanted = arrow_type(column)
+    wanted = column.arrow_type()
     if lists_breaks(column):
         require_listed_breaks(array, column)
     if is_text(array.type) and (column.missing or not is_text(wanted)):
         array = pc.if_else(pc.equal(array, ""), None, array)
     # Ids are told apart by their bytes, and never read.
-    return array if isinstance(column, Id) else adopt(array, wanted, column)
+    return adopt(array, wanted, column) if column.modelled else array

@@ -31,7 +31,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from weft.errors import DataError
-from weft.schema.columns import Category, Column
+from weft.schema import Column
 
 LONGEST_LINE = 1 << 20
 """Bytes of one record. Arrow reads in blocks of this size, so a longer record might pass or fail by where it stands."""
@@ -123,13 +123,12 @@ def holds_break(text: object) -> bool:
 
 def lists_breaks(column: Column) -> bool:
     """Whether a column's schema lists a value with a line break, so that the file may hold one there."""
-    return isinstance(column, Category) and any(map(holds_break, column.values))
+    return any(map(holds_break, column.listed or ()))
 
 
 def require_listed_breaks(values: pa.Array, column: Column) -> None:
     """Refuse values with a line break that a column's schema does not list, whatever its policy for others."""
-    assert isinstance(column, Category)
-    listed = pa.array([value for value in column.values if holds_break(value)], values.type)
+    listed = pa.array([value for value in column.listed or () if holds_break(value)], values.type)
     octets = values.cast(pa.binary())  # which may be no text
     broken = pc.or_(pc.match_substring(octets, "\n"), pc.match_substring(octets, "\r"))
     if pc.any(pc.and_(broken, pc.invert(pc.is_in(octets, listed.cast(pa.binary()))))).as_py():

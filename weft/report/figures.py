@@ -6,8 +6,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from weft.schema.kinds.labels import Sort
+
 Edition = Literal["private", "releasable"]
-Sort = Literal["value", "bin", "special", "missing", "rest"]
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,12 @@ from weft.report.figures import (
     Questions,
     Report,
 )
-from weft.report.labels import Label, labels
+from weft.report.labels import labels
 from weft.report.marginals import marginal_figures, of_model, of_records
 from weft.report.noise import by_column, combined_sigma, expected_tvd
 from weft.report.pairs import compare_pairs, only, strengths
 from weft.report.pooling import Floats, Pooling, bars, pool, shares_of
+from weft.schema.kinds.labels import Label
 
 MOST_GRIDS = 200
 """Pairs that carry their two heat maps; the others only their figures."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.marginals.marginal import Array
 from weft.report.figures import Bar
-from weft.report.labels import Label
+from weft.schema.kinds.labels import Label
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,10 +1,12 @@
 """What a table means: its columns, and what is publicly known of each."""
 
-from weft.schema.columns import Boolean as Boolean
-from weft.schema.columns import Category as Category
-from weft.schema.columns import Column as Column
-from weft.schema.columns import Datetime as Datetime
-from weft.schema.columns import Id as Id
-from weft.schema.columns import Integer as Integer
-from weft.schema.columns import Real as Real
+from weft.schema.kinds import KINDS as KINDS
+from weft.schema.kinds import Boolean as Boolean
+from weft.schema.kinds import Category as Category
+from weft.schema.kinds import Column as Column
+from weft.schema.kinds import ColumnError as ColumnError
+from weft.schema.kinds import Datetime as Datetime
+from weft.schema.kinds import Id as Id
+from weft.schema.kinds import Integer as Integer
+from weft.schema.kinds import Real as Real
 from weft.schema.schema import Schema as Schema

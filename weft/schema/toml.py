@@ -10,7 +10,7 @@ from typing import Any
 import tomli_w
 
 from weft.errors import SchemaError
-from weft.schema.columns import ColumnError
+from weft.schema.kinds import ColumnError
 from weft.schema.schema import BEYOND, Schema
 
 _KEY = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""")

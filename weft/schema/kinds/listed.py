@@ -1,4 +1,4 @@
-"""Codes of columns that list their values: categories and booleans."""
+"""Codes of columns that list their values: one code a value, in the order of the schema."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from weft.codec.policies import Outcomes
-from weft.schema.columns import Boolean, Category, ColumnError, Scalar
+from weft.schema.kinds.base import Column, ColumnError, Scalar
+from weft.schema.kinds.policies import Policies
 from weft.values.storage import missing_of
 from weft.values.text import is_text
 
 
-class CategoryCoder:
+class ListedCoder:
     """One code a value, in the order of the schema, matched in the column's own type."""
 
-    def __init__(self, column: Category | Boolean, arrow_type: pa.DataType, nan: bool) -> None:
+    def __init__(self, column: Column, arrow_type: pa.DataType, nan: bool, other: Scalar | None = None) -> None:
         self._type, self._nan = arrow_type, nan
-        listed = column.values if isinstance(column, Category) else (False, True)
+        listed = column.listed or ()
         self.values = listed_values(column, listed, arrow_type)
-        other = listed.index(column.other) if isinstance(column, Category) and column.other is not None else None
-        self._outcomes = Outcomes(column, len(listed), other)
+        self._outcomes = Policies(column, len(listed), None if other is None else listed.index(other))
         self.size = self._outcomes.size
         try:
             self.encode(pa.array([], arrow_type))
             self.decode(np.empty(0, np.int64), np.random.default_rng(0))
         except pa.ArrowException:  # a type that Arrow cannot look up in, whatever the rows hold
-            raise ColumnError(column.name, f"kind {column.kind} does not fit its type {arrow_type}", "kind") from None
+            raise column.unfit(arrow_type) from None
 
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
         """Return the code of each value."""
@@ -51,14 +50,14 @@ class CategoryCoder:
         return pa.array(codes.astype(np.int64), mask=self._outcomes.is_missing(codes))
 
 
-def listed_values(column: Category | Boolean, listed: tuple[Scalar, ...], arrow_type: pa.DataType) -> pa.Array:
+def listed_values(column: Column, listed: tuple[Scalar, ...], arrow_type: pa.DataType) -> pa.Array:
     """Return the schema's values in the type they are matched in: the column's, or one that Arrow can look up in."""
     if is_text(arrow_type):
         target = pa.large_string() if pa.types.is_string_view(arrow_type) else arrow_type
         plain: list[Any] = [_written(value) for value in listed]
     elif pa.types.is_decimal256(arrow_type):
         # Refused here, whatever the rows hold: Arrow cannot look up in this type, and a cast may fail on a value.
-        raise ColumnError(column.name, f"kind {column.kind} does not fit its type {arrow_type}", "kind")
+        raise column.unfit(arrow_type)
     else:
         small_decimal = pa.types.is_decimal(arrow_type) and not pa.types.is_decimal128(arrow_type)
         target = pa.decimal128(38, arrow_type.scale) if small_decimal else arrow_type

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import DataError
-from weft.schema.columns import Binned, Boolean, Column, Datetime
+from weft.schema.kinds.base import Column
 
 Mask = NDArray[np.bool_]
 
 
-class Outcomes:
+class Policies:
     """The codes of a column: `known` ones for values, then one for missing if the schema allows it."""
 
     def __init__(self, column: Column, known: int, other: int | None = None) -> None:
@@ -35,7 +35,7 @@ class Outcomes:
         unknown = codes < 0
         if unknown.any():
             if self._column.outside == "refuse":
-                raise DataError(f'column "{self._column.name}": {self._remedy()}')
+                raise DataError(f'column "{self._column.name}": {self._column.outside_remedy}')
             # Only a category (to its other) and a boolean (to missing) come here: bins clip by themselves.
             fallback = self._missing if self._other is None else self._other
             assert fallback is not None
@@ -48,15 +48,3 @@ class Outcomes:
             return np.zeros(len(codes), dtype=bool)
         mask: Mask = codes == self._missing
         return mask
-
-    def _remedy(self) -> str:
-        if isinstance(self._column, Datetime):
-            return (
-                "a value lies outside the schema. Widen range, take a finer step, add it to special, "
-                'or set outside = "clip"'
-            )
-        if isinstance(self._column, Binned):
-            return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
-        if isinstance(self._column, Boolean):
-            return 'a value is neither true nor false. Set outside = "clip" to count it as missing'
-        return 'a value is not among the schema\'s. Add it to values, or declare other = "..."'

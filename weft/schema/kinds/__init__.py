@@ -1,0 +1,57 @@
+"""The kinds of column: one file each, and this list."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from weft.schema.kinds.base import Column, ColumnError, either, suggestion
+from weft.schema.kinds.boolean import Boolean
+from weft.schema.kinds.category import Category
+from weft.schema.kinds.datetime import Datetime
+from weft.schema.kinds.id import Id
+from weft.schema.kinds.integer import Integer
+from weft.schema.kinds.real import Real
+
+__all__ = [
+    "KINDS",
+    "Boolean",
+    "Category",
+    "Column",
+    "ColumnError",
+    "Datetime",
+    "Id",
+    "Integer",
+    "Real",
+    "column_from_dict",
+    "suggestion",
+]
+
+KINDS: dict[str, type[Column]] = {c.kind: c for c in (Boolean, Datetime, Id, Integer, Real, Category)}
+"""Every kind by name, in the order in which a draft asks them whether they recognise a column."""
+
+
+def column_from_dict(name: str, entry: Any) -> Column:
+    """Make a column from plain values, refusing keys that its kind does not know."""
+    if not isinstance(entry, dict):
+        raise ColumnError(name, 'must be a table with a kind, such as kind = "category"')
+    kind = entry.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        near = suggestion(kind, KINDS) if isinstance(kind, str) else ""
+        raise ColumnError(name, f"kind must be {either(KINDS)}.{near}", "kind" if "kind" in entry else None)
+    known = [f.name for f in fields(KINDS[kind]) if f.name != "name"]
+    for key in entry:
+        if key != "kind" and key not in known:
+            near = suggestion(key, known) or f" Known are {', '.join(known)}."
+            raise ColumnError(name, f'unknown key "{key}" for kind {kind}.{near}', key)
+    given = {key: _plain(value) for key, value in entry.items() if key != "kind"}
+    if given.get("other") is not None:
+        given.setdefault("outside", "other")  # declaring the value is declaring the policy
+    return KINDS[kind](name, **given)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_plain(item) for item in value)
+    # TOML has dates of its own; they are kept as the text a person would write.
+    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -1,0 +1,210 @@
+"""What every kind of column shares, and what a kind has to say for itself.
+
+A column is a frozen statement of what is publicly known: which values are possible and how they are grouped into
+codes. A kind is one file. It says which Arrow type the column has where its source declares none, how its values
+become codes and codes values, what its codes are called, what to do about values that do not fit, and how a draft
+recognises it. Each acts on one row at a time and on public facts alone. Nothing here looks at data but a draft's
+`recognise`, for a person's review; every fact that was read from private rows carries its name in `from_data` until
+then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.errors import SchemaError
+from weft.schema.kinds.evidence import Evidence, Guess
+from weft.schema.kinds.labels import Label
+from weft.values.instants import known_zone
+
+Policy = Literal["refuse", "clip", "other"]
+Scalar = str | int | float | bool
+
+MANY_PLACES = 2**31
+"""Places of a dictionary whose values are drawn, or are ids: as many as a block has rows."""
+
+_ZONE = re.compile(r"tz=([^\]]*)\]")
+_DECIMAL = re.compile(r"decimal(?:128)?\((\d{1,2}), ?(\d{1,2})\)")
+_STAMP = re.compile(r"timestamp\[(s|ms|us|ns), ?tz=([^\]]+)\]")
+
+
+class ColumnError(SchemaError):
+    """A fault in the description of one column; `key` is the field to mend."""
+
+    def __init__(self, column: str, text: str, key: str | None = None) -> None:
+        super().__init__(f'column "{column}": {text}')
+        self.column, self.key = column, key
+
+
+class Coder(Protocol):
+    """Codes of one column in one Arrow type."""
+
+    size: int
+
+    def encode(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the code of each value; DataError under the refuse policy only."""
+        ...
+
+    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
+        """Return a value for each code."""
+        ...
+
+
+@dataclass(frozen=True)
+class Column:
+    """What every kind shares."""
+
+    name: str
+    missing: bool = field(default=False, kw_only=True)
+    """Whether a value may be missing (null or NaN); missing then has a code of its own."""
+    outside: Policy = field(default="refuse", kw_only=True)
+    """What happens to a value that the schema does not know."""
+    type: str | None = field(default=None, kw_only=True)
+    """Arrow type to use where the source declares none of its own (CSV, and the types that pandas guesses)."""
+    from_data: tuple[str, ...] = field(default=(), kw_only=True)
+    """Names of the fields that were read from private rows and not yet reviewed."""
+
+    kind: ClassVar[str] = ""
+    policies: ClassVar[tuple[str, ...]] = ("refuse",)
+    modelled: ClassVar[bool] = True
+    """Whether a model learns the column; ids are made anew."""
+    flipped: ClassVar[tuple[str, ...]] = ("missing",)
+    """Facts of a draft that a single row can flip, beside the kind: their absence was read from the rows too."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise SchemaError("a column needs a name, a non-empty text")
+        self._need(isinstance(self.missing, bool), "missing must be true or false", "missing")
+        self._need(
+            self.outside in self.policies,
+            f"outside must be {either(self.policies)} for kind {self.kind}",
+            "outside",
+        )
+        self._need(
+            self.outside != "clip" or self.missing,
+            'outside = "clip" never fails on data, so missing values need a place: set missing = true',
+            "missing",
+        )
+        self._need(self.type is None or isinstance(self.type, str), 'type must be text, such as "int32"', "type")
+        zone = _ZONE.search(self.type or "")
+        self._need(zone is None or known_zone(zone[1]), 'type must name a known zone such as "Europe/Berlin"', "type")
+        known = self.fact_names()
+        self._need(
+            isinstance(self.from_data, tuple) and all(f in known for f in self.from_data),
+            f"from_data must list fields of this column, from {either(known)}",
+            "from_data",
+        )
+
+    @classmethod
+    def fact_names(cls) -> tuple[str, ...]:
+        """Names of the facts that can have been read from data: the kind itself, and every field that states one."""
+        return ("kind", *(f.name for f in fields(cls) if f.name not in ("name", "from_data")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without the fields that keep their default."""
+        entry: dict[str, Any] = {"kind": self.kind}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if part.name != "name" and (part.default is MISSING or value != part.default):
+                entry[part.name] = list(value) if isinstance(value, tuple) else value
+        return entry
+
+    # What a kind says for itself.
+
+    def plain_type(self) -> pa.DataType:
+        """Return the Arrow type of the column where neither its source nor its `type` declares one."""
+        raise NotImplementedError
+
+    def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
+        """Return the codes of the column in an Arrow type, or ColumnError; with `nan`, missing is said by NaN."""
+        raise NotImplementedError
+
+    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
+        """Name every code but that of missing, in order; `size` is the number of all codes."""
+        raise NotImplementedError
+
+    @classmethod
+    def recognise(cls, evidence: Evidence) -> Guess | None:
+        """Return a draft's entry for a column that looks like this kind; None if it does not."""
+        return None
+
+    @property
+    def outside_remedy(self) -> str:
+        """What is wrong with a value that the schema does not know, and what to do about it."""
+        return "a value lies outside the schema"
+
+    @property
+    def listed(self) -> tuple[Scalar, ...] | None:
+        """The possible values, where the schema lists them one by one."""
+        return None
+
+    @property
+    def text_format(self) -> str | None:
+        """How text spells the values, in strptime's letters, if the schema says so."""
+        return None
+
+    @property
+    def places(self) -> int:
+        """How many values a dictionary of the column must tell apart."""
+        return MANY_PLACES if self.listed is None else len(self.listed)
+
+    @property
+    def largest(self) -> int:
+        """Largest whole number, by size, that must be told from its neighbours."""
+        return max((abs(value) for value in self.listed or () if type(value) is int), default=0)
+
+    # What follows for all of them.
+
+    def arrow_type(self) -> pa.DataType:
+        """Return the column's type where its source declares none: its own `type`, or the plain one of its kind."""
+        return self.plain_type() if self.type is None else self._named_type(self.type)
+
+    def _named_type(self, name: str) -> pa.DataType:
+        if found := _DECIMAL.fullmatch(name):
+            try:
+                return pa.decimal128(int(found[1]), int(found[2]))
+            except ValueError:
+                pass
+        if found := _STAMP.fullmatch(name):
+            return pa.timestamp(found[1], found[2])
+        try:
+            return pa.type_for_alias(name)
+        except ValueError:
+            raise ColumnError(
+                self.name,
+                f'unknown type "{name}"; write one such as "int32", "float64", "string", "date32", "timestamp[us]" '
+                'or "decimal128(10, 2)"',
+                "type",
+            ) from None
+
+    def unfit(self, arrow_type: pa.DataType) -> ColumnError:
+        """Return the error for an Arrow type that the kind cannot be stored in."""
+        return ColumnError(self.name, f"kind {self.kind} does not fit its type {arrow_type}", "kind")
+
+    def _need(self, condition: bool, text: str, key: str) -> None:
+        if not condition:
+            raise ColumnError(self.name, text, key)
+
+    def _set(self, **changes: Any) -> None:
+        for key, value in changes.items():
+            object.__setattr__(self, key, value)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return ' Did you mean "x"?' for the nearest known word, or nothing."""
+    near = get_close_matches(word, list(known), n=1)
+    return f' Did you mean "{near[0]}"?' if near else ""
+
+
+def either(words: Iterable[str]) -> str:
+    """Write alternatives, quoted."""
+    quoted = [f'"{word}"' for word in words]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

@@ -1,0 +1,144 @@
+"""What numbers and dates share: a range, or edges, cut into bins; and codes of values that are exact integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.schema.kinds.base import Column
+from weft.schema.kinds.labels import Label, one
+from weft.schema.kinds.policies import Policies
+from weft.values.grid import Grid
+from weft.values.limits import MAX_CODES
+from weft.values.storage import Carrier
+
+
+@dataclass(frozen=True)
+class Binned(Column):
+    """What numbers and dates share: a range, or edges, cut into bins."""
+
+    range: tuple[Any, ...] | None = None
+    """Smallest and largest possible value, both included."""
+    bins: int | Literal["each"] | None = field(default=None, kw_only=True)
+    """Number of equal-width bins, or "each" for one code a value."""
+    edges: tuple[Any, ...] | None = field(default=None, kw_only=True)
+    """Edges of the bins, in place of range and bins; a bin holds its left edge, the last one both."""
+    special: tuple[Any, ...] = field(default=(), kw_only=True)
+    """Values with a code of their own, inside or outside the range (0, 999999 for not asked)."""
+
+    policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("range", "edges", "special"):
+            given = getattr(self, key)
+            if given is not None:
+                self._need(isinstance(given, tuple), f"{key} must be a list", key)
+                self._set(**{key: tuple(self._member(value, key) for value in given)})
+        self._need(
+            (self.range is None) != (self.edges is None),
+            "give either range = [lowest, highest] or edges = [...]",
+            "range" if self.edges is None else "edges",
+        )
+        self._need(self.bins is None or self.edges is None, "give either bins or edges, not both", "bins")
+        whole = isinstance(self.bins, int) and not isinstance(self.bins, bool)
+        self._need(
+            self.bins is None
+            or (self.bins == "each" and self.kind != "real")
+            or (whole and 1 <= int(self.bins) <= MAX_CODES),
+            "bins must be a number of bins" + ("" if self.kind == "real" else ' or "each"'),
+            "bins",
+        )
+        if self.range is not None:
+            two = len(self.range) == 2 and self._place(self.range[0]) <= self._place(self.range[1])
+            self._need(two, "range must be [lowest, highest]", "range")
+        if self.edges is not None:
+            places = [self._place(edge) for edge in self.edges]
+            rising = len(places) >= 2 and all(a < b for a, b in pairwise(places))
+            self._need(rising, "edges must be at least two rising values", "edges")
+            self._need(len(places) <= MAX_CODES, f"edges must be at most {MAX_CODES}", "edges")
+        places = [self._place(value) for value in self.special]
+        self._need(len(set(places)) == len(places), "special must not repeat a value", "special")
+
+    def _member(self, value: Any, key: str) -> Any:
+        raise NotImplementedError
+
+    def _place(self, value: Any) -> Any:
+        """Position of a value on a line, for comparisons."""
+        return value
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """Lowest and highest possible value."""
+        outer = self.range or self.edges or ()
+        return outer[0], outer[-1]
+
+    @property
+    def outside_remedy(self) -> str:
+        """What to do about a value beyond the range."""
+        return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
+
+    def special_labels(self, write: Callable[[Any], str]) -> list[Label]:
+        """Name the special values."""
+        return [one(f"= {write(value)}", "special") for value in self.special]
+
+    def need_fit(self, fits: bool, arrow_type: pa.DataType, key: str) -> None:
+        """Refuse a range or special value that the type cannot hold."""
+        self._need(fits, f"{key} reaches beyond what its type {arrow_type} holds exactly", key)
+
+    def need_bins(self, bins: Bins) -> None:
+        """Refuse special values that leave nothing else."""
+        self._need(bins.bins > 0, "special leaves no value in range; declare a category instead", "special")
+
+
+class Bins(Protocol):
+    """What both sorts of bins tell of themselves."""
+
+    @property
+    def bins(self) -> int:
+        """Number of bins with a code."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        ...
+
+
+class GridCoder:
+    """Codes of values that are exact integers in their type."""
+
+    def __init__(self, column: Binned, grid: Grid, carrier: Carrier) -> None:
+        column.need_bins(grid)
+        self._grid, self._carrier = grid, carrier
+        self._clip = column.outside == "clip"
+        self._outcomes = Policies(column, grid.size)
+        self.size = self._outcomes.size
+
+    def encode(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the code of each value."""
+        reading = self._carrier.read(array)
+        codes = self._grid.locate(reading.values, reading.off, self._clip)
+        missing = reading.missing
+        if reading.unreadable is not None:
+            codes[reading.unreadable] = -1
+            if self._clip:
+                missing = missing | reading.unreadable
+        return self._outcomes.settle(codes, missing)
+
+    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
+        """Draw a value for each code."""
+        codes = codes.astype(np.int64)
+        missing = self._outcomes.is_missing(codes)
+        return self._carrier.write(self._grid.draw(np.where(missing, 0, codes), rng), missing)
+
+
+def small_decimal(arrow_type: pa.DataType) -> bool:
+    """Whether a decimal type fits 64-bit integers in units of its last digit."""
+    return bool(pa.types.is_decimal(arrow_type) and arrow_type.bit_width <= 128 and 0 <= arrow_type.scale <= 18)

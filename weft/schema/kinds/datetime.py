@@ -1,0 +1,236 @@
+"""A day or a moment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.schema.kinds.base import ColumnError
+from weft.schema.kinds.binned import Binned, GridCoder
+from weft.schema.kinds.evidence import FEW, Evidence, Guess
+from weft.schema.kinds.integer import common_step
+from weft.schema.kinds.labels import Label
+from weft.values.grid import Grid, equal_width
+from weft.values.instants import DAY, UNIT, Moment, known_zone, name_step, parse_step, write_moment
+from weft.values.storage import Carrier, Dates64, Integers, TextMoments
+from weft.values.text import is_text, read_moments
+
+_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y")
+_NATURAL_STEPS = ("7d", "1d", "1h", "30min", "15min", "1min", "1s", "1ms", "1us", "1ns")
+
+
+@dataclass(frozen=True)
+class Datetime(Binned):
+    """A day or a moment. The highest end, given as a plain date, includes that whole day."""
+
+    step: str | None = field(default=None, kw_only=True)
+    """Elapsed time between possible values, such as "1d", "1h", "15min", "1s", "1ms" (None: 1d for dates, else 1s)."""
+    timezone: str | None = field(default=None, kw_only=True)
+    """Zone in which range, edges and special are read (None: that of the column's type)."""
+    format: str | None = field(default=None, kw_only=True)
+    """How a text column writes it, in strptime's letters, such as "%d/%m/%Y"."""
+    date: bool | None = field(default=None, kw_only=True)
+    """Whether text and CSV hold a plain date (None: yes, if the ends are plain dates and steps are whole days)."""
+
+    kind: ClassVar[str] = "datetime"
+    flipped: ClassVar[tuple[str, ...]] = ("range", "step", "format", "missing", "outside")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._need(self.date is None or isinstance(self.date, bool), "date must be true or false", "date")
+        self._need(
+            self.format is None or (isinstance(self.format, str) and "%" in self.format),
+            'format must be in strptime letters, such as "%d/%m/%Y"',
+            "format",
+        )
+        if self.step is not None:
+            try:
+                parse_step(self.step)
+            except ValueError:
+                raise ColumnError(
+                    self.name, 'step must be a time such as "1d", "1h", "15min", "1s" or "1ms"', "step"
+                ) from None
+        self._need(
+            self.timezone is None or (isinstance(self.timezone, str) and known_zone(self.timezone)),
+            'timezone must be a known zone such as "Europe/Berlin"',
+            "timezone",
+        )
+
+    def _member(self, value: Any, key: str) -> str:
+        try:
+            Moment.parse(value)
+        except (ValueError, TypeError):
+            raise ColumnError(
+                self.name, f'{key} must hold dates such as "2013-01-31" or "2013-01-31 18:30:00"', key
+            ) from None
+        return str(value)
+
+    def _place(self, value: Any) -> int:
+        return Moment.parse(value).nanoseconds
+
+    @property
+    def plain_date(self) -> bool:
+        """Whether text and CSV hold plain dates."""
+        if self.date is not None:
+            return self.date
+        plain = all(Moment.parse(value).whole_day for value in (*(self.range or ()), *(self.edges or ())))
+        return plain and (self.step is None or parse_step(self.step) % parse_step("1d") == 0)
+
+    @property
+    def text_format(self) -> str | None:
+        """How text spells it, if the schema says so."""
+        return self.format
+
+    @property
+    def outside_remedy(self) -> str:
+        """What to do about a value beyond the range, or between two steps."""
+        return (
+            "a value lies outside the schema. Widen range, take a finer step, add it to special, "
+            'or set outside = "clip"'
+        )
+
+    def plain_type(self) -> pa.DataType:
+        """Return text where a format is given, days for plain dates, and else time stamps that hold the step."""
+        if self.format is not None:
+            return pa.string()  # stays text, and is written back in the same format
+        if self.plain_date:
+            return pa.date32()
+        step = parse_step(self.step or "1s")
+        return pa.timestamp(next(unit for unit, size in UNIT.items() if step % size == 0), self.timezone)
+
+    def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
+        """Return the codes in a column of dates, time stamps or text."""
+        carrier: Carrier
+        zone: str | None = None
+        if is_text(arrow_type):
+            form = self.format or ("%Y-%m-%d" if self.plain_date else "%Y-%m-%d %H:%M:%S")
+            carrier, unit, day = TextMoments(arrow_type, form), UNIT["s"], self.plain_date
+        elif pa.types.is_date(arrow_type):
+            carrier = Integers(arrow_type) if pa.types.is_date32(arrow_type) else Dates64(arrow_type)
+            unit, day = DAY, True
+        elif pa.types.is_timestamp(arrow_type):
+            carrier, unit, day, zone = Integers(arrow_type), UNIT[arrow_type.unit], False, arrow_type.tz
+        else:
+            raise self.unfit(arrow_type)
+        if self.timezone is not None and zone is None:
+            raise ColumnError(self.name, f"its type {arrow_type} has no time zone; remove timezone", "timezone")
+        step = parse_step(self.step) if self.step else DAY if day else UNIT["s"]
+        if step % unit:
+            raise ColumnError(self.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
+        try:
+            cuts, special = self._cuts(zone or None, unit, step // unit)
+        except ValueError as error:
+            raise ColumnError(self.name, f"{error}", "range") from None
+        self.need_fit(carrier.low <= cuts[0] and cuts[-1] - 1 <= carrier.high, arrow_type, "range")
+        for value in special:
+            self.need_fit(carrier.low <= value <= carrier.high, arrow_type, "special")
+        grid = Grid(cuts, cuts[0], step // unit, special, strict=True)
+        if isinstance(carrier, TextMoments):
+            steps = (cuts[-1] - 1 - cuts[0]) * unit // step
+            self._check_format(carrier, [cuts[0] + i * step // unit for i in {0, min(1, steps), steps}] + special)
+        return GridCoder(self, grid, carrier)
+
+    def _cuts(self, zone: str | None, unit: int, step: int) -> tuple[list[int], list[int]]:
+        zone = self.timezone or zone
+
+        def start(value: str) -> int:
+            return -(-Moment.parse(value).instant(zone) // unit)
+
+        def end(value: str) -> int:
+            moment = Moment.parse(value)
+            if not moment.whole_day:
+                return moment.instant(zone) // unit
+            return (Moment(moment.nanoseconds + DAY, True).instant(zone) - 1) // unit
+
+        low, high = self.ends
+        last = start(low) + (end(high) - start(low)) // step * step
+        if last < start(low):
+            raise ValueError("range holds no value of its type; widen it")
+        special = [start(value) for value in self.special]
+        if self.edges is None:
+            return equal_width(start(low), last, step, self.bins), special
+        cuts = [*(start(edge) for edge in self.edges[:-1]), end(high) + 1]
+        if cuts != sorted(cuts):
+            raise ValueError("two edges change places when the clock does; move one of them")
+        return cuts, special
+
+    def _check_format(self, carrier: TextMoments, sample: list[int]) -> None:
+        held = np.array(sample, dtype=np.int64)
+        none = np.zeros(len(held), dtype=bool)
+        back = carrier.read(carrier.write(held.view(np.uint64), none))
+        if back.unreadable is None or back.unreadable.any() or not np.array_equal(back.values, held):
+            raise ColumnError(
+                self.name, "format loses part of the values; take a coarser step or a fuller format", "format"
+            )
+
+    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
+        """Name bins of time on the column's own wall clock; a shift of the clock may move an edge by its hour."""
+        texts = [self.ends[0], self.ends[1]] if self.edges is None else list(self.edges)
+        moments = [Moment.parse(text) for text in texts]
+        end = moments[-1].nanoseconds + (DAY if moments[-1].whole_day else 1)
+        day = pa.types.is_date(arrow_type) or (self.plain_date and not pa.types.is_timestamp(arrow_type))
+        step = parse_step(self.step) if self.step else DAY if day else parse_step("1s")
+        if self.edges is None:
+            low = moments[0].nanoseconds
+            cuts = equal_width(low, low + (end - 1 - low) // step * step, step, self.bins)
+            cuts[-1] = end
+        else:
+            cuts = [*(moment.nanoseconds for moment in moments[:-1]), end]
+        whole = day or all(cut % DAY == 0 for cut in cuts)
+        back = DAY if whole else step
+        ends = [(a, a + (b - 1 - a) // back * back) for a, b in pairwise(cuts)]
+        bins = [Label(_clock_at(first, whole), _clock_at(last, whole), "bin") for first, last in ends]
+        return bins + self.special_labels(str)
+
+    @classmethod
+    def recognise(cls, evidence: Evidence) -> Guess | None:
+        """Take dates and time stamps, and text that reads as dates in a usual format."""
+        if pa.types.is_date(evidence.type) or pa.types.is_timestamp(evidence.type):
+            return _moment(evidence.values)
+        if is_text(evidence.type) and len(evidence.values) and len(evidence.different) > FEW:
+            form = _date_format(evidence.different)
+            if form is not None:
+                entry = _moment(read_moments(evidence.values, form)).entry
+                return Guess({**entry, "format": form}, f"Text that reads as dates in the format {form}.")
+        return None
+
+
+def _date_format(words: pa.Array) -> str | None:
+    for form in _FORMATS:
+        moments = read_moments(words, form)
+        if (
+            moments.null_count == 0
+            and pc.all(pc.equal(pc.strftime(moments, format=form), words.cast("string"))).as_py()
+        ):
+            return form
+    return None
+
+
+def _moment(values: pa.Array) -> Guess:
+    date32, stamp = pa.types.is_date32(values.type), pa.types.is_timestamp(values.type)
+    unit = DAY if date32 else UNIT[values.type.unit] if stamp else UNIT["ms"]
+    zoned = stamp and values.type.tz is not None
+    if not len(values):
+        return Guess({"kind": "datetime", "range": ["2000-01-01", "2029-12-31"]}, "No value was seen: give the range.")
+    different = np.unique(values.cast(pa.int32() if date32 else pa.int64()).to_numpy())
+    low, high = int(different[0]) * unit, int(different[-1]) * unit
+    common = common_step(different.astype(np.int64)) * unit if len(different) > 1 else math.gcd(low, DAY)
+    step = next(size for size in map(parse_step, _NATURAL_STEPS) if common % size == 0)
+    days = not zoned and low % DAY == 0 and step % DAY == 0
+    entry = {
+        "kind": "datetime",
+        "range": [write_moment(low, days, zoned), write_moment(high, days, zoned)],
+        "step": name_step(step),
+    }
+    return Guess(entry, "Dates." if days else "Moments, in equal-width bins.")
+
+
+def _clock_at(nanoseconds: int, whole_day: bool) -> str:
+    text = write_moment(nanoseconds, whole_day, zoned=False)
+    return text if whole_day else text.removesuffix(":00")

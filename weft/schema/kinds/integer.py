@@ -1,0 +1,137 @@
+"""A whole number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.schema.kinds.base import ColumnError
+from weft.schema.kinds.binned import Binned, GridCoder, small_decimal
+from weft.schema.kinds.evidence import FEW, Evidence, Guess, with_spikes
+from weft.schema.kinds.labels import Label
+from weft.values.grid import Grid, equal_width
+from weft.values.limits import EACH_LIMIT, MAX_CODES
+from weft.values.storage import Carrier, Decimals, Integers, TextIntegers, WholeFloats
+from weft.values.text import is_text
+
+INTEGER_LIMITS = (-(2**63), 2**64 - 1)
+
+
+@dataclass(frozen=True)
+class Integer(Binned):
+    """A whole number."""
+
+    step: int = field(default=1, kw_only=True)
+    """Distance between possible values, counted from the lowest."""
+
+    kind: ClassVar[str] = "integer"
+    flipped: ClassVar[tuple[str, ...]] = ("range", "step", "special", "missing", "outside")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole = isinstance(self.step, int) and not isinstance(self.step, bool)
+        self._need(whole and 1 <= self.step < 2**63, "step must be a whole number from 1", "step")
+        low, high = self.ends
+        count = (high - low) // self.step + 1
+        self._need(count <= 2**64, "range must hold at most 2^64 values", "range")
+        self._need(
+            self.bins != "each" or count <= MAX_CODES,
+            f'bins = "each" would make more than {MAX_CODES} codes; give a number of bins',
+            "bins",
+        )
+
+    def _member(self, value: Any, key: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ColumnError(self.name, f"{key} must hold whole numbers", key)
+        low, high = INTEGER_LIMITS
+        self._need(low <= value <= high, f"{key} must lie between -2^63 and 2^64 - 1", key)
+        return value
+
+    def plain_type(self) -> pa.DataType:
+        """Return 64 bits, unsigned where the range needs it."""
+        return pa.uint64() if max(*self.ends, *self.special) >= 2**63 else pa.int64()
+
+    def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
+        """Return the codes in a column of integers, floats, decimals or text."""
+        unit = 1
+        carrier: Carrier
+        if pa.types.is_integer(arrow_type):
+            carrier = Integers(arrow_type)
+        elif pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type):
+            carrier = WholeFloats(arrow_type, nan)
+        elif small_decimal(arrow_type):
+            carrier, unit = Decimals(arrow_type), 10**arrow_type.scale
+        elif is_text(arrow_type):
+            carrier = TextIntegers(arrow_type)
+        else:
+            raise self.unfit(arrow_type)
+        low, high = self.ends
+        self.need_fit(carrier.low <= low * unit and high * unit <= carrier.high, arrow_type, "range")
+        for value in self.special:
+            self.need_fit(carrier.low <= value * unit <= carrier.high, arrow_type, "special")
+        edges = self.edges
+        cuts = equal_width(low, high, self.step, self.bins) if edges is None else [*edges[:-1], high + 1]
+        scaled = [cut * unit for cut in cuts[:-1]] + [high * unit + 1]
+        special = [value * unit for value in self.special]
+        return GridCoder(self, Grid(scaled, low * unit, self.step * unit, special, strict=True), carrier)
+
+    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
+        """Name the bins that hold a value beside the special ones, then these."""
+        low, high = self.ends
+        edges = self.edges
+        cuts = equal_width(low, high, self.step, self.bins) if edges is None else [*edges[:-1], high + 1]
+        return [Label(_whole(a), _whole(b), "bin") for a, b in self._runs(cuts)] + self.special_labels(_whole)
+
+    def _runs(self, cuts: Sequence[int]) -> list[tuple[int, int]]:
+        """First and last possible value of each bin that has one beside the special ones."""
+        low, step, runs = self.ends[0], self.step, []
+        on_grid = [s for s in self.special if (s - low) % step == 0]
+        for start, end in pairwise(cuts):
+            first = low - (low - start) // step * step
+            last = low + (end - 1 - low) // step * step
+            if (last - first) // step + 1 > sum(first <= s <= last for s in on_grid):
+                runs.append((first, last))
+        return runs
+
+    @property
+    def largest(self) -> int:
+        """Largest whole number of the range."""
+        return max(abs(int(value)) for value in (*self.ends, *self.special))
+
+    @classmethod
+    def recognise(cls, evidence: Evidence) -> Guess | None:
+        """Take whole numbers, unless they are few and far between, as codes are."""
+        if not pa.types.is_integer(evidence.type):
+            return None
+        if not len(evidence.values):
+            return Guess({"kind": cls.kind, "range": [0, 1]}, "No value was seen: give the possible range.")
+        wide = pa.uint64() if pa.types.is_uint64(evidence.type) else pa.int64()
+        different, counts = np.unique(evidence.values.cast(wide).to_numpy(), return_counts=True)
+        low, high = int(different[0]), int(different[-1])
+        step = common_step(different)
+        entry = {"kind": cls.kind, "range": [low, high]} | ({"step": step} if step > 1 else {})
+        if (high - low) // step + 1 <= EACH_LIMIT:
+            return Guess(entry, "Whole numbers, few enough for one code each.")
+        if len(different) <= FEW:
+            return None
+        return with_spikes(Guess(entry, "Whole numbers over a wide range, in equal-width bins."), different, counts)
+
+
+def common_step(different: NDArray[Any]) -> int:
+    """Return the largest step that leads from each of these rising numbers to the next."""
+    gaps = np.unique(np.diff(different).view(np.uint64))  # modular, so exact even across the whole 64-bit range
+    step = reduce(math.gcd, (int(gap) for gap in gaps[:10_000]), 0)
+    # With very many different gaps the rest must agree too, or the step is 1.
+    return step if step and step < 2**63 and bool((gaps % np.uint64(step) == 0).all()) else 1
+
+
+def _whole(value: int) -> str:
+    return f"{value:,}" if abs(value) >= 10_000 else str(value)

@@ -1,0 +1,215 @@
+"""A number with a fraction."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from weft.schema.kinds.base import Coder, ColumnError
+from weft.schema.kinds.binned import Binned, GridCoder, small_decimal
+from weft.schema.kinds.evidence import Evidence, Guess, with_spikes
+from weft.schema.kinds.labels import Label
+from weft.schema.kinds.policies import Policies
+from weft.values.floats import FloatBins, equal_edges
+from weft.values.grid import Grid
+from weft.values.limits import DEFAULT_BINS
+from weft.values.storage import Carrier, Decimals, Integers, decimal_array, floats_of, write_floats
+from weft.values.text import is_text, read_floats
+
+
+@dataclass(frozen=True)
+class Real(Binned):
+    """A number with a fraction."""
+
+    decimals: int | None = field(default=None, kw_only=True)
+    """Digits after the point of the values that are made (None: as many as the type holds)."""
+
+    kind: ClassVar[str] = "real"
+    flipped: ClassVar[tuple[str, ...]] = ("range", "decimals", "special", "missing", "outside")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole = isinstance(self.decimals, int) and not isinstance(self.decimals, bool)
+        self._need(
+            self.decimals is None or (whole and 0 <= int(self.decimals) <= 18),
+            "decimals must be a whole number from 0 to 18",
+            "decimals",
+        )
+
+    def _member(self, value: Any, key: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
+            raise ColumnError(self.name, f"{key} must hold finite numbers", key)
+        return float(value) + 0.0  # so that -0.0 becomes 0.0
+
+    def plain_type(self) -> pa.DataType:
+        """Return floats of 64 bits."""
+        return pa.float64()
+
+    def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
+        """Return the codes in a column of floats, text, decimals or integers."""
+        if pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type) or is_text(arrow_type):
+            return FloatCoder(self, arrow_type, nan)
+        carrier: Carrier
+        if pa.types.is_integer(arrow_type):
+            carrier, scale = Integers(arrow_type), 0
+        elif small_decimal(arrow_type):
+            carrier, scale = Decimals(arrow_type), arrow_type.scale
+        else:
+            raise self.unfit(arrow_type)
+        low, high = (_scaled(end, scale) for end in self.ends)
+        self.need_fit(carrier.low <= low and high <= carrier.high, arrow_type, "range")
+        special = [_scaled(value, scale) for value in self.special]
+        for value in special:
+            self.need_fit(value.denominator == 1 and carrier.low <= value <= carrier.high, arrow_type, "special")
+        if self.edges is not None:
+            edges = [_scaled(edge, scale) for edge in self.edges]
+        else:
+            n = int(self.bins or DEFAULT_BINS)
+            edges = [low + (high - low) * i / n for i in range(n)]
+        digits = scale if self.decimals is None else min(self.decimals, scale)
+        step = 10 ** (scale - digits)
+        # A bin holds the integers from its left edge, rounded up, to before the next one's.
+        cuts = [math.ceil(edge) for edge in edges[: len(edges) - (self.edges is not None)]] + [math.floor(high) + 1]
+        origin = cuts[0] // step * step
+        return GridCoder(self, Grid(cuts, origin, step, [int(value) for value in special], strict=False), carrier)
+
+    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
+        """Name the bins that hold a value, then the special ones."""
+        low, high = self.ends
+        edges = self.edges or equal_edges(low, high, int(self.bins or DEFAULT_BINS))
+        bins = [Label(_number(a), _number(b), "bin") for a, b in pairwise(edges)]
+        wanted = size - len(self.special) - self.missing
+        if len(bins) > wanted and self.decimals is not None:
+            unit = 10.0**-self.decimals
+            taken = [bisect_right(edges, s) - 1 for s in self.special]
+            held = [round((b - a) / unit) - taken.count(i) for i, (a, b) in enumerate(pairwise(edges))]
+            bins = [label for label, values in zip(bins, held, strict=True) if values > 0]
+        return bins + self.special_labels(_number)
+
+    @classmethod
+    def recognise(cls, evidence: Evidence) -> Guess | None:
+        """Take floats and decimals."""
+        if pa.types.is_decimal128(evidence.type):
+            return _decimal(evidence.values)
+        if pa.types.is_float32(evidence.type) or pa.types.is_float64(evidence.type):
+            return _float(evidence.values.cast(pa.float64()).to_numpy(), pa.types.is_float32(evidence.type))
+        return None
+
+
+class FloatCoder:
+    """Codes of floating-point numbers, in a column of floats or of text."""
+
+    def __init__(self, column: Real, arrow_type: pa.DataType, nan: bool) -> None:
+        self._type, self._nan, self._decimals = arrow_type, nan, column.decimals
+        self._clip = column.outside == "clip"
+        narrow = pa.types.is_float32(arrow_type)
+        low, high = column.ends
+        edges = column.edges or equal_edges(low, high, int(column.bins or DEFAULT_BINS))
+        top = max(abs(low), abs(high))
+        most = float(np.finfo(np.float32 if narrow else np.float64).max)
+        column.need_fit(top <= most, arrow_type, "range")
+        column.need_fit(all(abs(value) <= most for value in column.special), arrow_type, "special")
+        if column.decimals is not None and top * 10.0**column.decimals > 2.0**53:
+            raise ColumnError(column.name, "a float cannot hold so many decimals over this range", "decimals")
+        self._bins = FloatBins(edges, column.special, column.decimals, np.float32 if narrow else np.float64)
+        column.need_bins(self._bins)
+        if self._bins.repeats_special:
+            raise ColumnError(column.name, f"two special values are the same in the type {arrow_type}", "special")
+        self._outcomes = Policies(column, self._bins.size)
+        self.size = self._outcomes.size
+
+    def encode(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the code of each value."""
+        if is_text(self._type):
+            values, unreadable = read_floats(array)
+        else:
+            values, unreadable = floats_of(array), None
+        missing = np.isnan(values) if unreadable is None else np.isnan(values) & ~unreadable
+        codes = self._bins.locate(np.where(np.isnan(values), 0.0, values), self._clip)
+        if unreadable is not None:
+            codes[unreadable] = -1
+            if self._clip:
+                missing |= unreadable
+        return self._outcomes.settle(codes, missing)
+
+    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
+        """Draw a value for each code."""
+        codes = codes.astype(np.int64)
+        missing = self._outcomes.is_missing(codes)
+        values = self._bins.draw(np.where(missing, 0, codes), rng)
+        if not is_text(self._type):
+            return write_floats(values, missing, self._type, self._nan)
+        if self._decimals is not None:
+            whole = np.rint(values * 10.0**self._decimals).astype(np.int64)
+            if np.array_equal(whole / 10.0**self._decimals, values):  # a special value may have more digits
+                return decimal_array(whole, self._decimals, missing).cast(pa.string()).cast(self._type)
+        return pa.array(values, mask=missing).cast(pa.string()).cast(self._type)
+
+
+def _float(values: NDArray[np.float64], narrow: bool) -> Guess:
+    dtype = np.float32 if narrow else np.float64
+    finite = values[np.isfinite(values)] + 0.0
+    if not len(finite):
+        guess = Guess({"kind": "real", "range": [0.0, 1.0]}, "No finite value was seen: give the possible range.")
+    else:
+        different, counts = np.unique(finite, return_counts=True)
+        entry: dict[str, Any] = {"kind": "real", "range": [float(different[0]), float(different[-1])]}
+        places = _decimals(different, dtype)
+        if places is not None:
+            entry["decimals"] = places
+        guess = with_spikes(Guess(entry, "Numbers with a fraction, in equal-width bins."), different, counts)
+    if len(finite) < len(values):
+        # Infinities fit no range: only the clip policy takes them, and it needs a place for missing values.
+        return Guess(guess.entry | {"outside": "clip", "missing": True}, f"{guess.reason} Infinite values are clipped.")
+    return guess
+
+
+def _decimals(different: NDArray[np.float64], dtype: type[np.floating[Any]]) -> int | None:
+    top = float(np.abs(different).max())
+    for places in range(7):
+        if top * 10.0**places > 2.0**50:
+            return None
+        back = (np.rint(different * 10.0**places) / 10.0**places).astype(dtype).astype(np.float64)
+        if np.array_equal(back, different):
+            return places
+    return None
+
+
+def _decimal(values: pa.Array) -> Guess:
+    kind = values.type
+    if not len(values):
+        return Guess({"kind": "real", "range": [0.0, 1.0]}, "No value was seen: give the possible range.")
+    different, counts = np.unique(Decimals(kind).read(values).values, return_counts=True)
+    ends = pc.min_max(values)
+    low, high = float(ends["min"].as_py()), float(ends["max"].as_py())
+    # A float nearest to a long decimal may lie inside the range; step outwards where it does.
+    low = math.nextafter(low, -math.inf) if low > ends["min"].as_py() else low
+    high = math.nextafter(high, math.inf) if high < ends["max"].as_py() else high
+    entry = {"kind": "real", "range": [low, high], "decimals": min(kind.scale, 18)}
+    guess = Guess(entry, "Decimal numbers, in equal-width bins.")
+    return with_spikes(guess, different / 10.0**kind.scale, counts) if abs(high) < 1e9 > abs(low) else guess
+
+
+def _scaled(value: float, scale: int) -> Fraction:
+    return Fraction(Decimal(repr(value))) * Fraction(10) ** scale
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) and 10_000 <= abs(value) < 1e15 else f"{value:.6g}"
+
+
+def _finite(value: int | float) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
