@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import OutputError
-from weft.release import atomic
+from weft.release.publish import atomic
 from weft.release.atomic import check_writable, recover, staged
 
 

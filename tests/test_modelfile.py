@@ -14,7 +14,7 @@ import weft
 from weft.errors import MethodError, ModelFileError
 from weft.methods import METHODS
 from weft.models import MODELS
-from weft.release import modelfile
+from weft.release.publish import modelfile
 from weft.release.modelfile import PARTLY
 from weft.release.statement import FROM_DATA
 from weft.schema import Schema

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from conftest import make_table
 
-from weft.audit.recorded import Recorder, fresh, lawless
+from weft.audit.recorded import Recorder, fresh, wrong_law
 from weft.privacy import Charge, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.schema import Schema
@@ -81,7 +81,7 @@ def test_the_law_of_the_noise_is_tested_at_every_scale():
                 recorder = Recorder(Scaled(Noise.seeded(1), factor))
                 charge = getattr(Charge, name)("counts", sensitivity=1.0, scale=scale, draws=4000)
                 recorder(charge, [np.arange(4000) % 20])
-                assert bool(lawless(recorder.tape)) == (factor != 1.0), (name, scale, factor)
+                assert bool(wrong_law(recorder.tape)) == (factor != 1.0), (name, scale, factor)
 
 
 class Scaled(Mechanisms):

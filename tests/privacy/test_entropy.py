@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from weft.curator.scores import _bucketed, _entropy
+from weft.curator.curator.scores import _bucketed, _entropy
 from weft.privacy import Adjacency
 
 

@@ -84,7 +84,7 @@ def weakness(tape: Sequence[Answer]) -> list[str]:
     return findings
 
 
-def lawless(tape: Sequence[Answer]) -> list[str]:
+def wrong_law(tape: Sequence[Answer]) -> list[str]:
     """Return a finding for each sort of cells whose noise does not follow the law that was declared for it.
 
     A value k of a law F on the integers, put at a random place between F(k - 1) and F(k), is uniform on (0, 1),
@@ -93,26 +93,24 @@ def lawless(tape: Sequence[Answer]) -> list[str]:
     table, or of all.
     """
     findings = []
-    rng = np.random.default_rng(0)  # the places belong to a test that can be repeated, and to no release
+    rng = np.random.default_rng(0)  # these numbers belong to a test that can be repeated, and to no release
     tables = [
-        (answer.charge.question, np.abs(answer.exact[i]).ravel(), _places(answer, i, rng))
+        (answer.charge.question, np.abs(answer.exact[i]).ravel(), _uniforms(answer, i, rng))
         for answer in tape
         if answer.charge.mechanism in _LAWS
         for i in range(len(answer.exact))
     ]
     for sort, (low, high) in SIZES.items():
-        places = {}
-        for at, (question, sizes, placed) in enumerate(tables):
-            places[at, question] = placed[(low <= sizes) & (sizes <= high)]
-        places[-1, "all questions"] = np.concatenate([np.empty(0), *places.values()])
-        for (_, question), chosen in places.items():
+        chosen_of = [(question, uniform[(low <= sizes) & (sizes <= high)]) for question, sizes, uniform in tables]
+        chosen_of.append(("all questions", np.concatenate([np.empty(0), *(chosen for _, chosen in chosen_of)])))
+        for question, chosen in chosen_of:
             if chosen.size and kstest(chosen, "uniform", method="asymp").pvalue < ACCIDENT:
                 findings.append(f"{question}: the noise on cells that hold {sort} is not of the law declared")
     return findings
 
 
-def _places(answer: Answer, i: int, rng: np.random.Generator) -> Array:
-    """Return where the noise on each cell of a table lies in its law, between 0 and 1."""
+def _uniforms(answer: Answer, i: int, rng: np.random.Generator) -> Array:
+    """Return the noise on each cell of a table by its randomised probability integral transform."""
     noise = (answer.released[i] - answer.exact[i]).ravel().astype(np.float64)
     law, scale = _LAWS[answer.charge.mechanism], answer.charge.scales[i]
     below, upto = law(noise - 1, scale), law(noise, scale)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.audit.recorded import Answer, Artefacts, Program, Recorder, lawless, weakness
+from weft.audit.recorded import Answer, Artefacts, Program, Recorder, weakness, wrong_law
 from weft.marginals.marginal import Array
 from weft.privacy import Budget, Charge
 from weft.privacy.deniability import Acceptance, lower_bound
@@ -195,7 +195,7 @@ def replay(program: Program, table: Any, neighbour: Any, mechanisms: Release) ->
         return [*recorder.findings, *player.findings, str(strayed)]
     player.finish()
     kept = books(recorder.tape, first["ledger"]) if "ledger" in first else []
-    findings = [*recorder.findings, *weakness(recorder.tape), *lawless(recorder.tape), *kept, *player.findings]
+    findings = [*recorder.findings, *weakness(recorder.tape), *wrong_law(recorder.tape), *kept, *player.findings]
     if "failure" in first and first == second:
         findings.append(f"nothing was compared, for the program fails on both tables: {first['failure']}")
     return [*findings, *_differences(first, second)]

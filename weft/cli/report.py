@@ -132,7 +132,7 @@ def _releasable(model: str, synthetic: str, listener: Listener) -> Report:
 
 
 def _load(model: str) -> Fitted:
-    from weft.release import modelfile
+    from weft.release.publish import modelfile
 
     o.check_model_file(Path(model))
     return modelfile.load(Path(model))
