@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 from conftest import SCHEMA
-from mutations import mutation
+from fuzz.mutations import mutation
 
 import weft
 from weft import modelfile

@@ -83,7 +83,7 @@ def report(
         given = {
             "the model" if releasable else "the private table": reference,
             "the synthetic table": synthetic,
-            "its card": str(Path(synthetic).with_suffix(".card.json")),
+            "its card": str(Path(synthetic).with_suffix(".card.json")) if Path(synthetic).name else None,
             "the schema": schema,
             "the model that made it": model,
         }
