@@ -10,7 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records

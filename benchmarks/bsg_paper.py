@@ -22,7 +22,7 @@ from time import perf_counter
 
 import numpy as np
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.evaluate import classify, distinguishing
 from weft.marginals.domain import Domain

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import OutputError
-from weft.release.publish import atomic
+from weft.release import atomic
 from weft.release.atomic import check_writable, recover, staged
 
 
@@ -142,21 +142,40 @@ def test_the_next_writer_finishes_what_was_cut_short(tmp_path):
     assert leftovers(tmp_path) == ["out.card.json", "out.card.md", "out.csv"]
 
 
-def test_ctrl_c_between_the_moves_finishes_them(tmp_path, monkeypatch):
-    put(tmp_path, OLD)
-    own, moves = Path.replace, []
+def interrupting(patch, step):
+    """Raise as Ctrl-C does, once, before the step-th change of the folder."""
+    left = step
 
-    def interrupted(self, target):
-        moves.append(target)
-        if len(moves) == 2:
-            raise KeyboardInterrupt
-        return own(self, target)
+    def stopping(own):
+        def call(*given, **named):
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise KeyboardInterrupt
+            return own(*given, **named)
 
-    monkeypatch.setattr(Path, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        put(tmp_path, NEW)
-    assert seen(tmp_path) == NEW
-    assert leftovers(tmp_path) == ["out.card.json", "out.card.md", "out.csv"]
+        return call
+
+    for owner, name in ((os, "fsync"), (Path, "replace"), (atomic, "_flush"), (json, "dump")):
+        patch.setattr(owner, name, stopping(getattr(owner, name)))
+
+
+def test_ctrl_c_at_any_step_leaves_old_files_or_new_ones_and_nothing_behind(tmp_path):
+    found = []
+    for step in range(100):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        put(folder, OLD)
+        with pytest.MonkeyPatch.context() as patch:
+            interrupting(patch, step)
+            try:
+                put(folder, NEW)
+            except KeyboardInterrupt:
+                found.append(seen(folder))
+            else:
+                break
+        assert leftovers(folder) == sorted(path.name for path in names(folder))
+    assert set(found) == {OLD, NEW}
 
 
 def test_a_draft_that_somebody_works_on_is_left_alone(tmp_path):

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
-
-from weft.curator.curator import Curator
 from weft.curator.curator.scores import LARGEST_TABLE
+
+from weft.curator import Curator
 from weft.errors import BudgetError, MethodError
 from weft.marginals.counting import count
 from weft.marginals.domain import Domain

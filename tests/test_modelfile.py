@@ -8,13 +8,13 @@ import zipfile
 import numpy as np
 import pytest
 from conftest import SCHEMA
-from mutations import mutation
+from fuzz.mutations import mutation
 
 import weft
 from weft.errors import MethodError, ModelFileError
 from weft.methods import METHODS
 from weft.models import MODELS
-from weft.release.publish import modelfile
+from weft.release import modelfile
 from weft.release.modelfile import PARTLY
 from weft.release.statement import FROM_DATA
 from weft.schema import Schema

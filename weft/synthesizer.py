@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.frames import is_pandas, is_polars, to_pandas, to_polars
 from weft.engines.sources import fingerprint, source_name
@@ -22,7 +22,7 @@ from weft.methods.steps.options import plain
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
-from weft.release.publish import modelfile
+from weft.release import modelfile
 from weft.release.modelfile import Fitted
 from weft.release.statement import FROM_DATA, NO_PRICE, NOT_PRIVATE
 from weft.schema import Schema

@@ -23,7 +23,7 @@ import weft.release.modelfile
 import weft.synthesizer
 from weft.audit.recorded import fresh
 from weft.codec import Codec
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.reader import Feed
 from weft.methods.independent import Independent

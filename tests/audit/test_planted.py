@@ -14,7 +14,7 @@ from conftest import SCHEMA, make_table
 
 from weft.audit.recorded import fresh
 from weft.audit.replay import replay
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.drafting.draft import draft
 from weft.engines import open_engine
 from weft.methods.independent import Independent

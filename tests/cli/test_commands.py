@@ -16,7 +16,7 @@ import pytest
 
 import weft as package
 from weft import synthesizer
-from weft.release.publish import modelfile
+from weft.release import modelfile
 from weft.schema import Schema
 
 from .conftest import Weft, command, environment, outputs, table

@@ -25,7 +25,7 @@ from weft import load
 from weft.methods.independent import Independent
 from weft.models.independent import IndependentModel
 from weft.privacy import read_journal
-from weft.release.publish import atomic
+from weft.release import atomic
 
 from .conftest import Weft, command, environment, outputs, table
 

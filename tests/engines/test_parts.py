@@ -7,7 +7,7 @@ import pytest
 from conftest import SCHEMA, make_table
 from scipy.stats import binomtest
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.engines import MemoryEngine, open_engine
 from weft.errors import BudgetError, DataError
 from weft.privacy import Adjacency, Budget, Ledger

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import make_table
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records

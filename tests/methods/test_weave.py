@@ -5,7 +5,7 @@ import pytest
 
 import weft
 from weft.codec import Codec
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.errors import MethodError
 from weft.evaluate import k_way
 from weft.marginals.domain import Domain

@@ -13,7 +13,7 @@ def weft(tmp_path, monkeypatch, table, fitted, codec, synth):
     import pyarrow.parquet
     from conftest import SCHEMA
 
-    from weft.release.publish import modelfile
+    from weft.release import modelfile
     from weft.release.publish import Files, publish
 
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,7 @@ from weft.evaluate import association_difference, k_way, pairwise_l1
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Measured
 from weft.marginals.records import Records
-from weft.release.publish import modelfile
+from weft.release import modelfile
 from weft.report import pairs as pairs_module
 from weft.report import read_records
 from weft.report.measure import measure_private, measure_releasable

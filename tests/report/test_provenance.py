@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from weft.errors import DataError, WeftError
-from weft.release.publish import modelfile
+from weft.release import modelfile
 from weft.release.publish import Files, publish
 from weft.report import private_report, releasable_report
 from weft.report.provenance import check_release

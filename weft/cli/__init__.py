@@ -15,8 +15,9 @@ EXIT_CODES = """\b
   0 done                 5 the budget does not allow it
   1 refused by Weft      6 not a model file, or a damaged one
   2 wrong usage          7 the output cannot be written
-  3 wrong schema        70 a bug in Weft
-  4 unreadable data    130 interrupted (Ctrl-C); 143 by SIGTERM, 129 by SIGHUP
+  3 wrong schema         8 the model would be too large
+  4 unreadable data     70 a bug in Weft
+  130 interrupted (Ctrl-C), 143 ended by SIGTERM, 129 by SIGHUP
 
 [bold]Start here[/bold]:  weft demo
 """

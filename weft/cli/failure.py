@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -58,6 +59,11 @@ def guard(terminal: Terminal, journal: Path | None = None, model: Path | None = 
             if rescue.needed:
                 terminal.warn(record.rescued())
             raise typer.Exit from None
+        except OSError as error:
+            named = f"{error.filename}: " if isinstance(error.filename, str) else ""
+            # Without a number it is another library's, whose words may quote a value.
+            text = f"{named}{os.strerror(error.errno)}; {left}." if error.errno else _bug(terminal, error, left)
+            _end(terminal, "OSError", text, WeftError.exit_code if error.errno else BUG, record)
         except (typer.Exit, typer.Abort):
             raise
         except MemoryError:

@@ -131,4 +131,6 @@ def journal_beside(out: Path | None, asked: str | None) -> Path:
     """Return where spending is recorded: where asked, beside the output, or in this folder."""
     if asked is not None:
         return Path(asked)
-    return Path(f"weft{JOURNAL_ENDING}") if out is None else out.with_suffix(JOURNAL_ENDING)
+    if out is None or not out.name:  # a folder, which is refused in better words
+        return Path(f"weft{JOURNAL_ENDING}")
+    return out.with_suffix(JOURNAL_ENDING)

@@ -63,7 +63,7 @@ def _facts(ledger: Ledger) -> dict[str, object]:
 def _read(path: Path) -> list[Ledger]:
     """Read a model's ledger, or the ledgers of a journal's runs."""
     from weft.privacy import read_journal
-    from weft.release.publish import modelfile
+    from weft.release import modelfile
 
     if _is_journal(path):
         return [ledger_of(run) for run in read_journal(path)]

@@ -83,7 +83,7 @@ def report(
         given = {
             "the model" if releasable else "the private table": reference,
             "the synthetic table": synthetic,
-            "its card": str(Path(synthetic).with_suffix(".card.json")),
+            "its card": str(Path(synthetic).with_suffix(".card.json")) if Path(synthetic).name else None,
             "the schema": schema,
             "the model that made it": model,
         }
@@ -132,7 +132,7 @@ def _releasable(model: str, synthetic: str, listener: Listener) -> Report:
 
 
 def _load(model: str) -> Fitted:
-    from weft.release.publish import modelfile
+    from weft.release import modelfile
 
     o.check_model_file(Path(model))
     return modelfile.load(Path(model))

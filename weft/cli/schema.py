@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -209,7 +210,8 @@ def _arrow_schema(schema: Schema, source: str | None) -> pa.Schema:
 
 def _read(path: Path) -> tuple[pa.Table, Mapping[str, pa.ChunkedArray]]:
     if _is_parquet(path):
-        return _parquet(path).read(), {}
+        with _sound(path):
+            return _parquet(path).read(), {}
     from weft.drafting.untyped import guess_csv
 
     found = guess_csv(path)
@@ -221,11 +223,19 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _parquet(path: Path) -> Any:
-    import pyarrow as pa
     import pyarrow.parquet
 
-    try:
+    with _sound(path):
         return pyarrow.parquet.ParquetFile(path)
+
+
+@contextmanager
+def _sound(path: Path) -> Iterator[None]:
+    """Where reading a Parquet file fails, say so without quoting it."""
+    import pyarrow as pa
+
+    try:
+        yield
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (pa.ArrowException, OSError):

@@ -1,4 +1,4 @@
 """The only door to private rows: the questions by family, and the curator who answers them."""
 
 from weft.curator.curator import Curator as Curator
-from weft.curator.curator.scores import ENTROPY_STEPS as ENTROPY_STEPS
+from weft.curator.scores import ENTROPY_STEPS as ENTROPY_STEPS

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.curator.curator.door import Door
-from weft.curator.curator.scores import dependence_of
+from weft.curator.door import Door
+from weft.curator.scores import dependence_of
 from weft.marginals.domain import Clique, clique
 from weft.privacy import Charge
 from weft.words import counted

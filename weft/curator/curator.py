@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.curator.curator.choices import ChoiceQuestions
-from weft.curator.curator.marginals import MarginalQuestions
-from weft.curator.curator.scores import ScoreQuestions
+from weft.curator.choices import ChoiceQuestions
+from weft.curator.marginals import MarginalQuestions
+from weft.curator.scores import ScoreQuestions
 from weft.curator.seeds import SeedQuestions
 from weft.engines import Engine
 from weft.marginals.marginal import Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from weft.curator.curator.door import Door
+from weft.curator.door import Door
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import NoisyMarginal, interaction
 

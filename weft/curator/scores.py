@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from weft.curator.curator.door import Door
+from weft.curator.door import Door
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array, Marginal
 from weft.privacy.selection import grid

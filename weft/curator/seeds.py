@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.curator.curator.door import Door
+from weft.curator.door import Door
 from weft.errors import BudgetError, DataError
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records

@@ -8,7 +8,7 @@ from typing import Any, Protocol, get_type_hints
 
 import numpy as np
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.methods.steps.options import check_bounds, describe, fits, shown, suggest

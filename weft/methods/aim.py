@@ -24,7 +24,7 @@ from typing import Annotated
 import numpy as np
 
 from weft.bounds import Bounds, Cells, Deviations, Share
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns

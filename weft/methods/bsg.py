@@ -33,7 +33,7 @@ import numpy as np
 
 from weft import methods
 from weft.bounds import Bounds, Factor, Share
-from weft.curator.curator import ENTROPY_STEPS, Curator
+from weft.curator import ENTROPY_STEPS, Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.methods.steps.bsg_learning import Learner, bucket_codes

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.marginals.domain import Domain
 from weft.models.independent import IndependentModel
 from weft.privacy import Accounting

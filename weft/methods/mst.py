@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.bounds import Deviations, Share
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_noise, check_shares, look_at_columns

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.bounds import Cells, Factor, Share
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.methods.privbayes import PrivBayes
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, MrfModel, fit, fits, junction_tree

@@ -23,7 +23,7 @@ from typing import Annotated
 import numpy as np
 
 from weft.bounds import Bounds, Factor, Share
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import NoisyMarginal

@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 
 from weft.bounds import Bounds, Factor, Share
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.marginals.domain import Domain
 from weft.methods.steps.columns import check_noise, check_pairs, check_shares
 from weft.models.bayesnet.model import BayesNet

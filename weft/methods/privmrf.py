@@ -35,7 +35,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 
 from weft.bounds import Bounds, Cells, Deviations, Factor, Share
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.bounds import Cells, Deviations, Share
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns

@@ -18,7 +18,7 @@ from typing import Annotated
 import numpy as np
 
 from weft.bounds import Bounds, Cells, Deviations, Share
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal

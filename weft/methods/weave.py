@@ -26,7 +26,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from weft.bounds import Bounds, Cells, Deviations, Share
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal, interacting
 from weft.marginals.recode import ValueMap, merge_rare

@@ -175,20 +175,26 @@ def _move(commit: _Commit) -> None:
         return
     with _turn(commit.folder):
         try:
-            commit.write()
-        except OSError:
-            commit.record.unlink(missing_ok=True)
+            _put(commit)
+        except KeyboardInterrupt:  # or a signal like it: the drafts are whole, so that finishing is the way out
+            if commit.record.exists():
+                commit.finish()
             raise
-        try:
-            commit.finish()
-        except OSError as error:
-            raise OutputError(
-                f"cannot put {', '.join(commit.names)} in place: {error.strerror}. They are complete, in hidden files "
-                "beside it: the next command that writes there, or `weft verify`, finishes this."
-            ) from None
-        except BaseException:  # Ctrl-C or the like: the drafts are whole, so that finishing is the way out
-            commit.finish()
-            raise
+
+
+def _put(commit: _Commit) -> None:
+    try:
+        commit.write()
+    except OSError:
+        commit.record.unlink(missing_ok=True)
+        raise
+    try:
+        commit.finish()
+    except OSError as error:
+        raise OutputError(
+            f"cannot put {', '.join(commit.names)} in place: {error.strerror}. They are complete, in hidden files "
+            "beside it: the next command that writes there, or `weft verify`, finishes this."
+        ) from None
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Any
 
 from weft.errors import DataError, WeftError
 from weft.privacy import Ledger
-from weft.release.publish import modelfile
+from weft.release import modelfile
 from weft.release.atomic import recover, sha256
 from weft.release.card import CARD, markdown
 from weft.release.modelfile import PARTLY

@@ -22,7 +22,8 @@ def read_records(path: Path, schema: Schema) -> tuple[Codec, Records]:
         return codec, codec.encode(table)
     except (DataError, SchemaError) as error:
         text = str(error)
-        raise type(error)(text if text.startswith(str(path)) else f"{path}: {text}") from None
+        kind = SchemaError if isinstance(error, SchemaError) else DataError
+        raise kind(text if text.startswith(str(path)) else f"{path}: {text}") from None
 
 
 def _read(path: Path, schema: Schema) -> pa.Table:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.marginals.domain import Domain, clique
 from weft.marginals.marginal import Array, NoisyMarginal
 from weft.models.bayesnet.model import BayesNet, Family

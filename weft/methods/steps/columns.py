@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.counting import MAX_CELLS
 from weft.marginals.domain import Domain, clique

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.curator.curator import Curator
+from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records

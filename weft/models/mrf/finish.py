@@ -2,7 +2,7 @@
 
 A junction tree has room for some of the strong pairs; the others follow from conditional independence, right or wrong.
 Records drawn from the tree are a far better start for GUM than independent columns, and a few guided sweeps
-(`weft.models.gum.model`) bring the other tables in: a value is changed only if that helps over all tables, those of the tree
+(`weft.models.gum`) bring the other tables in: a value is changed only if that helps over all tables, those of the tree
 among them. docs/decisions/009 tells when this pays.
 """
 
