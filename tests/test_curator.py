@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from weft.curator.curator.scores import LARGEST_TABLE
 
 from weft.curator import Curator
+from weft.curator.scores import LARGEST_TABLE
 from weft.errors import BudgetError, MethodError
 from weft.marginals.counting import count
 from weft.marginals.domain import Domain
@@ -151,7 +151,7 @@ def test_answers_keep_to_their_declared_sensitivity(question, accounting, relati
 
 
 def test_dependence_is_exact_past_64_bits():
-    from weft.curator.curator.scores import dependence_of
+    from weft.curator.scores import dependence_of
 
     huge = np.array([[3 << 40, 1], [2, 5 << 40]])
     n = int(huge.sum())

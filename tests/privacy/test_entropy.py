@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from weft.curator.curator.scores import _bucketed, _entropy
 
+from weft.curator.scores import _bucketed, _entropy
 from weft.privacy import Adjacency
 
 
