@@ -50,6 +50,17 @@ def test_the_card_and_the_screen_say_whether_there_is_one(weft: Weft, budget: st
     weft("verify", ".")
 
 
+def test_verify_looks_for_the_entries_of_releases(weft: Weft, budget: str) -> None:
+    weft("synth", *PLAIN, "-e", 1, "--budget", budget, "-o", "out.csv")
+    assert "entry of the lifetime budget" in shown(weft("verify", "out.csv", "--budget", budget).stdout)
+    Path(budget).rename("old.budget")
+    weft("budget", "create", budget, "--epsilon", 3)
+    assert "has no such entry" in weft("verify", ".", "--budget", budget, code=1).stderr
+    weft("verify", ".", "--budget", "old.budget")
+    weft("synth", *PLAIN, "-e", 1, "-o", "other.csv")
+    assert "did not draw from a lifetime budget" in weft("verify", "other.csv", "--budget", "old.budget", code=1).stderr
+
+
 def test_what_was_drawn_from_a_budget_is_told_of_later_samples_too(weft: Weft, budget: str) -> None:
     weft("fit", *PLAIN, "-e", 1, "--budget", budget, "-o", "m.weft")
     weft("sample", "m.weft", "-o", "late.csv")

@@ -19,6 +19,12 @@ def verify(
     place: Annotated[
         str, typer.Argument(metavar="[PLACE]", help="A folder of releases, or a table or a card of one.")
     ] = ".",
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="The table's lifetime budget: does it still have the entries of the releases?"
+        ),
+    ] = None,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -33,13 +39,14 @@ def verify(
     [bold]Examples[/bold]
       weft verify released
       weft verify synthetic.csv
+      weft verify released --budget clinic.budget
       weft verify released --json
     """
     terminal = Terminal(as_json, quiet, debug)
     with guard(terminal):
         from weft.release.verify import verify as checked
 
-        found = checked(Path(place))
+        found = checked(Path(place), None if budget is None else Path(budget))
         terminal.answer(
             {
                 "ok": not found.wrong,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import DataError, WeftError
-from weft.privacy import Ledger
+from weft.privacy import Ledger, Lifetime
 from weft.release import modelfile
 from weft.release.atomic import recover, sha256
 from weft.release.card import CARD, markdown
@@ -61,8 +61,11 @@ class Findings:
         return [check for check in self.checks if check.wrong is not None]
 
 
-def verify(place: Path) -> Findings:
+def verify(place: Path, budget: Path | None = None) -> Findings:
     """Check the release that a table or a card belongs to, or all releases and models in a folder.
+
+    With the lifetime budget of the table, also that its file still has the entry at which each release was made: a file
+    that was cut, made anew or replaced by an old copy has not.
 
     Releases that were interrupted while their files were moved are finished first (`weft.release.atomic`).
     """
@@ -74,7 +77,7 @@ def verify(place: Path) -> Findings:
         card = _card_of(place)
         if not card.is_file():
             raise WeftError(f"{place}: there is no card ({card.name}) beside it: it is no release, or a part of one.")
-        return Findings(tuple(_release(card)), recovered)
+        return Findings((*_release(card), *_entries([card], budget)), recovered)
     cards = sorted(folder.glob(f"*{CARD_ENDING}"))
     models = sorted(folder.glob("*.weft"))
     pages = [page for page in sorted(folder.glob("*.card.md")) if page.with_suffix(".json") not in cards]
@@ -83,6 +86,7 @@ def verify(place: Path) -> Findings:
     checks = [check for card in cards for check in _release(card)]
     checks += [Check(page.name, "card", f"its card ({page.with_suffix('.json').name}) is missing") for page in pages]
     checks += [_model(model, cards) for model in models]
+    checks += _entries(cards, budget)
     named = {_table(_facts(card), card) for card in cards}
     tables = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in FORMATS and path not in named]
     return Findings(tuple(checks), recovered, tuple(path.name for path in tables))
@@ -135,6 +139,20 @@ def _release(card: Path) -> Iterator[Check]:
             yield Check(file, what, step(facts, card))
         except _DAMAGE:
             yield Check(file, what, "cannot be checked: the card is damaged")
+
+
+def _entries(cards: list[Path], budget: Path | None) -> Iterator[Check]:
+    """Look for the entries of releases in a lifetime budget."""
+    if budget is None:
+        return
+    known = Lifetime(budget).state().hashes
+    for card in cards:
+        said = _facts(card).get("privacy", {}).get("lifetime")
+        if said is None:
+            wrong: str | None = "the release did not draw from a lifetime budget"
+        else:
+            wrong = None if said.get("head") in known else f"{budget} has no such entry: it is another file, or was cut"
+        yield Check(card.name, "entry of the lifetime budget", wrong)
 
 
 def _page_of(card: Path) -> Path:
