@@ -79,7 +79,7 @@ def test_a_failure_promises_no_epsilon_for_deniable_records(weft: Weft, monkeypa
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("weft.release.publish", stop)
+    monkeypatch.setattr("weft.release.publish.publish", stop)
     words = ("synth", *BSG, "--rows", 40, "--option", "omega=4", *DENY, "-o", "out.csv")
     for more in ((), ("--json",)):
         result = weft(*words, *more, code=130)

@@ -233,3 +233,27 @@ def test_an_unreadable_file_is_refused(tmp_path):
     (tmp_path / "latin.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SchemaError, match="not UTF-8"):
         Schema.load(tmp_path / "latin.toml")
+
+
+def test_codes_know_their_order_and_which_stand_apart():
+    from weft.codec import Codec
+    from weft.reading.csv import csv_arrow_schema
+
+    schema = Schema.from_toml("""
+[columns.age]
+kind = "integer"
+range = [0, 9]
+special = [99]
+missing = true
+[columns.ward]
+kind = "category"
+values = ["a", "b", "c"]
+other = "b"
+missing = true
+[columns.flag]
+kind = "boolean"
+""")
+    domain = Codec(schema, csv_arrow_schema(schema)).domain
+    assert domain.order("age").ordered and domain.order("age").apart == {10, 11}
+    assert not domain.order("ward").ordered and domain.order("ward").apart == {1, 3}
+    assert domain.order("flag").apart == frozenset()

@@ -87,7 +87,11 @@ class Codec:
                 self._coders[column.name] = coder(column, field)
         if not self._coders:
             raise SchemaError("the schema has no column to model: every column is an id")
-        self.domain = Domain.of({name: coder.size for name, coder in self._coders.items()})
+        self.domain = Domain(
+            tuple(self._coders),
+            tuple(coder.size for coder in self._coders.values()),
+            tuple(schema.column(name).order(coder.size) for name, coder in self._coders.items()),
+        )
         # Metadata is dropped: pandas and others keep facts about the rows there. A column that may be missing
         # must be able to say so.
         self.arrow_schema = pa.schema([_output_field(field, schema.column(field.name)) for field in kept])

@@ -34,7 +34,12 @@ class Recoding:
         return self._recoded(self.source)
 
     def _recoded(self, domain: Domain) -> Domain:
-        return Domain(domain.names, tuple(self.sizes.get(name, domain.size(name)) for name in domain))
+        sizes = tuple(self.sizes.get(name, domain.size(name)) for name in domain)
+        orders = tuple(
+            self.source.order(name).grouped(self.tables[name].tolist()) if name in self.tables else domain.order(name)
+            for name in domain
+        )
+        return Domain(domain.names, sizes, orders)
 
     def then(self, maps: Maps) -> Recoding:
         """Recode what this recoding gives."""

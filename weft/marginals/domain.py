@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 Clique = tuple[str, ...]
 """Attribute names, sorted, without repeats: the address of a marginal."""
@@ -21,8 +22,30 @@ def clique(names: Iterable[str]) -> Clique:
 
 
 @dataclass(frozen=True)
+class Order:
+    """What is publicly known of an attribute's codes: whether neighbours are alike, and which stand apart.
+
+    Whoever merges codes merges neighbours of ordered attributes, and never a code that stands apart.
+
+    >>> Order(True, frozenset({5})).grouped([0, 0, 1, 1, 1, 2])
+    Order(ordered=True, apart=frozenset({2}))
+    """
+
+    ordered: bool = False
+    """Whether codes that do not stand apart rise with the values that they stand for."""
+    apart: frozenset[int] = frozenset()
+    """Codes that are like no other: missing, other, special values."""
+
+    def grouped(self, groups: Sequence[int]) -> Order:
+        """Return the order of groups of codes, given the group of each code."""
+        inside = [group for code, group in enumerate(groups) if code not in self.apart]
+        rising = all(a <= b for a, b in pairwise(inside))
+        return Order(self.ordered and rising, frozenset(int(groups[code]) for code in self.apart))
+
+
+@dataclass(frozen=True)
 class Domain:
-    """Ordered attribute names with the number of codes of each.
+    """Attribute names, in the table's order, with the number of codes of each.
 
     >>> domain = Domain(("age", "sex", "ward"), (10, 2, 5))
     >>> domain.size("age"), domain.cells(("age", "sex"))
@@ -33,12 +56,16 @@ class Domain:
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
+    orders: tuple[Order, ...] = field(default=(), compare=False)
+    """The order of each attribute's codes; none given: they are unordered, and none stands apart."""
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.shape):
             raise ValueError("a domain needs one size for each name")
         if len(set(self.names)) != len(self.names):
             raise ValueError("a domain's names must differ")
+        if self.orders and len(self.orders) != len(self.names):
+            raise ValueError("a domain needs one order for each name, or none")
         if any(size < 1 for size in self.shape):
             raise ValueError("every attribute needs at least one code")
 
@@ -68,6 +95,10 @@ class Domain:
         """Number of codes of an attribute."""
         return self.shape[self._position[name]]
 
+    def order(self, name: str) -> Order:
+        """What is known of the codes of an attribute."""
+        return self.orders[self._position[name]] if self.orders else Order()
+
     def sizes(self, names: Iterable[str]) -> tuple[int, ...]:
         """Shape of the table over these attributes, in the order given."""
         return tuple(self.size(name) for name in names)
@@ -79,7 +110,7 @@ class Domain:
     def project(self, names: Iterable[str]) -> Domain:
         """Return the domain of these attributes, in the order given."""
         names = tuple(names)
-        return Domain(names, self.sizes(names))
+        return Domain(names, self.sizes(names), tuple(self.order(name) for name in names))
 
     def log10_size(self) -> float:
         """Decimal logarithm of the number of possible records."""

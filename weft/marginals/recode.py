@@ -1,8 +1,9 @@
-"""Merge the values of an attribute that noise would drown into one, and tell them apart again at the end.
+"""Groups of codes: merge values of an attribute that noise would drown, and tell them apart again at the end.
 
-PrivSyn, section 5.3: values whose noisy count is below a threshold (3 sigma in the paper) become
-one "rare" value before pairs are measured. The map depends on a noisy table only and acts on each record
-alone, so a recoded record still adds to one cell of every table: sensitivities stay what they were.
+PrivSyn, section 5.3: values whose noisy count is below a threshold (3 sigma in the paper) are merged before pairs are
+measured. The map depends on a noisy table only and acts on each record alone, so a recoded record still adds to one
+cell of every table: sensitivities stay what they were. Codes that stand apart are never merged, and of an ordered
+attribute only neighbours are: a group of ages is a range of ages.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from weft.marginals.domain import Order
 from weft.marginals.marginal import Array, NoisyMarginal
 from weft.marginals.records import Codes, code_dtype
 
 
 @dataclass(frozen=True)
 class ValueMap:
-    """A recoding of one attribute: kept values first, in their order, then one code for all merged ones."""
+    """A recoding of one attribute: the group of each code."""
 
     codes: Array
     """New code of each old code."""
@@ -28,16 +30,14 @@ class ValueMap:
 
     @property
     def merged(self) -> Array:
-        """Old codes that share the last new code; empty if nothing was merged."""
-        if self.size == self.codes.size:
-            return np.empty(0, dtype=np.int64)
-        return np.flatnonzero(self.codes == self.size - 1)
+        """Old codes that share their new code with others."""
+        return np.flatnonzero(np.bincount(self.codes, minlength=self.size)[self.codes] > 1)
 
     def fold(self, marginal: NoisyMarginal) -> NoisyMarginal:
         """Return an already released 1-way table in the new codes: counts of merged values add up, nothing is
         counted again.
 
-        The merged cell is noisier than the others (`sds`), but a `NoisyMarginal` has one sigma. It gets the
+        The merged cells are noisier than the others (`sds`), but a `NoisyMarginal` has one sigma. It gets the
         root mean square of its cells' deviations: that keeps the variance of the total, and so the table's
         weight in the common total, exact.
         """
@@ -51,36 +51,64 @@ class ValueMap:
         return sigma * np.sqrt(np.bincount(self.codes, minlength=self.size))
 
     def shares(self) -> Array:
-        """Return the part of its new code that each old code gets back: 1 for kept values."""
-        shared = (self.codes == self.size - 1) & (self.merged.size > 0)
-        weights = np.where(shared, self.counts, 1.0)
+        """Return the part of its new code that each old code gets back: 1 for values that were not merged."""
+        members = np.bincount(self.codes, minlength=self.size)
+        weights = np.where(members[self.codes] > 1, self.counts, 1.0)
         total = np.bincount(self.codes, weights=weights, minlength=self.size)
-        even = 1 / np.bincount(self.codes, minlength=self.size)
+        even = 1 / np.maximum(members, 1)
         return np.where(total[self.codes] > 1e-300, weights / np.maximum(total, 1e-300)[self.codes], even[self.codes])
 
     def unfold(self, codes: Array, rng: np.random.Generator) -> Codes:
-        """Return old codes; the merged one becomes a value drawn by noisy counts (uniform if all are 0)."""
-        merged = self.merged
-        old = np.zeros(self.size, dtype=code_dtype(self.codes.size))
-        old[self.codes] = np.arange(self.codes.size)
-        records = old[codes]
-        if merged.size:
-            rare = np.flatnonzero(np.asarray(codes) == self.size - 1)
-            records[rare] = rng.choice(merged, size=rare.size, p=self.shares()[merged])
+        """Return old codes; one of a group becomes a value drawn by noisy counts (uniform if all are 0)."""
+        codes = np.asarray(codes)
+        members = np.bincount(self.codes, minlength=self.size)
+        by_group = np.argsort(self.codes, kind="stable")  # old codes, group by group
+        first = np.concatenate([[0], np.cumsum(members)[:-1]])
+        records: Codes = by_group[first[codes]].astype(code_dtype(self.codes.size))
+        drawn = np.flatnonzero(members[codes] > 1)
+        if drawn.size:
+            # One running sum over all groups: a point between a group's ends falls on one of its codes by its share.
+            ends = np.cumsum(self.shares()[by_group])
+            begin = np.concatenate([[0.0], ends])[first]
+            last = first + members - 1
+            groups = codes[drawn]
+            points = begin[groups] + rng.random(drawn.size) * (ends[last[groups]] - begin[groups])
+            places = np.clip(np.searchsorted(ends, points, side="right"), first[groups], last[groups])
+            records[drawn] = by_group[places]
         return records
 
 
-def merge_rare(marginal: NoisyMarginal, threshold: float) -> ValueMap:
-    """Return the map that keeps values with a noisy count of at least `threshold` and merges all others.
+def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = None) -> ValueMap:
+    """Return the map that keeps values with a noisy count of at least `threshold` and merges others.
 
-    With fewer than two values below the threshold nothing is merged.
+    Of unordered values all rare ones become one, the last; of ordered ones neighbours are joined until together they
+    are no longer rare (the noise of k values together is sqrt(k) times as large). With fewer than two rare values, or
+    none beside another, nothing is merged.
     """
     if marginal.table.ndim != 1:
         raise ValueError(f"values are merged by a 1-way table, not by one over {marginal.clique}")
+    order = order or Order()
     counts = np.maximum(marginal.table, 0).astype(np.float64)
     rare = marginal.table < threshold
+    rare[list(order.apart)] = False
     if np.count_nonzero(rare) < 2:
         return ValueMap(np.arange(counts.size), counts.size, counts)
+    if order.ordered:
+        groups = _neighbours(np.asarray(marginal.table, np.float64), rare, threshold, order)
+        return ValueMap(groups, int(groups.max()) + 1, counts)
     kept = int(counts.size - np.count_nonzero(rare))
     codes = np.where(rare, kept, np.cumsum(~rare) - 1)
     return ValueMap(codes, kept + 1, counts)
+
+
+def _neighbours(table: Array, rare: Array, threshold: float, order: Order) -> Array:
+    """Return groups of codes in their order: runs of rare neighbours, each cut where it is common enough."""
+    groups = np.zeros(len(table), np.int64)
+    group, held, members = -1, 0.0, 0
+    for code in range(len(table)):
+        if code in order.apart or not rare[code] or members == 0 or held >= threshold * np.sqrt(members):
+            group, held, members = group + 1, 0.0, 0
+        groups[code] = group
+        if rare[code]:
+            held, members = held + table[code], members + 1
+    return groups

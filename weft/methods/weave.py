@@ -120,7 +120,7 @@ class Weave:
         left = 1 - self.one_way - more
         if left < 1e-9:
             return IndependentModel(domain, total, tuple(simplex(m.table, total) for m in ones))
-        maps = self._merge(ones, total)
+        maps = self._merge(domain, ones, total)
         merged = curator.recode({name: (found.codes, found.size) for name, found in maps.items()})
         measured = {m.clique: maps[m.clique[0]].fold(m) if m.clique[0] in maps else m for m in ones}
         chains = self.chains or _chains(merged.domain, total)
@@ -275,10 +275,14 @@ class Weave:
         parts = [interacting(domain.sizes(c), self._asked(domain, c, known)) for c in cliques]
         return np.array(parts).reshape(-1, 1)
 
-    def _merge(self, ones: Sequence[NoisyMarginal], total: float) -> dict[str, ValueMap]:
+    def _merge(self, domain: Domain, ones: Sequence[NoisyMarginal], total: float) -> dict[str, ValueMap]:
         """Return the maps of columns with rare values, to be told apart again by their projected counts."""
-        maps = {m.clique[0]: replace(merge_rare(m, self.rare * m.sigma), counts=simplex(m.table, total)) for m in ones}
-        return {name: found for name, found in maps.items() if found.size < found.codes.size}
+        maps = {}
+        for m in ones:
+            found = merge_rare(m, self.rare * m.sigma, domain.order(m.clique[0]))
+            if found.size < found.codes.size:
+                maps[m.clique[0]] = replace(found, counts=simplex(m.table, total))
+        return maps
 
     def _take(self, woven: Woven, measured: dict[Clique, NoisyMarginal]) -> None:
         agreed = reconcile(list(measured.values()), total=woven.total, rounds=60, tolerance=1e-4)

@@ -23,7 +23,8 @@ def apportion(weights: Array, n: int, rng: np.random.Generator) -> Array:
     array([2, 2, 4])
     """
     total = weights.sum()
-    expected = weights * (n / total) if total > 0 else np.full(weights.shape, n / weights.size)
+    least = np.finfo(np.float64).tiny  # below it, a quotient of weights has no digits left
+    expected = weights / total * n if total >= least else np.full(weights.shape, n / weights.size)
     floors: Array = np.floor(expected).astype(np.int64)
     left = n - int(floors.sum())
     if left > 0:

@@ -98,6 +98,6 @@ def look_at_columns(curator: Curator, share: float, rare: float, listener: Liste
     """Measure all one-way marginals and merge values whose noisy count is below `rare` standard deviations."""
     with stage(listener, "measure columns"):
         noisy = curator.measure([(name,) for name in curator.domain], share=share)
-    maps = {m.clique[0]: merge_rare(m, rare * m.sigma) for m in noisy}
+    maps = {m.clique[0]: merge_rare(m, rare * m.sigma, curator.domain.order(m.clique[0])) for m in noisy}
     merged = curator.recode({name: (m.codes, m.size) for name, m in maps.items()})
     return Columns(curator.domain, merged, [maps[m.clique[0]].fold(m) for m in noisy], maps)

@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.errors import SchemaError
+from weft.marginals.domain import Order
 from weft.schema.kinds.evidence import Evidence, Guess
 from weft.schema.kinds.labels import Label
 from weft.values.instants import known_zone
@@ -126,6 +127,10 @@ class Column:
     def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
         """Return the codes of the column in an Arrow type, or ColumnError; with `nan`, missing is said by NaN."""
         raise NotImplementedError
+
+    def order(self, size: int) -> Order:
+        """Say of the codes, `size` in all, whether they are ordered and which stand apart: missing, the last one."""
+        return Order(apart=frozenset([size - 1] if self.missing else []))
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name every code but that of missing, in order; `size` is the number of all codes."""

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from weft.marginals.domain import Order
 from weft.schema.kinds.base import Column
 from weft.schema.kinds.labels import Label, one
 from weft.schema.kinds.policies import Policies
@@ -83,6 +84,10 @@ class Binned(Column):
     def outside_remedy(self) -> str:
         """What to do about a value beyond the range."""
         return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
+
+    def order(self, size: int) -> Order:
+        """Bins are ordered; special values and missing come after them and stand apart."""
+        return Order(True, frozenset(range(size - len(self.special) - self.missing, size)))
 
     def special_labels(self, write: Callable[[Any], str]) -> list[Label]:
         """Name the special values."""

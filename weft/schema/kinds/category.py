@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from weft.marginals.domain import Order
 from weft.schema.kinds.base import Coder, Column, Scalar
 from weft.schema.kinds.evidence import FEW, MANY, Evidence, Guess
 from weft.schema.kinds.labels import Label, one
@@ -66,6 +67,11 @@ class Category(Column):
     def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
         """Return one code a value."""
         return ListedCoder(self, arrow_type, nan, self.other)
+
+    def order(self, size: int) -> Order:
+        """The value that stands for all others, and missing, stand apart."""
+        other = frozenset() if self.other is None else frozenset([self.values.index(self.other)])
+        return Order(apart=super().order(size).apart | other)
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name each value as it is."""
