@@ -22,9 +22,10 @@ def apportion(weights: Array, n: int, rng: np.random.Generator) -> Array:
     >>> apportion(np.array([1.0, 1.0, 2.0]), 8, np.random.default_rng(0))
     array([2, 2, 4])
     """
-    total = weights.sum()
-    least = np.finfo(np.float64).tiny  # below it, a quotient of weights has no digits left
-    expected = weights / total * n if total >= least else np.full(weights.shape, n / weights.size)
+    largest = weights.max(initial=0.0)
+    # Scaled first, so that their sum neither vanishes nor overflows.
+    weights = weights / largest if largest > 0 else np.ones_like(weights)
+    expected = weights * (n / weights.sum())
     floors: Array = np.floor(expected).astype(np.int64)
     left = n - int(floors.sum())
     if left > 0:
