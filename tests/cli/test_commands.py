@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import subprocess
@@ -99,8 +100,13 @@ def test_ledger_of_nothing(weft: Weft) -> None:
 def _rezip(model: Path, replace: dict[str, bytes]) -> None:
     with zipfile.ZipFile(model) as file:
         members = {name: file.read(name) for name in file.namelist()}
+    members |= replace
+    if "manifest.json" not in replace:  # a forger writes a manifest too
+        hashes = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
+        del hashes["manifest.json"]
+        members["manifest.json"] = json.dumps({"format": 2, "members": hashes}).encode()
     with zipfile.ZipFile("hostile.weft", "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in (members | replace).items():
+        for name, content in members.items():
             file.writestr(name, content)
 
 
@@ -134,7 +140,7 @@ def test_hostile_model_files(
             np.lib.format.write_array_header_1_0(array, {"descr": "<f8", "fortran_order": False, "shape": (1 << 50,)})
             _rezip(model, {_array_name(model): array.getvalue()})
         case "future":
-            _rezip(model, {"weft.json": b'{"format": 99, "method": "independent", "options": {}}'})
+            _rezip(model, {"manifest.json": b'{"format": 99, "members": {}}'})
         case "not json":
             _rezip(model, {"model.json": b"{" * 100_000})
         case "no ledger":

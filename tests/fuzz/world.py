@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -85,6 +86,7 @@ def _template() -> Path:
     from weft.cli import app
 
     home = Path(tempfile.mkdtemp(prefix="weft-fuzz-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
     made = table(np.random.default_rng(5))
     pa.csv.write_csv(made, home / "private.csv")
     pa.parquet.write_table(made, home / "private.parquet")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def verify(
     place: Annotated[
-        str, typer.Argument(metavar="[PLACE]", help="A folder of releases, or a table or a card of one.")
+        str, typer.Argument(metavar="PLACE", help="A folder of releases, or a table or a card of one.")
     ] = ".",
     budget: Annotated[
         str | None,
