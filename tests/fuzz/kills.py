@@ -1,9 +1,10 @@
 """`python -m tests.fuzz.kills --kills 100`: kill -9 and SIGTERM at random moments, and what is found afterwards.
 
-After every kill: each answer that left the curator has its charge on record; what a reader finds is an old release, a
-table without a card, or a new release; SIGTERM leaves no draft; and the next command on the same files leaves nothing
-behind. Two commands on one journal at a time are played too (`RACES`): whatever is shared by several processes, such
-as a lifetime budget, is added there with its own check.
+Every command that asks the private rows draws from a lifetime budget, from which another process draws at the same
+time. After every kill: each answer that left the curator has its charge in a journal and in the lifetime budget,
+which is not overspent and holds nothing back for the dead; what a reader finds is an old release, a table without a
+card, or a new release; SIGTERM leaves no draft; and the next command on the same files leaves nothing behind. Two
+commands on one journal, or on the last of a lifetime budget, are played too (`RACES`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ WATCHED = textwrap.dedent(f"""
     main()
 """)
 
-FIT = ("-s", "schema.toml", "-e", "1", "-m", "mst")
+BUDGET = "table.budget"
+FIT = ("-s", "schema.toml", "-e", "1", "-m", "mst", "--budget", BUDGET)
+BESIDE = ("fit", "private.csv", *FIT, "-o", "beside.weft")
+"""What another process does at the same time."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,33 @@ def on_record(home: Path) -> list[str]:
     journals = [path for path in home.glob("*.jsonl") if path.name != "model.ledger.jsonl" or path.stat().st_size]
     charges = sum(len(run.charges) for path in journals for run in read_journal(path))
     asked = (home / ASKED).read_bytes().count(b"\n") if (home / ASKED).exists() else 0
-    return [f"{asked} answers, {charges} charges on record"] if asked > charges else []
+    wrong = [f"{asked} answers, {charges} charges on record"] if asked > charges else []
+    return [*wrong, *_of_lifetime(home, asked)]
+
+
+def _of_lifetime(home: Path, asked: int) -> list[str]:
+    from weft.privacy import Lifetime
+
+    state = Lifetime(home / BUDGET).state()  # an error if its chain is broken
+    charges = sum(run.charges for run in state.runs.values())
+    wrong = [f"{asked} answers, {charges} charges in the lifetime budget"] if asked > charges else []
+    return wrong + (["the lifetime budget is overspent"] if state.spent > state.capacity * (1 + 1e-9) else [])
+
+
+def held(home: Path) -> list[str]:
+    """Nothing is held back for commands that are over."""
+    from weft.privacy import Lifetime
+
+    return ["the lifetime budget holds something back for the dead"] if Lifetime(home / BUDGET).state().held else []
+
+
+def furnished(home: Path, epsilon: float = 19.0) -> None:
+    """Put what commands need into a folder, with a lifetime budget."""
+    from weft.privacy import Budget, Lifetime
+
+    copy_world(home)
+    (home / "model.ledger.jsonl").unlink()
+    Lifetime.create(home / BUDGET, Budget(epsilon=epsilon, delta=1e-5))
 
 
 def unmixed(home: Path) -> list[str]:
@@ -130,13 +160,16 @@ def kill(scene: Scene, number: signal.Signals, rng: np.random.Generator, whole: 
     """Kill a command; return its exit code and what is wrong afterwards."""
     with tempfile.TemporaryDirectory(prefix="weft-kill-") as folder:
         home = Path(folder)
-        copy_world(home)
-        (home / "model.ledger.jsonl").unlink()
+        furnished(home)
+        beside = start(BESIDE, home)
         process = start(scene.words, home)
         wait_for(process, home, rng, whole)
         process.send_signal(number)
         code = process.wait(timeout=120)
         wrong = [*on_record(home), *unmixed(home)]
+        if beside.wait(timeout=240):
+            wrong.append("the other process failed")
+        wrong += [*on_record(home), *held(home)]
         if number == signal.SIGTERM:
             # Before the command has begun, the system itself ends it.
             wrong += [f"exit code {code}"] if code not in (0, -number, 128 + number) else []
@@ -155,6 +188,7 @@ RACES = (
         ),
         on_record,
     ),
+    Race(tuple(("fit", "private.csv", *FIT, "-o", f"{name}.weft") for name in ("one", "two", "three")), on_record),
     Race(
         (
             ("sample", "model.weft", "-n", "60000", "-o", "released.csv"),
@@ -163,27 +197,27 @@ RACES = (
         unmixed,
     ),
 )
-"""What several processes share: a journal; the files of one release."""
+"""What several processes share: a journal, a lifetime budget, the files of one release."""
 
 
 def race(one: Race, rng: np.random.Generator, whole: float) -> list[str]:
     """Run the commands at once, kill one of them, and look at what they share."""
     with tempfile.TemporaryDirectory(prefix="weft-race-") as folder:
         home = Path(folder)
-        copy_world(home)
-        (home / "model.ledger.jsonl").unlink()
+        furnished(home, epsilon=1.5)  # enough for two runs of epsilon 1, and not for three
         running = [start(words, home) for words in one.words]
         time.sleep(rng.uniform(0.3, 1.0) * whole)
         running[int(rng.integers(len(running)))].kill()
         codes = [process.wait(timeout=240) for process in running]
-        wrong = [f"exit code {code}" for code in codes if code not in (0, -signal.SIGKILL)]
+        wrong = [f"exit code {code}" for code in codes if code not in (0, 5, -signal.SIGKILL)]  # 5: no budget left
+        wrong += held(home)
         return [*wrong, *one.check(home)]
 
 
 def measure() -> float:
     """Return the seconds that a command takes when nobody kills it."""
     with tempfile.TemporaryDirectory(prefix="weft-kill-") as folder:
-        copy_world(Path(folder))
+        furnished(Path(folder))
         begun = time.monotonic()
         assert start(SCENES[0].words, Path(folder)).wait() == 0
         return time.monotonic() - begun
