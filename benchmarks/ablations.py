@@ -17,7 +17,7 @@ from weft.evaluate import k_way
 from weft.marginals.counting import count
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.records import Records
-from weft.models.chains.fit import Loom
+from weft.models.chains.fit import GibbsChains
 from weft.models.gum.model import GumModel
 from weft.models.mrf import fit, grow_tree
 from weft.privacy import Budget
@@ -28,17 +28,17 @@ PAIRS = 40
 
 PARTS: dict[str, dict[str, object]] = {
     "as it is": {},
-    "chains, whatever a tree would hold": {"max_tree": 0},
-    "no herding": {"herding": 0},
+    "chains, whatever a tree would hold": {"tuning": {"max_tree": 0}},
+    "no herding": {"tuning": {"herding": 0}},
     "pairs only": {"order": 2},
     "one batch of larger cliques": {"batches": 1},
-    "columns 6% of the budget": {"one_way": 0.06},
-    "columns 40% of the budget": {"one_way": 0.4},
-    "5,000 chains": {"max_tree": 0, "chains": 5_000},
-    "3 rounds of matching, chains": {"max_tree": 0, "rounds": 3},
-    "25 rounds of matching, chains": {"max_tree": 0, "rounds": 25},
-    "1 sweep to a record, chains": {"max_tree": 0, "sweeps": 1},
-    "12 sweeps to a record, chains": {"max_tree": 0, "sweeps": 12},
+    "columns 6% of the budget": {"share_columns": 0.054, "share_total": 0.006},
+    "columns 40% of the budget": {"share_columns": 0.36, "share_total": 0.04},
+    "5,000 chains": {"tuning": {"max_tree": 0, "chains": 5_000}},
+    "3 rounds of matching, chains": {"tuning": {"max_tree": 0, "matching_rounds": 3}},
+    "25 rounds of matching, chains": {"tuning": {"max_tree": 0, "matching_rounds": 25}},
+    "1 sweep to a record, chains": {"tuning": {"max_tree": 0, "sweeps": 1}},
+    "12 sweeps to a record, chains": {"tuning": {"max_tree": 0, "sweeps": 12}},
 }
 
 
@@ -63,11 +63,11 @@ def models(name: str, real: Records, rng: np.random.Generator) -> None:
     sigmas = [m.sigma for m in noisy]
 
     def chains(tables: list[Marginal], sweeps: int, herding: int) -> Records:
-        loom = Loom(real.domain, 30_000, rng)
-        loom.string(tables, sigmas)
-        loom.match(25, 2.0)
-        loom.match(25, 1.0)
-        return loom.model(sweeps, herding).sample(len(real), rng)
+        chains = GibbsChains(real.domain, 30_000, rng)
+        chains.set_targets(tables, sigmas)
+        chains.match(25, 2.0)
+        chains.match(25, 1.0)
+        return chains.model(sweeps, herding).sample(len(real), rng)
 
     def raw() -> list[Marginal]:
         return [Marginal(m.clique, simplex(m.table, agreed.total)) for m in noisy]

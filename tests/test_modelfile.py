@@ -93,7 +93,7 @@ HUGE = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 's
         {"weft.json": json.dumps({"method": "nope", "options": {}, "measured": []}).encode()},
         {"weft.json": json.dumps({"method": "a\n---\nb", "options": {}, "measured": []}).encode()},
         {"weft.json": json.dumps({"method": "mst", "options": {"budget": 1}, "measured": []}).encode()},
-        {"weft.json": json.dumps({"method": "mst", "options": {"look": 1e-300}, "measured": []}).encode()},
+        {"weft.json": json.dumps({"method": "mst", "options": {"share_scores": 1e-300}, "measured": []}).encode()},
         {"weft.json": None},
         {"schema.json": b"{}"},
         {"model.json": json.dumps({"kind": "nope", "arrays": [], "values": {}}).encode()},
@@ -185,7 +185,10 @@ KINDS = {
     "gum": {"method": "privsyn", "rare": 30.0},
     "mrf": {"method": "tree", "rare": 30.0},
     "field": {"method": "pb-pgm", "delta": 0.0},
-    "chains": {"method": "weave", "max_tree": 0, "chains": 500, "rounds": 1, "hopeless": 10.0},
+    "chains": {
+        "method": "weave",
+        "tuning": {"max_tree": 0, "chains": 500, "matching_rounds": 1, "columns_only_error": 10.0},
+    },
     "seeded": {"method": "bsg", "omega": 3, "rows": 30, "guarantee": "deniability", "k": 2},
 }
 

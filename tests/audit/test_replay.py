@@ -119,7 +119,8 @@ def test_every_way_of_weave_uses_rows_through_its_noise_only(order, noise, wides
     bits = rng.integers(0, 2, (2000, 5))
     table = pa.table({f"c{i}": column for i, column in enumerate([*bits.T, bits[:, :4].sum(axis=1) % 2])})
     schema = Schema.from_domain(dict.fromkeys(table.column_names, 2))
-    options = {"order": order, "noise": noise, "max_tree": max_tree, "rounds": 2, "epsilon": 8.0}
+    options = {"order": order, "epsilon": 8.0}
+    options["tuning"] = {"clique_error": noise, "max_tree": max_tree, "matching_rounds": 2}
     assert replay(synthesise("weave", schema, **options), table, without_last(table), seeded()) == []
     fitted = Synthesizer(method="weave", noise_seed=1, **options).fit(table, schema).fitted_
     assert max(len(m.clique) for m in fitted.measured) >= widest

@@ -89,7 +89,7 @@ def test_what_decides_an_outcome_decides_what_is_skipped(
     assert again(target="a") == 2
     assert again(replace(TWO, tasks=("range",))) == 0
     assert again(replace(TWO, tasks=("pair_l1", "range", "tvd_3"))) == 2
-    assert again(replace(TWO, variants={"Trees": Variant("mst", {"one_way": 0.5})})) == 1
+    assert again(replace(TWO, variants={"Trees": Variant("mst", {"share_columns": 0.5})})) == 1
 
 
 def test_a_file_of_something_else_is_not_taken_for_results(tmp_path: Path) -> None:

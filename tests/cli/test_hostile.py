@@ -59,7 +59,7 @@ def test_schemas_beyond_reason(weft: Weft, folder: Path, name: str, text: str) -
 @pytest.mark.parametrize("value", ["[" * 100_000, DIGITS, "1e999", '{"a":' * 100_000])
 def test_options_beyond_reason(weft: Weft, folder: Path, value: str) -> None:
     words = ("synth", "visits.csv", "-s", "visits.toml", "-e", 1, "-m", "mst", "-o", "out.csv")
-    said = weft(*words, "--option", f"one_way={value}", code=2).stderr
+    said = weft(*words, "--option", f"share_columns={value}", code=2).stderr
     assert "Nothing was spent" in said and len(said) < 500
     assert outputs(folder) == set()
 

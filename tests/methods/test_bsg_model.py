@@ -8,7 +8,7 @@ from weft.engines import MemoryEngine
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.methods.bsg import Bsg
-from weft.methods.steps.bsg_learning import posterior
+from weft.methods.steps.entropy_network import posterior
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.progress import silence

@@ -45,7 +45,7 @@ def shares(synthesizer):
 def test_the_papers_budgets_are_in_the_ledger(chained):
     table, schema, *_ = chained
     assert shares(weft.Synthesizer(method="privsyn").fit(table, schema)) == [0.1, 0.1, 0.8]
-    paper = {"selection": "refine", "dependence": 0.1, "count": 0.01, "rare": 0.0}
+    paper = {"selection": "refine", "share_scores": 0.1, "share_columns": 0.01, "rare": 0.0}
     published = weft.Synthesizer(method="privmrf", epsilon=5.0, **paper).fit(table, schema)
     parts = shares(published)
     assert parts[:2] == [0.01, 0.1]  # the row count, the R-scores
@@ -86,26 +86,26 @@ def test_pgm_measures_what_it_is_told(chained):
         ("privsyn", {"marginals": [["nope"]]}, "nope"),
         ("privsyn", {"gum": {"strategy": "magic"}}, "magic"),
         ("privsyn", {"gum": {"magic": 1}}, "magic"),
-        ("privsyn", {"one_way": 0.5, "look": 0.5}, "leave at least"),
-        ("mst", {"one_way": 0.6, "look": 0.6}, "leave at least"),
-        ("tree", {"look": 1.0}, "must lie from 1e-06 to 0.99"),
-        ("aim", {"look": 0.0}, "must lie from 1e-06 to 0.99"),
-        ("pgm", {"one_way": 1.0}, "must lie from 1e-06 to 0.99"),
-        ("privmrf", {"dependence": 0.5, "count": 0.5}, "leave at least"),
-        ("privmrf", {"selection": "refine", "dependence": 0.5, "refine": 0.5}, "leave at least"),
+        ("privsyn", {"share_columns": 0.5, "share_scores": 0.5}, "leave at least"),
+        ("mst", {"share_columns": 0.6, "share_scores": 0.6}, "leave at least"),
+        ("tree", {"share_scores": 1.0}, "must lie from 1e-06 to 0.99"),
+        ("aim", {"part_scores": 0.0}, "must lie from 1e-06 to 0.99"),
+        ("pgm", {"share_columns": 1.0}, "must lie from 1e-06 to 0.99"),
+        ("privmrf", {"share_scores": 0.5, "share_columns": 0.5}, "leave at least"),
+        ("privmrf", {"selection": "refine", "share_scores": 0.5, "share_refine": 0.5}, "leave at least"),
         ("privmrf", {"selection": "magic"}, "'cover' or 'refine'"),
         ("privmrf", {"tables": 0}, "tables must lie from"),
         ("privmrf", {"rare": -1.0}, "rare"),
         ("tree", {"ways": 1}, "ways must lie from 2"),
-        ("tree", {"outside": -1.0}, "outside must lie from 0"),
+        ("tree", {"extra_pairs_per_column": -1.0}, "extra_pairs_per_column must lie from 0"),
         ("tree", {"penalties": ()}, "at least one price"),
         ("aim", {"anneal": 0.5}, "anneal must lie from 1"),
         ("pgm", {"max_cells": 0}, "max_cells must lie from 1"),
-        ("privbayes", {"structure": 1.0}, "must lie from 1e-06 to 0.99"),
+        ("privbayes", {"share_structure": 1.0}, "must lie from 1e-06 to 0.99"),
         ("privbayes", {"accounting": "gaussian"}, "pure"),
         ("pb-pgm", {"accounting": "gaussian"}, "pure"),
-        ("privbayes-indif", {"look": 1.0}, "must lie from 1e-06 to 0.99"),
-        ("weave", {"look": 1.0}, "must lie from 1e-06 to 0.99"),
+        ("privbayes-indif", {"share_scores": 1.0}, "must lie from 1e-06 to 0.99"),
+        ("weave", {"tuning": {"part_scores": 1.0}}, "must lie from 1e-06 to 0.99"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_spent(name, options, error, chained, tmp_path):
@@ -175,8 +175,10 @@ def test_what_the_tree_does_not_hold_still_reaches_the_records(name):
     schema = Schema.from_domain({f"x{i}": 6 for i in range(4)})
     codec = Codec(schema, table.schema)
 
+    option = {"privmrf": "extra_pairs", "tree": "extra_pairs_per_column"}[name]
+
     def error(outside):
-        made = weft.Synthesizer(8.0, method=name, max_cells=36, outside=outside).fit(table, schema).sample()
+        made = weft.Synthesizer(8.0, method=name, max_cells=36, **{option: outside}).fit(table, schema).sample()
         return k_way(codec.encode(table), codec.encode(made), 2).tvd
 
     number = float if name == "tree" else bool  # of pairs a column, or whether

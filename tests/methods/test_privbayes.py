@@ -58,7 +58,7 @@ def test_privbayes_is_pure_and_asks_as_its_paper_says():
 
 
 def test_few_rows_mean_small_tables():
-    model, _ = ask(rows(300), PrivBayes(count=0.2), epsilon=0.5)
+    model, _ = ask(rows(300), PrivBayes(share_total=0.2), epsilon=0.5)
     assert max(len(family.parents) for family in model.families) == 0
     model, _ = ask(rows(50_000), PrivBayes(), epsilon=8.0)
     assert max(len(family.parents) for family in model.families) == 3
@@ -77,14 +77,14 @@ def test_columns_measured_alone_keep_their_marginals():
     records = rows(20_000)
 
     def error(columns):
-        runs = [ask(records, PrivBayes(columns=columns), 0.5, seed)[0] for seed in range(6)]
+        runs = [ask(records, PrivBayes(share_columns=columns), 0.5, seed)[0] for seed in range(6)]
         return np.mean([one_way_error(model, records) for model in runs])
 
     assert error(0.4) < 0.75 * error(0.01)
 
 
 def test_the_whole_budget_is_spent_even_where_no_attribute_has_a_parent():
-    model, ledger = ask(rows(300), PrivBayes(count=0.2), epsilon=0.5)
+    model, ledger = ask(rows(300), PrivBayes(share_total=0.2), epsilon=0.5)
     assert all(not family.parents for family in model.families)
     assert ledger.spent == pytest.approx(ledger.capacity)
 

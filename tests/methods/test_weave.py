@@ -10,11 +10,13 @@ from weft.errors import MethodError
 from weft.evaluate import k_way
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
-from weft.methods.steps.woven import Woven, sampling_error
-from weft.methods.weave import Weave
+from weft.methods.steps.batches import Batches
+from weft.methods.steps.dense_field import DenseField, sampling_error
+from weft.methods.steps.unknown import least_order
+from weft.methods.steps.weave_tuning import WeaveTuning
 from weft.reconcile import simplex
 from weft.schema import Schema
-from weft.select.menu import choose, profile, projected_error
+from weft.select.prices import choose, profile, projected_error
 
 BY_COLUMN = [np.array([0.2, 0.8]), np.array([0.5, 0.4, 0.1]), np.array([0.7, 0.3])]
 
@@ -25,6 +27,10 @@ def binary_table(n=4000, seed=0):
     rng = np.random.default_rng(seed)
     hidden = rng.random(n) < 0.4
     return pa.table({f"c{i}": np.where(rng.random(n) < 0.15, ~hidden, hidden).astype(np.int8) for i in range(8)})
+
+
+def offers(order=6):
+    return Batches(order, None, 200_000, WeaveTuning())
 
 
 def compare(method, table, schema, epsilon, orders, **options):
@@ -58,12 +64,14 @@ def test_it_is_no_worse_than_independent_columns_where_nothing_can_be_learned():
 def test_a_tree_takes_the_place_of_chains_where_it_holds_all_tables_and_is_no_worse():
     table, schema = binary_table(), Schema.from_domain({f"c{i}": 2 for i in range(8)})
     kinds = {
-        cells: type(weft.Synthesizer(1.0, method="weave", max_tree=cells, seed=1).fit(table, schema).fitted_.model)
+        cells: type(
+            weft.Synthesizer(1.0, method="weave", tuning={"max_tree": cells}, seed=1).fit(table, schema).fitted_.model
+        )
         for cells in (0, 1 << 21)
     }
     assert [kind.__name__ for kind in kinds.values()] == ["ChainsModel", "MrfModel"]
     exact, chains = (
-        np.mean([compare("weave", table, schema, 1.0, (2, 3, 5), max_tree=cells) for _ in range(3)], axis=0)
+        np.mean([compare("weave", table, schema, 1.0, (2, 3, 5), tuning={"max_tree": cells}) for _ in range(3)], axis=0)
         for cells in (1 << 21, 0)
     )
     assert np.all(exact < 1.2 * chains)
@@ -72,7 +80,7 @@ def test_a_tree_takes_the_place_of_chains_where_it_holds_all_tables_and_is_no_wo
 def test_before_any_pair_the_model_is_the_product_of_its_columns():
     domain = Domain(("a", "b", "c"), (2, 3, 2))
     columns = [Marginal((name,), 10 * table) for name, table in zip(domain, BY_COLUMN, strict=True)]
-    woven = Woven(domain, 10.0, chains=100, rounds=1, max_cells=100, gaussian=True, rng=np.random.default_rng(0))
+    woven = DenseField(domain, 10.0, chains=100, rounds=1, max_cells=100, gaussian=True, rng=np.random.default_rng(0))
     woven.take(columns, [NoisyMarginal(m.clique, m.table, 1.0) for m in columns])
     (pair, triple), errors = woven.expected([("a", "c"), ("a", "b", "c")])
     assert np.allclose(pair, 10 * np.outer(BY_COLUMN[0], BY_COLUMN[2]))
@@ -87,7 +95,7 @@ def test_exact_and_woven_tables_agree_up_to_the_error_that_is_stated():
     pairs = [Marginal(c, joint.table.sum(axis=axis)) for c, axis in ((("a", "b"), 2), (("b", "c"), 0))]
     seen = {}
     for cells in (0, 10_000):
-        woven = Woven(domain, 1e4, chains=50_000, rounds=12, max_cells=cells, gaussian=True, rng=rng)
+        woven = DenseField(domain, 1e4, chains=50_000, rounds=12, max_cells=cells, gaussian=True, rng=rng)
         woven.take(pairs, [NoisyMarginal(m.clique, m.table, 1.0) for m in pairs])
         (seen[cells],), (error,) = woven.expected([("a", "c")])
         assert (error > 0) == (cells == 0)
@@ -98,7 +106,12 @@ def test_exact_and_woven_tables_agree_up_to_the_error_that_is_stated():
 
 @pytest.mark.parametrize(
     ("sizes", "options"),
-    [((2,) * 5, {}), ((2, 3, 2, 3, 4), {"batches": 3}), ((5, 4), {"max_cells": 10}), ((2, 2, 2), {"max_tree": 0})],
+    [
+        ((2,) * 5, {}),
+        ((2, 3, 2, 3, 4), {"batches": 3}),
+        ((5, 4), {"max_cells": 10}),
+        ((2, 2, 2), {"tuning": {"max_tree": 0}}),
+    ],
 )
 def test_a_batch_without_candidates_is_spent_on_what_is_known(sizes, options):
     import pyarrow as pa
@@ -106,7 +119,7 @@ def test_a_batch_without_candidates_is_spent_on_what_is_known(sizes, options):
     rng = np.random.default_rng(0)
     names = {f"c{i}": size for i, size in enumerate(sizes)}
     table = pa.table({name: rng.integers(0, size, 50_000) for name, size in names.items()})
-    fitted = weft.Synthesizer(3.0, method="weave", rounds=2, **options).fit(table, Schema.from_domain(names))
+    fitted = weft.Synthesizer(3.0, method="weave", **options).fit(table, Schema.from_domain(names))
     assert fitted.ledger_.spent == pytest.approx(fitted.ledger_.capacity, rel=1e-6)
 
 
@@ -116,7 +129,9 @@ def test_a_candidate_too_large_for_the_tree_is_looked_at_on_chains():
     domain = Domain(tuple(sizes), tuple(sizes.values()))
     cliques = [("h0", "h1"), ("h0", "h2"), ("h1", "h2"), *((f"h{i}", f"l{i}{j}") for i in range(3) for j in range(4))]
     tables = [Marginal(c, np.full(domain.sizes(c), 100 / domain.cells(c))) for c in cliques]
-    woven = Woven(domain, 100.0, chains=100, rounds=1, max_cells=1 << 21, gaussian=True, rng=np.random.default_rng(0))
+    woven = DenseField(
+        domain, 100.0, chains=100, rounds=1, max_cells=1 << 21, gaussian=True, rng=np.random.default_rng(0)
+    )
     woven.take(tables, [NoisyMarginal(m.clique, m.table, 1.0) for m in tables])
     (found,), (error,) = woven.expected([("l00", "l01", "l02", "l03", "l10", "l20")])
     assert found.sum() == pytest.approx(100)
@@ -126,7 +141,9 @@ def test_a_candidate_too_large_for_the_tree_is_looked_at_on_chains():
 def test_pairs_alone_spend_the_same_budget_as_all_orders():
     table, schema = binary_table(), Schema.from_domain({f"c{i}": 2 for i in range(8)})
     for order in (2, 5):
-        ledger = weft.Synthesizer(1.0, method="weave", order=order, rounds=2).fit(table, schema).ledger_
+        ledger = (
+            weft.Synthesizer(1.0, method="weave", order=order, tuning={"matching_rounds": 2}).fit(table, schema).ledger_
+        )
         assert ledger.spent == pytest.approx(ledger.capacity, rel=1e-6)
 
 
@@ -135,7 +152,7 @@ def test_pairs_alone_spend_the_same_budget_as_all_orders():
 )
 def test_triples_come_before_larger_cliques_where_noise_allows_no_more(sizes, total, orders):
     domain = Domain(tuple(f"c{i}" for i in range(len(sizes))), sizes)
-    plan = Weave().plan(Public(domain), [], total, 0.01, np.random.default_rng(0))
+    plan = offers().plan(Public(domain), [], total, 0.01, np.random.default_rng(0))
     assert [max(map(len, offered)) for offered, _ in plan] == orders
 
 
@@ -143,13 +160,13 @@ def test_cliques_grow_with_the_budget_and_shrink_with_the_columns():
     binary, wide = Domain(tuple("abcdefgh"), (2,) * 8), Domain(tuple("abcdefgh"), (20,) * 8)
 
     def widest(domain, rho):
-        found = Weave().larger_cliques(domain, 20_000, rho, np.random.default_rng(0))
+        found = offers().larger_cliques(domain, 20_000, rho, np.random.default_rng(0))
         return max(map(len, found), default=0)
 
     assert [widest(binary, rho) for rho in (1e-6, 0.001, 0.02, 1.0)] == [0, 4, 5, 6]
     assert widest(wide, 1.0) == 0
     mixed = Domain(tuple("abcdef"), (2, 2, 2, 2, 90, 90))
-    found = Weave().larger_cliques(mixed, 20_000, 0.01, np.random.default_rng(0))
+    found = offers().larger_cliques(mixed, 20_000, 0.01, np.random.default_rng(0))
     assert found == [("a", "b", "c", "d")]
 
 
@@ -171,20 +188,28 @@ class Public(Curator):
 @pytest.mark.parametrize("order", [2, 4, 6])
 def test_the_plan_spends_what_the_columns_left(d, order):
     curator = Public(Domain(tuple(f"c{i}" for i in range(d)), (2,) * d))
-    batches = list(Weave(order=order).plan(curator, [], 1e5, 0.7, np.random.default_rng(0)))
+    batches = list(offers(order).plan(curator, [], 1e5, 0.7, np.random.default_rng(0)))
     assert sum(share for _, share in batches) == pytest.approx(0.7)
     assert len(batches) == (1 if order == 2 or d == 2 else 2 if order == 4 else 3)
 
 
 def test_wide_columns_are_left_to_pairs():
     curator = Public(Domain(tuple("abcdefgh"), (30,) * 8))
-    ((pairs, share),) = Weave().plan(curator, [], 1e5, 0.8, np.random.default_rng(0))
+    ((pairs, share),) = offers().plan(curator, [], 1e5, 0.8, np.random.default_rng(0))
     assert len(pairs) == 28
     assert share == 0.8
 
 
 @pytest.mark.parametrize(
-    "options", [{"chains": -5}, {"most": -1}, {"sweeps": "x"}, {"max_cells": 1 << 40}, {"order": 1}, {"count": 1.5}]
+    "options",
+    [
+        {"tuning": {"chains": -5}},
+        {"tuning": {"batch_cliques": -1}},
+        {"tuning": {"sweeps": "x"}},
+        {"max_cells": 1 << 40},
+        {"order": 1},
+        {"share_total": 1.5},
+    ],
 )
 def test_options_that_make_no_sense_are_refused_before_anything_is_spent(options, tmp_path):
     table, schema = binary_table(100), Schema.from_domain({f"c{i}": 2 for i in range(8)})
@@ -200,7 +225,9 @@ def test_a_large_share_for_the_columns_leaves_the_rest_to_pairs():
     rng = np.random.default_rng(0)
     sizes = {"a": 5, "b": 4, "c": 3, "d": 6}
     table = pa.table({name: rng.integers(0, size, 300) for name, size in sizes.items()})
-    fitted = weft.Synthesizer(0.3, method="weave", one_way=0.6, rounds=1).fit(table, Schema.from_domain(sizes))
+    fitted = weft.Synthesizer(
+        0.3, method="weave", share_columns=0.54, share_total=0.06, tuning={"matching_rounds": 1}
+    ).fit(table, Schema.from_domain(sizes))
     assert fitted.ledger_.spent == pytest.approx(fitted.ledger_.capacity)
 
 
@@ -210,17 +237,19 @@ def test_very_wide_columns_are_measured_whole_at_the_smallest_budgets():
     rng = np.random.default_rng(0)
     sizes = {"a": 200_000, "b": 3}
     table = pa.table({name: rng.integers(0, size, 50) for name, size in sizes.items()})
-    fitted = weft.Synthesizer(1e-3, method="weave", rounds=1).fit(table, Schema.from_domain(sizes))
+    fitted = weft.Synthesizer(1e-3, method="weave", tuning={"matching_rounds": 1}).fit(table, Schema.from_domain(sizes))
     assert fitted.ledger_.spent == pytest.approx(fitted.ledger_.capacity)
 
 
 def test_only_what_is_not_known_is_asked():
-    asked = Weave()._asked
+    def asked(domain, c, known):
+        return least_order(domain, c, known, pure=False)
+
     domain = Domain(("a", "b", "c", "one"), (2, 3, 4, 1))
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     assert [asked(domain, c, pairs) for c in [("a",), ("a", "b"), ("a", "b", "c"), ("a", "one")]] == [1, 2, 3, 0]
     assert asked(domain, ("a", "b", "c"), pairs[:2]) == 0
-    assert Weave(accounting="pure")._asked(domain, ("a", "b"), []) == 0
+    assert least_order(domain, ("a", "b"), [], pure=True) == 0
 
 
 def test_the_error_of_a_projected_table_is_foretold():
@@ -257,8 +286,13 @@ def test_the_sampling_error_of_counts_is_foretold():
         ([1, 4], 2000, {}, {"IndependentModel", "MrfModel"}),
         ([3, 2, 4], 4000, {}, {"MrfModel"}),
         ([2] * 8, 4000, {"order": 2}, {"MrfModel"}),
-        ([2] * 8, 4000, {"order": 4, "batches": 1, "max_tree": 0, "chains": 300}, {"ChainsModel"}),
-        ([60, 4, 3], 4000, {"rare": 1e6, "hopeless": 9.0, "column_error": 9.0}, {"IndependentModel", "RecodedModel"}),
+        ([2] * 8, 4000, {"order": 4, "batches": 1, "tuning": {"max_tree": 0, "chains": 300}}, {"ChainsModel"}),
+        (
+            [60, 4, 3],
+            4000,
+            {"rare": 1e6, "tuning": {"columns_only_error": 9.0, "column_error": 9.0}},
+            {"IndependentModel", "RecodedModel"},
+        ),
     ],
 )
 def test_every_way_spends_the_budget_and_outlives_a_file(sizes, rows, options, kinds, delta, neighbours, tmp_path):

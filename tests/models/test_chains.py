@@ -10,7 +10,7 @@ from weft.marginals.counting import count
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
 from weft.models import model_class
-from weft.models.chains.fit import Loom
+from weft.models.chains.fit import GibbsChains
 from weft.models.chains.forest import forest
 from weft.models.chains.kernel import gibbs, grow, herd, multiply
 from weft.models.chains.layout import Layout, Widened, flatten
@@ -95,7 +95,7 @@ def test_samples_of_a_known_model_pass_a_goodness_of_fit_test(zeros):
     assert statistic < chi2.ppf(1 - 1e-4, big.sum() - 1)
 
 
-def test_retie_moves_keep_the_model_and_cross_between_copies():
+def test_redraw_cluster_moves_keep_the_model_and_cross_between_copies():
     """Three near copies of a 6-valued column: single-attribute sweeps would stay where they started."""
     domain = Domain(("a", "b", "c"), (6, 6, 6))
     pairs = list(combinations(domain.names, 2))
@@ -107,7 +107,7 @@ def test_retie_moves_keep_the_model_and_cross_between_copies():
     targets = [onto(joint, domain, c) for c in cliques]
     layout = Layout(domain, cliques)
     chains = Chains(layout, forest(domain, cliques, targets), flatten(potentials), threads=1)
-    assert len(chains.knots[0][0]) == 3
+    assert len(chains.clusters[0][0]) == 3
     rows = np.zeros((20_000, 3), np.int32)  # all in one corner
     for seed in range(40):
         chains.sweep(rows, np.uint64(seed))
@@ -198,10 +198,10 @@ def test_the_forest_is_drawn_exactly():
 def test_matching_recovers_a_known_model():
     _, joint = random_model(11)
     tables = [Marginal(c, onto(joint, DOMAIN, c) * 1000) for c in CLIQUES]
-    loom = Loom(DOMAIN, 20_000, np.random.default_rng(0))
-    loom.string(tables, [1.0] * len(tables))
-    loom.match(60, 2.0)
-    fitted = exact(DOMAIN, CLIQUES, loom.model().potentials)
+    chains = GibbsChains(DOMAIN, 20_000, np.random.default_rng(0))
+    chains.set_targets(tables, [1.0] * len(tables))
+    chains.match(60, 2.0)
+    fitted = exact(DOMAIN, CLIQUES, chains.model().potentials)
     assert np.abs(fitted - joint).sum() / 2 < 0.02
 
 
@@ -216,14 +216,14 @@ def test_matching_does_not_diverge_on_crowded_strong_pairs():
     from weft.models.chains.model import to_records
 
     tables = [Marginal(c, t) for c, t in zip(cliques, count(to_records(domain, rows), cliques), strict=True)]
-    loom = Loom(domain, 8_000, rng)
-    loom.string(tables, [5.0] * len(tables))
-    distances = loom.match(40, 2.0)
+    chains = GibbsChains(domain, 8_000, rng)
+    chains.set_targets(tables, [5.0] * len(tables))
+    distances = chains.match(40, 2.0)
     assert distances[-1] < 0.02
-    loom.restart()
+    chains.restart()
     for _ in range(10):
-        loom.sweep()
-    assert loom.distance() < 0.02  # chains that start anew end where the old ones are
+        chains.sweep()
+    assert chains.distance() < 0.02  # chains that start anew end where the old ones are
 
 
 def test_herding_brings_measured_tables_below_sampling_error():

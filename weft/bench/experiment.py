@@ -38,7 +38,7 @@ class Variant:
 
     def settings(self, records: Records) -> dict[str, Any]:
         """Return the method's options for this table."""
-        free = {"look": NO_LOOK} if self.exact_scores else {}
+        free = {"share_scores": NO_LOOK} if self.exact_scores else {}
         return {**free, **self.options, **self.sized(records)}
 
 

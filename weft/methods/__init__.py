@@ -34,6 +34,39 @@ METHODS = {
 """Every method by name: the module and the class of its recipe."""
 
 
+RENAMED: dict[str, dict[str, str]] = {
+    "aim": {"one_way": "share_columns", "first": "share_scores", "look": "part_scores", "rounds": "rounds_per_column"},
+    "bsg": {"count": "share_total", "structure": "share_structure", "seeds": "share_seeds"},
+    "mst": {"one_way": "share_columns", "look": "share_scores"},
+    "pb-pgm": {"structure": "share_structure"},
+    "pgm": {"one_way": "share_columns"},
+    "privbayes": {"count": "share_total", "columns": "share_columns", "structure": "share_structure"},
+    "privbayes-indif": {"count": "share_total", "look": "share_scores"},
+    "privmrf": {
+        "dependence": "share_scores",
+        "count": "share_columns",
+        "refine": "share_refine",
+        "outside": "extra_pairs",
+    },
+    "privsyn": {"one_way": "share_columns", "look": "share_scores"},
+    "tree": {"one_way": "share_columns", "look": "share_scores", "outside": "extra_pairs_per_column"},
+    "weave": {
+        "one_way": "share_columns",
+        "count": "share_total",
+        "look": "tuning.part_scores",
+        "pairs": "tuning.part_pairs",
+        "hopeless": "tuning.columns_only_error",
+        "noise": "tuning.clique_error",
+        "most": "tuning.batch_cliques",
+        "rounds": "tuning.matching_rounds",
+        **{
+            name: f"tuning.{name}"
+            for name in ("column_error", "overlap", "candidates", "max_tree", "chains", "sweeps", "herding", "feedback")
+        },
+    },
+}
+"""What options of version 0.1 are called now: they are refused with this hint."""
+
 AUTO, BEST = "auto", "weave"
 """The name that stands for the method that is most accurate, or level with the best, on nearly all tables measured
 (docs/decisions/007)."""
@@ -80,7 +113,9 @@ def method(name: str, **options: Any) -> Method:
     names = [field.name for field in fields(made)]
     for option in options:
         if option not in names:
-            raise MethodError(f"method {name!r} has no option {option!r}. {suggest(option, names)}")
+            now = RENAMED.get(known(name), {}).get(option)
+            hint = suggest(option, names) if now is None else f"It is called {now} now."
+            raise MethodError(f"method {name!r} has no option {option!r}. {hint}")
     kinds = get_type_hints(made)
     for option, value in options.items():
         if not fits(value, kinds[option]):

@@ -10,7 +10,7 @@ noise of measuring it; candidates must keep the junction tree within a size that
 measurement changed the model by no more than its noise, the rounds become more generous (annealing).
 
 Ours: the expected noise of a pair is that of its table after projection, as far as columns and distance tell
-(`weft.select.likely`). The published cells times sigma would never measure a pair of wide columns, even if one
+(`weft.select.expected_pair`). The published cells times sigma would never measure a pair of wide columns, even if one
 copies the other. The last fit starts anew and ends where the estimated distance to the exact tables is least.
 """
 
@@ -33,8 +33,8 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, Stage, silence, stage
 from weft.select import all_subsets, expected_noise
-from weft.select.likely import likely_pair
-from weft.select.menu import profile, projected_error
+from weft.select.expected_pair import expected_pair
+from weft.select.prices import profile, projected_error
 
 LEAST = 1e-6
 """Share of the budget below which nothing more is asked."""
@@ -48,17 +48,17 @@ class Aim:
     """"gaussian", or "paper" for zCDP with the closed form."""
     ways: Annotated[int, Bounds(2, 6)] = 3
     """The workload: all marginals of this many columns."""
-    one_way: Share = 0.1
+    share_columns: Share = 0.1
     """Share of the budget for one-way marginals."""
-    first: Share = 0.05
+    share_scores: Share = 0.05
     """Share for the first look at every candidate's error."""
     rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
-    rounds: Annotated[float, Bounds(0.01, 1000.0)] = 32.0
+    rounds_per_column: Annotated[float, Bounds(0.01, 1000.0)] = 32.0
     """Rounds for each column, were the budget divided evenly; annealing makes them fewer."""
     anneal: Annotated[float, Bounds(1.0, 100.0)] = 2.0
     """Factor by which rounds grow when a measurement showed nothing above its noise."""
-    look: Share = 0.1
+    part_scores: Share = 0.1
     """Part of a round's budget for asking again; the rest measures."""
     shortlist: Annotated[int, Bounds(1, 10000)] = 16
     """Candidates asked about again in a round."""
@@ -73,22 +73,22 @@ class Aim:
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals."""
-        check_shares(one_way=self.one_way, first=self.first)
-        check_shares(look=self.look)
+        check_shares(share_columns=self.share_columns, share_scores=self.share_scores)
+        check_shares(part_scores=self.part_scores)
         check_candidates(domain, self.ways)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, a look at all candidates, then rounds until the budget is gone."""
         self._check_noise(curator)
-        columns = look_at_columns(curator, self.one_way, self.rare, listener)
+        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         tables = list(columns.tables)
         model = fit(merged.domain, tables)
         cliques = self._candidates(merged.domain)
         if cliques:
             with stage(listener, "look at candidates"):
-                errors = merged.gaps(_guesses(model, cliques), share=self.first)
-            rounds = max(1, math.ceil(self.rounds * len(merged.domain)))
+                errors = merged.gaps(_guesses(model, cliques), share=self.share_scores)
+            rounds = max(1, math.ceil(self.rounds_per_column * len(merged.domain)))
             state = _Rounds(self, merged, cliques, errors, tables, model, merged.left / rounds)
             with stage(listener, "refine") as work:
                 state.run(work)
@@ -99,13 +99,13 @@ class Aim:
 
     def _check_noise(self, curator: Curator) -> None:
         d = len(curator.domain)
-        each = (1 - self.one_way - self.first) / max(1, math.ceil(self.rounds * d))
+        each = (1 - self.share_columns - self.share_scores) / max(1, math.ceil(self.rounds_per_column * d))
         check_noise(
             curator,
-            one_way=(self.one_way, d),
-            first=(self.first, self.max_candidates),
-            look=(self.look * each, self.shortlist),
-            rounds=((1 - self.look) * each, 1),
+            share_columns=(self.share_columns, d),
+            share_scores=(self.share_scores, self.max_candidates),
+            part_scores=(self.part_scores * each, self.shortlist),
+            rounds_per_column=((1 - self.part_scores) * each, 1),
         )
 
     def _candidates(self, domain: Domain) -> list[Clique]:
@@ -132,7 +132,9 @@ class _Rounds:
         self.weights = _overlap(cliques, curator.domain, options.ways)
         self.pairs = np.array([i for i, c in enumerate(cliques) if len(c) == 2], np.int64)
         alone = {name: model.marginal((name,)) for name in curator.domain}
-        self.shapes = profile([likely_pair(alone[cliques[i][0]], alone[cliques[i][1]], errors[i]) for i in self.pairs])
+        self.shapes = profile(
+            [expected_pair(alone[cliques[i][0]], alone[cliques[i][1]], errors[i]) for i in self.pairs]
+        )
         self.noise: dict[float, Array] = {}
         self.given: list[Clique] = []
         self.tree: JunctionTree = model.tree
@@ -146,13 +148,13 @@ class _Rounds:
             if not shortlist:
                 return
             guesses = _guesses(self.model, [self.cliques[i] for i in shortlist])
-            self.errors[shortlist] = self.curator.gaps(guesses, share=self.options.look * self.share)
+            self.errors[shortlist] = self.curator.gaps(guesses, share=self.options.part_scores * self.share)
             at = int(np.argmax(self._quality()[shortlist]))
             self._measure(shortlist[at], guesses[at].table)
             work.advance(note=f"{len(self.tables)} marginals, {1 - self.curator.left:.0%} of the budget")
 
     def _sigma(self) -> float:
-        return self.curator.sigma((1 - self.options.look) * self.share)
+        return self.curator.sigma((1 - self.options.part_scores) * self.share)
 
     def _noise(self) -> Array:
         """Return the error that measuring each candidate in this round would leave; rounds of one share are alike."""
@@ -181,7 +183,7 @@ class _Rounds:
 
     def _measure(self, i: int, before: Array) -> None:
         c, sigma = self.cliques[i], self._sigma()
-        share = self.curator.left if self.share >= self.curator.left else (1 - self.options.look) * self.share
+        share = self.curator.left if self.share >= self.curator.left else (1 - self.options.part_scores) * self.share
         self.tables += self.curator.measure([c], share=min(share, self.curator.left))
         self.given.append(c)
         self.tree = junction_tree(

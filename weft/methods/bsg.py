@@ -36,9 +36,9 @@ from weft.bounds import Bounds, Factor, Share
 from weft.curator import ENTROPY_STEPS, Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
-from weft.methods.steps.bsg_learning import Learner, bucket_codes
 from weft.methods.steps.columns import check_noise, check_shares
-from weft.methods.steps.growing import MOST_RECORDS, grow, omegas
+from weft.methods.steps.entropy_network import Learner, bucket_codes
+from weft.methods.steps.seeds import MOST_RECORDS, grow, omegas
 from weft.models.bayesnet.model import BayesNet
 from weft.models.seeded import SeededModel
 from weft.models.sequential import sequential
@@ -61,9 +61,9 @@ class Bsg:
 
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
-    count: Share = 0.01
+    share_total: Share = 0.01
     """Share of the budget for the number of rows."""
-    structure: Share = 0.3
+    share_structure: Share = 0.3
     """Share for the entropies; the rest goes to the conditional tables."""
     theta: Factor = 2.0
     """A table may be so large that its average count is theta times the deviation of its noise."""
@@ -82,7 +82,7 @@ class Bsg:
     """Seeds that must be plausible; None: as the budget needs it."""
     epsilon0: Annotated[float | None, Bounds(1e-4, 100.0)] = None
     """Noise on k is Laplace of scale 1/epsilon0; None: as the budget needs it, and none for deniability (Test 1)."""
-    seeds: Share = 0.5
+    share_seeds: Share = 0.5
     """With omega: share of the budget for the seeds; the model has the rest. Not used with split or deniability."""
     guarantee: Literal["table", "deniability"] = "table"
     """"table": the records together are differentially private. "deniability": each record has k plausible seeds, and
@@ -124,7 +124,7 @@ class Bsg:
         self._check_model(domain, grown)
 
     def _check_model_of_its_own(self, domain: Domain) -> None:
-        check_shares(count=self.count, structure=self.structure)
+        check_shares(share_total=self.share_total, share_structure=self.share_structure)
         for name, buckets in self.buckets.items():
             if name not in domain:
                 raise MethodError(f"option buckets: there is no column {name!r}. Check its spelling.")
@@ -145,7 +145,7 @@ class Bsg:
             raise MethodError(
                 "option omega: seeds need a delta. Choose gaussian accounting, or leave it out to draw all"
             )
-        if not 0 < self.seeds < 1:
+        if not 0 < self.share_seeds < 1:
             raise MethodError("option seeds: a share of the budget between 0 and 1, so that some is left for the model")
         if (self.k is None) != (self.epsilon0 is None):
             raise MethodError("options k and epsilon0: give both, or neither to have them chosen")
@@ -217,7 +217,7 @@ class Bsg:
             curator.check_deniable() if deniable else curator.check_seeds()
         seeds, structure, parameters = self._divided(curator)
         if self.model is None:
-            aside = self.seeds if drawn and not deniable and self.split is None else 0.0
+            aside = self.share_seeds if drawn and not deniable and self.split is None else 0.0
             model = self._learner(curator.domain).learn(structure, parameters, aside, rng, listener)
         else:
             model = sequential(self._inner().fit(parameters, rng, listener))
@@ -235,14 +235,14 @@ class Bsg:
         if self.model is not None:
             return  # the other recipe looks for itself
         apart, d = self.split is not None, len(curator.domain)
-        left = 1 - self.seeds if aside and not apart else 1.0
-        check_noise(curator, count=(left * self.count, 1))
-        structure = 1 - self.count if apart else left * self.structure
-        check_noise(curator, sensitivity=2 * ENTROPY_STEPS, structure=(structure, d + math.comb(d, 2)))
+        left = 1 - self.share_seeds if aside and not apart else 1.0
+        check_noise(curator, share_total=(left * self.share_total, 1))
+        structure = 1 - self.share_total if apart else left * self.share_structure
+        check_noise(curator, sensitivity=2 * ENTROPY_STEPS, share_structure=(structure, d + math.comb(d, 2)))
 
     def _learner(self, domain: Domain) -> Learner:
         seen = bucket_codes(self.buckets, domain)
-        return Learner(seen, self.count, self.structure, self.theta, self.prior, self.parameters == "draw")
+        return Learner(seen, self.share_total, self.share_structure, self.theta, self.prior, self.parameters == "draw")
 
     def _divided(self, curator: Curator) -> tuple[Curator, Curator, Curator]:
         """Return the rows for seeds, structure and parameters: three parts, or all rows for each."""

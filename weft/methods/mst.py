@@ -36,9 +36,9 @@ class Mst:
 
     accounting: Accounting = "gaussian"
     """"gaussian", or "paper" for zCDP with the closed form."""
-    one_way: Share = 0.1
+    share_columns: Share = 0.1
     """Share of the budget for one-way marginals."""
-    look: Share = 0.1
+    share_scores: Share = 0.1
     """Share for the distances of all pairs from independence."""
     rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
@@ -47,13 +47,13 @@ class Mst:
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the pairs."""
-        check_shares(one_way=self.one_way, look=self.look)
+        check_shares(share_columns=self.share_columns, share_scores=self.share_scores)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, the tree, its pairs, the model."""
         d = len(curator.domain)
-        check_noise(curator, one_way=(self.one_way, d), look=(self.look, math.comb(d, 2)))
-        columns = look_at_columns(curator, self.one_way, self.rare, listener)
+        check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
+        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         total = max(common_total(columns.tables)[0], 1.0)
         own = {m.clique[0]: simplex(m.table, total) for m in columns.tables}
@@ -61,7 +61,7 @@ class Mst:
         with stage(listener, "choose the tree"):
             pairs = [c for c in itertools.combinations(sorted(merged.domain), 2) if merged.domain.cells(c) <= MAX_CELLS]
             independent = [Marginal((a, b), np.outer(own[a], own[b]) / total) for a, b in pairs]
-            gaps = merged.gaps(independent, share=self.look)
+            gaps = merged.gaps(independent, share=self.share_scores)
             weights: dict[Clique, float] = dict(zip(pairs, gaps.tolist(), strict=True))
             strongest = spanning_tree(weights) if self.heaviest else implied_tree(weights, own)
             tree = grow_tree(merged.domain, strongest)  # a pair that would not fit is left out before it is paid for

@@ -26,7 +26,7 @@ class PbPgm:
 
     accounting: Accounting = "pure"
     """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
-    structure: Share = 0.3
+    share_structure: Share = 0.3
     """Share of the budget for the structure."""
     theta: Factor = 4.0
     """A table may be so large that its average count is theta times the scale of its noise."""
@@ -51,7 +51,7 @@ class PbPgm:
         return fit(curator.domain, noisy, total=total, tree=tree, listener=listener)
 
     def _network(self) -> PrivBayes:
-        return PrivBayes(accounting=self.accounting, structure=self.structure, theta=self.theta)
+        return PrivBayes(accounting=self.accounting, share_structure=self.share_structure, theta=self.theta)
 
     def _narrowed(self, domain: Domain, families: list[Clique]) -> list[Clique]:
         kept: list[Clique] = []

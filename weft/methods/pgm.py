@@ -31,7 +31,7 @@ class Pgm:
     """Their parts of the budget. Empty: by cells^(2/3), which minimises the expected error."""
     accounting: Accounting = "gaussian"
     """"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise."""
-    one_way: Share = 0.1
+    share_columns: Share = 0.1
     """Share of the budget for one-way marginals."""
     rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
@@ -42,7 +42,7 @@ class Pgm:
 
     def check(self, domain: Domain) -> None:
         """Refuse unknown columns, and a tree that would not fit, before anything is spent."""
-        check_shares(one_way=self.one_way)
+        check_shares(share_columns=self.share_columns)
         check_marginals(domain, self.marginals)
         if self.weights and len(self.weights) != len(self.marginals):
             raise MethodError("weights needs one positive number for each of the marginals.")
@@ -52,11 +52,11 @@ class Pgm:
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, the named ones, the model."""
-        check_noise(curator, one_way=(self.one_way, len(curator.domain)))
+        check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
         if self.weights:
             # Measured are all marginals that are named, with these weights, or else with even ones.
-            check_noise(curator, weights=((1 - self.one_way) * min(self.weights) / math.fsum(self.weights), 1))
-        columns = look_at_columns(curator, self.one_way, self.rare, listener)
+            check_noise(curator, weights=((1 - self.share_columns) * min(self.weights) / math.fsum(self.weights), 1))
+        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         tree = grow_tree(
             merged.domain, self._cliques(merged.domain), max_cells=self.max_cells, max_total=self.max_total

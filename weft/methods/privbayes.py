@@ -42,11 +42,11 @@ class PrivBayes:
 
     accounting: Accounting = "pure"
     """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
-    count: Share = 0.01
+    share_total: Share = 0.01
     """Share of the budget for the number of rows."""
-    columns: Share = 0.4
+    share_columns: Share = 0.4
     """Share for every attribute alone."""
-    structure: Share = 0.15
+    share_structure: Share = 0.15
     """Share for the structure; the rest goes to the tables of families."""
     theta: Factor = 3.0
     """A table may be so large that its average count is theta times the scale of its noise."""
@@ -55,15 +55,17 @@ class PrivBayes:
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing, numbers that make no sense, and accounting that cannot pay for choices."""
-        check_shares(count=self.count, columns=self.columns, structure=self.structure)
+        check_shares(
+            share_total=self.share_total, share_columns=self.share_columns, share_structure=self.share_structure
+        )
         if self.accounting not in ("pure", "zcdp"):
             raise MethodError('option accounting must be "pure" or "zcdp": choices have no exact Gaussian price.')
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
         """Choose a network, measure it, and make the tables agree."""
-        check_noise(curator, columns=(self.columns, len(curator.domain)), count=(self.count, 1))
+        check_noise(curator, share_columns=(self.share_columns, len(curator.domain)), share_total=(self.share_total, 1))
         with stage(listener, "measure columns"):
-            alone = _measure(curator, [(name,) for name in curator.domain], self.columns)
+            alone = _measure(curator, [(name,) for name in curator.domain], self.share_columns)
         rows, families = self.choose(curator, rng, listener)
         with stage(listener, "measure families"):
             noisy = _measure(curator, [family for family in families if len(family) > 1] or families, curator.left)
@@ -78,8 +80,8 @@ class PrivBayes:
         """Return the noisy number of rows and the families of a network; the rest of the budget is for their tables."""
         d = len(curator.domain)
         with stage(listener, "count"):
-            rows = curator.total(self.count)
-        rest = curator.left - (self.structure if d > 1 else 0.0)
+            rows = curator.total(self.share_total)
+        rest = curator.left - (self.share_structure if d > 1 else 0.0)
         # In units of a geometric scale, whose standard deviation is the square root of two larger.
         cells = useful_cells(float(rows.table), curator.sigma(rest / d) / math.sqrt(2), self.theta)
         with stage(listener, "choose families", d - 1) as work:
@@ -87,7 +89,7 @@ class PrivBayes:
             families: list[Clique] = [(placed[0],)]
             while len(placed) < d:
                 offered = self._offer(curator.domain, placed, cells)
-                child, parents = offered[curator.choose_family(offered, self.structure / (d - 1))]
+                child, parents = offered[curator.choose_family(offered, self.share_structure / (d - 1))]
                 families.append(clique([child, *parents]))
                 placed.append(child)
                 work.advance()

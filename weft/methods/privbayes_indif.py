@@ -30,9 +30,9 @@ class PrivBayesInDif:
 
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
-    count: Share = 0.01
+    share_total: Share = 0.01
     """Share of the budget for the number of rows."""
-    look: Share = 0.1
+    share_scores: Share = 0.1
     """Share for the InDif of all pairs; the rest goes to the tables."""
     theta: Factor = 4.0
     """A table may be so large that its average count is theta times the deviation of its noise."""
@@ -41,17 +41,17 @@ class PrivBayesInDif:
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the tables."""
-        check_shares(count=self.count, look=self.look)
+        check_shares(share_total=self.share_total, share_scores=self.share_scores)
         check_pairs(domain)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
         """Score all pairs, choose a network, measure it, and make the tables agree."""
         d = len(curator.domain)
-        check_noise(curator, count=(self.count, 1), look=(self.look, math.comb(d, 2)))
+        check_noise(curator, share_total=(self.share_total, 1), share_scores=(self.share_scores, math.comb(d, 2)))
         with stage(listener, "count"):
-            rows = curator.total(self.count)
+            rows = curator.total(self.share_total)
         with stage(listener, "choose families"):
-            dependence = curator.dependence(self.look)
+            dependence = curator.dependence(self.share_scores)
             cells = useful_cells(float(rows.table), curator.sigma(curator.left / d), self.theta)
             families = sparse_network(dependence, curator.domain, max_parents=self.max_parents, max_cells=int(cells))
         with stage(listener, "measure families"):

@@ -39,7 +39,7 @@ from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
-from weft.methods.steps.outside import fit_and_finish
+from weft.methods.steps.extra_pairs import fit_and_finish
 from weft.models import Model
 from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree, priced_tree
 from weft.privacy import Accounting
@@ -61,9 +61,9 @@ class PrivMrf:
     """"gaussian" is the paper's own exact composition; "paper" is zCDP with the closed form."""
     selection: Selection = "cover"
     """"cover": all marginals at once, to tell every strong pair; "refine": the paper's families and refinement."""
-    dependence: Share = 0.05
+    share_scores: Share = 0.05
     """Share of the budget for the R-scores of all pairs."""
-    count: Share = 0.10
+    share_columns: Share = 0.10
     """Share for the one-way marginals, which give the row count too; the paper's 1% is for the row count alone."""
     rare: Deviations = 3.0
     """Values whose noisy count is below this many deviations are merged; 0: none, and only the rows are counted."""
@@ -71,9 +71,9 @@ class PrivMrf:
     """A marginal is useful if its average cell holds at least theta times the noise."""
     tables: Annotated[float, Bounds(0.01, 1000.0)] = 4.0
     """Cover: most marginals, for each attribute."""
-    outside: bool = True
+    extra_pairs: bool = True
     """Cover: measure also pairs that the graph does not hold, and adjust the records to them."""
-    refine: Share = 0.10
+    share_refine: Share = 0.10
     """Refine: share for asking which marginals the model gets wrong; the rest measures."""
     candidates: Annotated[int, Bounds(1, 1_000_000)] = 400
     """Refine: marginals asked about in each round (the paper's k)."""
@@ -92,28 +92,28 @@ class PrivMrf:
     def paper(cls, **changes: Any) -> Self:
         """Return the published settings: only the rows are counted first, no value is merged, one pick a round."""
         published = {
-            "selection": "refine", "dependence": 0.1, "count": 0.01, "rare": 0.0, "rounds": 10**6, "max_ways": 6,
-            "max_cells": 10**7, "max_total": 5 * 10**7,
+            "selection": "refine", "share_scores": 0.1, "share_columns": 0.01, "rare": 0.0, "rounds": 10**6,
+            "max_ways": 6, "max_cells": 10**7, "max_total": 5 * 10**7,
         }  # fmt: skip
         return cls(**{**published, **changes})
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing, options that mean nothing, and columns too wide for pairs."""
         check_pairs(domain)
-        shares = {"dependence": self.dependence, "count": self.count}
-        check_shares(**shares, **({"refine": self.refine} if self.selection == "refine" else {}))
+        shares = {"share_scores": self.share_scores, "share_columns": self.share_columns}
+        check_shares(**shares, **({"share_refine": self.share_refine} if self.selection == "refine" else {}))
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
         """Look at the columns, then follow the paper on what is left of them."""
         d = len(curator.domain)
-        check_noise(curator, count=(self.count, d), dependence=(self.dependence, math.comb(d, 2)))
+        check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
         if self.selection == "refine":
             rounds = min(self.rounds, max(1, math.floor(self.picks * d)))
-            check_noise(curator, refine=(self.refine / rounds, self.candidates))
+            check_noise(curator, share_refine=(self.share_refine / rounds, self.candidates))
         if self.rare <= 0:
-            total = float(curator.total(share=self.count).table)
+            total = float(curator.total(share=self.share_columns).table)
             return self._learn(curator, [], max(total, 1.0), rng, listener)
-        columns = look_at_columns(curator, self.count, self.rare, listener)
+        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         total = max(common_total(columns.tables)[0], 1.0)
         return columns.unfold(self._learn(columns.curator, columns.tables, total, rng, listener))
 
@@ -127,7 +127,7 @@ class PrivMrf:
     ) -> MrfModel:
         """Spend a little on the graph, and the rest on marginals."""
         with stage(listener, "build the graph"):
-            scores = curator.dependence(share=self.dependence, score="r")  # Algorithm 1
+            scores = curator.dependence(share=self.share_scores, score="r")  # Algorithm 1
             graph = self._graph(curator.domain, scores)
         if self.selection == "cover":
             noisy = self._cover(curator, graph, scores, total, listener)
@@ -155,7 +155,7 @@ class PrivMrf:
         with stage(listener, "choose marginals"):
             most = math.ceil(self.tables * len(domain))
             larger = [c for c in self._useful(curator, graph, total, curator.left / most) if len(c) > 2]
-            loose = MAX_TABLE if self.outside else 0
+            loose = MAX_TABLE if self.extra_pairs else 0
             pairs = [pair for pair in scores if domain.cells(pair) <= loose or graph.home(pair) is not None]
             gaps = {pair: 2 * score for pair, score in scores.items()}
             chosen = cover([*larger, *pairs], gaps, domain, curator.rho(curator.left), most=most)
@@ -177,7 +177,7 @@ class PrivMrf:
         """Measure each attribute's best family, then refine."""
         d = len(curator.domain)
         picks = math.floor(self.picks * d) if d > 1 else 0
-        each = (curator.left - (self.refine if picks else 0.0)) / (d + picks)
+        each = (curator.left - (self.share_refine if picks else 0.0)) / (d + picks)
         useful = self._useful(curator, graph, total, each)
         related = {pair: min(max(score / total, 0.0), 1.0) for pair, score in scores.items()}
         chosen = best_families(useful, related, curator.domain)  # Algorithm 3
@@ -228,7 +228,7 @@ class PrivMrf:
             return []
         some = [waiting[i] for i in sorted(rng.permutation(len(waiting))[: self.candidates])]
         guesses = [Marginal(c, table) for c, table in zip(some, model.many_marginals(some), strict=True)]
-        gaps = curator.gaps(guesses, share=self.refine / rounds)
+        gaps = curator.gaps(guesses, share=self.share_refine / rounds)
         merit = gaps - expected_noise([guess.cells for guess in guesses], curator.sigma(each))
         best = [some[i] for i in np.argsort(-merit)[:wanted]]
         for c in best:

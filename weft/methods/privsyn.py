@@ -43,9 +43,9 @@ class PrivSyn:
     accounting: Accounting = "gaussian"
     """"gaussian"; "paper" for the published bound; "pure" for geometric noise with naive composition (the paper's
     Laplace baseline)."""
-    one_way: Share = 0.1
+    share_columns: Share = 0.1
     """Share of the budget for one-way marginals."""
-    look: Share = 0.1
+    share_scores: Share = 0.1
     """Share for the InDif of all pairs; the rest goes to the marginals that are published."""
     rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
@@ -66,7 +66,7 @@ class PrivSyn:
 
     def check(self, domain: Domain) -> None:
         """Refuse columns that do not exist, shares that leave nothing, and unknown options of the synthesis."""
-        check_shares(one_way=self.one_way, look=self.look)
+        check_shares(share_columns=self.share_columns, share_scores=self.share_scores)
         check_marginals(domain, [*self.marginals, *self.must_include])
         check_fields("gum", self.gum, GumOptions)
         try:
@@ -77,8 +77,10 @@ class PrivSyn:
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """Follow Algorithm 3; the numbers are the paper's lines."""
         d = len(curator.domain)
-        check_noise(curator, one_way=(self.one_way, d), look=(self.look, math.comb(d, 2)))
-        columns = look_at_columns(curator, self.one_way, self.rare, listener)  # 1-4: one-way marginals, rare values
+        check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
+        columns = look_at_columns(
+            curator, self.share_columns, self.rare, listener
+        )  # 1-4: one-way marginals, rare values
         merged = columns.curator
         with stage(listener, "choose marginals"):  # 5-7: InDif, DenseMarg, combine
             chosen = self._choose(merged) or [m.clique for m in columns.tables]
@@ -92,7 +94,7 @@ class PrivSyn:
     def _choose(self, curator: Curator) -> list[Clique]:
         if self.marginals:
             return list(dict.fromkeys(clique(names) for names in self.marginals))
-        dependence = curator.dependence(share=self.look)
+        dependence = curator.dependence(share=self.share_scores)
         if self.selection == "privbayes-indif":
             return sparse_network(dependence, curator.domain, max_cells=self.max_cells)
         pairs = dense_marginals(

@@ -23,7 +23,7 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
-from weft.methods.steps.outside import fit_and_finish
+from weft.methods.steps.extra_pairs import fit_and_finish
 from weft.models.independent import IndependentModel
 from weft.models.mrf import JunctionTree, priced_tree
 from weft.models.recoded import RecodedModel
@@ -41,9 +41,9 @@ class Tree:
     """"gaussian", or "paper" for zCDP with the closed form."""
     ways: Annotated[int | None, Bounds(2, 6)] = None
     """Most columns of a marginal. None: 3 if at least half the columns have 4 codes or fewer, else 2."""
-    one_way: Share = 0.1
+    share_columns: Share = 0.1
     """Share of the budget for one-way marginals."""
-    look: Share = 0.1
+    share_scores: Share = 0.1
     """Share for the distances of all candidates from independence."""
     rare: Deviations = 3.0
     """Values whose noisy count is below this many standard deviations are merged."""
@@ -55,7 +55,7 @@ class Tree:
     """Cells of the largest clique of the junction tree."""
     max_total: Cells = 4 * 10**6
     """Cells of the whole tree."""
-    outside: Annotated[float, Bounds(0.0, 1e4)] = 8.0
+    extra_pairs_per_column: Annotated[float, Bounds(0.0, 1e4)] = 8.0
     """Most pairs, for each column, that may be measured though the tree does not hold them: records are adjusted to
     them (`weft.models.mrf.finish`)."""
     penalties: Annotated[tuple[float, ...], Bounds(0.0, 1e12, 100)] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -63,22 +63,26 @@ class Tree:
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals."""
-        check_shares(one_way=self.one_way, look=self.look)
+        check_shares(share_columns=self.share_columns, share_scores=self.share_scores)
         check_candidates(domain, self.ways or 3)
         if not self.penalties:
             raise MethodError("option penalties needs at least one price; 0 is one.")
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, one look, one tree, one choice, one fit."""
-        check_noise(curator, one_way=(self.one_way, len(curator.domain)), look=(self.look, self.max_candidates))
-        columns = look_at_columns(curator, self.one_way, self.rare, listener)
+        check_noise(
+            curator,
+            share_columns=(self.share_columns, len(curator.domain)),
+            share_scores=(self.share_scores, self.max_candidates),
+        )
+        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         total = max(common_total(columns.tables)[0], 1.0)
         alone = IndependentModel(merged.domain, total, tuple(simplex(m.table, total) for m in columns.tables))
         with stage(listener, "look at candidates"):
             candidates = self._candidates(merged.domain)
             guesses = [Marginal(c, alone.marginal(c)) for c in candidates]
-            gaps = dict(zip(candidates, merged.gaps(guesses, share=self.look).tolist(), strict=True))
+            gaps = dict(zip(candidates, merged.gaps(guesses, share=self.share_scores).tolist(), strict=True))
         with stage(listener, "grow the tree"):
             tree = priced_tree(
                 merged.domain, gaps, prices=self.penalties, max_cells=self.max_cells, max_total=self.max_total
@@ -97,7 +101,7 @@ class Tree:
         """Return the pairs that the tree does not hold, those first that gain most for their size."""
         pairs: list[Clique] = [c for c in gaps if len(c) == 2 and gaps[c] > 0 and tree.home(c) is None]
         pairs.sort(key=lambda c: (-gaps[c] / domain.cells(c) ** (2 / 3), c))
-        return pairs[: math.floor(self.outside * len(domain))]
+        return pairs[: math.floor(self.extra_pairs_per_column * len(domain))]
 
     def _candidates(self, domain: Domain) -> list[Clique]:
         ways = self.ways or (3 if np.median(domain.shape) <= 4 else 2)

@@ -6,7 +6,7 @@ from weft.select.allocation import allocate, best_subset, cover, equal
 from weft.select.candidates import all_subsets, best_families, expected_noise, useful_subsets
 from weft.select.combine import combine_cliques
 from weft.select.dense import Trace, dense_marginals, dense_trace
-from weft.select.span import implied_tree
+from weft.select.implied_tree import implied_tree
 from weft.select.sparse import spanning_tree, sparse_network
 
 __all__ = [

@@ -31,7 +31,7 @@ _TOLERATED = 1.15
 
 
 @dataclass
-class Loom:
+class GibbsChains:
     """Records under way: a model's potentials as far as they are known, and chains that follow them."""
 
     domain: Domain
@@ -49,7 +49,7 @@ class Loom:
         """The records as they stand."""
         return to_records(self.domain, self.rows)
 
-    def string(self, tables: Sequence[Marginal], sigmas: Sequence[float]) -> None:
+    def set_targets(self, tables: Sequence[Marginal], sigmas: Sequence[float]) -> None:
         """Take new targets (counts of one total) with their noise; potentials already learned are kept."""
         total = float(tables[0].table.sum())
         cliques = tuple(table.clique for table in tables)

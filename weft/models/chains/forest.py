@@ -1,4 +1,4 @@
-"""Where chains start: an exact draw from the best spanning forest of the tables' pairs, and its knots."""
+"""Where chains start: an exact draw from the best spanning forest of the tables' pairs, and its clusters."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Forest:
     ties: Array
     """Of each attribute: mutual information with its parent over the smaller of their entropies, 0 for a root."""
 
-    def knots(self, threshold: float) -> list[Array]:
+    def clusters(self, threshold: float) -> list[Array]:
         """Return the groups of attributes that hang together by ties above the threshold, parents first."""
         group = np.arange(self.parent.size)
         for j in self.order:
             if self.parent[j] >= 0 and self.ties[j] > threshold:
                 group[j] = group[self.parent[j]]
         found = [np.array([j for j in self.order if group[j] == g], np.int64) for g in np.unique(group)]
-        return [knot for knot in found if knot.size > 1]
+        return [cluster for cluster in found if cluster.size > 1]
 
 
 def forest(domain: Domain, cliques: Sequence[Clique], tables: Sequence[Array], least: float = 0.0) -> Forest:
@@ -63,7 +63,7 @@ def forest(domain: Domain, cliques: Sequence[Clique], tables: Sequence[Array], l
 
     order: list[int] = []
     parent = np.full(len(domain), -1)
-    # The attribute with most entropy first, so that a knot hangs on the one that tells most.
+    # The attribute with most entropy first, so that a cluster hangs on the one that tells most.
     entropy = [_entropy(p) for p in single]
     for root in np.argsort(-np.array(entropy), kind="stable").tolist():
         queue = [] if root in order else [root]

@@ -1,4 +1,4 @@
-"""Kernels of the chains: records moved one attribute, or one knot of attributes, at a time.
+"""Kernels of the chains: records moved one attribute, or one cluster of attributes, at a time.
 
 All take a block of records (rows of `records`, int32) and a seed, and draw their uniforms from a splitmix64
 stream of their own: what comes out depends on the seed of the block only, not on who runs it or when.
@@ -256,15 +256,15 @@ def _search(cumulative, at, k, u):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def retie(  # type: ignore[no-untyped-def]
+def redraw_cluster(  # type: ignore[no-untyped-def]
     records, order, parent, sizes, start, cumulative, log_given, cliques, member_start, member, member_step,
     cell_start, potentials, seed,
 ):  # fmt: skip
-    """Offer every record a new draw of one knot (attributes `order`) from the forest, by Metropolis-Hastings.
+    """Offer every record a new draw of one cluster (attributes `order`) from the forest, by Metropolis-Hastings.
 
     Near copies of each other cannot move one at a time. Here they move together: the draw follows the forest,
     and is accepted with the ratio of what the model and the forest say of old and new, so the model stays the
-    stationary law. `cliques` are the tables that touch the knot. Returns how many records moved.
+    stationary law. `cliques` are the tables that touch the cluster. Returns how many records moved.
     """
     state = np.empty(1, np.uint64)
     state[0] = seed

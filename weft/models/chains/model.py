@@ -1,7 +1,7 @@
 """A dense Markov random field: potentials over any overlapping cliques, and records that chains weave from them.
 
 No junction tree limits how the cliques overlap. Records start from an exact draw of the best spanning forest and
-are moved by Gibbs sweeps, near copies together (`retie`); a last few sweeps with feedback (`herd`) bring the
+are moved by Gibbs sweeps, near copies together (`redraw_cluster`); a last few sweeps with feedback (`herd`) bring the
 measured tables far below sampling error. Blocks of records have seeds of their own, so the same seed makes the
 same records whatever the number of threads.
 """
@@ -23,7 +23,7 @@ from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.models import stored
 from weft.models.chains.forest import Forest, forest
-from weft.models.chains.kernel import gibbs, grow, herd, retie
+from weft.models.chains.kernel import gibbs, grow, herd, redraw_cluster
 from weft.models.chains.layout import Layout, Widened, flatten
 from weft.progress import Listener, silence, stage
 
@@ -34,7 +34,7 @@ TIED = 0.5
 """Attributes that share this part of their entropy with their parent in the forest are redrawn together."""
 
 LOOKS = 200
-"""Tables looked at, on average, to offer a record a new draw of a knot."""
+"""Tables looked at, on average, to offer a record a new draw of a cluster."""
 
 MOST_SWEEPS = 10_000
 """Sweeps past which a model file is not believed."""
@@ -52,9 +52,9 @@ class Chains:
         self.potentials = potentials
         self.threads = threads or os.cpu_count() or 1
         touched = [set(members) for members in self.wide.layout.members]
-        self.knots = [
-            (knot, np.array([c for c, members in enumerate(touched) if members & set(knot.tolist())], np.int64))
-            for knot in (*tree.knots(TIED), *tree.knots(-1.0))
+        self.clusters = [
+            (cluster, np.array([c for c, members in enumerate(touched) if members & set(cluster.tolist())], np.int64))
+            for cluster in (*tree.clusters(TIED), *tree.clusters(-1.0))
         ]
 
     @property
@@ -75,23 +75,23 @@ class Chains:
         grow(records, f.order, f.parent, self.layout.sizes, f.start, f.cumulative, seed)
 
     def sweep(self, records: Array, seed: np.uint64, free: Array | None = None) -> None:
-        """Redraw every attribute of a block once, and every knot of free attributes."""
+        """Redraw every attribute of a block once, and every cluster of free attributes."""
         free = np.ones(len(self.layout.domain), np.bool_) if free is None else free
-        seeds = np.random.default_rng(int(seed)).integers(0, 1 << 63, 1 + len(self.knots), dtype=np.uint64)
+        seeds = np.random.default_rng(int(seed)).integers(0, 1 << 63, 1 + len(self.clusters), dtype=np.uint64)
         gibbs(records, free, self.layout.sizes, *self.wide.layout.sweep, self._rows, seeds[0])
         f = self.forest
-        for (knot, cliques), knot_seed in zip(self.knots, seeds[1:], strict=True):
-            if not free[knot].all():
+        for (cluster, cliques), cluster_seed in zip(self.clusters, seeds[1:], strict=True):
+            if not free[cluster].all():
                 continue
             # Looking at very many tables twice a record would cost more than the sweep: then some records at a time.
             offered = records
             if cliques.size > LOOKS:
                 part = max(len(records) * LOOKS // cliques.size, 1)
-                at = int(knot_seed) % (len(records) - part + 1)
+                at = int(cluster_seed) % (len(records) - part + 1)
                 offered = records[at : at + part]
-            retie(
-                offered, knot, f.parent, self.layout.sizes, f.start, f.cumulative, f.log_given, cliques,
-                *self.wide.layout.flat_members, self.wide.layout.cell_start, self._wide, knot_seed,
+            redraw_cluster(
+                offered, cluster, f.parent, self.layout.sizes, f.start, f.cumulative, f.log_given, cliques,
+                *self.wide.layout.flat_members, self.wide.layout.cell_start, self._wide, cluster_seed,
             )  # fmt: skip
 
     def herd(self, records: Array, targets: Array, feedback: float, sweeps: int, seed: np.uint64) -> None:

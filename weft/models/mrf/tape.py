@@ -26,7 +26,7 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
 from weft.models.mrf.junction import JunctionTree
 from weft.models.mrf.kernels import ADD, CONDITION, SCALE, SET, SUM, ZERO, run
-from weft.models.mrf.ladder import merges
+from weft.models.mrf.unions import merges
 
 _SCRATCH = (-1, -2)
 

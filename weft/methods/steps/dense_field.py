@@ -18,7 +18,7 @@ from weft.marginals.counting import count
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.models import Model
-from weft.models.chains.fit import Loom
+from weft.models.chains.fit import GibbsChains
 from weft.models.mrf import JunctionTree, ModelTooLarge, fit, has_tree, junction_tree
 from weft.progress import Listener, silence
 
@@ -27,7 +27,7 @@ _LOOK = 8
 
 
 @dataclass
-class Woven:
+class DenseField:
     """What was measured so far, reconciled, and a model of it."""
 
     domain: Domain
@@ -48,7 +48,7 @@ class Woven:
         self.tables: dict[Clique, Array] = {}
         self._noisy: list[NoisyMarginal] = []
         self._whole: dict[Clique, float] = {}
-        self._loom: Loom | None = None
+        self._chains: GibbsChains | None = None
 
     def take(self, tables: Sequence[Marginal], measured: Sequence[NoisyMarginal]) -> None:
         """Take all tables there are, of one total, and the measurements that they come from."""
@@ -68,9 +68,9 @@ class Woven:
             field = fit(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
             with suppress(ModelTooLarge):  # a candidate far across the tree may need more cells than the tree has
                 return field.many_marginals(cliques), exact
-        loom = self._woven()
-        scale = self.total / loom.size
-        found = [np.asarray(table * scale) for table in count(loom.records, cliques)]
+        chains = self._woven()
+        scale = self.total / chains.size
+        found = [np.asarray(table * scale) for table in count(chains.records, cliques)]
         return found, np.array([sampling_error(t / scale) * scale for t in found])
 
     def model(self, sweeps: int, herding: int, feedback: float) -> Model:
@@ -85,22 +85,22 @@ class Woven:
             # Reconciled tables are closer to each other than their noise, so the loss says nothing; and what was
             # measured beyond smaller tables has no noise of its own in these.
             return replace(field, targets=targets, precisions=self._whole, loss=math.nan)
-        loom = self._woven()
-        loom.match(self.rounds, 1.0, listener=self.listener)
-        return loom.model(sweeps, herding, feedback)
+        chains = self._woven()
+        chains.match(self.rounds, 1.0, listener=self.listener)
+        return chains.model(sweeps, herding, feedback)
 
     def _tree(self, most: int) -> JunctionTree | None:
         if most < 1 or not has_tree(self.domain, list(self.tables), max_cells=most, max_total=most):
             return None
         return junction_tree(self.domain, list(self.tables), max_cells=most, max_total=most)
 
-    def _woven(self) -> Loom:
+    def _woven(self) -> GibbsChains:
         """Return chains that match the tables; what they learned of earlier ones is kept."""
-        if self._loom is None:
-            self._loom = Loom(self.domain, self.chains, self.rng)
-        self._loom.string(self._noisy, [m.sigma for m in self._noisy])
-        self._loom.match(self.rounds, 2.0, listener=self.listener)
-        return self._loom
+        if self._chains is None:
+            self._chains = GibbsChains(self.domain, self.chains, self.rng)
+        self._chains.set_targets(self._noisy, [m.sigma for m in self._noisy])
+        self._chains.match(self.rounds, 2.0, listener=self.listener)
+        return self._chains
 
 
 def _product(columns: Sequence[Array], total: float) -> Array:

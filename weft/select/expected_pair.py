@@ -13,10 +13,10 @@ import numpy as np
 from weft.marginals.marginal import Array
 
 
-def likely_pair(one: Array, other: Array, gap: float) -> Array:
+def expected_pair(one: Array, other: Array, gap: float) -> Array:
     """Return a table with these one-way tables (of one total; values in order of size) at about this L1 distance.
 
-    >>> likely_pair(np.array([6.0, 4.0]), np.array([6.0, 4.0]), gap=9.6)
+    >>> expected_pair(np.array([6.0, 4.0]), np.array([6.0, 4.0]), gap=9.6)
     array([[6., 0.],
            [0., 4.]])
     """

@@ -1,0 +1,101 @@
+"""What weave offers to each batch: pairs first, then triples or larger cliques where noise allows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import interacting
+from weft.methods.steps.weave_tuning import WeaveTuning
+
+NORMAL = math.sqrt(2 / math.pi)
+"""Mean size of a standard normal number."""
+
+MOST_TRIPLES = 2000
+"""Triples up to which all of them are looked at: those of 23 columns."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Which candidates each batch is offered, and its share of what the columns left."""
+
+    order: int
+    """Highest order of the measured cliques."""
+    batches: int | None
+    """Batches after the pairs; None: two if some cliques have more than four attributes, otherwise one."""
+    max_cells: int
+    """Largest table that is measured."""
+    tuning: WeaveTuning
+
+    def plan(
+        self,
+        curator: Curator,
+        measured: Collection[Clique],
+        total: float,
+        left: float,
+        rng: np.random.Generator,
+    ) -> Iterator[tuple[list[Clique], float]]:
+        """Yield each batch's candidates and share; the shares add up to what is left."""
+        domain = curator.domain
+        pairs = self._subsets(domain, 2)
+        larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
+        triples = self._triples(domain, larger)
+        higher = (1 + any(len(c) > 4 for c in larger)) if self.batches is None else self.batches
+        if triples:
+            yield pairs, left * self.tuning.part_pairs
+            yield triples, left * (1 - self.tuning.part_pairs)
+        elif not higher or _covered(larger, domain, 4) < 1 / 3:
+            yield pairs, left
+        else:
+            yield pairs, left * self.tuning.part_pairs
+            for _ in range(higher):
+                yield [c for c in larger if c not in measured], left * (1 - self.tuning.part_pairs) / higher
+                larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
+
+    def _triples(self, domain: Domain, larger: Sequence[Clique]) -> list[Clique]:
+        """Return all triples where noise allows most of them, and not everywhere more than that; none otherwise.
+
+        Then every one can be looked at, and what goes beyond pairs costs little. Where noise allows larger cliques
+        everywhere, a few of those tell more.
+        """
+        few = math.comb(len(domain), 3) <= MOST_TRIPLES and self.batches != 0
+        if few and _covered(larger, domain, 3) >= 0.8 and _covered(larger, domain, 4) < 0.95:
+            return self._subsets(domain, 3)
+        return []
+
+    def _subsets(self, domain: Domain, order: int) -> list[Clique]:
+        return [c for c in combinations(sorted(domain), order) if domain.cells(c) <= self.max_cells]
+
+    def larger_cliques(self, domain: Domain, total: float, rho: float, rng: np.random.Generator) -> list[Clique]:
+        """Return random cliques of 3 to `order` attributes, each as large as noise allows if a batch shares `rho`."""
+        sigma = math.sqrt(self.tuning.batch_cliques / (2 * rho))
+        found: dict[Clique, None] = {}
+        for _ in range(4 * self.tuning.candidates):
+            taken: list[str] = []
+            for i in rng.permutation(len(domain)):
+                tried = clique([*taken, domain.names[i]])
+                sizes = domain.sizes(tried)
+                error = math.prod(sizes) * NORMAL * sigma * interacting(sizes, 3) / 2
+                if (
+                    len(tried) <= self.order
+                    and math.prod(sizes) <= self.max_cells
+                    and error <= self.tuning.clique_error / 2 * total
+                ):
+                    taken = list(tried)
+            if len(taken) > 2:
+                found[tuple(taken)] = None
+            if len(found) == self.tuning.candidates:
+                break
+        return list(found)
+
+
+def _covered(cliques: Sequence[Clique], domain: Domain, least: int) -> float:
+    """Return the share of pairs inside cliques of at least so many attributes, or of all there are."""
+    inside = {pair for c in cliques if len(c) >= min(least, len(domain)) for pair in combinations(c, 2)}
+    return len(inside) / max(math.comb(len(domain), 2), 1)

@@ -1,0 +1,112 @@
+"""Which candidates of a batch are worth measuring, and at which price: the least sum of errors for the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from weft.curator import Curator
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array, Marginal, NoisyMarginal
+from weft.methods.steps.dense_field import DenseField
+from weft.methods.steps.unknown import least_order, unknown_part
+from weft.select.prices import choose, profile, projected_error
+
+
+def choose_cliques(
+    curator: Curator,
+    field: DenseField,
+    measured: dict[Clique, NoisyMarginal],
+    cliques: list[Clique],
+    *,
+    scores: float,
+    share: float,
+    overlap: int,
+    most: int,
+) -> dict[Clique, float]:
+    """Return the cliques worth measuring, known columns and pairs among them, with their prices.
+
+    A share `scores` of the budget asks how far the field is from each candidate; `share` is what the chosen ones may
+    cost. Of cliques with more than three attributes at most `most` are taken, of which no two share more than
+    `overlap`.
+    """
+    domain, pure = curator.domain, curator.accounting == "pure"
+    again = [m for m in measured.values() if len(m.clique) <= 2]
+    known = [field.tables[m.clique] for m in again]
+    new, own = field.expected(cliques)
+    part = unknown_part(domain, [m.clique for m in again], measured, pure)
+    precision = np.array([m.precision for m in again])[:, None] * part
+    errors = projected_error(profile(known), part / np.sqrt(precision))[:, 0]
+    seen = curator.gaps([Marginal(c, t) for c, t in zip(cliques, new, strict=True)], scores)
+    if cliques:  # of many, those look largest whose noise is: what is left after one deviation is believed
+        seen = np.maximum(seen - curator.sigma(scores / len(cliques)), 0)
+    # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
+    # tables, which measuring what goes beyond them leaves as they are.
+    beyond = np.array([least_order(domain, c, measured, pure) > 0 for c in cliques], np.bool_)
+    below = beyond * (_contains(cliques, [m.clique for m in again]) @ errors**2)
+    gaps = np.sqrt(np.maximum(seen**2 - own**2 - below, 0))
+    if cliques and max(map(len, cliques)) > 3:
+        kept = _spread(cliques, gaps, overlap)[:most]
+        cliques, new, gaps = [cliques[i] for i in kept], [new[i] for i in kept], gaps[kept]
+
+    budget = curator.rho(share)
+    prices = budget / 2.0 ** np.arange(12, step=0.5)
+    fresh = unknown_part(domain, cliques, measured, pure)
+    bought = np.concatenate(
+        [
+            projected_error(profile(new), fresh / np.sqrt(2 * prices)),
+            projected_error(profile(known), part / np.sqrt(precision + 2 * prices)),
+        ]
+    )
+    offered = [*cliques, *(m.clique for m in again)]
+    chosen = _choose_jointly(offered, np.concatenate([gaps, errors]), bought, prices, budget)
+    return chosen or {m.clique: 1.0 for m in again}
+
+
+def _spread(cliques: list[Clique], gaps: Array, overlap: int) -> list[int]:
+    """Return the candidates of largest gap that overlap little with each other."""
+    kept: list[int] = []
+    for i in np.argsort(-gaps, kind="stable").tolist():
+        if all(len(set(cliques[i]) & set(cliques[j])) <= overlap for j in kept):
+            kept.append(i)
+    return kept
+
+
+def _choose_jointly(
+    offered: Sequence[Clique], left: Array, bought: Array, prices: Array, budget: float
+) -> dict[Clique, float]:
+    """Return the price of each clique that is worth one, for the least sum of errors.
+
+    An error of a table is felt in every larger one that contains it, in quadrature with that one's own: it weighs as
+    the derivative of sqrt(t^2 + sum e^2), t a table's error and e those inside. That depends on the choice: a few
+    rounds.
+    """
+    contains = _contains(offered, offered)
+    weight = np.ones(len(offered))
+    levels = np.broadcast_to(prices, bought.shape)
+    for _ in range(8):
+        spent = choose(weight * left, weight[:, None] * bought, levels, budget)
+        level = np.searchsorted(-prices, -spent)
+        error = np.where(spent > 0, bought[np.arange(len(offered)), np.minimum(level, prices.size - 1)], left)
+        whole = np.sqrt(error**2 + contains @ error**2)
+        felt = error * (contains.T @ (1 / np.maximum(whole, 1e-9)))
+        weight = np.sqrt(weight * (1 + felt))  # half a step: a whole one swings
+    return {c: float(price) for c, price in zip(offered, spent, strict=True) if price > 0}
+
+
+def _contains(cliques: Sequence[Clique], smaller: Sequence[Clique]) -> csr_array:
+    """Return, of each clique, which of the others have some of its attributes, and no more: 1, in a sparse matrix."""
+    at = {name: i for i, name in enumerate(sorted({name for c in (*cliques, *smaller) for name in c}))}
+
+    def member(some: Sequence[Clique]) -> tuple[csr_array, Array]:
+        sizes = np.array([len(c) for c in some], np.int64)
+        places = np.array([at[name] for c in some for name in c], np.int64)
+        return csr_array((np.ones(len(places)), places, np.r_[0, np.cumsum(sizes)]), shape=(len(some), len(at))), sizes
+
+    (whole, size), (parts, sizes) = member(cliques), member(smaller)
+    shared = (whole @ parts.T).tocoo()
+    row, column = shared.coords
+    inside = (shared.data == sizes[column]) & (sizes[column] < size[row])
+    return csr_array((np.ones(inside.sum()), (row[inside], column[inside])), shape=shared.shape)

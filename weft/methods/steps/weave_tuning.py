@@ -1,0 +1,60 @@
+"""Weave's settings that are for whoever studies the method: what a user sets stands in the recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from weft.bounds import Bounds, Share
+from weft.marginals.domain import Domain
+
+
+@dataclass(frozen=True)
+class WeaveTuning:
+    """How weave divides what the columns left, how far it looks, and how long its chains run."""
+
+    column_error: Annotated[float, Bounds(0.0, 10.0)] = 0.025
+    """Total variation error of a column that is accepted before anything else is measured."""
+    columns_only_error: Annotated[float, Bounds(0.0, 10.0)] = 0.15
+    """Error of the columns above which nothing but columns is measured."""
+    clique_error: Annotated[float, Bounds(0.0, 10.0)] = 0.03
+    """Total variation error that noise may leave in a clique of higher order."""
+    part_scores: Share = 0.05
+    """Part of a batch's share that asks how far the model is from each candidate."""
+    part_pairs: Share = 0.5
+    """Part of what the columns left that is spent on the batch of pairs, if there are others."""
+    batch_cliques: Annotated[int, Bounds(1, 10000)] = 20
+    """Cliques of more than three attributes measured in one batch."""
+    overlap: Annotated[int, Bounds(0, 100)] = 3
+    """Attributes that two cliques of one batch may share: what both would tell is gained once only."""
+    candidates: Annotated[int, Bounds(1, 10000)] = 150
+    """Cliques of higher order looked at in one batch, drawn at random; every look makes the others noisier."""
+    max_tree: Annotated[int, Bounds(0, 1 << 28)] = 1 << 21
+    """Cells of the largest junction tree that takes the chains' place where it holds all that was measured; 0: none."""
+    chains: Annotated[int | None, Bounds(1, 10_000_000)] = None
+    """Number of chains; None: the noisy number of rows, within 5,000 and 30,000, fewer where columns are wide."""
+    matching_rounds: Annotated[int | None, Bounds(1, 10000)] = None
+    """Chains: rounds of moment matching in a batch, and once more at the end; None: 6, and 12 where there are over 30
+    columns, or over 1,000 values in all."""
+    sweeps: Annotated[int | None, Bounds(0, 10000)] = None
+    """Chains: Gibbs sweeps from the forest to a record; None: 4, 12 where there are over 30 columns, and 2 where these
+    have over 1,000 values in all."""
+    herding: Annotated[int | None, Bounds(0, 10000)] = None
+    """Sweeps with feedback at the end; 0: records as they are drawn, also from a tree; None: 2, and 1 where there are
+    over 1,000 values."""
+    feedback: Annotated[float | None, Bounds(0.0, 1000.0)] = None
+    """Chains: strength of that feedback; None: 0.02, and 0.2 where there are over 1,000 values, with thinner cells."""
+
+    def effort(self, domain: Domain) -> tuple[int, int, int, float]:
+        """Return matching rounds, sweeps, herding and feedback: as given, or by how wide the columns are."""
+        wide, many = sum(domain.shape) > 1000, len(domain) > 30
+        # Sweeps cost more where columns are wide, and cells are thinner; many columns take longer to mix.
+        usual = (12, 2, 1, 0.2) if wide else (12, 12, 2, 0.02) if many else (6, 4, 2, 0.02)
+        given = (self.matching_rounds, self.sweeps, self.herding, self.feedback)
+        rounds, sweeps, herding, feedback = (u if g is None else g for g, u in zip(given, usual, strict=True))
+        return int(rounds), int(sweeps), int(herding), float(feedback)
+
+    def number_of_chains(self, domain: Domain, total: float) -> int:
+        """Return the number of chains: a sweep over one record costs as much as the columns have values."""
+        usual = min(max(min(total, 1.2e7 / sum(domain.shape)), 5_000), 30_000)
+        return int(usual) if self.chains is None else self.chains
