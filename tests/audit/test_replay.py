@@ -59,7 +59,7 @@ def test_what_is_compared():
         "file run.ledger.jsonl",
     }
     assert {"stdout", "stderr", "warnings", "messages", "events", "ledger"} <= set(made)
-    assert "marginals: 4 1-way" in made["shown"][1]
+    assert "counts of 4 single columns" in made["shown"][1]
     assert [event[0] for event in made["events"]][:2] == ["read", "measure"]
 
 

@@ -127,13 +127,13 @@ def test_held_out_rows_are_not_seen(small: BenchTable, monkeypatch: pytest.Monke
 def test_exact_scores_are_exact_and_everything_else_is_noisy(small: BenchTable) -> None:
     fitted = runner.fit(small, Variant("privsyn", exact_scores=True), 1.0, 1e-6, 0).fitted_
     assert any("NOT PRIVATE" in stamp for stamp in fitted.ledger.stamps)
-    spent = {entry.question.split()[0]: entry.cost / fitted.ledger.capacity for entry in fitted.ledger.entries}
+    spent = {entry.purpose: entry.cost / fitted.ledger.capacity for entry in fitted.ledger.entries}
     assert spent["dependence"] < 1e-5
     release = runner.ExactScores(Noise.seeded(0))
-    asked = {entry.question.split()[0]: entry for entry in fitted.ledger.entries}
+    asked = {entry.purpose: entry for entry in fitted.ledger.entries}
     exact = np.arange(10)
     assert (release(asked["dependence"], [exact])[0] == exact).all()
-    first = next(entry for entry in fitted.ledger.entries if entry.question.startswith("marginals"))
+    first = next(entry for entry in fitted.ledger.entries if entry.purpose == "marginals")
     answers = [exact for _ in first.scales]
     assert any((noisy != exact).any() for noisy in release(first, answers))
 

@@ -45,7 +45,7 @@ class ExactScores:
 
     def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
         """Release everything but the scores with noise."""
-        if charge.question.startswith("dependence"):
+        if charge.purpose == "dependence":
             return [answer.copy() for answer in exact]
         return self._mechanisms(charge, exact)
 

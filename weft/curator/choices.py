@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,4 +45,5 @@ class ChoiceQuestions(Door):
         """Enter a choice by the exponential mechanism: its bounded range makes it epsilon^2/8-zCDP."""
         cost = share * self._ledger.capacity
         epsilon = cost if self.accounting == "pure" else math.sqrt(8 * cost)
-        return self._enter(Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon))
+        charge = Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon)
+        return self._enter(replace(charge, purpose="choice"))

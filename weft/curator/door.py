@@ -18,6 +18,7 @@ from weft.marginals.counting import MAX_CELLS
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Measured
 from weft.privacy import Accounting, Adjacency, Charge, Ledger
+from weft.privacy.charge import Purpose
 from weft.privacy.mechanisms import Release
 
 CELLS_PER_PASS = 1 << 25
@@ -99,11 +100,17 @@ class Door:
         return sigma, sigma
 
     def _charge(
-        self, question: str, sensitivity: float | Sequence[float], scales: Sequence[float], draws: int
+        self,
+        purpose: Purpose,
+        question: str,
+        sensitivity: float | Sequence[float],
+        scales: Sequence[float],
+        draws: int,
     ) -> Charge:
         """Enter a question in the ledger; only after this returns may a row be touched."""
         noise = Charge.geometric if self.accounting == "pure" else Charge.gaussian
-        return self._enter(noise(question, sensitivity=sensitivity, scale=scales, draws=draws))
+        charge = noise(question, sensitivity=sensitivity, scale=scales, draws=draws)
+        return self._enter(replace(charge, purpose=purpose))
 
     def _enter(self, charge: Charge) -> Charge:
         """Enter a question as one to these rows: all, or a part of them."""

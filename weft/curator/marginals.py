@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from weft.curator.door import Door
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import NoisyMarginal, interaction
+from weft.words import counted
 
 
 class MarginalQuestions(Door):
@@ -30,7 +31,8 @@ class MarginalQuestions(Door):
         parts = _normalised(weights, len(cliques))
         noise = [self._noise(share * part) for part in parts]
         charge = self._charge(
-            f"marginals: {_describe(cliques)}",
+            "marginals",
+            _describe(cliques),
             self._marginal_sensitivity(),
             [scale for scale, _ in noise],
             draws=sum(self.domain.cells(c) for c in cliques),
@@ -64,8 +66,8 @@ class MarginalQuestions(Door):
         parts = _normalised(weights, len(cliques))
         scales = [self._noise(share * part, s)[0] for part, s in zip(parts, sensitivity, strict=True)]
         cells = [self.domain.cells(c) for c in cliques]
-        question = f"interactions (times cells): {_describe(cliques)}"
-        charge = self._charge(question, sensitivity, scales, draws=sum(cells))
+        question = f"{_describe(cliques)}, only what smaller ones do not tell"
+        charge = self._charge("marginals", question, sensitivity, scales, draws=sum(cells))
         released = self._release(charge, [interaction(table, order) for table in self._count(cliques)])
         noisy = [
             NoisyMarginal(c, interaction(table / size, order) / size, scale / size, order)
@@ -80,7 +82,7 @@ class MarginalQuestions(Door):
         Theorem. A row more or less moves it by one; a replaced row not at all, for which we pay the same.
         """
         scale, sigma = self._noise(share, self._adjacency.total())
-        charge = self._charge("number of rows", self._adjacency.total(), [scale], draws=1)
+        charge = self._charge("total", "number of rows", self._adjacency.total(), [scale], draws=1)
         (released,) = self._release(charge, self._count([()]))
         return NoisyMarginal((), released, sigma)
 
@@ -95,5 +97,21 @@ def _normalised(weights: Sequence[float] | None, n: int) -> list[float]:
 
 
 def _describe(cliques: Sequence[Clique]) -> str:
+    """Say what is counted, as somebody would who has not read a paper.
+
+    >>> _describe([("age",), ("sex",), ("age", "sex")])
+    'counts of 2 single columns and 1 pair of columns'
+    """
     ways = sorted({len(c) for c in cliques})
-    return ", ".join(f"{sum(len(c) == k for c in cliques)} {k}-way" for k in ways)
+    told = [_set_words(sum(len(c) == k for c in cliques), k) for k in ways]
+    return "counts of " + " and ".join(told)
+
+
+def _set_words(n: int, ways: int) -> str:
+    if ways == 0:
+        return "all rows"
+    if ways == 1:
+        return counted(n, "single column")
+    if ways == 2:
+        return counted(n, "pair of columns", "pairs of columns")
+    return f"{counted(n, 'set')} of {ways} columns"

@@ -12,6 +12,7 @@ import numpy as np
 from weft.curator.door import Door
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array, Marginal
+from weft.privacy.charge import Purpose
 from weft.privacy.selection import grid
 from weft.words import counted
 
@@ -51,7 +52,9 @@ class ScoreQuestions(Door):
         halves = 1 if score == "indif" else 2
         each = self._adjacency.indif() if score == "indif" else self._adjacency.r_score()
         released = self._scores(
-            f"dependence ({'InDif' if halves == 1 else 'R-score'}) of {counted(len(pairs), 'pair')}",
+            "dependence",
+            f"dependence ({'InDif' if halves == 1 else 'R-score'}) of "
+            f"{counted(len(pairs), 'pair of columns', 'pairs of columns')}",
             pairs,
             each,
             share,
@@ -84,7 +87,7 @@ class ScoreQuestions(Door):
             return int(grid([_entropy(table, n) * min(1.0, n / rows)], each, ENTROPY_STEPS)[0])
 
         released = self._scores(
-            f"entropies of {counted(len(cliques), 'marginal')}", cliques, ENTROPY_STEPS, share, score
+            "scores", f"entropies of {counted(len(cliques), 'set')} of columns", cliques, ENTROPY_STEPS, share, score
         )
         return np.asarray(released * (each / ENTROPY_STEPS))
 
@@ -99,20 +102,23 @@ class ScoreQuestions(Door):
             return np.zeros(0)
         fixed = self._constants(tables)
         return self._scores(
-            f"distance of a model from {counted(len(tables), 'marginal')}",
+            "scores",
+            f"how far the model is from the rows on {counted(len(tables), 'set')} of columns",
             [table.clique for table in tables],
             self._adjacency.gap(),
             share,
             lambda counted, i: int(np.abs(counted - fixed[i]).sum()),
         )
 
-    def _scores(self, question: str, cliques: Sequence[Clique], each: float, share: float, score: _Score) -> Array:
+    def _scores(
+        self, purpose: Purpose, question: str, cliques: Sequence[Clique], each: float, share: float, score: _Score
+    ) -> Array:
         """Release one integer score a clique, each of sensitivity `each`, as one vector."""
         self._check(cliques)
         m = len(cliques)
         joint = each * (m if self.accounting == "pure" else math.sqrt(m))
         scale, _ = self._noise(share, joint)
-        charge = self._charge(question, joint, [scale], draws=m)
+        charge = self._charge(purpose, question, joint, [scale], draws=m)
         exact: list[int] = []
         for batch in self._passes(cliques):
             exact += [score(table, len(exact) + i) for i, table in enumerate(self._engine.count(batch))]

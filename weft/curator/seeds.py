@@ -108,7 +108,7 @@ def _passing(
     Theorem. A row moves the count c of one prefix by one and floor(S) by at most `test.sensitivity`; `lower_bound`.
     """
     scale, _ = asking._noise(share, test.sensitivity)
-    charge = asking._charge("seeds that would pass the privacy test", test.sensitivity, [scale], draws=1)
+    charge = asking._charge("seeds", "seeds that would pass the privacy test", test.sensitivity, [scale], draws=1)
     prefixes, counts = asking._engine.groups(kept)
     weights = test.weights(counts)
     # Fewer than MOST_ROWS rows (`check_seeds`), so running sums are below 2**62 and rise: what the sampler relies on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from weft.errors import BudgetError
 from weft.privacy.accounting import pure_mu
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from weft.privacy.plausible import PlausibleTest
 
 Mechanism = Literal["gaussian", "geometric", "exponential", "noisy-max", "seeded", "deniable", "coins"]
+Purpose = Literal["", "marginals", "total", "scores", "dependence", "choice", "seeds"]
+"""What an answer is for; "" where nobody has to know."""
+
 Norm = Literal["l1", "l2", "linf", "rows", "none"]
 
 _NORM: dict[str, Norm] = {
@@ -68,6 +71,8 @@ class Charge:
     """Total-variation distance within which the answer keeps to its cost; the ledger pays for it from delta."""
     part: str = ""
     """The part of the rows that is asked, where coins have divided them; "" for all rows."""
+    purpose: Purpose = ""
+    """What the answer is for: decisions look at this, never at the wording of the question."""
     terms: Mapping[str, float] = field(default_factory=dict)
     """What else the answer's law depends on: the privacy test of seeds, or the chances of the parts."""
     cost: float = 0.0
@@ -93,6 +98,8 @@ class Charge:
                 f"{self.question!r} would need noise of scale {max(self.scales):.3g}, above {LARGEST_SCALE:g}: "
                 "raise the budget, or ask fewer questions"
             )
+        if self.purpose not in get_args(Purpose):
+            raise BudgetError(f"unknown purpose {self.purpose!r}")
         if not isinstance(self.draws, int) or self.draws < 1:
             raise BudgetError(f"{self.question!r} must draw noise a whole number of times, at least once")
         if not all(isinstance(text, str) for text in (self.question, self.part, self.time)):

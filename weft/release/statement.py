@@ -33,12 +33,6 @@ APART = (
 
 FAINT = "The noise is as large as the table: little was learned."
 
-LOOK = "seeds that would pass the privacy test"
-"""How the question begins by which a budget for seeds is looked over."""
-
-ROWS = "number of rows"
-"""The question by which rows are counted."""
-
 CERTAIN = 99.9
 """Per cent past which somebody is as good as certain."""
 
@@ -168,7 +162,7 @@ def _deviation(fitted: Fitted) -> float | None:
     variances = [
         entry.scales[0] ** 2 * (2 if entry.mechanism == "geometric" else 1)
         for entry in fitted.ledger.entries
-        if entry.question == ROWS
+        if entry.purpose == "total"
     ]
     alone = [table for table in fitted.measured if len(table.clique) == 1]
     variances = variances or [table.cells * table.sigma**2 for table in alone or fitted.measured]
@@ -213,7 +207,7 @@ def costs(ledger: Ledger) -> dict[str, float | None]:
 
 
 def _for_seeds(entry: Charge) -> bool:
-    return entry.mechanism == "seeded" or entry.question.startswith(LOOK)
+    return entry.mechanism == "seeded" or entry.purpose == "seeds"
 
 
 def priced(share: float | None) -> str:
