@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from weft.errors import SchemaError as SchemaError
     from weft.errors import WeftError as WeftError
     from weft.privacy import Budget as Budget
+    from weft.privacy import Lifetime as Lifetime
     from weft.schema import Schema as Schema
     from weft.synthesizer import Synthesizer as Synthesizer
     from weft.synthesizer import load as load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+_MODULES = ("demo", "evaluate")
+"""Rooms that are public as a whole."""
 
 _HOME = {
     "Budget": "weft.privacy",
+    "Lifetime": "weft.privacy",
     "BudgetError": "weft.errors",
     "DataError": "weft.errors",
     "ModelFileError": "weft.errors",
@@ -32,15 +37,17 @@ _HOME = {
     "load": "weft.synthesizer",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+__all__ = ["__version__", *sorted(_HOME), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     # Public names are imported on first use, so that `import weft` and `weft --help` stay quick.
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return import_module(f"weft.{name}")
     raise AttributeError(f"module 'weft' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOME, *_MODULES])

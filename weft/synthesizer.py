@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,10 +14,10 @@ import numpy as np
 
 from weft.curator import Curator
 from weft.engines import open_engine
-from weft.engines.frames import is_pandas, is_polars, to_pandas, to_polars
+from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
 from weft.engines.sources import fingerprint, source_name
-from weft.errors import BudgetError, SchemaError, WeftError
-from weft.methods import AUTO, known
+from weft.errors import BudgetError, MethodError, SchemaError, WeftError
+from weft.methods import AUTO, known, takes
 from weft.methods import method as recipe
 from weft.methods.steps.options import plain
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
@@ -24,8 +25,10 @@ from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
 from weft.release import modelfile
 from weft.release.modelfile import Fitted
-from weft.release.statement import FROM_DATA, NO_PRICE, NOT_PRIVATE
+from weft.release.paths import check_apart
+from weft.release.statement import FROM_DATA, NO_PRICE, NOT_PRIVATE, default_rows
 from weft.schema import Schema
+from weft.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,13 +99,17 @@ class Synthesizer:
         return {name: getattr(self, name) for name in named} | self.options
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings by name."""
+        """Change settings by name; MethodError for a name that is neither a setting nor an option of the method."""
         named = self.get_params()
+        method = str(params.get("method", self.method))
         for name, value in params.items():
             if name in named and name not in self.options:
                 setattr(self, name, value)
-            else:
+            elif takes(method, name):
                 self.options[name] = value
+            else:
+                recipe(method, **{name: value})  # says what it might have been
+                raise MethodError(f"there is no setting {name!r}")
         return self
 
     def __repr__(self) -> str:
@@ -112,7 +119,25 @@ class Synthesizer:
             for name, value in self.get_params().items()
             if name not in defaults or value != defaults[name].default
         ]
-        return f"Synthesizer({', '.join(changed)})"
+        made = f"Synthesizer({', '.join(changed)})"
+        if not hasattr(self, "fitted_"):
+            return made
+        fitted = self.fitted_
+        columns = counted(len(fitted.schema.columns), "column")
+        return f"{made}, fitted by {fitted.method} to {columns}; {fitted.ledger.spend_statement()}"
+
+    def _repr_html_(self) -> str:
+        """Show a fitted synthesizer in a notebook: its guarantee, and what was asked."""
+        if not hasattr(self, "fitted_"):
+            return f"<code>{html.escape(repr(self))}</code>"
+        ledger = self.fitted_.ledger
+        rows = "".join(
+            f"<tr><td>{html.escape(entry.question)}</td><td>{html.escape(entry.noise)}</td>"
+            f"<td>{ledger.share(entry, 1)}</td></tr>"
+            for entry in ledger.entries
+        )
+        head = "<tr><th>asked of the private rows</th><th>noise</th><th>share of the budget</th></tr>"
+        return f"<p><b>{html.escape(repr(self))}</b></p><table>{head}{rows}</table>"
 
     def fit(
         self,
@@ -129,6 +154,7 @@ class Synthesizer:
         `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
         """
         schema = schema if isinstance(schema, Schema) else Schema.load(Path(schema))
+        data = collected(data)
         facts = schema.from_data_facts()
         if facts and not self.trust_data_for_schema:
             raise SchemaError(
@@ -147,6 +173,7 @@ class Synthesizer:
         budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
         adjacency = Adjacency(self.neighbours, schema.rows_per_unit if schema.unit else 1)
         terms = (adjacency, schema.unit or "row", budget, chosen.accounting)
+        self._check_files(data)
         lifetime = None if self.budget_file is None else Lifetime(self.budget_file)
         if lifetime is not None:  # before anything is read
             lifetime.check(*terms)
@@ -179,6 +206,14 @@ class Synthesizer:
             ledger.close()
         return self
 
+    def _check_files(self, data: Any) -> None:
+        """Refuse a journal that is the private table, or a budget, before anything is read."""
+        if self.journal is not None:
+            named = isinstance(data, str | PathLike | list | tuple)
+            budget = None if self.budget_file is None else Path(self.budget_file)
+            inputs = {"the private table": data if named else None, "the lifetime budget": budget}
+            check_apart(inputs, {}, {"the journal": Path(self.journal)})
+
     @property
     def ledger_(self) -> Ledger:
         """What was paid, for which question."""
@@ -205,7 +240,7 @@ class Synthesizer:
     ) -> Iterator[pa.Table]:
         """Make the same rows as `sample`, block by block, as pyarrow Tables: for tables larger than memory."""
         fitted = self._fitted()
-        rows = max(round(fitted.model.total), 0) if n is None else n
+        rows = default_rows(fitted) if n is None else n
         if rows < 0:
             raise WeftError(f"cannot make {rows} rows: ask for 0 or more")
         rng = np.random.default_rng(seed)

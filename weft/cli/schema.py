@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
 from weft.cli.terminal import Terminal
-from weft.errors import DataError, OutputError
+from weft.errors import OutputError
 from weft.progress import stage
 
 if TYPE_CHECKING:
@@ -53,17 +52,14 @@ def draft(
     out = None if output == "-" else Path(output)
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
     with guard(terminal):
-        from weft.drafting.draft import draft as drafted
+        from weft.drafting import draft_file
         from weft.release.atomic import staged
 
         if out is not None:
             check_files({"the private table": Path(source)}, {"the draft": out})
             _check_free(out, force)
-        with terminal.progress() as listener:
-            with stage(listener, "read"):
-                table, words = _read(Path(source))
-            with stage(listener, "draft"):
-                text = drafted(table, Path(source).stem, words, declared=_is_parquet(Path(source)))
+        with terminal.progress() as listener, stage(listener, "read and draft"):
+            text = draft_file(Path(source))
         if out is None:
             sys.stdout.buffer.write(text.encode())
         else:
@@ -202,41 +198,9 @@ def _arrow_schema(schema: Schema, source: str | None) -> pa.Schema:
 
     if source is None:
         return csv_arrow_schema(schema)
-    if _is_parquet(Path(source)):
-        return _parquet(Path(source)).schema_arrow
+    from weft.drafting.files import is_parquet, parquet_file
+
+    if is_parquet(Path(source)):
+        return parquet_file(Path(source)).schema_arrow
     with explained(source):
         return csv_arrow_schema(schema, csv_names(source))
-
-
-def _read(path: Path) -> tuple[pa.Table, Mapping[str, pa.ChunkedArray]]:
-    if _is_parquet(path):
-        with _sound(path):
-            return _parquet(path).read(), {}
-    from weft.drafting.untyped import guess_csv
-
-    found = guess_csv(path)
-    return found.table, found.words
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in (".parquet", ".pq")
-
-
-def _parquet(path: Path) -> Any:
-    import pyarrow.parquet
-
-    with _sound(path):
-        return pyarrow.parquet.ParquetFile(path)
-
-
-@contextmanager
-def _sound(path: Path) -> Iterator[None]:
-    """Where reading a Parquet file fails, say so without quoting it."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (pa.ArrowException, OSError):
-        raise DataError(f"{path}: the file is damaged, or not Parquet") from None

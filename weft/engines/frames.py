@@ -119,6 +119,15 @@ def is_polars(source: Any) -> bool:
     return _is_frame(source, "polars")
 
 
+def collected(source: Any) -> Any:
+    """Return the frame of a polars LazyFrame, computed; anything else as it is.
+
+    What a lazy query does to rows is the caller's own: the rows of its result are what is protected.
+    """
+    lazy = any(kind.__name__ == "LazyFrame" and kind.__module__.startswith("polars") for kind in type(source).__mro__)
+    return source.collect() if lazy else source
+
+
 def _pandas() -> Any:
     return import_module("pandas")  # only where a frame shows that it is there
 

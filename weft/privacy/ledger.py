@@ -338,7 +338,8 @@ class Ledger:
                 ledger.stamp(DENIABILITY)
             ledger.lifetime = lifetime_statement(values.get("lifetime"))
         except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError, BudgetError) as error:
-            raise ModelFileError(f"the ledger in this file is damaged or contradicts itself: {error}") from error
+            why = f": {error}" if isinstance(error, BudgetError) else ""  # other texts quote the file
+            raise ModelFileError(f"the ledger in this file is damaged or contradicts itself{why}") from None
         return ledger
 
     def __str__(self) -> str:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,11 +114,18 @@ class Schema:
             raise SchemaError(f"{source}: {error}") from None
 
     @classmethod
-    def from_toml(cls, text: str, source: str = "schema") -> Schema:
-        """Read a schema from TOML text; `source` names it in messages."""
+    def from_toml(cls, text: str | PathLike[str], source: str = "schema") -> Schema:
+        """Read a schema from TOML text, or from the file at a path; `source` names a text in messages."""
         from weft.schema.toml import read_toml
 
+        if not isinstance(text, str) or (text.endswith(".toml") and "\n" not in text):
+            return cls.load(Path(text))
         return read_toml(text, source)
+
+    @staticmethod
+    def draft(source: Any) -> str:
+        """Draft a schema from a CSV or Parquet file, as TOML for a person to review: it holds facts of private rows."""
+        return str(import_module("weft.drafting").draft_file(Path(source)))
 
     def to_toml(self) -> str:
         """Write the schema as TOML that `from_toml` reads back to an equal schema."""

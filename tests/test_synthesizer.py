@@ -1,0 +1,74 @@
+"""The synthesizer as a Python object: settings, what it shows of itself, and frames that are not computed yet."""
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from conftest import SCHEMA, make_table
+
+import weft
+from weft import Schema, Synthesizer
+from weft.errors import MethodError, OutputError, SchemaError, WeftError
+
+
+def test_settings_that_there_are_not_are_refused_with_a_hint():
+    made = Synthesizer(method="mst")
+    assert made.set_params(epsilon=2.0, rare=1.0).get_params()["rare"] == 1.0
+    with pytest.raises(MethodError, match="epsilom"):
+        made.set_params(epsilom=3)
+    with pytest.raises(MethodError, match="It is called share_scores now"):
+        made.set_params(look=0.2)
+    assert made.set_params(method="weave", order=3).get_params()["order"] == 3
+
+
+def test_a_fitted_synthesizer_shows_what_it_is():
+    made = Synthesizer(2.0, method="independent", journal=None, noise_seed=1)
+    assert repr(made) == "Synthesizer(epsilon=2.0, method='independent', journal=None, noise_seed=1)"
+    assert "<code>" in made._repr_html_()
+    made.fit(make_table(200), Schema.from_toml(SCHEMA))
+    assert "fitted by independent to 4 columns" in repr(made) and "differential privacy" in repr(made)
+    assert "<table>" in made._repr_html_() and "counts of 4 single columns" in made._repr_html_()
+
+
+def test_a_lazy_frame_is_taken_and_a_frame_comes_back():
+    lazy = pl.DataFrame(make_table(200)).lazy()
+    released = Synthesizer(2.0, method="independent", journal=None).fit(lazy, Schema.from_toml(SCHEMA)).sample(5)
+    assert isinstance(released, pl.DataFrame) and released.columns == lazy.collect_schema().names()
+
+
+def test_a_schema_is_read_from_text_or_file_and_drafted(tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text(SCHEMA)
+    assert Schema.from_toml(path) == Schema.from_toml(str(path)) == Schema.from_toml(SCHEMA) == Schema.load(path)
+    with pytest.raises(SchemaError, match="cannot read"):
+        Schema.from_toml("none.toml")
+    pa.csv.write_csv(make_table(50), tmp_path / "rows.csv")
+    assert Schema.from_toml(Schema.draft(tmp_path / "rows.csv")).from_data_facts()
+
+
+def test_rooms_that_are_public_can_be_reached():
+    assert weft.evaluate.k_way and weft.demo.hospital and weft.Lifetime
+    assert {"evaluate", "demo", "Lifetime", "load"} <= set(dir(weft))
+
+
+def test_a_journal_is_kept_by_default_and_never_over_the_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pa.csv.write_csv(make_table(50), "rows.csv")
+    Synthesizer(method="independent").fit("rows.csv", Schema.from_toml(SCHEMA))
+    assert (tmp_path / "weft.ledger.jsonl").is_file()
+    before = (tmp_path / "rows.csv").read_bytes()
+    with pytest.raises(OutputError, match="is an input"):
+        Synthesizer(method="independent", journal="rows.csv").fit("rows.csv", Schema.from_toml(SCHEMA))
+    (tmp_path / "other.csv").write_bytes(before)
+    with pytest.raises(OutputError, match="holds something else"):
+        Synthesizer(method="independent", journal="other.csv").fit("rows.csv", Schema.from_toml(SCHEMA))
+    assert (tmp_path / "rows.csv").read_bytes() == (tmp_path / "other.csv").read_bytes() == before
+    Synthesizer(method="independent", journal=None).fit("rows.csv", Schema.from_toml(SCHEMA))
+
+
+def test_an_absurd_number_of_rows_is_not_made_without_being_asked_for(monkeypatch):
+    made = Synthesizer(method="independent", journal=None).fit(make_table(50), Schema.from_toml(SCHEMA))
+    monkeypatch.setattr("weft.release.statement.MOST_ROWS", 3)
+    with pytest.raises(WeftError, match=r"sample\(n\)"):
+        made.sample()
+    assert made.sample(5).num_rows == 5
