@@ -97,7 +97,7 @@ def _stoppable() -> Iterator[Callable[[], None]]:
             with suppress(ValueError):  # not the main thread, which alone hears signals
                 signal.signal(number, signal.SIG_IGN)
 
-    def stop(number: int, frame: object) -> None:
+    def stop(number: int, _frame: object) -> None:
         deaf()
         raise Stopped(number)
 

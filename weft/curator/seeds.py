@@ -42,7 +42,7 @@ class SeedQuestions(Door):
                 f"records can be grown from seeds only with a budget in epsilon, of at most {LARGEST_EPSILON:g}, and a "
                 "delta: state the budget so, or draw every column"
             )
-        _check_rows(self)
+        self._check_rows()
 
     def check_deniable(self) -> None:
         """Refuse deniable records where k rows may be one person's; and tables past `MOST_ROWS`, as above."""
@@ -51,7 +51,7 @@ class SeedQuestions(Door):
                 "plausible deniability counts rows that could be a record's seed, and several rows may be one "
                 "person's: it needs one row for each privacy unit (rows_per_unit = 1), or draw every column"
             )
-        _check_rows(self)
+        self._check_rows()
 
     def seeded_release(
         self, kept: Sequence[str], test: Acceptance, records: int, *, look: float, share: float, slack: float
@@ -68,7 +68,7 @@ class SeedQuestions(Door):
         is therefore within `slack` of a mechanism that is mu-GDP after every answer S.
         """
         self.check_seeds()
-        prefixes, counts, passing = _passing(self, kept, test, look, slack / 2)
+        prefixes, counts, passing = self._passing(kept, test, look, slack / 2)
         if passing <= 0:
             return None
         question = f"{counted(records, 'record')} grown from seeds by {test}"
@@ -91,29 +91,25 @@ class SeedQuestions(Door):
         (drawn,) = self._release(charge, list(self._engine.groups(kept)))
         return Records.of(self.domain.project(kept), list(drawn.T)) if len(drawn) else None
 
+    def _check_rows(self) -> None:
+        (rows,) = self._engine.count([()])
+        if int(rows) >= MOST_ROWS:
+            raise DataError(
+                f"records can be grown from seeds only in tables below {MOST_ROWS:,} rows: draw every column instead"
+            )
 
-def _check_rows(asking: Door) -> None:
-    (rows,) = asking._engine.count([()])
-    if int(rows) >= MOST_ROWS:
-        raise DataError(
-            f"records can be grown from seeds only in tables below {MOST_ROWS:,} rows: draw every column instead"
-        )
+    def _passing(self, kept: Sequence[str], test: Acceptance, share: float, beta: float) -> tuple[Array, Array, float]:
+        """Return prefixes of the rows and the number of each, exact, and a lower bound of the sum of weights, in seeds.
 
-
-def _passing(
-    asking: Door, kept: Sequence[str], test: Acceptance, share: float, beta: float
-) -> tuple[Array, Array, float]:
-    """Return prefixes of the rows and the number of each, exact, and a lower bound of the sum of weights, in seeds.
-
-    Theorem. A row moves the count c of one prefix by one and floor(S) by at most `test.sensitivity`; `lower_bound`.
-    """
-    scale, _ = asking._noise(share, test.sensitivity)
-    charge = asking._charge("seeds", "seeds that would pass the privacy test", test.sensitivity, [scale], draws=1)
-    prefixes, counts = asking._engine.groups(kept)
-    weights = test.weights(counts)
-    # Fewer than MOST_ROWS rows (`check_seeds`), so running sums are below 2**62 and rise: what the sampler relies on.
-    ends = np.cumsum(weights, dtype=np.int64)
-    assert (np.diff(ends, prepend=0) >= 0).all()
-    assert not len(ends) or ends[-1] <= MOST_ROWS * UNIT
-    (released,) = asking._release(charge, [np.array([int(weights.sum()) // UNIT])])
-    return prefixes, counts, lower_bound(float(released[0]), scale, test, beta)
+        Theorem. A row moves the count c of one prefix by one and floor(S) by at most `test.sensitivity`; `lower_bound`.
+        """
+        scale, _ = self._noise(share, test.sensitivity)
+        charge = self._charge("seeds", "seeds that would pass the privacy test", test.sensitivity, [scale], draws=1)
+        prefixes, counts = self._engine.groups(kept)
+        weights = test.weights(counts)
+        # Fewer than MOST_ROWS rows (`check_seeds`), so running sums are below 2**62 and rise: the sampler needs that.
+        ends = np.cumsum(weights, dtype=np.int64)
+        assert (np.diff(ends, prepend=0) >= 0).all()
+        assert not len(ends) or ends[-1] <= MOST_ROWS * UNIT
+        (released,) = self._release(charge, [np.array([int(weights.sum()) // UNIT])])
+        return prefixes, counts, lower_bound(float(released[0]), scale, test, beta)

@@ -17,7 +17,7 @@ from weft.schema import Schema
 _QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
 
 
-def open_duckdb(address: str, schema: Schema, batch_rows: int) -> Feed:
+def open_duckdb(address: str, _schema: Schema, batch_rows: int) -> Feed:
     """Open `path.db?table=name`, `path.db?query=SELECT ...`, or a bare `SELECT ... FROM 'files*.parquet'`.
 
     A database file is opened read-only and stays open, so its rows cannot change between passes. A query must read each

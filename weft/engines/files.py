@@ -127,7 +127,7 @@ def _open_csv(paths: Sequence[Path], schema: Schema) -> Feed:
     sizes = [size for size, *_ in stamps]
     unpacked = [n * _UNPACKED if _packed(path) else n for path, n in zip(paths, sizes, strict=True)]
 
-    def start(columns: Sequence[str]) -> Batches:
+    def start(_columns: Sequence[str]) -> Batches:
         _require_unchanged(paths, stamps)
         before = 0
         for path, size in zip(paths, sizes, strict=True):

@@ -91,7 +91,7 @@ def _linear_rates(train: Ints, test: Ints, domain: Domain, targets: Any) -> Floa
     return np.array(rates)
 
 
-def _rbf_rates(train: Ints, test: Ints, domain: Domain, targets: Any) -> Floats:
+def _rbf_rates(train: Ints, test: Ints, _domain: Domain, targets: Any) -> Floats:
     rates = []
     for t in targets:
         machine = sklearn("pipeline").make_pipeline(

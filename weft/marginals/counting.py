@@ -42,7 +42,7 @@ _SMALL = 1 << 16  # records times cliques, below which starting threads costs mo
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typing_context: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
+def _pointer(typing_context: Any, address: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ARG001
     """Turn the address of an array into a pointer that `carray` understands."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -129,7 +129,7 @@ class _Rounds:
         self.options, self.curator, self.cliques, self.errors = options, curator, cliques, errors
         self.tables, self.model, self.share = tables, model, share
         self.cells = np.array([curator.domain.cells(c) for c in cliques])
-        self.weights = _overlap(cliques, curator.domain, options.ways)
+        self.weights = _overlap(cliques, options.ways)
         self.pairs = np.array([i for i, c in enumerate(cliques) if len(c) == 2], np.int64)
         alone = {name: model.marginal((name,)) for name in curator.domain}
         self.shapes = profile(
@@ -200,7 +200,7 @@ def _guesses(model: MrfModel, cliques: Sequence[Clique]) -> list[Marginal]:
     return [Marginal(c, table) for c, table in zip(cliques, model.many_marginals(cliques), strict=True)]
 
 
-def _overlap(cliques: Sequence[Clique], domain: Domain, ways: int) -> Array:
+def _overlap(cliques: Sequence[Clique], ways: int) -> Array:
     """Return how much of the workload of all `ways`-way marginals a candidate overlaps: sum of |c and w| over w.
 
     Every attribute lies in the same number of workload marginals, so the sum is proportional to the size of c.

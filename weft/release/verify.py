@@ -195,7 +195,7 @@ def _columns(facts: dict[str, Any], card: Path) -> str | None:
     return None if csv_names(table) == names else "the table's columns differ from the card's"
 
 
-def _ledger(facts: dict[str, Any], card: Path) -> str | None:
+def _ledger(facts: dict[str, Any], _card: Path) -> str | None:
     stated = facts["ledger"]
     ledger = Ledger.from_dict(stated)  # prices every entry again, and refuses an overspent one
     priced = ledger.to_dict()
@@ -209,7 +209,7 @@ def _ledger(facts: dict[str, Any], card: Path) -> str | None:
     return None
 
 
-def _guarantee(facts: dict[str, Any], card: Path) -> str | None:
+def _guarantee(facts: dict[str, Any], _card: Path) -> str | None:
     privacy, ledger = facts["privacy"], Ledger.from_dict(facts["ledger"])
     statement = ledger.spend_statement()
     follows = {
@@ -230,7 +230,7 @@ def _guarantee(facts: dict[str, Any], card: Path) -> str | None:
     return None
 
 
-def _stamps(facts: dict[str, Any], card: Path) -> str | None:
+def _stamps(facts: dict[str, Any], _card: Path) -> str | None:
     ledger = Ledger.from_dict(facts["ledger"])  # adds what follows from its budget and its entries
     stamps = facts["stamps"]
     if list(ledger.stamps) != stamps:

@@ -59,7 +59,7 @@ class GibbsChains:
         self.noise = np.repeat(np.asarray(sigmas) / total, np.diff(self.layout.cell_start))
         grown = forest(self.domain, cliques, targets)
         if all(len(c) == 1 for c in self.known):  # nothing but single columns so far: take the forest as it is
-            self.known = _forest_potentials(self.domain, grown, cliques, targets)
+            self.known = _forest_potentials(grown, cliques, targets)
         start = [self.known.get(c, np.zeros(t.shape)) for c, t in zip(cliques, targets, strict=True)]
         self.chains = Chains(self.layout, grown, flatten(start), self.threads)
         self.total = total
@@ -134,9 +134,7 @@ class GibbsChains:
         )
 
 
-def _forest_potentials(
-    domain: Domain, grown: Forest, cliques: Sequence[Clique], targets: Sequence[Array]
-) -> dict[Clique, Array]:
+def _forest_potentials(grown: Forest, cliques: Sequence[Clique], targets: Sequence[Array]) -> dict[Clique, Array]:
     """Return the potentials with which the model is exactly its forest, where its tables hold the pairs."""
     ones = {c[0]: t for c, t in zip(cliques, targets, strict=True) if len(c) == 1}
     found: dict[Clique, Array] = {}

@@ -129,7 +129,8 @@ class JunctionTree:
         return tuple(sorted(set(names), key=self.rank.__getitem__))
 
     @cached_property
-    def _graph(self) -> Array:
+    def graph(self) -> Array:
+        """Which attributes the given cliques join."""
         return _adjacency(self.domain, self.given)
 
     def summary(self) -> str:
@@ -184,12 +185,12 @@ def fits(tree: JunctionTree, added: Sequence[str], *, max_cells: int = MAX_CELLS
     30 attributes and milliseconds for 130, stopping at the first clique that is too large.
     """
     at = [tree.domain.index(name) for name in added]
-    if tree._graph[np.ix_(at, at)].all():
+    if tree.graph[np.ix_(at, at)].all():
         return tree.cells <= max_total and max(tree.sizes) <= max_cells
     # A clique that the tree holds only by fill edges changes the graph all the same, and with it the greedy order.
     if tree.domain.cells(added) > max_cells:
         return False
-    graph = tree._graph.copy()
+    graph = tree.graph.copy()
     graph[np.ix_(at, at)] = True
     logs = _logs(tree.domain)
     return any(_within(graph, logs, rule, max_cells, max_total) for rule in RULES.values())
