@@ -521,3 +521,8 @@ def test_tables_that_make_no_model_are_refused():
         GumModel(domain, 1.0, (Marginal(("a",), np.ones(2)),))
     with pytest.raises(ValueError, match="shape"):
         GumModel(domain, 1.0, (Marginal(("a", "b"), np.ones((2, 3))),))
+
+
+def test_the_authors_alpha_falls_in_steps_of_twenty_iterations():
+    published = GumOptions.paper()
+    assert [round(published.alpha_at(t), 4) for t in (0, 19, 20, 39, 40)] == [1, 1, 0.84, 0.84, 0.7056]

@@ -54,3 +54,14 @@ def test_noisy_entropies_give_a_correlation_within_bounds():
     assert symmetric_uncertainty(5.0, 1.0, 1.0) == 0
     assert symmetric_uncertainty(-1.0, 1.0, 1.0) == 1
     assert symmetric_uncertainty(1.0, -1.0, 0.5) == 0
+
+
+def test_a_copy_of_a_parent_tells_nothing_more():
+    """The merit divides by what parents have in common: without that, both copies would be parents."""
+    corr = np.array([[0, 0.6, 0.6], [0.6, 0, 1.0], [0.6, 1.0, 0]])
+    domain = Domain(("child", "one", "copy"), (2, 2, 2))
+    network = dict(correlation_network(domain, np.array([2, 2, 2]), corr, 100))
+    assert len(network["child"]) == 1
+    apart = np.array([[0, 0.6, 0.6], [0.6, 0, 0.0], [0.6, 0.0, 0]])
+    network = dict(correlation_network(domain, np.array([2, 2, 2]), apart, 100))
+    assert max(map(len, network.values())) == 2 or len(network["child"]) < 2
