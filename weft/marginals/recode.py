@@ -94,19 +94,22 @@ def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = 
     if np.count_nonzero(rare) < 2:
         return ValueMap(np.arange(counts.size), counts.size, counts)
     if order.ordered:
-        groups = _neighbours(np.asarray(marginal.table, np.float64), rare, threshold, order)
+        groups = _neighbours(np.asarray(marginal.table, np.float64), rare, threshold)
         return ValueMap(groups, int(groups.max()) + 1, counts)
     kept = int(counts.size - np.count_nonzero(rare))
     codes = np.where(rare, kept, np.cumsum(~rare) - 1)
     return ValueMap(codes, kept + 1, counts)
 
 
-def _neighbours(table: Array, rare: Array, threshold: float, order: Order) -> Array:
-    """Return groups of codes in their order: runs of rare neighbours, each cut where it is common enough."""
+def _neighbours(table: Array, rare: Array, threshold: float) -> Array:
+    """Return groups of codes in their order: runs of rare neighbours, each cut where it is common enough.
+
+    A code that stands apart is not called rare, and so it ends the run before it.
+    """
     groups = np.zeros(len(table), np.int64)
     group, held, members = -1, 0.0, 0
     for code in range(len(table)):
-        if code in order.apart or not rare[code] or members == 0 or held >= threshold * np.sqrt(members):
+        if not rare[code] or members == 0 or held >= threshold * np.sqrt(members):
             group, held, members = group + 1, 0.0, 0
         groups[code] = group
         if rare[code]:
