@@ -172,13 +172,19 @@ class Synthesizer:
         rng = np.random.default_rng(self.seed)
         budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
         adjacency = Adjacency(self.neighbours, schema.rows_per_unit if schema.unit else 1)
-        terms = (adjacency, schema.unit or "row", budget, chosen.accounting)
+        # Quoted, so that a column called row is not taken for rows.
+        terms = (adjacency, "row" if schema.unit is None else f'"{schema.unit}"', budget, chosen.accounting)
         self._check_files(data)
         lifetime = None if self.budget_file is None else Lifetime(self.budget_file)
         if lifetime is not None:  # before anything is read
             lifetime.check(*terms)
             if getattr(chosen, "deniable", False):
                 raise BudgetError(NO_PRICE)
+            if not release.private:
+                raise BudgetError(
+                    "noise that follows from a seed can be taken away again, so that no lifetime budget holds for it: "
+                    "leave noise_seed out"
+                )
 
         with stage(listener, "read"):
             opened = open_engine(data, schema, engine=self.engine, listener=listener)

@@ -34,9 +34,9 @@ _POSITIONS = ("rowid", "file_row_number")
 _OPTIONS = {
     "read_csv": {
         *("auto_detect", "columns", "header", "delim", "sep", "quote", "escape", "dateformat", "timestampformat"),
-        *("nullstr", "decimal_separator", "strict_mode", "parallel", "buffer_size", "max_line_size", "compression"),
+        *("nullstr", "decimal_separator", "strict_mode", "parallel", "buffer_size", "max_line_size"),
     },
-    "read_json": {"auto_detect", "columns", "format", "dateformat", "timestampformat", "compression", "records"},
+    "read_json": {"auto_detect", "columns", "format", "dateformat", "timestampformat", "records"},
 }
 _OPTIONS["read_ndjson"] = _OPTIONS["read_json"]
 
@@ -77,17 +77,38 @@ def check_query(connection: Any, name: str, query: str) -> None:
     for scan in scans:
         kind = "CSV" if "CSV" in scan else "JSON" if "JSON" in scan else None
         if kind is not None:
-            _check_written(name, kind, scan, calls)
-    for function, files, _ in calls:
+            _check_written(name, kind, scan, calls, cursor)
+    for function, files, options in calls:
         if function in ("read_parquet", "parquet_scan", *_OPTIONS):
-            require_once(name, files)
+            _check_files(name, cursor, files, options)
+    _check_files(name, cursor, [table for table in map(_file_name, _dictionaries(tree)) if table], {})
 
 
 def require_once(name: str, files: Sequence[str | Path]) -> None:
-    """Refuse files that are named twice: their rows would count twice."""
-    found = [Path(file).resolve() for file in files]
+    """Refuse files that are named twice, by whatever names: their rows would count twice."""
+    found = [_identity(Path(file)) for file in files]
     if len(set(found)) < len(found):
         raise DataError(f"{name}: a file is named twice, so that its rows would count twice. Name each once")
+
+
+def _identity(path: Path) -> tuple[int, int] | Path:
+    try:
+        status = path.stat()
+    except OSError:
+        return path.resolve()
+    return status.st_dev, status.st_ino
+
+
+def _check_files(name: str, cursor: Any, patterns: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse a file that is read twice, and folders such as `year=2020` whose names DuckDB would guess types from."""
+    paths = _matching(cursor, patterns)
+    require_once(name, paths)
+    parted = any("=" in folder for path in paths for folder in path.parent.parts)
+    if parted and str(options.get("hive_partitioning")).lower() not in ("false", "f", "0"):
+        raise DataError(
+            f"{name}: the names of folders such as year=2020 hold values of rows, from which DuckDB guesses types. "
+            "Read with hive_partitioning = false, or make a table with declared types"
+        )
 
 
 def _nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -116,16 +137,14 @@ def _check_rowwise(name: str, scans: Sequence[str]) -> None:
 
 def _opened(cursor: Any, query: str) -> str:
     """Return a query with the definitions of all views and macros that it can lead to."""
-    definitions = dict(
-        cursor.execute(
-            "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal UNION ALL "
-            "SELECT function_name, macro_definition FROM duckdb_functions() WHERE NOT internal"
-        ).fetchall()
-    )
-    text, seen = query, set()
-    while named := {each for each in definitions if each not in seen and _mentions(text, each)}:
-        seen |= named
-        text = "\n".join([text, *(str(definitions[each]) for each in sorted(named))])
+    definitions = cursor.execute(
+        "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal UNION ALL "
+        "SELECT function_name, macro_definition FROM duckdb_functions() WHERE NOT internal"
+    ).fetchall()  # several schemas may have one of the same name: all of them count
+    text, left = query, definitions
+    while named := [each for each in left if _mentions(text, each[0])]:
+        left = [each for each in left if each not in named]
+        text = "\n".join([text, *(str(sql) for _, sql in named)])
     return text
 
 
@@ -134,6 +153,9 @@ def _mentions(text: str, word: str) -> bool:
 
 
 def _check_repeatable(name: str, cursor: Any, text: str) -> None:
+    # Quotes and comments hide a call from a plain look, and taking them away may hide another: both are looked at.
+    bare = re.sub(r"/\*.*?\*/|--[^\n]*", " ", text, flags=re.DOTALL).replace('"', "")
+    text = f"{text}\n{bare}"
     volatile = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
     for (function,) in cursor.execute(volatile).fetchall():
         if re.search(rf"(?<!\w){re.escape(function)}\s*\(", text, re.IGNORECASE):
@@ -189,7 +211,13 @@ def _constant(expression: Mapping[str, Any]) -> Any:
     return None
 
 
-def _check_written(name: str, kind: str, scan: str, calls: Sequence[Call]) -> None:
+def _file_name(node: Mapping[str, Any]) -> str | None:
+    """Return the file that a query names as it would a table; None for a table."""
+    table = node.get("table_name") if node.get("type") == "BASE_TABLE" else None
+    return str(table) if table and ("." in table or "/" in table) and not node.get("schema_name") else None
+
+
+def _check_written(name: str, kind: str, scan: str, calls: Sequence[Call], cursor: Any) -> None:
     """Refuse a scan of a CSV or JSON file unless the query says how each value of it is read."""
     example, otherwise = _EXAMPLES[kind]
     sniffed = DataError(f"{name}: " + _SNIFFED.format(kind=kind, example=example, otherwise=otherwise))
@@ -208,10 +236,10 @@ def _check_written(name: str, kind: str, scan: str, calls: Sequence[Call]) -> No
         option = min(unknown, default="strict_mode")
         raise DataError(f"{name}: {option} lets one row of the file decide about others; leave it out of {function}")
     if kind == "CSV":
-        _check_dialect(name, files, options)
+        _check_dialect(name, _matching(cursor, files), options)
 
 
-def _check_dialect(name: str, patterns: Sequence[str], options: Mapping[str, Any]) -> None:
+def _check_dialect(name: str, paths: Sequence[Path], options: Mapping[str, Any]) -> None:
     separator = str(options.get("delim", options.get("sep", ",")))
     quote, escape = str(options.get("quote", '"')), options.get("escape")
     if len(separator.encode()) != 1 or len(quote.encode()) > 1 or (escape or quote) != quote:
@@ -219,9 +247,9 @@ def _check_dialect(name: str, patterns: Sequence[str], options: Mapping[str, Any
             f"{name}: take one sign as delim, one as quote, and write quotes inside a field twice; or name the CSV "
             "file itself as the input of Weft"
         )
-    paths = [path for pattern in patterns for path in _matching(pattern)]
-    require_once(name, paths)
     for path in paths:
+        if path.suffix.lower() in (".zst", ".bz2", ".xz", ".lz4"):
+            raise DataError(f"{path} cannot be checked as it is packed; unpack it, or pack it with gzip")
         with pa.OSFile(str(path), "rb") as raw:
             stream = Checked(
                 unpacked(raw, path), path, [False] * len(options["columns"]), separator=separator, quote=quote
@@ -230,7 +258,7 @@ def _check_dialect(name: str, patterns: Sequence[str], options: Mapping[str, Any
                 pass
 
 
-def _matching(pattern: str) -> list[Path]:
-    from glob import glob
-
-    return [Path(path) for path in sorted(glob(pattern, recursive=True))] or [Path(pattern)]  # noqa: PTH207
+def _matching(cursor: Any, patterns: Sequence[str]) -> list[Path]:
+    """Return the files that DuckDB itself finds, hidden ones among them."""
+    found = [row[0] for pattern in patterns for row in cursor.execute("SELECT file FROM glob(?)", [pattern]).fetchall()]
+    return [Path(file) for file in found]

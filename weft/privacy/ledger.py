@@ -93,6 +93,7 @@ class Ledger:
         self._stamps = list(dict.fromkeys((*stamps, *(["INSECURE BUDGET"] if budget.insecure else []))))
         self._lock = threading.Lock()
         self._account = lifetime
+        self._closed = False
         self.lifetime: Mapping[str, Any] | None = None if lifetime is None else lifetime.statement()
         self._journal: Journal | None = None
         if journal is not None:
@@ -207,6 +208,8 @@ class Ledger:
         """
         if charge.mechanism == "deniable":
             self.stamp(DENIABILITY)
+        if self._closed:
+            raise BudgetError("this run is over: its lifetime budget has taken back what was left of it")
         with self._lock:
             entry = replace(charge, cost=self._afford(charge), time=_now())
             if self._account is not None:
@@ -219,9 +222,9 @@ class Ledger:
     def close(self) -> None:
         """End the run: what a lifetime budget had set aside for it and it did not spend is given back."""
         if self._account is not None:
+            self._closed = True
             self._account.end()
             self.lifetime = self._account.statement()
-            self._account = None
 
     def _afford(self, charge: Charge) -> float:
         self._check_part(charge)

@@ -33,6 +33,7 @@ _DUCKDB = "duckdb:"
 _QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
 _WORDS = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s,;()'"]+)""")
 _JOURNAL = b'{"run"'
+_SQLITE = b"SQLite format 3"
 
 
 def check_apart(
@@ -53,6 +54,12 @@ def check_apart(
             if same_file(target, earlier):
                 raise OutputError(f"cannot write {target}: it is to be {other} and {role}. Give them different names.")
     for role, target in outputs.items():
+        if _is_database(target):
+            raise OutputError(
+                f"cannot write {role} to {target}: it is a database, perhaps a lifetime budget. Choose another name."
+            )
+        if any(isinstance(source, str) and source.startswith(_DUCKDB) for source in inputs.values()):
+            _check_known(role, target)
         if is_journal(target):
             raise OutputError(
                 f"cannot write {role} to {target}: it is a record of what was spent, which must be kept. Choose "
@@ -75,6 +82,25 @@ def is_journal(path: Path) -> bool:
             with path.open("rb") as file:
                 return path.name.endswith(JOURNAL_ENDING) or file.read(64).lstrip(b"\n").startswith(_JOURNAL)
     return False
+
+
+def _is_database(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(16).startswith(_SQLITE)
+    return False
+
+
+def _check_known(role: str, target: Path) -> None:
+    """Refuse to replace a file that is none of ours: a query may read it by a view, or by a name nobody can guess."""
+    if not _filled(target) or target.name.endswith((".card.md", ".card.json", ".weft", ".html", ".json")):
+        return
+    if not target.with_suffix(".card.json").is_file():
+        raise OutputError(
+            f"cannot write {role} to {target}: the file is there and is no release, so that the query may read it. "
+            "Choose another name."
+        )
 
 
 def _filled(path: Path) -> bool:
