@@ -498,7 +498,8 @@ def test_frames_of_a_csv_reader_have_the_schemas_types(tmp_path):
             opened = open_engine(frame, schema)
             types.add(opened.codec.arrow_schema.field("a").type)
             counts = opened.engine.count([("a",)])[0]
-            assert counts[[1, 2]].tolist() == [1, 1] and counts.sum() == 3
+            # Truth values among numbers are 1 and 0, whether the library left them text or not.
+            assert counts[[1, 2]].tolist() == [1 + (row == "true"), 1] and counts.sum() == 3
             column = fitted(frame, schema).sample(4)["a"]
             dtypes.add(str(column.dtype if hasattr(column, "dtype") else column.type))
         assert types == {pa.int64()} and len(dtypes) == 1

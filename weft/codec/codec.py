@@ -81,6 +81,8 @@ class Codec:
         self._ids: dict[str, tuple[IdMaker, pa.DataType]] = {}
         for column in schema.columns:
             field = fields[column.name]
+            if isinstance(_value_type(field.type), pa.BaseExtensionType):
+                raise ColumnError(column.name, f"its type {field.type} cannot be read; store it as a plain one", "type")
             if isinstance(column, Id):
                 self._ids[column.name] = column.maker(_value_type(field.type)), field.type
             else:

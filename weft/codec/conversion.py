@@ -17,6 +17,7 @@ from weft.values.text import is_text, is_utf8, read_floats, read_integers, read_
 
 Mask = NDArray[np.bool_]
 _TRUE, _FALSE = pa.array(["true", "1"], pa.large_string()), pa.array(["false", "0"], pa.large_string())
+_TRUTHS = pa.array(["false", "true"], pa.large_string())
 _FRACTION = r"^(?P<whole>[^.]*:[0-9]{2})\.(?P<fraction>[0-9]{1,9})$"
 _TEXT_LIMIT = 10**18  # larger numbers in text are not told apart
 
@@ -58,7 +59,7 @@ def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Ar
     if is_text(wanted):
         return _written(array, column).cast(wanted), np.zeros(len(array), dtype=bool)
     if is_text(array.type):
-        array = readable(array)
+        array = _truths_as_numbers(readable(array), wanted)
     elif pa.types.is_boolean(array.type):
         array = array.cast(pa.int64())
     missing = missing_of(array)
@@ -80,6 +81,14 @@ def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Ar
             return write_floats(floats, null, wanted, nan=False), unreadable
         return _decimals(floats, null, wanted), unreadable
     raise ColumnError(column.name, f"values cannot be read as {wanted}; choose another type", "type")
+
+
+def _truths_as_numbers(words: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return text in which true and false are 1 and 0, as truth values are, where numbers are wanted."""
+    if pa.types.is_boolean(wanted) or pa.types.is_temporal(wanted):
+        return words
+    truth = pc.index_in(pc.ascii_lower(words), value_set=_TRUTHS)
+    return pc.if_else(pc.is_valid(truth), truth.cast(pa.large_string()), words)
 
 
 def _integers(array: pa.Array, dtype: np.dtype[Any]) -> tuple[NDArray[Any], Mask, Mask]:
@@ -118,9 +127,11 @@ def _decimals(floats: NDArray[np.float64], null: Mask, wanted: pa.DataType) -> p
 
 
 def _booleans(array: pa.Array, missing: Mask) -> tuple[pa.Array, Mask]:
+    # 1.0 is 1, in text as among numbers: which of them a library made of the column depends on other rows.
+    floats = read_floats(array)[0] if is_text(array.type) else _floats(array)
     words = pc.ascii_lower(array.cast(pa.large_string()))
-    yes: Mask = pc.is_in(words, value_set=_TRUE).to_numpy(zero_copy_only=False)
-    no: Mask = pc.is_in(words, value_set=_FALSE).to_numpy(zero_copy_only=False)
+    yes: Mask = pc.is_in(words, value_set=_TRUE).to_numpy(zero_copy_only=False) | (floats == 1)
+    no: Mask = pc.is_in(words, value_set=_FALSE).to_numpy(zero_copy_only=False) | (floats == 0)
     return pa.array(yes, mask=~(yes | no)), ~(yes | no | missing)
 
 

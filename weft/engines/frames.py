@@ -9,7 +9,9 @@ values are read one by one in that type, so that no row changes how another is u
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from importlib import import_module
 from typing import Any
@@ -30,6 +32,7 @@ from weft.values.text import is_text
 
 Objects = NDArray[np.object_]
 
+_GUESSABLE = re.compile(r"\s*([+-]?(\.?[0-9]|inf|nan)|(true|false)\s*$)", re.IGNORECASE)
 _EXACT = 2**53  # up to here a float tells whole numbers apart
 _UNIT = "us"  # of guessed time stamps, whatever resolution the library found in them
 
@@ -51,6 +54,7 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
         return pa.dictionary(declared.index_type, frame_type(column, declared.value_type), declared.ordered)
     if not is_guessed(declared):
         return declared
+    _require_text(column, declared)
     own = column.arrow_type()
     if not (pa.types.is_date(own) or pa.types.is_timestamp(own)):
         return own
@@ -61,6 +65,28 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
     if column.type is None and pa.types.is_timestamp(own) and UNIT[own.unit] > UNIT[_UNIT]:
         return pa.timestamp(_UNIT, own.tz)
     return own
+
+
+def _require_text(column: Column, declared: pa.DataType) -> None:
+    """Refuse numbers, truth values and times of day in place of text that is listed, or spelled in a format.
+
+    A library that took 007 or TRUE for a number or a truth value has lost how it was written; with one odd word more it
+    would have kept the text of all rows, and these would be read differently.
+    """
+    if is_text(declared) or pa.types.is_null(declared) or pa.types.is_date(declared) or pa.types.is_timestamp(declared):
+        return
+    if column.text_format is not None or any(map(_may_be_guessed, column.listed or ())):
+        raise ColumnError(
+            column.name,
+            f"its values are text in the schema, but {declared} in the frame, where nothing tells how they were "
+            "written. Read the column as text (dtype=str), or list its values as numbers",
+            "type",
+        )
+
+
+def _may_be_guessed(value: object) -> bool:
+    """Whether a library that reads text may take a value for a number, a truth value or a time."""
+    return isinstance(value, str) and _GUESSABLE.match(value) is not None
 
 
 def held(array: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
@@ -182,10 +208,11 @@ def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa
         number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
         form = column.text_format if wanted is not None and is_text(wanted) else None
         return _texts(_each(lambda value: _word(value, number, form), series.to_numpy(object)), column)
-    try:
-        return _in_one(pa.array(series, from_pandas=True))
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; take another') from None
+    with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+        array = _in_one(pa.array(series, from_pandas=True))
+        if not isinstance(array.type, pa.BaseExtensionType):  # periods, intervals
+            return array
+    raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; take another')
 
 
 def _texts(words: Any, column: Column) -> pa.Array:
@@ -209,7 +236,10 @@ def _each(write: Callable[[Any], str], values: Objects) -> Objects:
     """Apply a function to the values that are not missing."""
     words = np.full(len(values), None, object)
     present = ~_pandas().isna(values)
-    words[present] = np.frompyfunc(write, 1, 1)(values[present])
+    try:
+        words[present] = np.frompyfunc(write, 1, 1)(values[present])
+    except (ValueError, ArithmeticError):  # a number of 5,000 digits, a moment before the first year
+        raise DataError("an object of the frame cannot be written as text: its value is beyond all bounds") from None
     return words
 
 
