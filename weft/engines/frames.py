@@ -68,18 +68,18 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
 
 
 def _require_text(column: Column, declared: pa.DataType) -> None:
-    """Refuse numbers, truth values and times of day in place of text that is listed, or spelled in a format.
+    """Refuse numbers, truth values, dates and times in place of text that is listed, or spelled in a format.
 
     A library that took 007 or TRUE for a number or a truth value has lost how it was written; with one odd word more it
     would have kept the text of all rows, and these would be read differently.
     """
-    if is_text(declared) or pa.types.is_null(declared) or pa.types.is_date(declared) or pa.types.is_timestamp(declared):
+    if is_text(declared) or pa.types.is_null(declared):
         return
     if column.text_format is not None or any(map(_may_be_guessed, column.listed or ())):
         raise ColumnError(
             column.name,
             f"its values are text in the schema, but {declared} in the frame, where nothing tells how they were "
-            "written. Read the column as text (dtype=str), or list its values as numbers",
+            "written. Read the column as text (dtype=str), or leave out the format, or list its values as numbers",
             "type",
         )
 
