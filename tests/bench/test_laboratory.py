@@ -3,16 +3,28 @@ from __future__ import annotations
 import json
 from itertools import combinations
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
 
-from weft.bench import EXPERIMENTS, BenchTable, accuracy, bsg_paper, orderings, runner, settings, weave, weave_parts
+from weft.bench import (
+    EXPERIMENTS,
+    BenchTable,
+    ablations,
+    accuracy,
+    bsg_paper,
+    orderings,
+    runner,
+    settings,
+    weave,
+    weave_parts,
+)
 from weft.bench.ablations import COMPARISONS
 from weft.bench.experiment import Experiment
 from weft.bench.generated import GENERATED, acs_like
 from weft.bench.timings import TIMINGS, timings
-from weft.errors import MethodError
+from weft.errors import MethodError, WeftError
 from weft.marginals.records import Records
 from weft.methods import method
 
@@ -91,6 +103,19 @@ def test_models_of_the_same_tables_are_compared(small: BenchTable) -> None:
     assert len(sheet.rows) == 7 and {len(row) for row in sheet.rows} == {len(sheet.columns)}
 
 
+def test_parts_that_would_change_nothing_are_left_out(small: BenchTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = {label: settings.WEAVE_PARTS[label] for label in ("as it is", settings.WEAVE_CHAINS)}
+    monkeypatch.setattr(ablations, "WEAVE_PARTS", tried)
+    for idle in ([], [settings.WEAVE_CHAINS]):
+        monkeypatch.setattr(ablations, "without_effect", lambda table, idle=idle: idle)
+        sheet = ablations.parts(small, 1)
+        assert [row[0] for row in sheet.rows] == [label for label in tried if label not in idle]
+        assert bool(sheet.notes) == bool(idle)
+    monkeypatch.undo()
+    assert set(ablations.without_effect(small)) <= {settings.WEAVE_CHAINS, *settings.WEAVE_BATCHES}
+    assert set(settings.WEAVE_BATCHES) | {settings.WEAVE_CHAINS} <= set(settings.WEAVE_PARTS)
+
+
 def test_orderings_are_judged(small: BenchTable) -> None:
     noise, selection, synthesis = orderings.orderings([small], 2)
     assert [row[0] for row in noise.rows] == list(orderings.NOISE.values())
@@ -116,6 +141,19 @@ def test_every_timing_is_known_and_an_unknown_one_is_refused() -> None:
     assert all(callable(import_module(f"weft.bench.timings.{name}").figures) for name in TIMINGS)
     with pytest.raises(MethodError, match="Did you mean 'noise'"):
         next(timings(["noisy"]))
+
+
+def test_a_timing_that_fails_is_named_after_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = {"noise": (1, ""), "gum": (0, 'words\n[["a", "1 s"]]\n')}
+
+    def child(command: list[str], **_: object) -> CompletedProcess[str]:
+        return CompletedProcess(command, *outcomes[command[3]])
+
+    monkeypatch.setattr("weft.bench.timings.subprocess.run", child)
+    made = timings(["noise", "gum"])
+    assert next(made).rows == [("a", "1 s")]
+    with pytest.raises(WeftError, match="failed: noise"):
+        next(made)
 
 
 def test_generated_tables_have_the_sizes_they_say() -> None:

@@ -14,19 +14,20 @@ from time import perf_counter
 
 import numpy as np
 
-from weft.bench.settings import WEAVE_PARTS
+from weft.bench.settings import WEAVE_BATCHES, WEAVE_CHAINS, WEAVE_PARTS
 from weft.bench.sheet import Sheet
 from weft.bench.tables import BenchTable
-from weft.bench.trial import errors, repeated
+from weft.bench.trial import errors, repeated, trial
 from weft.marginals.counting import count
 from weft.marginals.domain import clique
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.records import Records
 from weft.models.chains.fit import Loom
+from weft.models.chains.model import ChainsModel
 from weft.models.gum.model import GumModel
 from weft.models.mrf import fit, grow_tree
 from weft.privacy import Budget
-from weft.progress import Listener, silence, stage
+from weft.progress import Event, Listener, silence, stage
 from weft.reconcile import reconcile, simplex
 
 PAIRS = 40
@@ -103,13 +104,31 @@ def models(table: BenchTable, runs: int = 1, listener: Listener = silence) -> Sh
 
 
 def parts(table: BenchTable, runs: int = 3, listener: Listener = silence) -> Sheet:
-    """Run weave with one setting changed."""
+    """Run weave with one setting changed; what would change nothing on this table is left out."""
+    idle = without_effect(table)
     rows = []
-    with stage(listener, f"{table.name}: parts", len(WEAVE_PARTS)) as work:
+    with stage(listener, f"{table.name}: parts", len(WEAVE_PARTS) - len(idle)) as work:
         for label, options in WEAVE_PARTS.items():
-            rows.append([label, *repeated(table, "weave", EPSILON, runs, options).shown(ORDERS)])
-            work.advance(note=label)
-    return Sheet(f"{table.name}: weave, mean total variation, mean of {runs} runs", HEADS, rows)
+            if label not in idle:
+                rows.append([label, *repeated(table, "weave", EPSILON, runs, options).shown(ORDERS)])
+                work.advance(note=label)
+    notes = [f"Left out, for here they are weave as it is: {'; '.join(idle)}."] if idle else []
+    return Sheet(f"{table.name}: weave, mean total variation, mean of {runs} runs", HEADS, rows, notes)
+
+
+def without_effect(table: BenchTable) -> list[str]:
+    """Return the lines that ask for what weave does on this table by itself."""
+    ended: list[str] = []
+
+    def note(event: Event) -> None:
+        if event.finished:
+            ended.append(event.stage)
+
+    model = trial(table, "weave", EPSILON, listener=note).model
+    larger = sum(name.startswith("batch") and name.endswith("larger cliques") for name in ended)
+    chains = isinstance(getattr(model, "inner", model), ChainsModel)
+    few = [label for label, batches in WEAVE_BATCHES.items() if batches >= larger]
+    return [WEAVE_CHAINS, *few] if chains else few
 
 
 COMPARISONS: Mapping[str, Comparison] = {"models": models, "parts": parts}

@@ -44,5 +44,9 @@ WEAVE_PARTS: Mapping[str, Options] = {
     "12 sweeps to a record, chains": {"max_tree": 0, "sweeps": 12},
 }
 """Weave with one of its settings changed."""
+WEAVE_BATCHES: Mapping[str, int] = {"pairs only": 0, "one batch of larger cliques": 1}
+"""Of these, lines that allow so many batches of larger cliques: weave as it is, where it makes no more by itself."""
+WEAVE_CHAINS = "chains, whatever a tree would hold"
+"""Of these, the line that takes chains: weave as it is, where no tree holds what it has measured."""
 WEAVE_SWEEPS: Mapping[int, Options] = {sweeps: {"max_tree": 0, "sweeps": sweeps} for sweeps in (1, 3, 6, 12, 24)}
 """More Gibbs sweeps to a record. Without a tree: where one holds the model, no sweep is made."""

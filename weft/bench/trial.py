@@ -14,6 +14,8 @@ from weft.bench.tables import BenchTable
 from weft.codec import Codec
 from weft.evaluate import k_way
 from weft.marginals.records import Records
+from weft.models import Model
+from weft.progress import Listener, silence
 from weft.synthesizer import Synthesizer
 
 DELTA = 1e-5
@@ -27,10 +29,16 @@ class Trial:
     synth: Records
     seconds: float
     """To fit and to sample."""
+    model: Model
 
 
 def trial(
-    table: BenchTable, method: str, epsilon: float, options: Mapping[str, Any] | None = None, rows: pa.Table = None
+    table: BenchTable,
+    method: str,
+    epsilon: float,
+    options: Mapping[str, Any] | None = None,
+    rows: pa.Table = None,
+    listener: Listener = silence,
 ) -> Trial:
     """Fit and sample once; `rows` stands for fewer rows of the table."""
     begin = perf_counter()
@@ -41,10 +49,10 @@ def trial(
         method=method,
         trust_data_for_schema=True,
         **(options or {}),
-    ).fit(table.rows if rows is None else rows, table.schema)
+    ).fit(table.rows if rows is None else rows, table.schema, listener=listener)
     made = fitted.sample()
     seconds = perf_counter() - begin
-    return Trial(Codec(table.schema, table.rows.schema).encode(made), seconds)
+    return Trial(Codec(table.schema, table.rows.schema).encode(made), seconds, fitted.fitted_.model)
 
 
 def errors(real: Records, synth: Records, orders: Sequence[int] = ORDERS) -> list[float]:

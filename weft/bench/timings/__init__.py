@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from weft.bench.sheet import Sheet
-from weft.errors import MethodError
+from weft.errors import MethodError, WeftError
 from weft.methods.steps.options import suggest
 from weft.progress import Listener, silence, stage
 
@@ -40,17 +40,24 @@ def timings(
         if name not in TIMINGS:
             raise MethodError(f"there is no timing {name!r}. {suggest(name, TIMINGS)}")
     chosen = names or TIMINGS
+    failed = []
     with stage(listener, "measure", len(chosen)) as work:
         for name in chosen:
-            yield Sheet(name, ("what", "figure"), _apart(name, large, folder))
+            found = _apart(name, large, folder)
+            if found is None:
+                failed.append(name)
+            else:
+                yield Sheet(name, ("what", "figure"), found)
             work.advance(note=name)
+    if failed:
+        raise WeftError(f"these timings failed: {', '.join(failed)}. What they said stands above.")
 
 
-def _apart(name: str, large: bool, folder: str | Path | None) -> Figures:
-    """Run one timing in a new process; what it writes last is its figures."""
+def _apart(name: str, large: bool, folder: str | Path | None) -> Figures | None:
+    """Run one timing in a new process; what it writes last is its figures. None: it failed."""
     command = [sys.executable, "-m", "weft.bench.timings", name, *(["large"] if large else [])]
     environment = os.environ | ({"WEFT_DATA": str(folder)} if folder is not None else {})
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)  # noqa: S603 a name of ours
     if done.returncode:
-        return [(name, f"failed with exit code {done.returncode}")]
+        return None
     return [(what, figure) for what, figure in json.loads(done.stdout.splitlines()[-1])]

@@ -12,6 +12,7 @@ from weft.cli import options as o
 from weft.cli.bench.listing import WHAT, DataFolder, numbers, tell, words
 from weft.cli.failure import guard
 from weft.cli.terminal import Terminal
+from weft.progress import stage
 
 if TYPE_CHECKING:
     from weft.bench import BenchTable
@@ -83,7 +84,8 @@ def weave(
                         raise OutputError(f"cannot write {figure}: {error.strerror}. Choose another file.") from None
             for name, run in PARTS.items():
                 if part in (name, "all"):
-                    yield from run(lambda source: open_table(source, folder=data_folder))
+                    with stage(listener, name):
+                        yield from run(lambda source: open_table(source, folder=data_folder))
 
         tell(terminal, "weave", made)
 
