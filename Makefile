@@ -35,7 +35,7 @@ check-slow: $(READY) ## the long statistical runs
 	$(BIN)/pytest -n auto -m slow
 
 bench: $(READY) ## print the speed and memory figures
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/weft bench timings
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

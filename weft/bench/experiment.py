@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from weft.bench.settings import EXACT_SCORES
 from weft.errors import MethodError
 from weft.marginals.records import Records
 from weft.methods import METHODS
-
-NO_LOOK = 1e-6
-"""Share of the budget that a selection on exact scores is charged: as good as none, for no noise is drawn from it."""
 
 
 def _nothing(_: Records) -> Mapping[str, Any]:
@@ -38,7 +36,7 @@ class Variant:
 
     def settings(self, records: Records) -> dict[str, Any]:
         """Return the method's options for this table."""
-        free = {"share_scores": NO_LOOK} if self.exact_scores else {}
+        free = EXACT_SCORES if self.exact_scores else {}
         return {**free, **self.options, **self.sized(records)}
 
 

@@ -1,7 +1,7 @@
 """Results drawn as one SVG file a table: panels of lines over epsilon with error bars, or rows of dots.
 
-Lines differ in colour (Okabe and Ito's palette, safe for colour-blind readers), in marker and in dash, so that they
-stay apart in grey. Bars show one standard deviation between runs.
+Lines differ in colour (Okabe and Ito's palette, safe for colour-blind readers, then three more), in marker and in
+dash, so that they stay apart in grey. Bars show one standard deviation between runs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from html import escape
 from weft.bench.results import SECONDS, Key, Spread
 from weft.bench.tasks import REFERENCES, title
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-DASHES = ("", "6 3", "2 3", "8 3 2 3", "", "6 3", "2 3")
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999", "#882255", "#6A3D9A")
+DASHES = ("", "6 3", "2 3", "8 3 2 3", "", "6 3", "2 3", "8 3 2 3", "", "6 3")
 _MARKERS = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
     "M-3.6-3.6h7.2v7.2h-7.2z",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from weft.bench.datasets import datasets, locate
+from weft.bench.generated import GENERATED
 from weft.codec import Codec
 from weft.drafting.draft import draft
 from weft.errors import DataError
@@ -18,8 +19,6 @@ from weft.marginals.records import Records
 from weft.reading.csv import read_csv
 from weft.schema import Schema
 
-FOLDERS = (".", "data", "../shared/data")
-"""Where a table is looked for by name, after the folder that WEFT_DATA names; the last is for developers of Weft."""
 HELD_OUT = 0.2
 """Largest share of the rows that is kept from a method to test classifiers on."""
 HELD_OUT_ROWS = 4000
@@ -53,17 +52,22 @@ class BenchTable:
 
 
 def open_table(
-    source: str, schema: str | None = None, *, rows: int | None = None, columns: int | None = None
+    source: str,
+    schema: str | None = None,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    folder: str | Path | None = None,
 ) -> BenchTable:
-    """Open a table by path or by name.
+    """Open a table by path or by name; `folder` is where names are looked for first.
 
     Its schema is the one given, else NAME.domain.json or NAME.toml beside it, else drafted from the rows: experiments
     release nothing, so that the draft's facts stay with the curator. `columns` takes the first ones, `rows` takes so
     many at random (the same every time).
     """
-    path = _find(source)
+    path = find(source, folder)
     known = _schema(path, schema)
-    table = _read(path, known)
+    table = read(path, known)
     if known is not None:
         table = table.select([column.name for column in known.columns if column.name in table.column_names])
     name = path.name.removesuffix(path.suffix)
@@ -77,16 +81,20 @@ def open_table(
     return BenchTable.of(name, table, known or Schema.from_toml(draft(table, name)))
 
 
-def _find(source: str) -> Path:
+def find(source: str, folder: str | Path | None = None) -> Path:
+    """Return the file of a table by path or by name."""
     given = Path(source)
     if given.is_file():
         return given
-    folders = [folder for folder in (os.environ.get("WEFT_DATA"), *FOLDERS) if folder]
-    for folder in folders:
-        for ending in (".parquet", ".csv"):
-            found = Path(folder) / f"{source}{ending}"
-            if found.is_file():
-                return found
+    found = locate(source, folder)
+    if found is not None:
+        return found
+    if source in GENERATED:
+        raise DataError(f"{source} has not been generated yet: weft bench data make {source}")
+    if source in datasets():
+        known = datasets()[source]
+        remedy = f"weft bench data fetch {source}" if known.fetched else f"get it from {known.source}"
+        raise DataError(f"{source} is not here yet: {remedy}, or set WEFT_DATA to the folder that has it.")
     raise DataError(
         f"{source}: no such file, and no table of this name here or in data/. Give its path, or set WEFT_DATA to the "
         "folder that has it."
@@ -96,11 +104,12 @@ def _find(source: str) -> Path:
 def _schema(path: Path, schema: str | None) -> Schema | None:
     if schema is not None:
         return Schema.load(schema)
-    beside = (path.with_suffix(ending) for ending in (".domain.json", ".toml"))
+    beside = [path.with_suffix(ending) for ending in (".domain.json", ".toml")]
     return next((Schema.load(file) for file in beside if file.is_file()), None)
 
 
-def _read(path: Path, schema: Schema | None) -> pa.Table:
+def read(path: Path, schema: Schema | None = None) -> pa.Table:
+    """Read a file as it is, or as a schema tells."""
     if path.suffix.lower() not in (".parquet", ".pq") and schema is not None:
         return read_csv(path, schema)
     try:

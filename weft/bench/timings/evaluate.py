@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from weft.bench.timings import Figures
 from weft.evaluate import k_way, pairwise_l1, range_queries
 from weft.marginals.counting import compile_kernels
 from weft.marginals.domain import Domain
@@ -41,7 +42,7 @@ def seconds(rows: int) -> dict[str, tuple[float, float]]:
     return taken
 
 
-def figures() -> list[tuple[str, str]]:
+def figures(large: bool = False) -> Figures:
     """Label and figure of each timing."""
     compile_kernels()
     once, twice = seconds(ROWS), seconds(2 * ROWS)
@@ -51,8 +52,3 @@ def figures() -> list[tuple[str, str]]:
     # Growth is told in processor time, which other programs on the machine disturb less.
     lines.append(("evaluate, twice the rows: processor time", f"{double / processor:.2f} times"))
     return lines
-
-
-if __name__ == "__main__":
-    for label, figure in figures():
-        print(f"{label:<50} {figure}")

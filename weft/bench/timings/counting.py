@@ -1,11 +1,14 @@
 """All pairs of a wide table: nanoseconds a record and pair, and memory beside the coded table."""
 
-import resource
+from __future__ import annotations
+
 from itertools import combinations, islice
 from time import perf_counter
 
 import numpy as np
 
+from weft.bench.timings import Figures
+from weft.bench.timings.stopwatch import peak
 from weft.marginals.counting import compile_kernels, count
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
@@ -22,11 +25,6 @@ def make(skewed: bool) -> Records:
         codes = rng.integers(0, VALUES, ROWS, dtype=np.uint8)
         columns.append(np.where(rng.random(ROWS) < 0.9, np.uint8(0), codes) if skewed else codes)
     return Records(domain, tuple(columns))
-
-
-def peak_bytes() -> int:
-    """Peak memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def time_pairs(records: Records, threads: int | None = None) -> float:
@@ -48,14 +46,14 @@ def time_bincount(records: Records, pairs: int = 10) -> float:
     return (perf_counter() - begin) / (len(records) * pairs)
 
 
-def figures() -> list[tuple[str, str]]:
+def figures(large: bool = False) -> Figures:
     """Measure."""
     compile_kernels()
     records = make(skewed=False)
     coded = sum(column.nbytes for column in records.columns)
-    before = peak_bytes()
+    before = peak()
     spread = time_pairs(records)
-    extra = peak_bytes() - before
+    extra = peak() - before
     one = time_pairs(records, threads=1)
     plain = time_bincount(records)
     skewed = time_pairs(make(skewed=True))

@@ -1,10 +1,14 @@
 """How long one waits before anything happens: import, help, first compilation."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
 import tempfile
 from time import perf_counter
+
+from weft.bench.timings import Figures
 
 
 def best(command: list[str], tries: int = 5, **environment: str) -> float:
@@ -12,12 +16,12 @@ def best(command: list[str], tries: int = 5, **environment: str) -> float:
     times = []
     for _ in range(tries):
         begin = perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | environment)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | environment)  # noqa: S603 ours
         times.append(perf_counter() - begin)
     return min(times)
 
 
-def figures() -> list[tuple[str, str]]:
+def figures(large: bool = False) -> Figures:
     """Measure."""
     python = sys.executable
     command = [python, "-c", "from weft.cli import main; main()"]  # what the installed `weft` script does

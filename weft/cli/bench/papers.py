@@ -1,4 +1,4 @@
-"""`weft bench`: the papers' experiments, run again."""
+"""`weft bench EXPERIMENT`: the papers' experiments, run again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli import options as o
+from weft.cli.bench import listing
 from weft.cli.failure import guard
 from weft.cli.options import UsageError
 from weft.cli.terminal import Terminal
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 
     from weft.bench import Experiment, Outcome, Spread
 
-WHAT = "What to run"
+WHAT = listing.WHAT
 
 
-def bench(
+def experiment(
+    context: typer.Context,
     name: Annotated[
         str | None, typer.Argument(metavar="EXPERIMENT", help="A published figure or table; --list shows them.")
     ] = None,
@@ -32,7 +34,7 @@ def bench(
         typer.Option(
             "--data",
             metavar="TABLE",
-            help="A CSV or Parquet file, or its name here, in data/ or in WEFT_DATA; several with commas.",
+            help="A CSV or Parquet file, or a name that `weft bench data` shows; several with commas.",
             rich_help_panel=WHAT,
         ),
     ] = None,
@@ -70,6 +72,7 @@ def bench(
     columns: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="The first columns only.", rich_help_panel=WHAT)
     ] = None,
+    data_folder: listing.DataFolder = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go.", rich_help_panel=o.OUTPUT)
     ] = "bench",
@@ -92,23 +95,26 @@ def bench(
     terminal = Terminal(as_json, quiet, debug)
     with guard(terminal):
         if listed:
-            _list(terminal)
+            listing.show(terminal, context)
             return
         if name is None or not data:
             raise UsageError("say which experiment and on what: weft bench privsyn-figure6 --data TABLE. See --list.")
         with terminal.progress() as listener:
             with stage(listener, "load"):
-                from weft.bench import Store, experiment, figure, open_table, run, summary
+                from weft.bench import Store, figure, open_table, run, summary
+                from weft.bench import experiment as named
                 from weft.bench.experiment import slug
                 from weft.bench.results import write_parquet
 
-                chosen = _choose(experiment(name), methods, tasks)
-                budgets = None if epsilons is None else _numbers(epsilons)
+                chosen = _choose(named(name), methods, tasks)
+                budgets = None if epsilons is None else listing.numbers(epsilons)
                 sources = [part for given in data for part in given.split(",")]
                 if schema is not None and len(sources) > 1:
                     raise UsageError("--schema goes with one table: put the others' schemas beside them.")
                 folder = _folder(Path(output))
-                tables = [open_table(source, schema, rows=rows, columns=columns) for source in sources]
+                tables = [
+                    open_table(source, schema, rows=rows, columns=columns, folder=data_folder) for source in sources
+                ]
             outcome = run(
                 chosen,
                 tables,
@@ -146,41 +152,12 @@ def _choose(found: Experiment, methods: str | None, tasks: str | None) -> Experi
     return found
 
 
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise UsageError(f"--epsilons {text}: write numbers with commas, such as 0.2,0.8,3.2") from None
-
-
 def _folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write in {folder}: {error.strerror}. Choose another folder.") from None
     return folder
-
-
-def _list(terminal: Terminal) -> None:
-    from weft.bench import EXPERIMENTS
-
-    answer: dict[str, Any] = {
-        name: {"paper": known.paper, "about": known.about, "lines": list(known.ready().variants)}
-        for name, known in EXPERIMENTS.items()
-    }
-    terminal.answer(answer)
-    if not terminal.json:
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        table.add_column("experiment", style="bold cyan", no_wrap=True)
-        table.add_column("what it compares")
-        table.add_column("lines")
-        for name, known in answer.items():
-            table.add_row(name, escape(f"{known['about']}\n{known['paper']}"), escape("\n".join(known["lines"])))
-        terminal.show(table)
 
 
 def _tell(

@@ -1,27 +1,25 @@
 """GUM on exact marginals: how close it comes, beside the paper's strategies and min-cost flow, and what it costs.
 
-    python -m benchmarks.gum [--large]
-
-`--large` adds 10 million records, and the size of the largest table of the PrivSyn paper: 662,000 x 97.
+The large sizes are 10 million records, and that of the largest table of the PrivSyn paper: 662,000 x 97.
 """
 
-import json
-import resource
-import sys
+from __future__ import annotations
+
 from itertools import combinations
-from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
 
-from benchmarks._tables import latent_class
+from weft.bench.datasets import locate
+from weft.bench.generated import latent_class
+from weft.bench.tables import open_table
+from weft.bench.timings import Figures
+from weft.bench.timings.stopwatch import peak
 from weft.marginals.counting import count
-from weft.marginals.domain import Clique, Domain
+from weft.marginals.domain import Clique, clique
 from weft.marginals.marginal import Marginal
 from weft.marginals.records import Records
 from weft.models.gum.model import GumModel, GumOptions
-
-DATA = Path(__file__).parents[2] / "shared" / "data"
 
 SETTINGS = {
     "guided, the default": GumOptions(),
@@ -31,18 +29,9 @@ SETTINGS = {
 }
 
 
-def adult() -> Records:
-    """Read Adult, coded as the PrivMRF authors did."""
-    import pyarrow.parquet as pq
-
-    sizes = {k: v["domain"] for k, v in json.loads((DATA / "adult.domain.json").read_text()).items()}
-    table = pq.read_table(DATA / "adult.parquet")
-    return Records.of(Domain.of(sizes), [table[name].to_numpy() for name in sizes])
-
-
 def strongest_pairs(records: Records, k: int) -> list[Clique]:
     """Return the k pairs of the largest InDif, without privacy."""
-    pairs = [tuple(sorted(pair)) for pair in combinations(records.domain.names, 2)]
+    pairs = [clique(pair) for pair in combinations(records.domain.names, 2)]
     tables = count(records, pairs)
     indif = [np.abs(t - np.outer(t.sum(1), t.sum(0)) / len(records)).sum() for t in tables]
     return [pairs[i] for i in np.argsort(indif)[::-1][:k]]
@@ -69,10 +58,10 @@ def sample(model: GumModel, n: int) -> tuple[Records, float, float, int]:
     return made, perf_counter() - begin, process_time() - begin_busy, len(errors)
 
 
-def convergence(name: str, records: Records, cliques: list[Clique], n: int) -> list[tuple[str, str]]:
+def convergence(name: str, records: Records, cliques: list[Clique], n: int) -> Figures:
     """Compare the settings on exact tables."""
     rng = np.random.default_rng(0)
-    triples = [tuple(sorted(rng.choice(records.domain.names, 3, replace=False).tolist())) for _ in range(200)]
+    triples = [clique(rng.choice(records.domain.names, 3, replace=False).tolist()) for _ in range(200)]
     triples = [c for c in triples if records.domain.cells(c) <= 20_000][:100]
     drawn = records.take(rng.integers(0, len(records), n))
     rows = [
@@ -94,10 +83,10 @@ def convergence(name: str, records: Records, cliques: list[Clique], n: int) -> l
     return rows
 
 
-def cost(sizes: list[int]) -> list[tuple[str, str]]:
+def cost(sizes: list[int]) -> Figures:
     """Time the default for growing numbers of records and of marginals."""
     records = latent_class(100_000, 30, np.random.default_rng(2))
-    rows = []
+    rows: Figures = []
     for n, k in [*((n, 100) for n in sizes), (100_000, 50), (100_000, 200)]:
         _, seconds, busy, passes = sample(exact_model(records, strongest_pairs(records, k), GumOptions()), n)
         work = busy / (n * k * passes)
@@ -110,13 +99,13 @@ def cost(sizes: list[int]) -> list[tuple[str, str]]:
     return rows
 
 
-def large() -> list[tuple[str, str]]:
+def largest() -> Figures:
     """Time the size of the paper's largest table."""
     records = latent_class(662_000, 97, np.random.default_rng(3))
     model = exact_model(records, cliques := strongest_pairs(records, 500), GumOptions())
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak()
     made, seconds, busy, passes = sample(model, 662_000)
-    extra = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    extra = (peak() - before) / 2**20
     return [
         (
             "662,000 records x 97 columns, 500 pairs",
@@ -126,25 +115,12 @@ def large() -> list[tuple[str, str]]:
     ]
 
 
-def figures(everything: bool = False) -> list[tuple[str, str]]:
-    """Measure."""
-    if (DATA / "adult.parquet").exists():
-        records = adult()
-        rows = convergence("Adult", records, strongest_pairs(records, 60), len(records))
+def figures(large: bool = False) -> Figures:
+    """Measure, on Adult where it is there."""
+    if locate("adult") is not None:
+        name, records = "Adult", open_table("adult").records
     else:
-        records = latent_class(45_000, 15, np.random.default_rng(0))
-        rows = convergence("generated, 15 columns", records, strongest_pairs(records, 60), len(records))
-    rows += cost([10_000, 100_000, 1_000_000, *([10_000_000] if everything else [])])
-    return rows + large() if everything else rows
-
-
-def main() -> None:
-    """Print the figures."""
-    rows = figures("--large" in sys.argv)
-    width = max(len(what) for what, _ in rows)
-    for what, figure in rows:
-        print(f"{what:<{width}}  {figure}")
-
-
-if __name__ == "__main__":
-    main()
+        name, records = "generated, 15 columns", latent_class(45_000, 15, np.random.default_rng(0))
+    rows = convergence(name, records, strongest_pairs(records, 60), len(records))
+    rows += cost([10_000, 100_000, 1_000_000, *([10_000_000] if large else [])])
+    return rows + largest() if large else rows

@@ -1,12 +1,14 @@
-"""Noise draws a second, beside OpenDP's discrete Gaussian in the same run: `python -m benchmarks.noise`."""
+"""Noise draws a second, beside OpenDP's discrete Gaussian in the same run."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from weft.bench.timings import Figures
 from weft.privacy import Noise
 
 DRAWS = 4_000_000
@@ -38,11 +40,11 @@ def opendp_rate(sigma: float) -> float | None:
     return rate(lambda n: mechanism(np.zeros(n, np.int64)), OPENDP_DRAWS)
 
 
-def figures() -> list[tuple[str, str]]:
+def figures(large: bool = False) -> Figures:
     """Name and value of each figure."""
     noise = Noise()
     noise.gaussian(1.0, 1000)
-    ours = {sigma: rate(lambda n, s=sigma: noise.gaussian(s, n), DRAWS) for sigma in SIGMAS}
+    ours = {sigma: rate(partial(noise.gaussian, sigma), DRAWS) for sigma in SIGMAS}
     lines = [(f"rounded Gaussian, sigma {sigma:g}", f"{r / 1e6:.1f} M draws/s") for sigma, r in ours.items()]
     geometric = rate(lambda n: noise.geometric(30.0, n), DRAWS)
     lines.append(("two-sided geometric, scale 30", f"{geometric / 1e6:.1f} M draws/s"))
@@ -54,8 +56,3 @@ def figures() -> list[tuple[str, str]]:
         ("OpenDP discrete Gaussian, sigma 30", f"{theirs / 1e3:.0f} k draws/s"),
         ("ratio at sigma 30", f"{ours[30.0] / theirs:.0f} x"),
     ]
-
-
-if __name__ == "__main__":
-    for name, value in figures():
-        print(f"{name:<40}{value:>16}")

@@ -1,1 +1,0 @@
-"""Timings and memory, printed as figures: `python -m benchmarks`."""

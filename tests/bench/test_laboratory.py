@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pytest
+
+from weft.bench import (
+    EXPERIMENTS,
+    BenchTable,
+    ablations,
+    accuracy,
+    bsg_paper,
+    orderings,
+    runner,
+    settings,
+    weave,
+    weave_parts,
+)
+from weft.bench.ablations import COMPARISONS
+from weft.bench.experiment import Experiment
+from weft.bench.generated import GENERATED, acs_like
+from weft.bench.timings import TIMINGS, timings
+from weft.errors import MethodError, WeftError
+from weft.marginals.records import Records
+from weft.methods import method
+
+from .test_command import weft
+
+
+def recipes(experiment: Experiment, records: Records) -> dict[str, tuple[object, bool]]:
+    return {
+        label: (method(variant.method, **variant.settings(records)), variant.exact_scores)
+        for label, variant in experiment.ready().variants.items()
+    }
+
+
+@pytest.mark.parametrize("experiment", [*EXPERIMENTS.values(), orderings.LINES], ids=lambda one: one.name)
+def test_every_experiment_builds_and_no_two_lines_are_equal(experiment: Experiment, small: BenchTable) -> None:
+    made = recipes(experiment, small.records)
+    assert made
+    for one, other in combinations(made, 2):
+        assert made[one] != made[other], (one, other)
+
+
+def test_no_two_settings_of_weave_are_equal() -> None:
+    lines = {label: method("weave", **options) for label, options in settings.WEAVE_PARTS.items()}
+    lines |= {f"{sweeps} sweeps": method("weave", **options) for sweeps, options in settings.WEAVE_SWEEPS.items()}
+    shared = {"1 sweeps": "1 sweep to a record, chains", "12 sweeps": "12 sweeps to a record, chains"}
+    for one, other in combinations(lines, 2):
+        assert lines[one] != lines[other] or shared.get(other) == one, (one, other)
+
+
+def test_lines_that_keep_attributes_make_other_records_than_the_line_that_keeps_none(small: BenchTable) -> None:
+    lines = [line for line in EXPERIMENTS["bsg-table3"].variants if line.startswith("BSG")]
+    made = []
+    for line in lines:
+        model = runner.fit(small, EXPERIMENTS["bsg-table3"].variants[line], 1.0, 1e-9, 0).model_
+        made.append(np.stack(model.sample(200, np.random.default_rng(0)).columns))
+    assert len(made) == 3
+    assert all((one != other).any() for one, other in combinations(made, 2))
+
+
+def test_accuracy_stands_beside_rivals(small: BenchTable) -> None:
+    known = BenchTable("adult", small.rows, small.schema, small.records)
+    (sheet,) = accuracy.accuracy([known], ["independent"], [0.8], 2)
+    assert sheet.rows[0][0] == "independent" and "±" in sheet.rows[0][3]
+    assert "rival dpsynth SWIFT" in {row[0] for row in sheet.rows}
+    assert {len(row) for row in sheet.rows} == {len(sheet.columns)}
+
+
+def test_weave_is_judged_and_drawn(small: BenchTable) -> None:
+    known = BenchTable("adult", small.rows, small.schema, small.records)
+    compared = weave.Comparison([known], [0.8, 3.2], 1, "independent")
+    (sheet,) = compared.sheets()
+    assert [row[1] for row in sheet.rows] == ["independent", "best rival"] * 2
+    assert {len(row) for row in sheet.rows} == {len(sheet.columns)}
+    assert "met" in sheet.rows[0][-1]
+    drawn = compared.figure()
+    assert "AIM" in drawn and "independent" in drawn
+
+
+def test_a_target_is_met_or_not() -> None:
+    from weft.bench.results import Spread
+    from weft.bench.trial import Repeated
+
+    result = Repeated({3: Spread(0.1, 0.0, 1), 5: Spread(0.2, 0.0, 1)}, 1.0)
+    assert weave.Target(0.1, 0.2, 1.0).met(result)
+    assert not any(weave.Target(*most).met(result) for most in ((0.09, 0.2, 1), (0.1, 0.19, 1), (0.1, 0.2, 0.9)))
+
+
+def test_parts_of_weave_run_on_a_small_table(small: BenchTable) -> None:
+    sheets = list(weave_parts.stress(lambda _: small))
+    assert [row[1] for row in sheets[0].rows] == ["weave", "mst", "independent"]
+    assert set(weave_parts.PARTS) == {"large", "wide", "floor", "stress", "monotone"}
+
+
+def test_models_of_the_same_tables_are_compared(small: BenchTable) -> None:
+    sheet = COMPARISONS["models"](small, 1, lambda _: None)
+    assert len(sheet.rows) == 7 and {len(row) for row in sheet.rows} == {len(sheet.columns)}
+
+
+def test_parts_that_would_change_nothing_are_left_out(small: BenchTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = {label: settings.WEAVE_PARTS[label] for label in ("as it is", settings.WEAVE_CHAINS)}
+    monkeypatch.setattr(ablations, "WEAVE_PARTS", tried)
+    for idle in ([], [settings.WEAVE_CHAINS]):
+        monkeypatch.setattr(ablations, "without_effect", lambda table, idle=idle: idle)
+        sheet = ablations.parts(small, 1)
+        assert [row[0] for row in sheet.rows] == [label for label in tried if label not in idle]
+        assert bool(sheet.notes) == bool(idle)
+    monkeypatch.undo()
+    assert set(ablations.without_effect(small)) <= {settings.WEAVE_CHAINS, *settings.WEAVE_BATCHES}
+    assert set(settings.WEAVE_BATCHES) | {settings.WEAVE_CHAINS} <= set(settings.WEAVE_PARTS)
+
+
+def test_orderings_are_judged(small: BenchTable) -> None:
+    noise, selection, synthesis = orderings.orderings([small], 2)
+    assert [row[0] for row in noise.rows] == list(orderings.NOISE.values())
+    assert any("private and exact selection share" in note for note in selection.notes)
+    assert len(synthesis.notes) == 4
+    assert orderings._judge([0.1, 0.1]) == "holds" and orderings._judge([-0.1, -0.1]) == "DOES NOT HOLD"
+    assert orderings._judge([-0.1, 0.2]) == "too close to tell"
+
+
+def test_the_deniability_papers_figures_stand_beside_ours() -> None:
+    rates = bsg_paper.pass_rates(acs_like(3_000), 8.0, {"age": 10, "hours": 15})
+    assert set(rates) == {"omega 10", "omega 9", "omega 8", "omega 9-11", "omega 5-11"}
+    for values in rates.values():
+        assert values == sorted(values, reverse=True)
+        assert all(0 <= value <= 100 for value in values)
+    assert bsg_paper._beside([1.0], [2.0]) == ["1.0 (2.0)"]
+
+
+def test_every_timing_is_known_and_an_unknown_one_is_refused() -> None:
+    from importlib import import_module
+
+    assert set(TIMINGS) == {"bsg", "counting", "evaluate", "gum", "mrf", "noise", "privsyn", "startup", "stream"}
+    assert all(callable(import_module(f"weft.bench.timings.{name}").figures) for name in TIMINGS)
+    with pytest.raises(MethodError, match="Did you mean 'noise'"):
+        next(timings(["noisy"]))
+
+
+def test_a_timing_that_fails_is_named_after_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = {"noise": (1, ""), "gum": (0, 'words\n[["a", "1 s"]]\n')}
+
+    def child(command: list[str], **_: object) -> CompletedProcess[str]:
+        return CompletedProcess(command, *outcomes[command[3]])
+
+    monkeypatch.setattr("weft.bench.timings.subprocess.run", child)
+    made = timings(["noise", "gum"])
+    assert next(made).rows == [("a", "1 s")]
+    with pytest.raises(WeftError, match="failed: noise"):
+        next(made)
+
+
+def test_generated_tables_have_the_sizes_they_say() -> None:
+    made = GENERATED["latent_small"].make()
+    assert (len(made), len(made.domain)) == (2_000, 8)
+
+
+def test_the_commands_print_sheets(folder: Path) -> None:
+    words = ("--tables", "small", "--epsilons", "1", "--seeds", 1)
+    shown = weft("accuracy", "--methods", "independent", *words).stdout
+    assert "small, epsilon 1" in shown and "tvd_3" in shown and "PRIVATE" in shown
+    answer = json.loads(weft("weave", "--method", "independent", "--all", "--figure", "f.svg", *words, "--json").stdout)
+    assert answer["experiment"] == "weave"
+    assert [row[1] for row in answer["sheets"][0]["rows"]] == ["independent", "best rival"]
+    assert Path("f.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "code"),
+    [
+        (("accuracy", "--tables", "nowhere"), "no table of this name", 4),
+        (("accuracy", "--tables", "small", "--epsilons", "x"), "write numbers with commas", 2),
+        (
+            ("weave", "--tables", "small", "--all", "--epsilons", "1", "--seeds", 1, "--figure", "no/f.svg"),
+            "cannot write",
+            7,
+        ),
+        (("timings", "xyz"), "There are: bsg", 2),
+    ],
+)
+def test_mistakes_are_told(folder: Path, words: tuple[object, ...], told: str, code: int) -> None:
+    assert told in weft(*words, code=code).stderr
+
+
+@pytest.mark.parametrize("name", ["weave", "accuracy", "ablations", "orderings", "bsg-paper", "timings", "data"])
+def test_each_command_has_help(name: str) -> None:
+    valued = [line for line in weft(name, "--help").stdout.splitlines() if "<bool>" in line]
+    assert all("--help" in line for line in valued)

@@ -1,0 +1,54 @@
+"""Options of methods that the experiments change, all in one place: an option that is renamed is renamed here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+Options = Mapping[str, Any]
+
+EXACT_SCORES: Options = {"share_scores": 1e-6}
+"""Share of the budget that a selection on exact scores is charged: as good as none, for no noise is drawn from it."""
+
+EQUAL_GAUSSIAN: Options = {"allocation": "equal"}
+EQUAL_LAPLACE: Options = {"allocation": "equal", "accounting": "pure"}
+SPARSE_NETWORK: Options = {"selection": "privbayes-indif"}
+GUM_PAPER: Options = {"gum": {"strategy": "half-duplicate", "iterations": 100, "length": 20}}
+"""What `GumOptions.paper()` changes."""
+MCF: Options = {"gum": {"strategy": "replace", "alpha": math.inf, "decay": "constant", "iterations": 100}}
+"""What `GumOptions.mcf()` changes."""
+PGM_ZCDP: Options = {"accounting": "zcdp"}
+
+THETAS: Mapping[str, Options] = {f"theta = {theta}": {"theta": float(theta)} for theta in (2, 4, 6, 8, 10)}
+PICKS: Mapping[str, Options] = {f"t = {picks} d": {"selection": "refine", "picks": picks} for picks in (0.4, 0.8, 1.2)}
+CANDIDATES: Mapping[str, Options] = {f"k = {k}": {"selection": "refine", "candidates": k} for k in (100, 200, 400, 800)}
+
+DENIABLE: Options = {"guarantee": "deniability", "k": 50}
+"""The paper's own test of every record, with its k: not differential privacy."""
+DENIABLE_AT_RANDOM: Options = {**DENIABLE, "epsilon0": 1.0}
+"""Test 2: the threshold is noisy."""
+
+WEAVE_PARTS: Mapping[str, Options] = {
+    "as it is": {},
+    "chains, whatever a tree would hold": {"tuning": {"max_tree": 0}},
+    "no herding": {"tuning": {"herding": 0}},
+    "pairs only": {"order": 2},
+    "one batch of larger cliques": {"batches": 1},
+    "columns 6% of the budget": {"share_columns": 0.054, "share_total": 0.006},
+    "columns 40% of the budget": {"share_columns": 0.36, "share_total": 0.04},
+    "5,000 chains": {"tuning": {"max_tree": 0, "chains": 5_000}},
+    "3 rounds of matching, chains": {"tuning": {"max_tree": 0, "matching_rounds": 3}},
+    "25 rounds of matching, chains": {"tuning": {"max_tree": 0, "matching_rounds": 25}},
+    "1 sweep to a record, chains": {"tuning": {"max_tree": 0, "sweeps": 1}},
+    "12 sweeps to a record, chains": {"tuning": {"max_tree": 0, "sweeps": 12}},
+}
+"""Weave with one of its settings changed."""
+WEAVE_BATCHES: Mapping[str, int] = {"pairs only": 0, "one batch of larger cliques": 1}
+"""Of these, lines that allow so many batches of larger cliques: weave as it is, where it makes no more by itself."""
+WEAVE_CHAINS = "chains, whatever a tree would hold"
+"""Of these, the line that takes chains: weave as it is, where no tree holds what it has measured."""
+WEAVE_SWEEPS: Mapping[int, Options] = {
+    sweeps: {"tuning": {"max_tree": 0, "sweeps": sweeps}} for sweeps in (1, 3, 6, 12, 24)
+}
+"""More Gibbs sweeps to a record. Without a tree: where one holds the model, no sweep is made."""

@@ -1,0 +1,242 @@
+"""The commands of the laboratory: what Weft measures of itself, beside targets, references and other software."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.bench.listing import WHAT, DataFolder, numbers, tell, words
+from weft.cli.failure import guard
+from weft.cli.terminal import Terminal
+from weft.progress import stage
+
+if TYPE_CHECKING:
+    from weft.bench import BenchTable
+    from weft.bench.sheet import Sheet
+    from weft.progress import Listener
+
+Tables = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Tables by name or file. Default: its own.", rich_help_panel=WHAT)
+]
+Epsilons = Annotated[str | None, typer.Option(metavar="E,F", help="Budgets. Default: its own.", rich_help_panel=WHAT)]
+Seeds = Annotated[
+    int, typer.Option("--seeds", "--runs", min=1, metavar="N", help="Runs of each.", rich_help_panel=WHAT)
+]
+Part = Literal["targets", "large", "wide", "floor", "stress", "monotone", "all"]
+
+
+def _open(names: str | None, default: tuple[str, ...], folder: str | None) -> list[BenchTable]:
+    from weft.bench import open_table
+
+    return [open_table(name, folder=folder) for name in (default if names is None else words(names))]
+
+
+def weave(
+    part: Annotated[
+        Part, typer.Option(help="The tables of the README, or one of the others.", rich_help_panel=WHAT)
+    ] = "targets",
+    tables: Tables = None,
+    epsilons: Annotated[
+        str | None,
+        typer.Option("--epsilons", "--epsilon", metavar="E,F", help="Budgets. Default: its own.", rich_help_panel=WHAT),
+    ] = None,
+    seeds: Seeds = 5,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="Another method in its place.", rich_help_panel=WHAT)
+    ] = "weave",
+    everything: Annotated[
+        bool, typer.Option("--all", metavar="", help="Also where no target is set.", rich_help_panel=WHAT)
+    ] = False,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the first table as SVG.", rich_help_panel=o.OUTPUT)
+    ] = None,
+    data_folder: DataFolder = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Weave beside its targets and the best other software, on coded, large, wide and awkward tables."""
+    terminal = Terminal(as_json, quiet, debug)
+    with guard(terminal):
+        from weft.bench import open_table
+        from weft.bench.weave import EPSILONS, TABLES, Comparison
+        from weft.bench.weave_parts import PARTS
+        from weft.errors import OutputError
+
+        def made(listener: Listener) -> Iterator[Sheet]:
+            if part in ("targets", "all"):
+                compared = Comparison(
+                    _open(tables, TABLES, data_folder),
+                    EPSILONS if epsilons is None else numbers(epsilons),
+                    seeds,
+                    method,
+                    everything,
+                )
+                yield from compared.sheets(listener)
+                if figure is not None:
+                    try:
+                        figure.write_text(compared.figure(), encoding="utf-8")
+                    except OSError as error:
+                        raise OutputError(f"cannot write {figure}: {error.strerror}. Choose another file.") from None
+            for name, run in PARTS.items():
+                if part in (name, "all"):
+                    with stage(listener, name):
+                        yield from run(lambda source: open_table(source, folder=data_folder))
+
+        tell(terminal, "weave", made)
+
+
+def accuracy(
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Any methods. Default: privsyn,independent.", rich_help_panel=WHAT)
+    ] = None,
+    tables: Tables = None,
+    epsilons: Epsilons = None,
+    seeds: Seeds = 5,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the methods.", rich_help_panel=WHAT)
+    ] = None,
+    svm: Annotated[
+        bool,
+        typer.Option("--svm", metavar="", help="Also train classifiers (needs weft[evaluate]).", rich_help_panel=WHAT),
+    ] = False,
+    data_folder: DataFolder = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Any methods on coded tables, beside the figures of other software."""
+    terminal = Terminal(as_json, quiet, debug)
+    with guard(terminal):
+        from weft.bench import accuracy as lab
+
+        def made(listener: Listener) -> Iterator[Sheet]:
+            return lab.accuracy(
+                _open(tables, lab.TABLES, data_folder),
+                lab.METHODS if methods is None else words(methods),
+                lab.EPSILONS if epsilons is None else numbers(epsilons),
+                seeds,
+                options=o.parse_options(option),
+                svm=svm,
+                listener=listener,
+            )
+
+        tell(terminal, "accuracy", made)
+
+
+def ablations(
+    tables: Tables = None,
+    seeds: Seeds = 3,
+    only: Annotated[
+        Literal["models", "parts"] | None, typer.Option(help="One of the two comparisons.", rich_help_panel=WHAT)
+    ] = None,
+    data_folder: DataFolder = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """What each part of weave is worth: models of the same tables, and weave with one setting changed."""
+    terminal = Terminal(as_json, quiet, debug)
+    with guard(terminal):
+        from weft.bench import ablations as lab
+
+        def made(listener: Listener) -> Iterator[Sheet]:
+            return lab.ablations(_open(tables, lab.TABLES, data_folder), only, seeds, listener)
+
+        tell(terminal, "ablations", made)
+
+
+def orderings(
+    tables: Tables = None,
+    seeds: Seeds = 5,
+    rows: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Cut larger tables to so many rows; 0: never.", rich_help_panel=WHAT)
+    ] = 100_000,
+    epsilon: Annotated[float, typer.Option(help="The budget.", rich_help_panel=WHAT)] = 2.0,
+    delta: Annotated[float, typer.Option(help="The budget.", rich_help_panel=WHAT)] = 1e-10,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON lines to keep runs in, and to go on from.", rich_help_panel=o.OUTPUT),
+    ] = None,
+    data_folder: DataFolder = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """The orderings of PrivSyn's figures 5 to 7, each judged over runs."""
+    terminal = Terminal(as_json, quiet, debug)
+    with guard(terminal):
+        from weft.bench import Store, open_table
+        from weft.bench import orderings as lab
+
+        def made(listener: Listener) -> Iterator[Sheet]:
+            opened = [
+                open_table(name, rows=rows or None, columns=lab.FIRST_COLUMNS.get(name), folder=data_folder)
+                for name in (lab.TABLES if tables is None else words(tables))
+            ]
+            return lab.orderings(opened, seeds, epsilon, delta, store=Store(keep), listener=listener)
+
+        tell(terminal, "orderings", made)
+
+
+def bsg_paper(
+    models: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="bsg, and methods behind the test: privbayes, aim.", rich_help_panel=WHAT),
+    ] = None,
+    epsilons: Epsilons = None,
+    seeds: Seeds = 1,
+    cap: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Rows to train a classifier on (the paper: 100,000).", rich_help_panel=WHAT
+        ),
+    ] = 10_000,
+    data_folder: DataFolder = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Tables 3 to 5 and figure 6 of the plausible-deniability paper, on the ACS of 2018, beside its figures."""
+    terminal = Terminal(as_json, quiet, debug)
+    with guard(terminal):
+        from weft.bench import bsg_paper as lab
+
+        def made(listener: Listener) -> Iterator[Sheet]:
+            return lab.bsg_paper(
+                lab.load(data_folder),
+                lab.MODELS if models is None else words(models),
+                lab.EPSILONS if epsilons is None else numbers(epsilons),
+                seeds,
+                cap=cap,
+                listener=listener,
+            )
+
+        tell(terminal, "bsg-paper", made)
+
+
+def timings(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Some of them. Default: all.")] = None,
+    large: Annotated[
+        bool, typer.Option("--large", metavar="", help="Also the sizes that take minutes.", rich_help_panel=WHAT)
+    ] = False,
+    data_folder: DataFolder = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Speed and memory, each beside its target or a reference in the same run."""
+    terminal = Terminal(as_json, quiet, debug)
+    with guard(terminal):
+        from weft.bench.timings import timings as measured
+
+        tell(
+            terminal,
+            "timings",
+            lambda listener: measured(names or (), large=large, folder=data_folder, listener=listener),
+            note="",
+        )
