@@ -180,6 +180,11 @@ class Synthesizer:
             lifetime.check(*terms)
             if getattr(chosen, "deniable", False):
                 raise BudgetError(NO_PRICE)
+            if facts:
+                raise BudgetError(
+                    "facts that were read from the data leave outside every guarantee, so no lifetime budget holds "
+                    f"for them ({_shortened(facts)}): review them and remove their from_data marks"
+                )
             if not release.private:
                 raise BudgetError(
                     "noise that follows from a seed can be taken away again, so that no lifetime budget holds for it: "

@@ -103,7 +103,7 @@ def halved(self, sigma, size, draw=Noise.gaussian):
 
 def test_halved_noise_is_caught_and_told(monkeypatch):
     monkeypatch.setattr(Noise, "gaussian", halved)
-    words = ("--runs", 200, "--from", "model", "--neighbours", "add-remove", "--confidence", CERTAIN)
+    words = ("--runs", 400, "--from", "model", "--neighbours", "add-remove", "--confidence", CERTAIN)
     shown = command("-m", "independent", *words)
     assert shown.exit_code == 1, shown.output
     assert "ABOVE" in shown.stdout

@@ -49,7 +49,7 @@ def test_the_papers_budgets_are_in_the_ledger(chained):
     published = weft.Synthesizer(method="privmrf", epsilon=5.0, **paper).fit(table, schema)
     parts = shares(published)
     assert parts[:2] == [0.01, 0.1]  # the row count, the R-scores
-    asked = [p for p, e in zip(parts, published.ledger_.entries, strict=True) if e.question.startswith("distance")]
+    asked = [p for p, e in zip(parts, published.ledger_.entries, strict=True) if e.purpose == "scores"]
     assert sum(asked) == pytest.approx(0.1, abs=1e-5)
     assert sum(parts) == pytest.approx(1.0, abs=1e-5)  # 0.79 for the marginals
 

@@ -126,7 +126,7 @@ def test_the_model_file_keeps_what_was_measured(fitted, tmp_path):
     path = tmp_path / "m.weft"
     modelfile.save(fitted, path)
     assert modelfile.load(path).measured == fitted.measured
-    charged = [scale for entry in fitted.ledger.entries if "marginal" in entry.question for scale in entry.scales]
+    charged = [scale for entry in fitted.ledger.entries if entry.purpose == "marginals" for scale in entry.scales]
     assert [table.sigma for table in fitted.measured] == pytest.approx(charged)
 
 

@@ -61,11 +61,10 @@ def _read(path: str | PathLike[str], names: Sequence[str], options: pyarrow.csv.
     """Read a file, or None if it has no line but its first; line breaks in values are for the review to see."""
     try:
         with pa.OSFile(str(path), "rb") as raw:
-            return pyarrow.csv.read_csv(
-                Checked(unpacked(raw, path), path, [True] * len(names)),
-                convert_options=options,
-                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-            )
+            Checked(unpacked(raw, path), path, [True] * len(names)).check()
+        return pyarrow.csv.read_csv(
+            path, convert_options=options, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True)
+        )
     except (pa.ArrowException, OSError) as error:
         if "Empty CSV" in str(error):
             return None

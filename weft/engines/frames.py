@@ -207,7 +207,7 @@ def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa
     if series.dtype == object:
         number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
         form = column.text_format if wanted is not None and is_text(wanted) else None
-        return _texts(_each(lambda value: _word(value, number, form), series.to_numpy(object)), column)
+        return _texts(_each(lambda value: _word(value, number, form), series.to_numpy(object), column), column)
     with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         array = _in_one(pa.array(series, from_pandas=True))
         if not isinstance(array.type, pa.BaseExtensionType):  # periods, intervals
@@ -224,7 +224,7 @@ def _texts(words: Any, column: Column) -> pa.Array:
                 f'column "{column.name}": an id is no sound text (half a surrogate pair), so that two persons could '
                 "become one. Mend the ids"
             ) from None
-        whole = _each(lambda word: word.encode("utf-8", "replace").decode("utf-8"), np.asarray(words, object))
+        whole = _each(lambda word: word.encode("utf-8", "replace").decode("utf-8"), np.asarray(words, object), column)
         return pa.array(whole, pa.large_string(), from_pandas=True)
 
 
@@ -232,14 +232,16 @@ def _in_one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array.unify_dictionaries().combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _each(write: Callable[[Any], str], values: Objects) -> Objects:
+def _each(write: Callable[[Any], str], values: Objects, column: Column) -> Objects:
     """Apply a function to the values that are not missing."""
     words = np.full(len(values), None, object)
     present = ~_pandas().isna(values)
     try:
         words[present] = np.frompyfunc(write, 1, 1)(values[present])
     except (ValueError, ArithmeticError):  # a number of 5,000 digits, a moment before the first year
-        raise DataError("an object of the frame cannot be written as text: its value is beyond all bounds") from None
+        raise DataError(
+            f'column "{column.name}": an object cannot be written as text, its value is beyond all bounds'
+        ) from None
     return words
 
 

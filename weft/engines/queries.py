@@ -251,11 +251,8 @@ def _check_dialect(name: str, paths: Sequence[Path], options: Mapping[str, Any])
         if path.suffix.lower() in (".zst", ".bz2", ".xz", ".lz4"):
             raise DataError(f"{path} cannot be checked as it is packed; unpack it, or pack it with gzip")
         with pa.OSFile(str(path), "rb") as raw:
-            stream = Checked(
-                unpacked(raw, path), path, [False] * len(options["columns"]), separator=separator, quote=quote
-            )
-            while stream.read(1 << 20):
-                pass
+            breaks = [False] * len(options["columns"])
+            Checked(unpacked(raw, path), path, breaks, separator=separator, quote=quote).check()
 
 
 def _matching(cursor: Any, patterns: Sequence[str]) -> list[Path]:

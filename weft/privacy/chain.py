@@ -55,9 +55,11 @@ class Chain:
             # Claimed by name first, so that two that make it at once do not share it.
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
         except FileExistsError:
-            raise OutputError(
-                f"{self.path} is there already: what was spent must not be forgotten. Choose another name."
-            ) from None
+            # Empty is what a file is that was claimed by somebody who was killed before the first entry.
+            if not self.path.is_file() or self.path.stat().st_size:
+                raise OutputError(
+                    f"{self.path} is there already: what was spent must not be forgotten. Choose another name."
+                ) from None
         except OSError as error:
             raise OutputError(f"cannot write {self.path}: {error.strerror}") from None
         document = _canonical(first)
@@ -118,7 +120,9 @@ class Chain:
         if not self.path.is_file():
             raise DataError(f"{self.path}: no such lifetime budget; `weft budget create {self.path}` makes one")
         try:
-            with closing(sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)) as connection:
+            with closing(
+                sqlite3.connect(self.path.resolve(), timeout=WAIT_SECONDS, isolation_level=None)
+            ) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")  # a crash of the machine must not lose an entry
                 yield connection
         except sqlite3.OperationalError as error:

@@ -18,7 +18,7 @@ import pyarrow.csv
 from weft.codec.codec import check_names
 from weft.codec.conversion import adopt, remedy
 from weft.errors import DataError, SchemaError
-from weft.reading.dialect import LONGEST_LINE, Checked, holds_break, lists_breaks, require_listed_breaks, unpacked
+from weft.reading.dialect import Checked, lists_breaks, require_listed_breaks, unpacked
 from weft.schema import Column, Schema
 from weft.values.text import is_text
 
@@ -49,7 +49,6 @@ def _options(schema: Schema, broken: bool) -> dict[str, Any]:
     return {
         "convert_options": convert_options,
         "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=broken),
-        "read_options": pyarrow.csv.ReadOptions(block_size=LONGEST_LINE),
     }
 
 
@@ -79,20 +78,28 @@ def read_csv(path: str | PathLike[str], schema: Schema) -> pa.Table:
 def csv_batches(raw: pa.NativeFile, path: str | PathLike[str], schema: Schema) -> Iterator[pa.RecordBatch]:
     """Read the bytes of a CSV file batch by batch, in the one dialect; messages name it by `path`."""
     names = csv_names(path)
-    breaks = [name in schema and lists_breaks(schema.column(name)) for name in names]
-    stream = Checked(unpacked(raw, path), path, breaks)
-    broken = any(breaks) or any(map(holds_break, names))
+    if not any(names):
+        raise DataError(f"{path}: the file is empty; its first line must name the columns")
     try:
-        with pyarrow.csv.open_csv(stream, **_options(schema, broken)) as reader:
-            for batch in reader:
+        check_names(schema, names)
+    except SchemaError as fault:
+        raise SchemaError(f"{path}: {fault}") from None
+    breaks = [name in schema and lists_breaks(schema.column(name)) for name in names]
+    options = _options(schema, any(breaks))
+    for records in Checked(unpacked(raw, path), path, breaks).records():
+        # Whole records, in memory: Arrow calls nothing of ours, and where a block ends decides nothing.
+        read = pyarrow.csv.ReadOptions(column_names=names, block_size=len(records) + 1, use_threads=False)
+        try:
+            table = pyarrow.csv.read_csv(pa.BufferReader(records), read_options=read, **options)
+        except pa.ArrowException as error:
+            wrong: pa.ArrowException | None = error
+        else:
+            wrong = None
+        if wrong is not None and "Empty CSV" not in str(wrong):
+            raise redact(wrong, path, schema)  # outside the handler: Arrow's text is not chained to this
+        if wrong is None:
+            for batch in table.to_batches():
                 yield _finished(batch, schema)
-        return
-    except pa.ArrowException as error:
-        fault = error
-    # Outside the handler, so that Arrow's text is not chained to what is raised here.
-    if "Empty CSV" not in str(fault) or not any(names):
-        raise redact(fault, path, schema)
-    check_names(schema, names)  # a header without a line end: no rows, though Arrow takes the file for an empty one
 
 
 def csv_names(path: str | PathLike[str]) -> list[str]:

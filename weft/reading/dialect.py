@@ -19,7 +19,7 @@ is asked of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,14 @@ from weft.errors import DataError
 from weft.schema import Column
 
 LONGEST_LINE = 1 << 20
-"""Bytes of one record. Arrow reads in blocks of this size, so a longer record might pass or fail by where it stands."""
+"""Bytes of one record: a limit that does not hang on where the record stands, as that of a reader's blocks would."""
 
 _LF, _CR = ord("\n"), ord("\r")
 
 # Where the scan stands: at the start of a field, in a plain one, in a quoted one, or behind a quote in a quoted one.
 _START, _PLAIN, _QUOTED, _CLOSING = range(4)
 # What it remembers between blocks.
-_STATE, _LINE, _FIELD, _BYTES, _AFTER_CR, _RECORD, _FIRST_LINE, _MEMORY = range(8)
+_STATE, _LINE, _FIELD, _BYTES, _AFTER_CR, _RECORD, _FIRST_LINE, _END, _HEADER_END, _MEMORY = range(10)
 # What can be wrong.
 _FINE, _STRAY, _BEHIND, _BREAK, _FIELDS, _LONG, _LONE_CR, _OPEN = range(8)
 
@@ -62,9 +62,11 @@ _FAULTS = {
 def scan(block, memory, separator, quote, breaks):  # type: ignore[no-untyped-def]
     """Go through a block of a file and return what is wrong first (0: nothing); `memory` is carried between blocks.
 
-    `breaks` says of each field of a record whether it may hold line breaks.
+    `breaks` says of each field of a record whether it may hold line breaks. Noted are also where the last record of the
+    block ends, and the first record of the file if it ends here.
     """
     width = len(breaks)
+    memory[_END] = memory[_HEADER_END] = 0
     state, line, field = memory[_STATE], memory[_LINE], memory[_FIELD]
     length, after_cr, record, first = memory[_BYTES], memory[_AFTER_CR], memory[_RECORD], memory[_FIRST_LINE]
     fault = _FINE
@@ -87,7 +89,11 @@ def scan(block, memory, separator, quote, breaks):  # type: ignore[no-untyped-de
             if length > 0 and field + 1 != width:
                 fault = _FIELDS
                 break
-            record += length > 0
+            if length > 0:
+                record += 1
+                if record == 1:
+                    memory[_HEADER_END] = i + 1
+            memory[_END] = i + 1
             line += 1
             state, field, length, after_cr, first = _START, 0, 0, 0, line
         elif sign == _CR:
@@ -140,8 +146,12 @@ def unpacked(raw: pa.NativeFile, path: str | PathLike[str]) -> pa.NativeFile:
     return pa.CompressedInputStream(raw, "gzip") if Path(path).suffix.lower() == ".gz" else raw
 
 
+BLOCK = 4 << 20
+"""Bytes of a file that are checked and handed on at a time."""
+
+
 class Checked:
-    """A stream of a CSV file's bytes that raises a DataError, with the line, where it leaves the dialect.
+    """The bytes of a CSV file, with a DataError that tells the line where they leave the dialect.
 
     Read through it, a file is refused in the same pass that reads it: the first one, when nothing is charged yet.
     """
@@ -161,18 +171,30 @@ class Checked:
         self._breaks: NDArray[np.bool_] = np.array(breaks, np.bool_)
         self._memory = np.zeros(_MEMORY, np.int64)
         self._memory[_LINE] = self._memory[_FIRST_LINE] = 1
-        self._begun = False
-        self.closed = False
 
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        block = bytes(self._source.read(size) if size >= 0 else self._source.read())
-        if not block and size != 0:
-            self._end()
-        seen = block if self._begun else block.removeprefix(b"\xef\xbb\xbf")
-        self._begun = self._begun or bool(block)
-        self._check(scan(np.frombuffer(seen, np.uint8), self._memory, self._separator, self._quote, self._breaks))
-        return block
+    def records(self, size: int = BLOCK) -> Iterator[bytes]:
+        """Yield the file's records but for the first, which names the columns: many at a time, none of them cut."""
+        held, named, begun = b"", False, False
+        while block := bytes(self._source.read(size)):
+            block = block if begun else block.removeprefix(b"\xef\xbb\xbf")
+            begun = True
+            self._check(scan(np.frombuffer(block, np.uint8), self._memory, self._separator, self._quote, self._breaks))
+            end, header = int(self._memory[_END]), int(self._memory[_HEADER_END])
+            if not named and not header:
+                continue  # the names of the columns go on
+            start, named = (header if not named else 0), True
+            if end > start or (end and held):
+                yield held + block[start:end]
+                held, start = b"", end
+            held += block[max(start, end) :]
+        self._end()
+        if held:
+            yield held
+
+    def check(self) -> None:
+        """Go through the whole file."""
+        for _ in self.records():
+            pass
 
     def _end(self) -> None:
         if self._memory[_STATE] == _QUOTED:
@@ -186,8 +208,3 @@ class Checked:
         if fault != _FINE:
             line = self._memory[_LINE if fault == _LONE_CR else _FIRST_LINE]
             raise DataError(f"{self._path}, line {line}: {_FAULTS[fault]}")
-
-    def close(self) -> None:
-        """Close the stream beneath."""
-        self._source.close()
-        self.closed = True
