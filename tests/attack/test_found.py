@@ -113,6 +113,19 @@ def test_extension_types_are_refused_in_words(values):
     assert counts(pd.DataFrame({"n": values})) is None
 
 
+def test_a_signalling_number_is_told_with_its_column():
+    from decimal import Decimal
+
+    frame = pd.DataFrame({"n": pd.Series(["1", Decimal("sNaN")], dtype=object)})
+    after = counts(frame)
+    assert after is None or after.sum() == 2
+
+
+@pytest.mark.parametrize("kind", [pa.json_(), pa.bool8()], ids=["json", "bool8"])
+def test_extension_types_of_arrow_are_refused_in_words(kind):
+    assert counts(pa.table({"n": pa.array([None, None], kind.storage_type).cast(kind)})) is None
+
+
 # DuckDB queries.
 
 
@@ -213,6 +226,16 @@ def test_noise_that_can_be_recomputed_draws_from_no_lifetime_budget(folder):
         fit(ROWS, noise_seed=1)
 
 
+def test_facts_read_from_the_data_draw_from_no_lifetime_budget(folder):
+    Lifetime.create("b.budget", Budget(epsilon=3, delta=1e-6))
+    marked = Schema.from_toml(
+        '[columns.row]\nkind = "id"\n[columns.n]\nkind = "integer"\nrange = [0, 9]\nfrom_data = ["range"]'
+    )
+    with pytest.raises(BudgetError, match="read from the data"):
+        fit(marked, trust_data_for_schema=True)
+    assert Lifetime("b.budget").state().spent == 0
+
+
 def test_a_run_that_has_ended_charges_nothing_more(folder):
     Lifetime.create("b.budget", Budget(epsilon=3, delta=1e-6))
     ledger = fit(ROWS).ledger_
@@ -239,6 +262,14 @@ def test_a_model_is_not_saved_over_a_lifetime_budget(folder):
     (folder / "t.csv").write_text("n\n" + "3\n" * 50)
     Lifetime.create("b.budget", Budget(epsilon=3, delta=1e-6))
     assert synth("t.csv", "-o", "o.csv", "--model", "b.budget").returncode == 7
+    Lifetime("b.budget").state()
+
+
+def test_a_draft_is_not_written_over_a_lifetime_budget(folder):
+    (folder / "t.csv").write_text("n\n" + "3\n" * 50)
+    Lifetime.create("b.budget", Budget(epsilon=3, delta=1e-6))
+    words = [sys.executable, "-m", "weft.cli", "schema", "draft", "t.csv", "-o", "b.budget", "--force"]
+    assert subprocess.run(words, capture_output=True, timeout=300, check=False).returncode == 7
     Lifetime("b.budget").state()
 
 

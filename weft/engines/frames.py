@@ -235,10 +235,10 @@ def _in_one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 def _each(write: Callable[[Any], str], values: Objects, column: Column) -> Objects:
     """Apply a function to the values that are not missing."""
     words = np.full(len(values), None, object)
-    present = ~_pandas().isna(values)
     try:
+        present = ~_pandas().isna(values)
         words[present] = np.frompyfunc(write, 1, 1)(values[present])
-    except (ValueError, ArithmeticError):  # a number of 5,000 digits, a moment before the first year
+    except (ValueError, ArithmeticError):  # 5,000 digits, a moment before the first year, a signalling NaN
         raise DataError(
             f'column "{column.name}": an object cannot be written as text, its value is beyond all bounds'
         ) from None
