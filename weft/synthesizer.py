@@ -20,6 +20,7 @@ from weft.errors import BudgetError, MethodError, SchemaError, WeftError
 from weft.methods import AUTO, known, takes
 from weft.methods import method as recipe
 from weft.methods.steps.options import plain
+from weft.methods.steps.resolution import choose_resolution, coarse_domain, refined
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
@@ -193,7 +194,8 @@ class Synthesizer:
 
         with stage(listener, "read"):
             opened = open_engine(data, schema, engine=self.engine, listener=listener)
-        chosen.check(opened.codec.domain)
+        domain = opened.codec.domain
+        chosen.check(coarse_domain(domain))
         account = None if lifetime is None else lifetime.begin(*terms, method=name, source=source_name(data))
         try:
             ledger = Ledger(
@@ -206,7 +208,9 @@ class Synthesizer:
                 facts={"source": source_name(data), "fingerprint": fingerprint(data), "method": name},
             )
             curator = Curator(opened.engine, ledger, release)
-            model = chosen.fit(curator, rng, listener)
+            maps = choose_resolution(curator, listener)
+            coarse = curator.recode({n: (m.codes, m.size) for n, m in maps.items()}).rest() if maps else curator
+            model = refined(domain, chosen.fit(coarse, rng, listener), maps)
             self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured)
             self._frame = _frame_maker(data, schema)
         finally:

@@ -38,7 +38,7 @@ def refuses(column, values, arrow_type=None, match="outside the schema"):
 
 
 AGE = Integer("x", (0, 120), missing=True)
-CLIPPED = Integer("x", (0, 120), missing=True, outside="clip")
+CLIPPED = Integer("x", (0, 120), bins=32, missing=True, outside="clip")
 
 
 def test_integer_bins_are_the_floor_of_equal_shares():
@@ -47,7 +47,7 @@ def test_integer_bins_are_the_floor_of_equal_shares():
     assert encode(Integer("x", (0, 20), step=5), [0, 5, 20]) == [0, 1, 4]
     assert encode(Integer("x", edges=(0, 1, 18, 65)), [0, 1, 17, 18, 65]) == [0, 1, 1, 2, 2]
     assert codec(Integer("x", (0, 99)), pa.int8()).domain.shape == (100,)
-    assert codec(Integer("x", (0, 100)), pa.int8()).domain.shape == (32,)
+    assert codec(Integer("x", (0, 100)), pa.int8()).domain.shape == (101,)
     assert codec(Integer("x", (0, 3), bins=50), pa.int8()).domain.shape == (4,)
 
 
@@ -243,7 +243,7 @@ def test_wide_decimals_cannot_be_categories(kind):
 
 
 def test_dates_of_every_age_and_unit():
-    old = Datetime("x", ("1066-10-01", "1066-10-31"))
+    old = Datetime("x", ("1066-10-01", "1066-10-20"))
     assert encode(old, [dt.date(1066, 10, 14)]) == [13]
     assert encode(old, pa.array([dt.date(1066, 10, 14)], pa.date64())) == [13]
     assert encode(old, pa.array([dt.datetime(1066, 10, 14)], pa.timestamp("s")).cast(pa.timestamp("ms")))[0] > 0
@@ -306,7 +306,7 @@ def test_dates_in_text_keep_their_format():
     assert encode(leap, ["2012-02-29", "2012-02-30", "2013-02-29", "2012-3-1"]) == [59, 366, 366, 60]
     named = Datetime("x", ("2013-01-01", "2013-12-31"), bins="each", format="%d %B %Y", missing=True, outside="clip")
     assert encode(named, ["1 feb 2013", "01 February 2013", "30 Feb 2013"]) == [31, 31, 365]
-    clipped = Datetime("x", ("2013-01-01", "2013-12-31"), missing=True, outside="clip")
+    clipped = Datetime("x", ("2013-01-01", "2013-12-31"), bins=32, missing=True, outside="clip")
     assert encode(clipped, ["2013-01-01", "no date", ""]) == [0, 32, 32]
     with pytest.raises(SchemaError, match="format loses"):
         codec(Datetime("x", ("2013-01-01", "2013-12-31"), step="1d", format="%Y-%m"), pa.string())

@@ -3,66 +3,23 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from weft.codec.types import released_type
 from weft.errors import ModelFileError, SchemaError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Codes, Records, code_dtype
 from weft.schema.kinds import Column, ColumnError, Id, suggestion
-from weft.schema.kinds.base import Coder
 from weft.schema.kinds.id import IdMaker
-from weft.schema.kinds.listed import ListedCoder
+from weft.schema.kinds.part import Part
+from weft.schema.kinds.stored import dictionary_array
 from weft.schema.schema import Schema
-from weft.values.instants import known_zone
 from weft.values.storage import decoded
-
-
-class DictionaryCoder:
-    """A dictionary-encoded column, coded by its values. Its dictionary is made from the schema, not from data."""
-
-    def __init__(self, inner: Coder, arrow_type: pa.DataType) -> None:
-        self._inner, self._type = inner, arrow_type
-        self.size = inner.size
-
-    def encode(self, array: pa.Array) -> NDArray[np.int64]:
-        """Return the code of each value."""
-        return self._inner.encode(array)
-
-    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
-        """Return a value for each code."""
-        if isinstance(self._inner, ListedCoder):
-            return _dictionary(self._inner.indices(codes), self._inner.values, self._type)
-        return dictionary_array(self._inner.decode(codes, rng), self._type)
-
-
-def dictionary_array(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    """Encode a plain array as a dictionary of this type."""
-    encoded = array.dictionary_encode()
-    return _dictionary(encoded.indices, encoded.dictionary, arrow_type)
-
-
-def _dictionary(indices: pa.Array, values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(
-        indices.cast(arrow_type.index_type), values.cast(arrow_type.value_type), ordered=arrow_type.ordered
-    )
-
-
-def coder(column: Column, field: pa.Field) -> Coder:
-    """Return the coder of a column in its Arrow type; SchemaError if they do not fit."""
-    arrow_type = field.type
-    if pa.types.is_dictionary(arrow_type):
-        return DictionaryCoder(coder(column, field.with_type(arrow_type.value_type)), arrow_type)
-    zone = arrow_type.tz if pa.types.is_timestamp(arrow_type) else None
-    if zone is not None and not known_zone(zone):
-        raise ColumnError(column.name, "its times are in a zone that nobody knows; convert them to UTC", "type")
-    nan = not field.nullable  # a float column that forbids nulls says missing with NaN
-    return column.coder(arrow_type, nan)
 
 
 class Codec:
@@ -77,8 +34,9 @@ class Codec:
         check_names(schema, arrow_schema.names)
         kept = [_released_field(field, schema.column(field.name)) for field in arrow_schema if field.name in schema]
         fields = {field.name: field for field in kept}
-        self._coders: dict[str, Coder] = {}
         self._ids: dict[str, tuple[IdMaker, pa.DataType]] = {}
+        columns = {column.name: column for column in schema.columns}
+        parts: list[Part] = []
         for column in schema.columns:
             field = fields[column.name]
             if isinstance(_value_type(field.type), pa.BaseExtensionType):
@@ -86,14 +44,12 @@ class Codec:
             if isinstance(column, Id):
                 self._ids[column.name] = column.maker(_value_type(field.type)), field.type
             else:
-                self._coders[column.name] = coder(column, field)
-        if not self._coders:
+                parts.append(column.part(fields, columns))
+        self.parts = tuple(parts)
+        """What stands between the columns and the attributes."""
+        if not any(len(part.domain) for part in parts):
             raise SchemaError("the schema has no column to model: every column is an id")
-        self.domain = Domain(
-            tuple(self._coders),
-            tuple(coder.size for coder in self._coders.values()),
-            tuple(schema.column(name).order(coder.size) for name, coder in self._coders.items()),
-        )
+        self.domain = _joined(parts)
         # Metadata is dropped: pandas and others keep facts about the rows there. A column that may be missing
         # must be able to say so.
         self.arrow_schema = pa.schema([_output_field(field, schema.column(field.name)) for field in kept])
@@ -103,37 +59,53 @@ class Codec:
         """Id column that tells the privacy unit of a row."""
         return self.schema.unit
 
+    @property
+    def reads(self) -> list[str]:
+        """Columns that are looked at when rows are coded."""
+        return list(dict.fromkeys(name for part in self.parts for name in part.reads))
+
+    def narrowed(self, names: Collection[str]) -> Codec:
+        """Return a codec that gives the same codes, of these attributes only, and makes no rows."""
+        made = copy(self)
+        made.parts = tuple(part for part in self.parts if any(name in names for name in part.domain))
+        made.domain = _joined(made.parts)
+        return made
+
     def encode(self, data: pa.Table | pa.RecordBatch) -> Records:
         """Return one record a row; DataError if a row breaks the schema under the refuse policy."""
-        columns = [self._encode(name, data) for name in self.domain.names]
+        batches = data.to_batches() if isinstance(data, pa.Table) else [data]
+        pieces = [self._encode(batch) for batch in batches]
+        return pieces[0] if len(pieces) == 1 else Records.concatenate([Records.empty(self.domain), *pieces])
+
+    def _encode(self, batch: pa.RecordBatch) -> Records:
+        arrays = {name: self._values(name, batch.column(name)) for name in self.reads}
+        columns: list[Codes] = []
+        for part in self.parts:
+            for size, codes in zip(part.domain.shape, part.encode(arrays), strict=True):
+                columns.append(codes.astype(code_dtype(size)))
         return Records(self.domain, tuple(columns))
 
-    def _encode(self, name: str, data: pa.Table | pa.RecordBatch) -> Codes:
-        column = data.column(name)
+    def _values(self, name: str, array: pa.Array) -> pa.Array:
         expected = self.arrow_schema.field(name).type
         # A dictionary is a way of storing: its values decide, and so does the declared type of a null column.
         wanted = _value_type(expected)
-        if _value_type(released_type(self.schema.column(name), column.type)) != wanted:
-            raise SchemaError(f'column "{name}": its type changed from {expected} to {column.type} between batches')
-        dtype = code_dtype(self.domain.size(name))
-        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        parts = [self._coders[name].encode(_values(chunk, wanted)).astype(dtype) for chunk in chunks]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+        if _value_type(released_type(self.schema.column(name), array.type)) != wanted:
+            raise SchemaError(f'column "{name}": its type changed from {expected} to {array.type} between batches')
+        array = decoded(array)
+        return pa.nulls(len(array), wanted) if pa.types.is_null(array.type) else array
 
     def decode(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
         """Return a row for each record, in the input's types and column order.
 
         `start` is the number of rows decoded before these, so that ids stay unique across blocks.
         """
-        arrays = []
-        for field in self.arrow_schema:
-            if field.name in self._ids:
-                maker, arrow_type = self._ids[field.name]
-                array = maker.make(start, len(records), rng)
-                arrays.append(dictionary_array(array, arrow_type) if array.type != arrow_type else array)
-            else:
-                arrays.append(self._coders[field.name].decode(records.column(field.name), rng))
-        return pa.Table.from_arrays(arrays, schema=self.arrow_schema)
+        made: dict[str, pa.Array] = {}
+        for name, (maker, arrow_type) in self._ids.items():
+            array = maker.make(start, len(records), rng)
+            made[name] = dictionary_array(array, arrow_type) if array.type != arrow_type else array
+        for part in _in_order(self.parts, set(made)):
+            made |= part.decode([records.column(name) for name in part.domain], made, rng)
+        return pa.Table.from_arrays([made[field.name] for field in self.arrow_schema], schema=self.arrow_schema)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values: the schema, and the Arrow types without metadata."""
@@ -159,9 +131,25 @@ def _value_type(arrow_type: pa.DataType) -> pa.DataType:
     return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
 
 
-def _values(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    array = decoded(array)
-    return pa.nulls(len(array), wanted) if pa.types.is_null(array.type) else array
+def _joined(parts: Sequence[Part]) -> Domain:
+    """Return the domain of all attributes."""
+    domains = [part.domain for part in parts]
+    names = tuple(name for domain in domains for name in domain)
+    sizes = tuple(size for domain in domains for size in domain.shape)
+    return Domain(names, sizes, tuple(domain.order(name) for domain in domains for name in domain))
+
+
+def _in_order(parts: Sequence[Part], made: set[str]) -> Iterator[Part]:
+    """Give the parts so that each comes after those that it needs."""
+    waiting = list(parts)
+    while waiting:
+        ready = [part for part in waiting if set(part.needs) <= made]
+        if not ready:
+            listed = ", ".join(f'"{part.columns[0]}"' for part in waiting)
+            raise SchemaError(f"columns {listed} are made from one another in a circle; leave one of them out of it")
+        yield from ready
+        made |= {name for part in ready for name in part.columns}
+        waiting = [part for part in waiting if part not in ready]
 
 
 def _output_field(field: pa.Field, column: Column) -> pa.Field:

@@ -43,7 +43,7 @@ class ChoiceQuestions(Door):
 
     def _exponential(self, question: str, sensitivity: int, share: float) -> Charge:
         """Enter a choice by the exponential mechanism: its bounded range makes it epsilon^2/8-zCDP."""
-        cost = share * self._ledger.capacity
+        cost = share * self._capacity
         epsilon = cost if self.accounting == "pure" else math.sqrt(8 * cost)
         charge = Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon)
         return self._enter(replace(charge, purpose="choice"))

@@ -31,6 +31,10 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions)
         """
         return self._beside(self._engine.recode(maps), self._part)
 
+    def rest(self) -> Curator:
+        """Return a curator of the same rows whose shares are of what is left of the budget, not of the whole."""
+        return self._beside(self._engine, self._part, self._whole * self.left)
+
     def split(self, chances: Mapping[str, float]) -> dict[str, Curator]:
         """Divide the rows by secret coins; return a curator for each part, each with the whole of what is left.
 
@@ -45,10 +49,10 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions)
         views = self._engine.split(list(chances.values()), lambda names: self._release(charge, [names])[0])
         return {part: self._beside(view, part) for part, view in zip(chances, views, strict=True)}
 
-    def _beside(self, engine: Engine, part: str) -> Curator:
+    def _beside(self, engine: Engine, part: str, whole: float | None = None) -> Curator:
         """Return a curator over other rows or codes of the same table, with the same ledger and noise."""
         curator = Curator(engine, self._ledger, self._release)
         if part == self._part:  # counts of a part of the rows are not those of the table
             curator._measured = self._measured
-        curator._part = part
+        curator._part, curator._whole = part, self._whole if whole is None else whole
         return curator

@@ -28,9 +28,9 @@ CELLS_PER_PASS = 1 << 25
 class Door:
     """Holds the engine, the ledger and the mechanisms; families of questions are built on it.
 
-    Prices are given as a `share` of the whole budget. What a share buys depends on the accounting: with
-    "gaussian", "zcdp" and "paper" it is that share of rho and the noise is rounded Gaussian; with "pure" it is that
-    share of epsilon and the noise is two-sided geometric.
+    Prices are given as a `share` of the whole budget (or of what was left of it: `Curator.rest`). What a share buys
+    depends on the accounting: with "gaussian", "zcdp" and "paper" it is that share of rho and the noise is rounded
+    Gaussian; with "pure" it is that share of epsilon and the noise is two-sided geometric.
     """
 
     def __init__(self, engine: Engine, ledger: Ledger, release: Release) -> None:
@@ -39,6 +39,7 @@ class Door:
         self._release = release
         self._measured: list[Measured] = []
         self._part = ""
+        self._whole = 1.0
 
     @property
     def domain(self) -> Domain:
@@ -61,7 +62,7 @@ class Door:
 
     def left_with(self, slack: float) -> float:
         """Return the share of the budget, as it is now, that would be left after paying for this slack."""
-        return self._ledger.left_with(slack, self._part) / self._ledger.capacity
+        return self._ledger.left_with(slack, self._part) / self._capacity
 
     @property
     def measured(self) -> tuple[Measured, ...]:
@@ -73,12 +74,17 @@ class Door:
 
         Under "pure" accounting this is the rho of a Gaussian of the same variance as the geometric noise.
         """
-        cost = share * self._ledger.capacity
+        cost = share * self._capacity
         return cost**2 / 4 if self.accounting == "pure" else cost
 
     def sigma(self, share: float) -> float:
         """Return the noise standard deviation of a cell of one marginal measured with this share."""
         return self._noise(share)[1]
+
+    @property
+    def _capacity(self) -> float:
+        """What a share of 1 costs: the whole budget, or what was left of it when this curator began."""
+        return self._whole * self._ledger.capacity
 
     @property
     def _adjacency(self) -> Adjacency:
@@ -90,7 +96,7 @@ class Door:
     def _noise(self, share: float, sensitivity: float | None = None) -> tuple[float, float]:
         """Return the mechanism's scale, and the standard deviation of its noise, for one table at this share."""
         sensitivity = self._marginal_sensitivity() if sensitivity is None else sensitivity
-        cost = share * self._ledger.capacity
+        cost = share * self._capacity
         if not cost > 0:
             raise ValueError(f"a share of the budget must be above 0, not {share}")
         if self.accounting == "pure":

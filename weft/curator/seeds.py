@@ -73,7 +73,7 @@ class SeedQuestions(Door):
             return None
         question = f"{counted(records, 'record')} grown from seeds by {test}"
         charge = Charge.seeded(question, test=test, records=records, passing=passing, slack=slack)
-        if not charge.rho <= share * self._ledger.capacity:
+        if not charge.rho <= share * self._capacity:
             return None
         (drawn,) = self._release(self._enter(charge), [prefixes, counts])
         return Records.of(self.domain.project(kept), list(drawn.T))

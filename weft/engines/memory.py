@@ -74,7 +74,7 @@ def load(
     Returned beside the records: the unit of each, where a unit may have several.
     """
     pieces: list[list[Codes]] = [[] for _ in codec.domain]
-    for batch, records in feed.read(units.beside(codec.domain.names), codec.encode, listener, "read"):
+    for batch, records in feed.read(units.beside(codec.reads), codec.encode, listener, "read"):
         units.see(batch)
         for column, codes in zip(pieces, records.columns, strict=True):
             column.append(codes)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.codec import Codec
@@ -20,7 +19,6 @@ from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import Records
 from weft.progress import Listener, silence
-from weft.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -49,9 +47,9 @@ class StreamEngine:
         domain = self.domain.project([name for name in self.domain if name in asked] or self.domain.names[:1])
         counter = Counter(domain, tuple(cliques), self.threads)
         flat = counter.zeros()
-        codec = _narrowed(self.codec, domain.names, self.feed.schema)
+        codec = self.codec.narrowed(domain.names)
         at = 0
-        for batch, records in self.feed.read(domain.names, codec.encode, self.listener, "count"):
+        for batch, records in self.feed.read(codec.reads, codec.encode, self.listener, "count"):
             if self.keep is not None:
                 records = records.take(self.keep[at : at + batch.num_rows])
                 at += batch.num_rows
@@ -65,10 +63,10 @@ class StreamEngine:
     def _held(self, names: Sequence[str]) -> MemoryEngine:
         """Read the codes of some attributes into memory."""
         domain = self.codec.domain.project([name for name in self.domain if name in names] or self.domain.names[:1])
-        codec = _narrowed(self.codec, domain.names, self.feed.schema)
+        codec = self.codec.narrowed(domain.names)
         pieces = [Records.empty(self.recoding.apply(Records.empty(domain)).domain)]
         at = 0
-        for batch, records in self.feed.read(domain.names, codec.encode, self.listener, "read"):
+        for batch, records in self.feed.read(codec.reads, codec.encode, self.listener, "read"):
             if self.keep is not None:
                 records = records.take(self.keep[at : at + batch.num_rows])
                 at += batch.num_rows
@@ -84,7 +82,7 @@ class StreamEngine:
         """
         self.check_order()
         pieces = [np.empty(0, np.uint64)]
-        for _, records in self.feed.read(self.codec.domain.names, self.codec.encode, self.listener, "divide"):
+        for _, records in self.feed.read(self.codec.reads, self.codec.encode, self.listener, "divide"):
             pieces.append(names_of(records))
         names = np.concatenate(pieces)
         kept = np.arange(len(names)) if self.keep is None else np.flatnonzero(self.keep)
@@ -109,12 +107,6 @@ class StreamEngine:
         return replace(self, recoding=self.recoding.then(maps))
 
 
-def _narrowed(codec: Codec, names: Sequence[str], arrow: pa.Schema) -> Codec:
-    """Return a codec that gives the same codes, of these attributes only."""
-    columns = tuple(column for column in codec.schema.columns if column.name in names)
-    return Codec(Schema(columns, extra_columns="ignore"), arrow)
-
-
 def check(
     feed: Feed, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
 ) -> tuple[NDArray[np.bool_] | None, Owners | None]:
@@ -122,6 +114,6 @@ def check(
 
     A refusal now costs nothing. Later, when a charge stands in the ledger, no pass can be refused any more.
     """
-    for batch, _ in feed.read(units.beside(codec.domain.names), codec.encode, listener, "check"):
+    for batch, _ in feed.read(units.beside(codec.reads), codec.encode, listener, "check"):
         units.see(batch)
     return units.keep(rng)

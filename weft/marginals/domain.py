@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 Clique = tuple[str, ...]
 """Attribute names, sorted, without repeats: the address of a marginal."""
 
@@ -19,6 +22,23 @@ def clique(names: Iterable[str]) -> Clique:
     ('age', 'sex')
     """
     return tuple(sorted(set(names)))
+
+
+@dataclass(frozen=True, eq=False)
+class FineGrid:
+    """The public grid on which an ordered attribute is counted alone, before anything is known of it."""
+
+    cells: NDArray[np.int64]
+    """Cell of each code, in their order; codes that stand apart have one each."""
+    levels: NDArray[np.int64]
+    """How round the values of each cell are: 0 for those that are not."""
+    widths: NDArray[np.float64]
+    """How many values each cell stands for, or how long it is."""
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self.levels)
 
 
 @dataclass(frozen=True)
@@ -35,6 +55,14 @@ class Order:
     """Whether codes that do not stand apart rise with the values that they stand for."""
     apart: frozenset[int] = frozenset()
     """Codes that are like no other: missing, other, special values."""
+    grid: FineGrid | None = field(default=None, compare=False, repr=False)
+    """Where the attribute is counted on when it is counted alone; None: each code is a cell, and all are alike."""
+
+    def fine_grid(self, size: int) -> FineGrid:
+        """Return the grid of `size` codes."""
+        if self.grid is not None:
+            return self.grid
+        return FineGrid(np.arange(size), np.zeros(size, np.int64), np.ones(size))
 
     def grouped(self, groups: Sequence[int]) -> Order:
         """Return the order of groups of codes, given the group of each code."""

@@ -8,6 +8,7 @@ attribute only neighbours are: a group of ages is a range of ages.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from weft.marginals.domain import Order
 from weft.marginals.marginal import Array, NoisyMarginal
 from weft.marginals.records import Codes, code_dtype
+
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,10 @@ class ValueMap:
         sigma = marginal.sigma * float(np.sqrt(self.codes.size / self.size))
         return replace(marginal, table=folded, sigma=sigma)
 
+    def then(self, further: ValueMap) -> ValueMap:
+        """Return the map to the groups of groups; counts of groups are divided as this map divides them."""
+        return ValueMap(further.codes[self.codes], further.size, self.shares() * further.counts[self.codes])
+
     def sds(self, sigma: float) -> Array:
         """Return the noise of each folded cell: sigma times the root of the number of values in it."""
         return sigma * np.sqrt(np.bincount(self.codes, minlength=self.size))
@@ -76,6 +83,30 @@ class ValueMap:
             places = np.clip(np.searchsorted(ends, points, side="right"), first[groups], last[groups])
             records[drawn] = by_group[places]
         return records
+
+
+def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: float = 0.0) -> Array:
+    """Return the group of each code of an ordered attribute: neighbours, about `groups` groups of about equal counts.
+
+    A code that holds much of a group by itself is one by itself, and so is a code that stands apart; the others are
+    divided anew, so that what lies beside a heap at 0 is told apart too, but into groups of no fewer than `least`.
+
+    >>> coarse_groups(np.array([1, 1, 9, 1, 1, 2, 0, 7]), {7}, 2).tolist()
+    [0, 0, 1, 2, 2, 3, 3, 4]
+    """
+    counts = np.maximum(np.asarray(counts, np.float64), 0)
+    kept = np.ones(len(counts), bool)
+    kept[list(apart)] = False
+    each = max(counts[kept].sum() / max(groups, 1), _TINY)
+    single = (counts >= 0.5 * each) | ~kept
+    each = max(counts[~single].sum() / max(groups, 1), least, _TINY)
+    runs = np.cumsum(single | np.concatenate([[False], single[:-1]]))  # a new one at each single code, and after it
+    total = np.bincount(runs, weights=counts)
+    parts = np.maximum(np.rint(total / each), 1)
+    middle = np.cumsum(counts) - counts / 2 - (np.cumsum(total) - total)[runs]
+    inside = np.minimum(np.floor(middle / np.maximum(total, _TINY)[runs] * parts[runs]), parts[runs] - 1)
+    inside = np.where(single, 0, np.maximum(inside, 0))
+    return np.asarray(np.unique(runs * (len(counts) + 1.0) + inside, return_inverse=True)[1])
 
 
 def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = None) -> ValueMap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -9,9 +10,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.values.cells import public_cuts
 from weft.values.runs import Lattice, keep
 
 Floats = NDArray[np.float64]
+_TINY = 1e-300
+_DIGITS = 6  # significant digits by which cells of floats without decimals are told apart
+
+
+def public_edges(
+    low: float, high: float, decimals: int | None, dtype: type[np.floating[Any]] = np.float64
+) -> list[float]:
+    """Edges of the fine public grid of numbers with these decimals (None: of about seven significant digits).
+
+    Without decimals, the cell of a round number holds this number alone.
+    """
+    top = max(abs(low), abs(high), _TINY)
+    digits = _DIGITS - math.floor(math.log10(top)) if decimals is None else decimals
+    scale = Fraction(10) ** digits
+    first, last = math.ceil(Fraction(low) * scale), math.floor(Fraction(high) * scale)
+    if first > last:
+        return [low, high]
+    cuts = public_cuts(first, last)
+    places = [float(dtype(float(min(Fraction(cut) / scale, Fraction(high))))) for cut in cuts]
+    if decimals is None:
+        for i in range(1, len(cuts) - 1):
+            if cuts[i] - cuts[i - 1] == 1 < cuts[i + 1] - cuts[i]:
+                places[i] = float(np.nextafter(dtype(places[i - 1]), dtype(np.inf)))
+    inner = sorted({place for place in places if low < place < high})
+    return [low, *inner, high]
 
 
 def equal_edges(low: float, high: float, bins: int) -> list[float]:
@@ -57,6 +84,17 @@ class FloatBins:
     def repeats_special(self) -> bool:
         """Whether two special values are one number in the column's type."""
         return len(set(self._special.tolist())) < len(self._special)
+
+    def values(self) -> tuple[list[int], list[int]]:
+        """Return the first value of each bin that has a code and how many it has, both in units of its digits."""
+        if self._decimals is not None:
+            first = [self._lattice.first[bin_] for bin_ in self._kept]
+            return first, [self._lattice.drawable[bin_] for bin_ in self._kept]
+        low, high = self._low[self._kept], self._high[self._kept]
+        top = max(float(np.abs(self._edges).max()), _TINY)
+        unit = 10.0 ** (math.floor(math.log10(top)) - _DIGITS)
+        counts = np.maximum(np.ceil((high - low) / unit), 1).astype(int)
+        return np.rint(low / unit).astype(int).tolist(), counts.tolist()
 
     def _ends(self) -> tuple[Floats, Floats]:
         """Lowest and highest drawable number of each bin, stepping inwards over special values."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.values.limits import DEFAULT_BINS, EACH_LIMIT
+from weft.values.cells import public_cuts
+from weft.values.limits import EACH_CODE
 from weft.values.runs import Lattice, keep, wrap
 
 Mask = NDArray[np.bool_]
@@ -18,14 +19,16 @@ _NONE = np.empty(0, np.uint64), np.empty(0, np.int64)
 def equal_width(low: int, high: int, step: int, bins: int | str | None) -> list[int]:
     """Left edges of the bins of the grid low, low + step, ..., and one past the highest value.
 
-    With m grid values in N bins, bin i starts at low + floor(i m / N) step.
+    With m grid values in N bins, bin i starts at low + floor(i m / N) step. None: a bin for each value while these are
+    not very many, and otherwise the cells of the public grid.
 
     >>> equal_width(0, 9, 1, 3)
     [0, 3, 6, 10]
     """
     count = (high - low) // step + 1
-    if bins is None:
-        bins = "each" if count <= EACH_LIMIT else DEFAULT_BINS
+    if bins is None and count > EACH_CODE:
+        return public_cuts(low, high, step)
+    bins = bins or "each"
     n = count if bins == "each" else min(int(bins), count)
     return [low + i * count // n * step for i in range(n)] + [high + 1]
 
@@ -60,6 +63,17 @@ class Grid:
     def size(self) -> int:
         """Number of codes."""
         return self.bins + len(self._special)
+
+    def values(self) -> tuple[list[int], list[int]]:
+        """Return the first value of each bin that has a code, in steps from zero, and how many it has."""
+        shift = self._origin // self._step if self._origin % self._step == 0 else 0
+        first = [self._lattice.first[bin_] + shift for bin_ in self._kept]
+        return first, [self._lattice.drawable[bin_] for bin_ in self._kept]
+
+    def starts(self) -> NDArray[np.int64]:
+        """Return the first value of each bin that has a code."""
+        found = (self._lattice.first[bin_] * self._step + self._origin for bin_ in self._kept)
+        return np.fromiter(found, np.int64, len(self._kept))
 
     def locate(self, values: NDArray[Any], off: Mask | None, clip: bool) -> NDArray[np.int64]:
         """Return the code of each value (int64 or uint64); -1 where it has none.

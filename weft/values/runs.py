@@ -39,6 +39,8 @@ class Lattice:
                 held.append((wrap(low - self._base), wrap(high - low + 1), bin_))
         self.drawable = [max(b - a + 1, 0) - t for a, b, t in zip(first, last, taken, strict=True)]
         """Number of integers that can be drawn, by bin."""
+        self.first = first
+        """First integer of each bin."""
         self._gaps = held
         self._first = np.array([wrap(a - self._base) for a in first], dtype=np.uint64)
         self._top = np.array([wrap(max(n - 1, 0)) for n in self.drawable], dtype=np.uint64)

@@ -11,10 +11,10 @@ then.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from weft.marginals.domain import Order
 from weft.schema.kinds.evidence import Evidence, Guess
 from weft.schema.kinds.labels import Label
 from weft.values.instants import known_zone
+
+if TYPE_CHECKING:
+    from weft.schema.kinds.part import Part
 
 Policy = Literal["refuse", "clip", "other"]
 Scalar = str | int | float | bool
@@ -128,9 +131,15 @@ class Column:
         """Return the codes of the column in an Arrow type, or ColumnError; with `nan`, missing is said by NaN."""
         raise NotImplementedError
 
-    def order(self, size: int) -> Order:
-        """Say of the codes, `size` in all, whether they are ordered and which stand apart: missing, the last one."""
-        return Order(apart=frozenset([size - 1] if self.missing else []))
+    def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Part:
+        """Return what turns the column into attributes and back, given the Arrow fields and columns of the table."""
+        from weft.schema.kinds.part import Single
+
+        return Single(self, fields[self.name])
+
+    def order(self, coder: Coder) -> Order:
+        """Say of the codes whether they are ordered and which stand apart: missing, the last one."""
+        return Order(apart=frozenset([coder.size - 1] if self.missing else []))
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name every code but that of missing, in order; `size` is the number of all codes."""

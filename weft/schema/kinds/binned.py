@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.marginals.domain import Order
-from weft.schema.kinds.base import Column
+from weft.marginals.domain import FineGrid, Order
+from weft.schema.kinds.base import Coder, Column
 from weft.schema.kinds.labels import Label, one
 from weft.schema.kinds.policies import Policies
+from weft.values.cells import public_cuts, roundness
 from weft.values.grid import Grid
-from weft.values.limits import MAX_CODES
+from weft.values.limits import EACH_CELL, MAX_CODES
 from weft.values.storage import Carrier
 
 
@@ -34,6 +35,8 @@ class Binned(Column):
     """Values with a code of their own, inside or outside the range (0, 999999 for not asked)."""
 
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
+    rounded: ClassVar[bool] = True
+    """Whether people round values to multiples of 5, 10, 100, ..."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,9 +88,25 @@ class Binned(Column):
         """What to do about a value beyond the range."""
         return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
 
-    def order(self, size: int) -> Order:
+    def order(self, coder: Coder) -> Order:
         """Bins are ordered; special values and missing come after them and stand apart."""
-        return Order(True, frozenset(range(size - len(self.special) - self.missing, size)))
+        assert isinstance(coder, BinCoder)
+        return Order(True, frozenset(range(coder.bins.bins, coder.size)), self._grid(coder.bins, coder.size))
+
+    def _grid(self, bins: Bins, size: int) -> FineGrid:
+        """Return the cells in which the codes are counted alone: the public grid, where each value has a code."""
+        starts, widths = bins.values()
+        cells = np.arange(size)
+        if bins.bins > EACH_CELL and max(widths) == 1:
+            found = np.searchsorted(public_cuts(starts[0], starts[-1]), np.array(starts), side="right")
+            _, cells[: bins.bins] = np.unique(found, return_inverse=True)
+            cells[bins.bins :] -= bins.bins - 1 - cells[bins.bins - 1]
+        first = np.unique(cells[: bins.bins], return_index=True)[1]
+        held = np.bincount(cells[: bins.bins], weights=np.array(widths, np.float64))
+        fits = self.rounded and max(map(abs, starts)) < 2**62
+        levels = roundness([starts[code] for code in first], held) if fits else np.zeros(len(first), np.int64)
+        apart = size - bins.bins
+        return FineGrid(cells, np.append(levels, np.zeros(apart, np.int64)), np.append(held, np.ones(apart)))
 
     def special_labels(self, write: Callable[[Any], str]) -> list[Label]:
         """Name the special values."""
@@ -115,13 +134,26 @@ class Bins(Protocol):
         """Number of codes."""
         ...
 
+    def values(self) -> tuple[list[int], list[int]]:
+        """Return the first value of each bin as a whole number, and how many values it has."""
+        ...
+
+
+@runtime_checkable
+class BinCoder(Protocol):
+    """A coder whose codes are bins, then special values, then missing."""
+
+    size: int
+    bins: Bins
+
 
 class GridCoder:
     """Codes of values that are exact integers in their type."""
 
     def __init__(self, column: Binned, grid: Grid, carrier: Carrier) -> None:
         column.need_bins(grid)
-        self._grid, self._carrier = grid, carrier
+        self.bins: Grid = grid
+        self._carrier = carrier
         self._clip = column.outside == "clip"
         self._outcomes = Policies(column, grid.size)
         self.size = self._outcomes.size
@@ -129,7 +161,7 @@ class GridCoder:
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
         """Return the code of each value."""
         reading = self._carrier.read(array)
-        codes = self._grid.locate(reading.values, reading.off, self._clip)
+        codes = self.bins.locate(reading.values, reading.off, self._clip)
         missing = reading.missing
         if reading.unreadable is not None:
             codes[reading.unreadable] = -1
@@ -141,7 +173,18 @@ class GridCoder:
         """Draw a value for each code."""
         codes = codes.astype(np.int64)
         missing = self._outcomes.is_missing(codes)
-        return self._carrier.write(self._grid.draw(np.where(missing, 0, codes), rng), missing)
+        return self._carrier.write(self.bins.draw(np.where(missing, 0, codes), rng), missing)
+
+    def held(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the whole numbers that stand for the values; anything where a value is missing or unreadable."""
+        return self._carrier.read(array).values.astype(np.int64)
+
+    def write(self, codes: NDArray[np.int64], values: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+        """Return these values where they have these codes, and otherwise a value that has."""
+        fits = self.bins.locate(values, None, clip=False) == codes
+        missing = self._outcomes.is_missing(codes)
+        drawn = self.bins.draw(np.where(missing, 0, codes), rng)
+        return self._carrier.write(np.where(fits, values.view(np.uint64), drawn), missing)
 
 
 def small_decimal(arrow_type: pa.DataType) -> bool:

@@ -68,10 +68,10 @@ class Category(Column):
         """Return one code a value."""
         return ListedCoder(self, arrow_type, nan, self.other)
 
-    def order(self, size: int) -> Order:
+    def order(self, coder: Coder) -> Order:
         """The value that stands for all others, and missing, stand apart."""
         other = frozenset() if self.other is None else frozenset([self.values.index(self.other)])
-        return Order(apart=super().order(size).apart | other)
+        return Order(apart=super().order(coder).apart | other)
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name each value as it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -11,13 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.schema.kinds.base import ColumnError
+from weft.schema.kinds.base import Column, ColumnError
 from weft.schema.kinds.binned import Binned, GridCoder
+from weft.schema.kinds.calendar import LEAST_DAYS, Calendar, Clock
 from weft.schema.kinds.evidence import FEW, Evidence, Guess
 from weft.schema.kinds.integer import common_step
 from weft.schema.kinds.labels import Label
+from weft.schema.kinds.part import Part
 from weft.values.grid import Grid, equal_width
 from weft.values.instants import DAY, UNIT, Moment, known_zone, name_step, parse_step, write_moment
+from weft.values.limits import EACH_CODE
 from weft.values.storage import Carrier, Dates64, Integers, TextMoments
 from weft.values.text import is_text, read_moments
 
@@ -30,7 +34,8 @@ class Datetime(Binned):
     """A day or a moment. The highest end, given as a plain date, includes that whole day."""
 
     step: str | None = field(default=None, kw_only=True)
-    """Elapsed time between possible values, such as "1d", "1h", "15min", "1s", "1ms" (None: 1d for dates, else 1s)."""
+    """Elapsed time between possible values, such as "1d", "1h", "15min", "1s", "1ms" (None: 1d
+    where the ends are plain dates, else 1s)."""
     timezone: str | None = field(default=None, kw_only=True)
     """Zone in which range, edges and special are read (None: that of the column's type)."""
     format: str | None = field(default=None, kw_only=True)
@@ -39,6 +44,7 @@ class Datetime(Binned):
     """Whether text and CSV hold a plain date (None: yes, if the ends are plain dates and steps are whole days)."""
 
     kind: ClassVar[str] = "datetime"
+    rounded: ClassVar[bool] = False
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "format", "missing", "outside")
 
     def __post_init__(self) -> None:
@@ -106,6 +112,20 @@ class Datetime(Binned):
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
         """Return the codes in a column of dates, time stamps or text."""
+        return self._coder(arrow_type, daily=False)[0]
+
+    def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Part:
+        """Take weeks, weekdays and times of day apart, over a range that is long enough for it."""
+        arrow_type = fields[self.name].type
+        low, high = (Moment.parse(end).nanoseconds for end in self.ends)
+        days = (high - low) // DAY
+        plain = self.bins is None and self.edges is None and not pa.types.is_dictionary(arrow_type)
+        if not plain or not LEAST_DAYS <= days < EACH_CODE:
+            return super().part(fields, columns)
+        coder, clock = self._coder(arrow_type, daily=True)
+        return super().part(fields, columns) if clock.step > DAY else Calendar(self, coder, clock)
+
+    def _coder(self, arrow_type: pa.DataType, daily: bool) -> tuple[GridCoder, Clock]:
         carrier: Carrier
         zone: str | None = None
         if is_text(arrow_type):
@@ -115,7 +135,9 @@ class Datetime(Binned):
             carrier = Integers(arrow_type) if pa.types.is_date32(arrow_type) else Dates64(arrow_type)
             unit, day = DAY, True
         elif pa.types.is_timestamp(arrow_type):
-            carrier, unit, day, zone = Integers(arrow_type), UNIT[arrow_type.unit], False, arrow_type.tz
+            # Plain dates in a column of time stamps are midnights, which is how pandas holds days.
+            carrier, unit, zone = Integers(arrow_type), UNIT[arrow_type.unit], arrow_type.tz
+            day = self.plain_date
         else:
             raise self.unfit(arrow_type)
         if self.timezone is not None and zone is None:
@@ -123,8 +145,9 @@ class Datetime(Binned):
         step = parse_step(self.step) if self.step else DAY if day else UNIT["s"]
         if step % unit:
             raise ColumnError(self.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
+        shift = self._shift(zone) // unit
         try:
-            cuts, special = self._cuts(zone or None, unit, step // unit)
+            cuts, special = self._cuts(zone or None, unit, step // unit, shift if daily else None)
         except ValueError as error:
             raise ColumnError(self.name, f"{error}", "range") from None
         self.need_fit(carrier.low <= cuts[0] and cuts[-1] - 1 <= carrier.high, arrow_type, "range")
@@ -134,9 +157,16 @@ class Datetime(Binned):
         if isinstance(carrier, TextMoments):
             steps = (cuts[-1] - 1 - cuts[0]) * unit // step
             self._check_format(carrier, [cuts[0] + i * step // unit for i in {0, min(1, steps), steps}] + special)
-        return GridCoder(self, grid, carrier)
+        return GridCoder(self, grid, carrier), Clock(unit, step, shift)
 
-    def _cuts(self, zone: str | None, unit: int, step: int) -> tuple[list[int], list[int]]:
+    def _shift(self, zone: str | None) -> int:
+        """Nanoseconds by which the clock on the wall is ahead of what is stored, when the range begins."""
+        low = Moment.parse(self.ends[0])
+        zone = self.timezone or zone
+        return 0 if zone is None or low.zoned else low.nanoseconds - low.instant(zone)
+
+    def _cuts(self, zone: str | None, unit: int, step: int, shift: int | None) -> tuple[list[int], list[int]]:
+        """Return the cuts of the bins, or with a `shift` those of the days on the wall's calendar; special values."""
         zone = self.timezone or zone
 
         def start(value: str) -> int:
@@ -154,7 +184,13 @@ class Datetime(Binned):
             raise ValueError("range holds no value of its type; widen it")
         special = [start(value) for value in self.special]
         if self.edges is None:
-            return equal_width(start(low), last, step, self.bins), special
+            day = DAY // unit
+            apart = last - start(low)
+            each = self.bins is not None or apart // step < EACH_CODE or apart // day >= EACH_CODE
+            if shift is None and each:
+                return equal_width(start(low), last, step, self.bins), special
+            midnight = (start(low) + (shift or 0)) // day * day - (shift or 0)
+            return [start(low), *range(midnight + day, last + 1, day), last + 1], special
         cuts = [*(start(edge) for edge in self.edges[:-1]), end(high) + 1]
         if cuts != sorted(cuts):
             raise ValueError("two edges change places when the clock does; move one of them")

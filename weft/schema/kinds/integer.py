@@ -18,10 +18,11 @@ from weft.schema.kinds.binned import Binned, GridCoder, small_decimal
 from weft.schema.kinds.evidence import FEW, Evidence, Guess, with_spikes
 from weft.schema.kinds.labels import Label
 from weft.values.grid import Grid, equal_width
-from weft.values.limits import EACH_LIMIT, MAX_CODES
+from weft.values.limits import MAX_CODES
 from weft.values.storage import Carrier, Decimals, Integers, TextIntegers, WholeFloats
 from weft.values.text import is_text
 
+_EACH = 100  # possible values that a draft takes for numbers, however few of them were seen
 INTEGER_LIMITS = (-(2**63), 2**64 - 1)
 
 
@@ -118,11 +119,11 @@ class Integer(Binned):
         low, high = int(different[0]), int(different[-1])
         step = common_step(different)
         entry = {"kind": cls.kind, "range": [low, high]} | ({"step": step} if step > 1 else {})
-        if (high - low) // step + 1 <= EACH_LIMIT:
+        if (high - low) // step + 1 <= _EACH:
             return Guess(entry, "Whole numbers, few enough for one code each.")
         if len(different) <= FEW:
             return None
-        return with_spikes(Guess(entry, "Whole numbers over a wide range, in equal-width bins."), different, counts)
+        return with_spikes(Guess(entry, "Whole numbers over a wide range, counted fine alone and coarse together."), different, counts)
 
 
 def common_step(different: NDArray[Any]) -> int:

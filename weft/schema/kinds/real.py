@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -20,9 +21,8 @@ from weft.schema.kinds.binned import Binned, GridCoder, small_decimal
 from weft.schema.kinds.evidence import Evidence, Guess, with_spikes
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.policies import Policies
-from weft.values.floats import FloatBins, equal_edges
+from weft.values.floats import FloatBins, equal_edges, public_edges
 from weft.values.grid import Grid
-from weft.values.limits import DEFAULT_BINS
 from weft.values.storage import Carrier, Decimals, Integers, decimal_array, floats_of, write_floats
 from weft.values.text import is_text, read_floats
 
@@ -51,6 +51,15 @@ class Real(Binned):
             raise ColumnError(self.name, f"{key} must hold finite numbers", key)
         return float(value) + 0.0  # so that -0.0 becomes 0.0
 
+    def cuts(self, dtype: type[np.floating[Any]] = np.float64) -> Sequence[float]:
+        """Return the edges of the bins: those given, of equal width, or the fine public grid."""
+        low, high = self.ends
+        if self.edges is not None:
+            return self.edges
+        if self.bins is not None:
+            return equal_edges(low, high, int(self.bins))
+        return public_edges(low, high, self.decimals, dtype)
+
     def plain_type(self) -> pa.DataType:
         """Return floats of 64 bits."""
         return pa.float64()
@@ -73,20 +82,22 @@ class Real(Binned):
             self.need_fit(value.denominator == 1 and carrier.low <= value <= carrier.high, arrow_type, "special")
         if self.edges is not None:
             edges = [_scaled(edge, scale) for edge in self.edges]
+        elif self.bins is not None:
+            edges = [low + (high - low) * i / int(self.bins) for i in range(int(self.bins))]
         else:
-            n = int(self.bins or DEFAULT_BINS)
-            edges = [low + (high - low) * i / n for i in range(n)]
-        digits = scale if self.decimals is None else min(self.decimals, scale)
-        step = 10 ** (scale - digits)
+            edges = [_scaled(edge, scale) for edge in public_edges(*self.ends, self._digits(scale))[:-1]]
+        step = 10 ** (scale - self._digits(scale))
         # A bin holds the integers from its left edge, rounded up, to before the next one's.
         cuts = [math.ceil(edge) for edge in edges[: len(edges) - (self.edges is not None)]] + [math.floor(high) + 1]
         origin = cuts[0] // step * step
         return GridCoder(self, Grid(cuts, origin, step, [int(value) for value in special], strict=False), carrier)
 
+    def _digits(self, scale: int) -> int:
+        return scale if self.decimals is None else min(self.decimals, scale)
+
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name the bins that hold a value, then the special ones."""
-        low, high = self.ends
-        edges = self.edges or equal_edges(low, high, int(self.bins or DEFAULT_BINS))
+        edges = self.cuts()
         bins = [Label(_number(a), _number(b), "bin") for a, b in pairwise(edges)]
         wanted = size - len(self.special) - self.missing
         if len(bins) > wanted and self.decimals is not None:
@@ -114,18 +125,19 @@ class FloatCoder:
         self._clip = column.outside == "clip"
         narrow = pa.types.is_float32(arrow_type)
         low, high = column.ends
-        edges = column.edges or equal_edges(low, high, int(column.bins or DEFAULT_BINS))
+        dtype = np.float32 if narrow else np.float64
+        edges = column.cuts(dtype)
         top = max(abs(low), abs(high))
         most = float(np.finfo(np.float32 if narrow else np.float64).max)
         column.need_fit(top <= most, arrow_type, "range")
         column.need_fit(all(abs(value) <= most for value in column.special), arrow_type, "special")
         if column.decimals is not None and top * 10.0**column.decimals > 2.0**53:
             raise ColumnError(column.name, "a float cannot hold so many decimals over this range", "decimals")
-        self._bins = FloatBins(edges, column.special, column.decimals, np.float32 if narrow else np.float64)
-        column.need_bins(self._bins)
-        if self._bins.repeats_special:
+        self.bins = FloatBins(edges, column.special, column.decimals, dtype)
+        column.need_bins(self.bins)
+        if self.bins.repeats_special:
             raise ColumnError(column.name, f"two special values are the same in the type {arrow_type}", "special")
-        self._outcomes = Policies(column, self._bins.size)
+        self._outcomes = Policies(column, self.bins.size)
         self.size = self._outcomes.size
 
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
@@ -135,7 +147,7 @@ class FloatCoder:
         else:
             values, unreadable = floats_of(array), None
         missing = np.isnan(values) if unreadable is None else np.isnan(values) & ~unreadable
-        codes = self._bins.locate(np.where(np.isnan(values), 0.0, values), self._clip)
+        codes = self.bins.locate(np.where(np.isnan(values), 0.0, values), self._clip)
         if unreadable is not None:
             codes[unreadable] = -1
             if self._clip:
@@ -146,7 +158,7 @@ class FloatCoder:
         """Draw a value for each code."""
         codes = codes.astype(np.int64)
         missing = self._outcomes.is_missing(codes)
-        values = self._bins.draw(np.where(missing, 0, codes), rng)
+        values = self.bins.draw(np.where(missing, 0, codes), rng)
         if not is_text(self._type):
             return write_floats(values, missing, self._type, self._nan)
         if self._decimals is not None:

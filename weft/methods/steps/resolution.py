@@ -1,0 +1,145 @@
+"""Two resolutions: numbers and dates are counted fine alone, and coarse together with others.
+
+A table over two attributes of a hundred values each has ten thousand cells: noise drowns it, and whatever it could have
+told of the two. So before a recipe begins, every attribute whose codes are ordered, and many, is counted alone on its
+public grid. From these released answers follow its coarse codes: neighbours, about equal in number of rows, as many as
+the noise of tables over two attributes allows, with heaps standing apart. The recipe works on these. When records are
+made, each coarse code becomes a fine one, by the fine counts without most of their noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.marginals.domain import Domain, FineGrid, Order
+from weft.marginals.marginal import Array, NoisyMarginal
+from weft.marginals.recode import ValueMap, coarse_groups
+from weft.models import Model
+from weft.models.recoded import RecodedModel
+from weft.progress import Listener, silence, stage
+from weft.reconcile.smoothing import Grid, smooth
+
+FEW = 24
+"""Ordered attributes with at most this many codes are left to the recipe as they are."""
+
+MOST_GROUPS = 32
+"""Most coarse codes of an attribute that hold about equal numbers of rows."""
+
+LEAST_GROUPS = 8
+
+SHARE = 0.1
+"""Share of the budget, were all attributes counted fine; it goes down with their part of the attributes."""
+
+ZOOM = 0.3
+"""Part of that share for the values inside cells that hold many rows, where cells hold several values."""
+
+ZOOM_CODES = 8192
+ROWS_PER_NOISE = 10.0
+"""Rows that a cell of a table over two coarse attributes should hold, in standard deviations of its noise."""
+
+LEAST_ROWS = 6.0
+"""Rows that a coarse code should hold, in the same unit."""
+
+
+def is_wide(domain: Domain, name: str) -> bool:
+    """Whether an attribute is counted fine alone and coarse together with others."""
+    order = domain.order(name)
+    return order.ordered and domain.size(name) - len(order.apart) > FEW
+
+
+def coarse_domain(domain: Domain) -> Domain:
+    """Return the largest domain that a recipe may find when it begins: for checks before anything is spent."""
+    sizes = tuple(
+        min(size, 2 * MOST_GROUPS + len(domain.order(name).apart)) if is_wide(domain, name) else size
+        for name, size in zip(domain.names, domain.shape, strict=True)
+    )
+    return Domain(domain.names, sizes, domain.orders)
+
+
+def choose_resolution(curator: Curator, listener: Listener = silence) -> dict[str, ValueMap]:
+    """Count the wide attributes fine; return their coarse codes. Nothing is asked where there are none."""
+    domain = curator.domain
+    wide = [name for name in domain if is_wide(domain, name)]
+    if not wide:
+        return {}
+    share = SHARE * len(wide) / len(domain)
+    grids = {name: domain.order(name).fine_grid(domain.size(name)) for name in wide}
+    zoomed = [name for name in wide if grids[name].size < domain.size(name)]
+    deeper = ZOOM * share * len(zoomed) / len(wide)
+    with stage(listener, "measure numbers and dates"):
+        counts = _measure(curator, {name: grids[name].cells for name in wide}, share - deeper)
+        fine = {name: _smoothed(counts[name], grids[name], domain.order(name)) for name in wide}
+        if zoomed:
+            fine |= _zoom(curator, {name: (grids[name], fine[name]) for name in zoomed}, deeper)
+    joint = curator.sigma((1 - share) / (3 * len(domain)))
+    maps = {}
+    for name in wide:
+        apart = domain.order(name).apart
+        rows = max(float(fine[name].sum()), 1.0)
+        groups = round(min(max(math.sqrt(rows / (ROWS_PER_NOISE * joint)), LEAST_GROUPS), MOST_GROUPS))
+        codes = coarse_groups(fine[name], apart, groups, LEAST_ROWS * joint)
+        maps[name] = ValueMap(codes, int(codes.max()) + 1, fine[name])
+    return maps
+
+
+def refined(domain: Domain, model: Model, maps: Mapping[str, ValueMap]) -> Model:
+    """Return a model of coarse codes as one of fine codes."""
+    if not maps:
+        return model
+    if isinstance(model, RecodedModel):  # one map from fine codes to those that the recipe merged
+        maps = {
+            name: maps[name].then(model.maps[name])
+            if name in maps and name in model.maps
+            else maps.get(name) or model.maps[name]
+            for name in {**maps, **model.maps}
+        }
+        model = model.inner
+    return RecodedModel(domain, model, maps)
+
+
+def _measure(curator: Curator, cells: Mapping[str, Array], share: float) -> dict[str, NoisyMarginal]:
+    """Count attributes in cells: maps that are public, or follow from released answers."""
+    merged = curator.recode({name: (codes, int(codes.max()) + 1) for name, codes in cells.items()})
+    return {m.clique[0]: m for m in merged.measure([(name,) for name in cells], share)}
+
+
+def _smoothed(noisy: NoisyMarginal, grid: FineGrid, order: Order) -> Array:
+    """Return the count of each code: of each cell, without most of its noise, spread evenly over its codes."""
+    apart = sorted({int(grid.cells[code]) for code in order.apart})
+    inside = np.setdiff1d(np.arange(grid.size), apart)
+    made = np.maximum(np.asarray(noisy.table, np.float64), 0)
+    made[inside] = smooth(np.asarray(noisy.table)[inside], noisy.sigma, Grid(grid.widths[inside], grid.levels[inside]))
+    return np.asarray((made / np.bincount(grid.cells, minlength=grid.size))[grid.cells])
+
+
+def _zoom(curator: Curator, found: Mapping[str, tuple[FineGrid, Array]], share: float) -> dict[str, Array]:
+    """Count the values inside the cells that hold most rows; return the counts of all codes."""
+    noise = curator.sigma(share / len(found))
+    cells = {name: _opened(grid, counts, 6 * noise) for name, (grid, counts) in found.items()}
+    made = {}
+    for name, noisy in _measure(curator, cells, share).items():
+        grid, counts = found[name]
+        held = np.bincount(cells[name])
+        deeper = smooth(noisy.table, noisy.sigma, Grid(held.astype(np.float64), np.zeros(len(held), np.int64)))
+        fine = (deeper / held)[cells[name]]
+        # The rows of a cell are known better from the first count; how its values share them, from this one.
+        before, after = (np.bincount(grid.cells, weights=part, minlength=grid.size) for part in (counts, fine))
+        opened = (held[cells[name]] == 1) & (np.bincount(grid.cells)[grid.cells] > 1) & (after[grid.cells] > 0)
+        made[name] = np.where(opened, fine * (before / np.maximum(after, 1e-300))[grid.cells], counts)
+    return made
+
+
+def _opened(grid: FineGrid, counts: Array, least: float) -> Array:
+    """Return cells in which those with most rows are divided into their values."""
+    rows = np.bincount(grid.cells, weights=counts, minlength=grid.size)
+    values = np.bincount(grid.cells, minlength=grid.size)
+    ranked = np.argsort(-rows, kind="stable")
+    ranked = ranked[(rows[ranked] >= least) & (values[ranked] > 1)]
+    taken = ranked[np.cumsum(values[ranked]) <= ZOOM_CODES]
+    divided = np.isin(grid.cells, taken)
+    starts = np.concatenate([[True], (grid.cells[1:] != grid.cells[:-1]) | divided[1:]])
+    return np.asarray(np.cumsum(starts) - 1)

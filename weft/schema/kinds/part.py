@@ -1,0 +1,72 @@
+"""Between columns and attributes: what a person sees, and what is counted.
+
+A part stands for one column or several. It turns their values into the codes of its attributes (none, one or more), and
+such codes back into values. It acts on each row alone and on public facts alone, so that a row still adds one to one
+cell of every table, whatever the part makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.marginals.domain import Domain
+from weft.schema.kinds.base import Column
+from weft.schema.kinds.stored import coder_of, plain_coder
+
+Arrays = Mapping[str, pa.Array]
+"""Values by column, in the types that the codec declares."""
+
+
+class Part(Protocol):
+    """Some columns as attributes, and back."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it makes."""
+        ...
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns that it looks at when rows are coded."""
+        ...
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Columns of other parts that must be made before its own."""
+        ...
+
+    @property
+    def domain(self) -> Domain:
+        """Its attributes; the first one has the name of its column."""
+        ...
+
+    def encode(self, arrays: Arrays) -> Sequence[NDArray[np.int64]]:
+        """Return the codes of each attribute; DataError under the refuse policy only."""
+        ...
+
+    def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return the columns for these codes, given what was made of the columns that it needs."""
+        ...
+
+
+class Single:
+    """A column whose values are the codes of one attribute."""
+
+    def __init__(self, column: Column, field: pa.Field) -> None:
+        self.coder = coder_of(column, field)
+        self.columns = self.reads = (column.name,)
+        self.needs: tuple[str, ...] = ()
+        self.domain = Domain((column.name,), (self.coder.size,), (column.order(plain_coder(self.coder)),))
+
+    def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
+        """Return the code of each value."""
+        return [self.coder.encode(arrays[self.columns[0]])]
+
+    def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return a value for each code."""
+        return {self.columns[0]: self.coder.decode(codes[0], rng)}
