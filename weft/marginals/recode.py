@@ -37,18 +37,14 @@ class ValueMap:
         """Return an already released 1-way table in the new codes: counts of merged values add up, nothing is
         counted again.
 
-        The merged cells are noisier than the others (`sds`), but a `NoisyMarginal` has one sigma. It gets the
-        root mean square of its cells' deviations: that keeps the variance of the total, and so the table's
+        A cell of k merged values has sqrt(k) times the noise of one, but a `NoisyMarginal` has one sigma. It gets the
+        root mean square of its cells' sigmas: that keeps the variance of the total, and so the table's
         weight in the common total, exact.
         """
         table = np.bincount(self.codes, weights=marginal.table, minlength=self.size)
         folded = table.astype(marginal.table.dtype)
         sigma = marginal.sigma * float(np.sqrt(self.codes.size / self.size))
         return replace(marginal, table=folded, sigma=sigma)
-
-    def sds(self, sigma: float) -> Array:
-        """Return the noise of each folded cell: sigma times the root of the number of values in it."""
-        return sigma * np.sqrt(np.bincount(self.codes, minlength=self.size))
 
     def shares(self) -> Array:
         """Return the part of its new code that each old code gets back: 1 for values that were not merged."""

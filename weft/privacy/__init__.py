@@ -18,7 +18,7 @@ from weft.privacy.journal import Run, read_journal
 from weft.privacy.ledger import Ledger, Statement
 from weft.privacy.lifetime import Lifetime
 from weft.privacy.noise import LAW_ERROR, Noise
-from weft.privacy.selection import exponential_mechanism, grid, noisy_maximum, selection_scale
+from weft.privacy.selection import exponential_mechanism, grid, selection_scale
 from weft.privacy.sensitivity import Adjacency, Relation
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "grid",
-    "noisy_maximum",
     "pure_mu",
     "read_journal",
     "rho_of_gaussian",
