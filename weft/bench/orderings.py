@@ -34,6 +34,7 @@ from weft.bench.tables import BenchTable
 from weft.marginals.counting import count
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array
+from weft.marginals.noise_error import expected_noise
 from weft.marginals.recode import ValueMap
 from weft.marginals.records import Records
 from weft.progress import Listener, silence
@@ -94,7 +95,7 @@ def measured_error(table: BenchTable, variant: Variant, epsilon: float, delta: f
     if not asked:  # noise drowned every pair
         return math.nan, math.nan
     n = len(table.records)
-    drawn = mean(made.cells * made.sigma for made in asked) * math.sqrt(2 / math.pi) / n
+    drawn = mean(float(expected_noise(made.cells, made.sigma)) for made in asked) / n
     model: Any = getattr(fitted.model, "inner", fitted.model)
     maps = getattr(fitted.model, "maps", {})
     tables = {made.clique: made.table for made in model.tables}

@@ -23,6 +23,7 @@ from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.noise_error import profile, projected_error
 from weft.marginals.recode import ValueMap, merge_rare
 from weft.methods.steps.batches import MOST_TRIPLES, Batches
 from weft.methods.steps.choosing import choose_cliques
@@ -37,7 +38,6 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile, simplex
-from weft.select.prices import profile, projected_error
 
 
 @dataclass(frozen=True)

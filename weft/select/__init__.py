@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.select.allocation import allocate, best_subset, cover, equal
-from weft.select.candidates import all_subsets, best_families, expected_noise, useful_subsets
+from weft.select.candidates import all_subsets, best_families, useful_subsets
 from weft.select.combine import combine_cliques
 from weft.select.dense import Trace, dense_marginals, dense_trace
 from weft.select.implied_tree import implied_tree
@@ -20,7 +20,6 @@ __all__ = [
     "dense_marginals",
     "dense_trace",
     "equal",
-    "expected_noise",
     "implied_tree",
     "spanning_tree",
     "sparse_network",

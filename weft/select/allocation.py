@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
+from weft.marginals.noise_error import expected_noise
 
 
 def allocate(cells: Sequence[int] | Array, rho: float, exponent: float = 2 / 3) -> Array:
@@ -52,7 +53,7 @@ def best_subset(gains: Sequence[float] | Array, cells: Sequence[int] | Array, rh
     candidate's gain.
     """
     gain = np.asarray(gains, dtype=np.float64)
-    y = (np.asarray(cells, dtype=np.float64) * math.sqrt(2 / math.pi)) ** (2 / 3)
+    y = (expected_noise(cells, 1.0)) ** (2 / 3)
     chosen: list[int] = []
     weight = 0.0
     for i in np.argsort(-gain / y, kind="stable"):
@@ -89,7 +90,7 @@ def cover(
     for i, members in enumerate(inside):
         held[i, : len(members)] = members
     worth = np.array([*(max(gap, 0.0) for gap in gaps.values()), 0.0])
-    y = (np.array([domain.cells(c) for c in candidates], dtype=np.float64) * math.sqrt(2 / math.pi)) ** (2 / 3)
+    y = (expected_noise([domain.cells(c) for c in candidates], 1.0)) ** (2 / 3)
 
     def chosen(price: float) -> tuple[list[int], list[float]]:
         value, merit = worth.copy(), -price * y

@@ -17,6 +17,7 @@ import numpy as np
 from weft.marginals.counting import count
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
+from weft.marginals.noise_error import MEAN_ABS_NORMAL
 from weft.models import Model
 from weft.models.chains.fit import GibbsChains
 from weft.models.mrf import JunctionTree, ModelTooLarge, fit, has_tree, junction_tree
@@ -114,4 +115,4 @@ def _product(columns: Sequence[Array], total: float) -> Array:
 def sampling_error(expected: Array) -> float:
     """Return the expected L1 distance of Poisson counts from these means."""
     small = 2 * expected * np.exp(-expected)
-    return float(np.where(expected < 1, small, np.sqrt(2 / np.pi * expected)).sum())
+    return float(np.where(expected < 1, small, MEAN_ABS_NORMAL * np.sqrt(expected)).sum())
