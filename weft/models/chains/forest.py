@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Array, project
+from weft.marginals.spanning import spanning_tree
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,11 @@ def forest(domain: Domain, cliques: Sequence[Clique], tables: Sequence[Array], l
                 pairs[pair] = _proper(project(tables[c], cliques[c], pair))
     single = [ones.get(name, np.full(domain.size(name), 1 / domain.size(name))) for name in domain]
     information = {pair: _information(table) for pair, table in pairs.items()}
-    near = _kruskal(domain, {pair: bits for pair, bits in information.items() if bits > least})
+    near: list[list[int]] = [[] for _ in domain]
+    for a, b in spanning_tree({pair: bits for pair, bits in information.items() if bits > least}):
+        i, j = domain.index(a), domain.index(b)
+        near[i].append(j)
+        near[j].append(i)
 
     order: list[int] = []
     parent = np.full(len(domain), -1)
@@ -120,23 +125,3 @@ def _entropy(p: Array) -> float:
 
 def _information(table: Array) -> float:
     return _entropy(table.sum(axis=1)) + _entropy(table.sum(axis=0)) - _entropy(table)
-
-
-def _kruskal(domain: Domain, weight: dict[Clique, float]) -> list[list[int]]:
-    """Return the neighbours of each attribute in the maximum spanning forest."""
-    root = list(range(len(domain)))
-
-    def find(i: int) -> int:
-        while root[i] != i:
-            root[i] = root[root[i]]
-            i = root[i]
-        return i
-
-    near: list[list[int]] = [[] for _ in domain]
-    for a, b in sorted(weight, key=lambda pair: (-weight[pair], pair)):
-        i, j = domain.index(a), domain.index(b)
-        if find(i) != find(j):
-            root[find(i)] = find(j)
-            near[i].append(j)
-            near[j].append(i)
-    return near
