@@ -22,7 +22,6 @@ from itertools import combinations, pairwise
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
 from scipy.stats import t as student
 
 from weft.bench import settings
@@ -35,7 +34,7 @@ from weft.marginals.counting import count
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array
 from weft.marginals.noise_error import expected_noise
-from weft.marginals.recode import ValueMap
+from weft.marginals.recode import ValueMap, summed_codes
 from weft.marginals.records import Records
 from weft.progress import Listener, silence
 
@@ -109,9 +108,7 @@ def _merged(records: Records, clique: Clique, maps: Mapping[str, ValueMap]) -> A
     counts = count(records, [clique])[0]
     for axis, name in enumerate(clique):
         if name in maps:
-            summed = np.zeros((maps[name].size, *np.delete(counts.shape, axis)), counts.dtype)
-            np.add.at(summed, maps[name].codes, np.moveaxis(counts, axis, 0))
-            counts = np.moveaxis(summed, 0, axis)
+            counts = summed_codes(counts, maps[name].codes, maps[name].size, axis)
     return counts
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.evaluate.tables import Floats, comparable, keys
 from weft.marginals.counting import count
+from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 
 _DENSE_CELLS = 1 << 20
@@ -39,30 +40,39 @@ class MatrixDifference:
         return float(np.mean(upper)) if len(upper) else 0.0
 
 
-def associations(records: Records, *, threads: int | None = None) -> Floats:
-    """Cramer's V of all pairs of columns, in [0, 1], without bias correction.
+def cramers_v(table: Array) -> float:
+    """Cramer's V of a two-way table of counts, in [0, 1], without bias correction; 0 if an axis has one code only.
 
-    V^2 = (sum of n_ij^2 / (n_i n_j) - 1) / (min(r, c) - 1), where r and c count the codes that occur. A
-    column with one code only has V = 0 with every other; the diagonal is 1.
+    V^2 = (sum of n_ij^2 / (n_i n_j) - 1) / (min(r, c) - 1), where r and c count the codes that occur.
     """
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    squares = np.square(table, dtype=np.float64)
+    return _strength(float(_inverse(rows) @ squares @ _inverse(columns)), rows, columns)
+
+
+def _strength(squares: float, rows: Array, columns: Array) -> float:
+    """Return V of the sum of n_ij^2 / (n_i n_j)."""
+    levels = min(np.count_nonzero(rows), np.count_nonzero(columns)) - 1
+    return min(1.0, math.sqrt(max(0.0, squares - 1) / levels)) if levels > 0 else 0.0
+
+
+def _inverse(counts: Array) -> Floats:
+    return np.divide(1.0, counts, out=np.zeros(len(counts)), where=counts > 0)
+
+
+def associations(records: Records, *, threads: int | None = None) -> Floats:
+    """Cramer's V of all pairs of columns (`cramers_v`); the diagonal is 1."""
     domain = comparable(records)
     ones = [table.astype(np.float64) for table in count(records, [(name,) for name in domain.names], threads)]
     pairs = list(combinations(range(len(domain)), 2))
 
     def cramer(pair: tuple[int, int]) -> float:
         (a, b), names = pair, (domain.names[pair[0]], domain.names[pair[1]])
-        levels = min(np.count_nonzero(ones[a]), np.count_nonzero(ones[b])) - 1
-        if levels < 1:
-            return 0.0
         if domain.cells(names) <= _DENSE_CELLS:
-            counts = count(records, [names], 1)[0].ravel()
-            cells = np.flatnonzero(counts)
-            counts = counts[cells]
-        else:
-            cells, counts = np.unique(keys((records,), names)[0], return_counts=True)
+            return cramers_v(count(records, [names], 1)[0])
+        cells, counts = np.unique(keys((records,), names)[0], return_counts=True)
         rows, columns = np.divmod(cells, domain.shape[b])
-        dependence = float(np.sum(counts / ones[a][rows] * counts / ones[b][columns])) - 1
-        return min(1.0, math.sqrt(max(0.0, dependence) / levels))
+        return _strength(float(np.sum(counts / ones[a][rows] * counts / ones[b][columns])), ones[a], ones[b])
 
     matrix = np.eye(len(domain))
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:

@@ -1,13 +1,15 @@
-"""The number of rows that several noisy tables agree on."""
+"""What several noisy tables tell together, weighed by inverse variance: of a clique, of the total, of fewer columns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from weft.marginals.marginal import Array, NoisyMarginal
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array, Measured, NoisyMarginal
 
 _EXACT = 1e-6
 """A table without noise counts as having this fraction of the least noise around: weights stay finite."""
@@ -39,3 +41,37 @@ def common_total(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
     sums = np.array([marginal.table.sum(dtype=np.float64) for marginal in marginals])
     exact = all(marginal.sigma == 0 for marginal in marginals)
     return float(weights @ sums / weights.sum()), 0.0 if exact else math.sqrt(1.0 / weights.sum())
+
+
+def pooled(*measurements: NoisyMarginal) -> NoisyMarginal:
+    """Return several measurements of one clique as one.
+
+    >>> pooled(NoisyMarginal(("a",), np.array([6.0]), 1.0), NoisyMarginal(("a",), np.array([9.0]), 1.0)).table
+    array([7.5])
+    """
+    if len(measurements) == 1:
+        return measurements[0]
+    precision = math.fsum(m.precision for m in measurements)
+    table = sum((m.precision / precision * m.table for m in measurements), start=np.zeros(()))
+    return replace(measurements[0], table=table, sigma=precision**-0.5)
+
+
+def pooled_by_clique(measurements: Iterable[NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
+    """Return one measurement of each clique."""
+    found: dict[Clique, list[NoisyMarginal]] = {}
+    for m in measurements:
+        found.setdefault(m.clique, []).append(m)
+    return {c: pooled(*several) for c, several in found.items()}
+
+
+def pooled_sigma(columns: Iterable[str], measured: Iterable[Measured]) -> float:
+    """Return the noise of a cell over `columns` when every table that holds them is summed and weighed; inf: none does.
+
+    A table of k cells summed down to c cells has k/c times the variance a cell.
+    """
+    wanted, precision = set(columns), 0.0
+    for table in measured:
+        if wanted <= set(table.clique):
+            kept = math.prod(size for name, size in zip(table.clique, table.shape, strict=True) if name in wanted)
+            precision += kept / (table.cells * table.sigma**2)
+    return 1 / math.sqrt(precision) if precision > 0 else math.inf

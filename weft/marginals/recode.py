@@ -41,10 +41,8 @@ class ValueMap:
         root mean square of its cells' sigmas: that keeps the variance of the total, and so the table's
         weight in the common total, exact.
         """
-        table = np.bincount(self.codes, weights=marginal.table, minlength=self.size)
-        folded = table.astype(marginal.table.dtype)
         sigma = marginal.sigma * float(np.sqrt(self.codes.size / self.size))
-        return replace(marginal, table=folded, sigma=sigma)
+        return replace(marginal, table=summed_codes(marginal.table, self.codes, self.size), sigma=sigma)
 
     def shares(self) -> Array:
         """Return the part of its new code that each old code gets back: 1 for values that were not merged."""
@@ -72,6 +70,17 @@ class ValueMap:
             places = np.clip(np.searchsorted(ends, points, side="right"), first[groups], last[groups])
             records[drawn] = by_group[places]
         return records
+
+
+def summed_codes(table: Array, codes: Array, size: int, axis: int = 0) -> Array:
+    """Return a table with the cells along one axis added up by their new codes.
+
+    >>> summed_codes(np.array([[1, 2, 3]]), np.array([0, 1, 0]), 2, axis=1)
+    array([[4, 2]])
+    """
+    summed = np.zeros((size, *np.delete(table.shape, axis)), table.dtype)
+    np.add.at(summed, codes, np.moveaxis(table, axis, 0))
+    return np.moveaxis(summed, 0, axis)
 
 
 def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = None) -> ValueMap:

@@ -16,8 +16,8 @@ from weft.marginals.records import Records
 from weft.models.recoded import RecodedModel
 from weft.release.modelfile import Fitted
 from weft.report.figures import MarginalFigures
+from weft.report.grouping import shares_of
 from weft.report.noise import by_column, combined_sigma, expected_tvd
-from weft.report.pooling import shares_of
 
 _BATCH = 64
 

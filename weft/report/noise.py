@@ -13,6 +13,7 @@ import numpy as np
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array, Measured
 from weft.marginals.noise_error import profile, projected_error
+from weft.marginals.pooling import pooled_sigma
 
 
 def expected_tvd(counts: Array, sigma: float) -> float:
@@ -36,14 +37,6 @@ def by_column(measured: Iterable[Measured]) -> dict[str, list[Measured]]:
 
 
 def combined_sigma(columns: Clique, index: Mapping[str, Sequence[Measured]]) -> float | None:
-    """Noise of a cell over `columns` when every measured table that holds them is summed and weighed; None: no table.
-
-    A table of k cells summed down to c cells has k/c times the variance a cell; tables are weighed by precision.
-    """
-    wanted = set(columns)
-    precision = 0.0
-    for table in index.get(columns[0], ()):
-        if wanted <= set(table.clique):
-            kept = math.prod(size for name, size in zip(table.clique, table.shape, strict=True) if name in wanted)
-            precision += kept / (table.cells * table.sigma**2)
-    return 1 / math.sqrt(precision) if precision > 0 else None
+    """Noise of a cell over `columns` by all measured tables that hold them; None: no table does."""
+    sigma = pooled_sigma(columns, index.get(columns[0], ()))
+    return sigma if math.isfinite(sigma) else None

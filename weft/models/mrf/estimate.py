@@ -35,7 +35,7 @@ import numpy as np
 
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
-from weft.marginals.total import common_total
+from weft.marginals.pooling import common_total, pooled_by_clique
 from weft.models.mrf.inference import Impossible, transpose
 from weft.models.mrf.junction import MAX_CELLS, MAX_TOTAL, JunctionTree, junction_tree
 from weft.models.mrf.model import MrfModel
@@ -85,7 +85,7 @@ def fit(
     """
     if any(m.order for m in measurements):
         raise ValueError("a fit needs whole tables, not interactions")
-    merged = merge(measurements)
+    merged = pooled_by_clique(measurements)
     if total is None:
         total = common_total(list(merged.values()))[0]
     if tree is None:
@@ -121,19 +121,6 @@ def fit(
         watch.kept_loss / problem.noise if problem.noise else math.nan,
         watch.passes,
     )
-
-
-def merge(measurements: Sequence[NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
-    """Combine repeated measurements of a clique by inverse variance."""
-    found: dict[Clique, NoisyMarginal] = {}
-    for m in measurements:
-        if m.clique in found:
-            old = found[m.clique]
-            precision = old.precision + m.precision
-            table = (old.table * old.precision + m.table * m.precision) / precision
-            m = NoisyMarginal(m.clique, table, precision**-0.5)
-        found[m.clique] = m
-    return found
 
 
 @dataclass
