@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from weft.marginals.marginal import Array
+from weft.privacy.charge import Charge
 from weft.privacy.deniability import Acceptance
-from weft.privacy.ledger import Charge
 from weft.privacy.noise import Noise
 from weft.privacy.plausible import PlausibleTest
 from weft.privacy.selection import exponential_mechanism

@@ -12,7 +12,7 @@ from typing import Any
 from weft.errors import WeftError
 from weft.privacy import Charge, Ledger, at_most
 from weft.privacy.accounting import growth
-from weft.privacy.ledger import DENIABILITY
+from weft.privacy.guarantee import DENIABILITY
 from weft.privacy.plausible import PlausibleTest
 from weft.release.modelfile import Fitted
 from weft.words import counted

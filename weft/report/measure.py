@@ -39,7 +39,7 @@ from weft.report.grouping import Floats, Grouping, bars, group, shares_of
 from weft.report.labels import labels
 from weft.report.marginals import marginal_figures, of_model, of_records
 from weft.report.noise import by_column, combined_sigma, expected_tvd
-from weft.report.pairs import compare_pairs, only
+from weft.report.pairs import PairMatrices, compare_pairs, only
 from weft.schema.kinds.labels import Label
 
 MOST_GRIDS = 200
@@ -79,17 +79,7 @@ def measure_private(
         rare = coverage(real, synth)
     with stage(listener, "compare pairs"):
         found = compare_pairs(real, synth)
-        together = _together(measured)
-        pairs = tuple(
-            PairFigures(
-                (domain.names[i], domain.names[j]),
-                float(found.distance[i, j]),
-                float(found.real[i, j]),
-                float(found.synth[i, j]),
-                clique((domain.names[i], domain.names[j])) in together,
-            )
-            for i, j in combinations(range(len(domain)), 2)
-        )
+        pairs = _pairs(domain, found, _together(measured))
         groups = {
             n: group(named[n], a / len(real) + b / len(synth), GRID_SIZE, GRID_SIZE)
             for n, a, b in zip(domain, *ones, strict=True)
@@ -99,14 +89,7 @@ def measure_private(
             for pair in _worst(pairs)
         )
     with stage(listener, "ask questions"):
-        asked = range_queries(real, synth, seed=SEED)
-        questions = Questions(
-            len(asked.queries),
-            asked.error,
-            float(asked.errors.max()),
-            tuple(asked.real.tolist()),
-            tuple(asked.synth.tolist()),
-        )
+        questions = _questions(real, synth)
     with stage(listener, "predict"):
         predictions, note = _predictions(real, synth, ones[0], found.real)
     with stage(listener, "weigh noise"):
@@ -132,6 +115,30 @@ def measure_private(
         marginals=marginals,
         ledger=None if fitted is None else fitted.ledger.to_dict(),
         weft=__version__,
+    )
+
+
+def _pairs(domain: Domain, found: PairMatrices, together: set[Clique]) -> tuple[PairFigures, ...]:
+    return tuple(
+        PairFigures(
+            (domain.names[i], domain.names[j]),
+            float(found.distance[i, j]),
+            float(found.real[i, j]),
+            float(found.synth[i, j]),
+            clique((domain.names[i], domain.names[j])) in together,
+        )
+        for i, j in combinations(range(len(domain)), 2)
+    )
+
+
+def _questions(real: Records, synth: Records) -> Questions:
+    asked = range_queries(real, synth, seed=SEED)
+    return Questions(
+        len(asked.queries),
+        asked.error,
+        float(asked.errors.max()),
+        tuple(asked.real.tolist()),
+        tuple(asked.synth.tolist()),
     )
 
 
