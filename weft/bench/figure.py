@@ -217,9 +217,9 @@ def _range(low: float, high: float) -> tuple[float, float, float]:
     """Return round ends of an axis and the step of its ticks; it starts at 0 where that wastes little room."""
     if 0 <= low < 0.5 * high:
         low = 0.0
-    span = (high - low) or abs(high) or 1.0
-    magnitude = 10.0 ** math.floor(math.log10(span / 4))
-    step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if span / (m * magnitude) <= 5)
+    extent = (high - low) or abs(high) or 1.0
+    magnitude = 10.0 ** math.floor(math.log10(extent / 4))
+    step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if extent / (m * magnitude) <= 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return first * step, max(last, first + 1) * step, step
 

@@ -52,7 +52,7 @@ TRAINING_ROWS = 2000
 TARGET_VALUES = 8
 FEATURE_VALUES = 64
 """Columns with more values than this predict nothing from so few rows, and are left out of the features."""
-_CERTAIN = 3.0  # deviations of noise below which a count says nothing
+_CERTAIN = 3.0  # times sigma, below which a count says nothing
 
 Index = Mapping[str, Sequence[Measured]]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.values.limits import DEFAULT_BINS, EACH_LIMIT
-from weft.values.runs import Lattice, keep, wrap
+from weft.values.runs import Runs, keep, wrap
 
 Mask = NDArray[np.bool_]
 _NONE = np.empty(0, np.uint64), np.empty(0, np.int64)
@@ -43,8 +43,8 @@ class Grid:
         first = [-((origin - cut) // step) for cut in cuts[:-1]]
         last = [(cut - 1 - origin) // step for cut in cuts[1:]]
         gaps = [((s - origin) // step,) * 2 for s in special if self.low <= s <= self.high and (s - origin) % step == 0]
-        self._lattice = Lattice(first, last, gaps)
-        self._kept, self._code, self._nearest = keep(self._lattice.drawable)
+        self._runs = Runs(first, last, gaps)
+        self._kept, self._code, self._nearest = keep(self._runs.drawable)
         self._starts = np.array([cut - self.low for cut in cuts[:-1]], dtype=np.uint64)
         self._special = special
         self._special_value = np.array([wrap(s) for s in special], dtype=np.uint64)
@@ -94,7 +94,7 @@ class Grid:
     def draw(self, codes: NDArray[Any], rng: np.random.Generator) -> NDArray[np.uint64]:
         """Draw a value for each code, modulo 2^64."""
         in_bin = codes < self.bins
-        values = self._lattice.draw(self._kept[np.where(in_bin, codes, 0)], rng) * np.uint64(self._step)
+        values = self._runs.draw(self._kept[np.where(in_bin, codes, 0)], rng) * np.uint64(self._step)
         values += wrap(self._origin)
         if self._special:
             values[~in_bin] = self._special_value[codes[~in_bin] - self.bins]

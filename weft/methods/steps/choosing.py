@@ -42,7 +42,7 @@ def choose_cliques(
     shapes = profile(known)
     errors = projected_error(shapes, part / np.sqrt(precision), whole=np.isclose(part, 1))[:, 0]
     seen = curator.gaps([Marginal(c, t) for c, t in zip(cliques, new, strict=True)], scores)
-    if cliques:  # of many, those look largest whose noise is: what is left after one deviation is believed
+    if cliques:  # of many, those look largest whose noise is: what is left after one sigma is believed
         seen = np.maximum(seen - curator.sigma(scores / len(cliques)), 0)
     # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
     # tables, which measuring what goes beyond them leaves as they are.
