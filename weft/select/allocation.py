@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
-from weft.marginals.noise_error import expected_noise
+from weft.marginals.noise_error import MEAN_ABS_NORMAL, expected_noise
 
 
 def allocate(cells: Sequence[int] | Array, rho: float, exponent: float = 2 / 3) -> Array:
@@ -35,7 +35,7 @@ def equal(count: int, rho: float) -> Array:
 
 def noise_error(weight: float | Array, rho: float) -> Array:
     """Least expected L1 noise (counts) of marginals measured with `rho` whose cells^(2/3) sum to `weight`."""
-    return np.asarray(np.asarray(weight, dtype=np.float64) ** 1.5 / math.sqrt(math.pi * rho))
+    return np.asarray(MEAN_ABS_NORMAL * np.asarray(weight, dtype=np.float64) ** 1.5 / math.sqrt(2 * rho))
 
 
 def best_subset(gains: Sequence[float] | Array, cells: Sequence[int] | Array, rho: float) -> list[int]:
