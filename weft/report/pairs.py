@@ -5,20 +5,17 @@ The same figures as `weft.evaluate.pairwise_l1` and `associations` give, for hal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
 from weft.evaluate import associations, cramers_v, distances
+from weft.evaluate.association import large_pairs, pair_batches
 from weft.marginals.counting import count
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import Records
 from weft.report.grouping import Floats
-
-_DENSE_CELLS = 1 << 18
-_BATCH_CELLS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -36,11 +33,11 @@ class PairMatrices:
 def compare_pairs(real: Records, synth: Records) -> PairMatrices:
     """Count every pair in both tables, densely where that is cheap."""
     figures = np.zeros((3, len(real.domain), len(real.domain)))
-    for batch in _batches(real.domain):
+    for batch in pair_batches(real.domain):
         for pair, a, b in zip(batch, count(real, batch), count(synth, batch), strict=True):
             gap = float(np.abs(a / len(real) - b / len(synth)).sum()) / 2
             _enter(figures, real.domain, pair, gap, cramers_v(a), cramers_v(b))
-    for pair in _large(real.domain):
+    for pair in large_pairs(real.domain):
         ours, theirs = only(real, pair), only(synth, pair)
         gap = float(distances(ours, theirs, [pair])[0])
         _enter(figures, real.domain, pair, gap, *(associations(table)[0, 1] for table in (ours, theirs)))
@@ -50,26 +47,6 @@ def compare_pairs(real: Records, synth: Records) -> PairMatrices:
 def _enter(figures: Floats, domain: Domain, pair: Clique, *values: float) -> None:
     i, j = (domain.index(name) for name in pair)
     figures[:, i, j] = figures[:, j, i] = values
-
-
-def _large(domain: Domain) -> Iterator[Clique]:
-    return (pair for pair in combinations(domain.names, 2) if domain.cells(pair) > _DENSE_CELLS)
-
-
-def _batches(domain: Domain) -> Iterator[list[Clique]]:
-    """List the other pairs so that the tables of each list fit comfortably in memory together."""
-    batch: list[Clique] = []
-    cells = 0
-    for pair in combinations(domain.names, 2):
-        size = domain.cells(pair)
-        if size > _DENSE_CELLS:
-            continue
-        if cells + size > _BATCH_CELLS:
-            yield batch
-            batch, cells = [], 0
-        batch.append(pair)
-        cells += size
-    yield batch
 
 
 def only(table: Records, names: Sequence[str]) -> Records:
