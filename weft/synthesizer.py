@@ -17,7 +17,7 @@ from weft.engines import open_engine
 from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
 from weft.engines.sources import fingerprint, source_name
 from weft.errors import BudgetError, MethodError, SchemaError, WeftError
-from weft.methods import AUTO, known, takes
+from weft.methods import AUTO, Method, known, takes
 from weft.methods import method as recipe
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import choose_resolution, coarse_domain, refined
@@ -156,17 +156,11 @@ class Synthesizer:
         """
         schema = schema if isinstance(schema, Schema) else Schema.load(Path(schema))
         data = collected(data)
-        facts = schema.from_data_facts()
-        if facts and not self.trust_data_for_schema:
-            raise SchemaError(
-                f"the schema still carries facts read from the data ({_shortened(facts)}). Review them and remove "
-                "their from_data marks, or pass trust_data_for_schema (--trust-data-for-schema) to accept the leak."
-            )
+        facts = self._facts(schema)
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
         pure = {"accounting": "pure"} if budget.delta == 0 else {}
-        name = known(self.method)
-        options = plain(self.options)
+        name, options = known(self.method), plain(self.options)
         chosen = recipe(name, **(pure | options))
         if release is None:
             release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
@@ -179,18 +173,7 @@ class Synthesizer:
         lifetime = None if self.budget_file is None else Lifetime(self.budget_file)
         if lifetime is not None:  # before anything is read
             lifetime.check(*terms)
-            if getattr(chosen, "deniable", False):
-                raise BudgetError(NO_PRICE)
-            if facts:
-                raise BudgetError(
-                    "facts that were read from the data leave outside every guarantee, so no lifetime budget holds "
-                    f"for them ({_shortened(facts)}): review them and remove their from_data marks"
-                )
-            if not release.private:
-                raise BudgetError(
-                    "noise that follows from a seed can be taken away again, so that no lifetime budget holds for it: "
-                    "leave noise_seed out"
-                )
+            _check_unbounded(chosen, facts, release)
 
         with stage(listener, "read"):
             opened = open_engine(data, schema, engine=self.engine, listener=listener)
@@ -220,6 +203,16 @@ class Synthesizer:
         with suppress(WeftError):  # every charge is entered; only the newest hash would be missing
             ledger.close()
         return self
+
+    def _facts(self, schema: Schema) -> list[str]:
+        """Return the facts of a schema that were read from the data; refused unless the caller accepts the leak."""
+        facts = schema.from_data_facts()
+        if facts and not self.trust_data_for_schema:
+            raise SchemaError(
+                f"the schema still carries facts read from the data ({_shortened(facts)}). Review them and remove "
+                "their from_data marks, or pass trust_data_for_schema (--trust-data-for-schema) to accept the leak."
+            )
+        return facts
 
     def _check_files(self, data: Any) -> None:
         """Refuse a journal that is the private table, or a budget, before anything is read."""
@@ -292,6 +285,22 @@ def load(path: str | PathLike[str]) -> Synthesizer:
 def _stamps(release: Release, facts: list[str]) -> tuple[str, ...]:
     seeded = [] if release.private else [NOT_PRIVATE]
     return (*seeded, *([FROM_DATA.format(facts=_shortened(facts))] if facts else []))
+
+
+def _check_unbounded(chosen: Method, facts: list[str], release: Release) -> None:
+    """Refuse what no lifetime budget can hold for."""
+    if getattr(chosen, "deniable", False):
+        raise BudgetError(NO_PRICE)
+    if facts:
+        raise BudgetError(
+            "facts that were read from the data leave outside every guarantee, so no lifetime budget holds "
+            f"for them ({_shortened(facts)}): review them and remove their from_data marks"
+        )
+    if not release.private:
+        raise BudgetError(
+            "noise that follows from a seed can be taken away again, so that no lifetime budget holds for it: "
+            "leave noise_seed out"
+        )
 
 
 def _shortened(facts: list[str], most: int = 8) -> str:

@@ -25,7 +25,7 @@ from weft.audit.recorded import fresh
 from weft.codec import Codec
 from weft.curator import Curator
 from weft.engines import open_engine
-from weft.engines.reader import Feed
+from weft.engines.reader import Reader
 from weft.methods.independent import Independent
 from weft.privacy.journal import Journal
 from weft.privacy.mechanisms import Mechanisms
@@ -93,13 +93,13 @@ def test_pandas_notes_in_the_model_file_are_caught(monkeypatch):
         was(self, schema, arrow_schema)
         self.arrow_schema = self.arrow_schema.with_metadata(arrow_schema.metadata)
 
-    def feed(source, schema, batch_rows, was=weft.engines.open_feed):
+    def reader(source, schema, batch_rows, was=weft.engines.open_reader):
         made = was(source, schema, batch_rows)
         return replace(made, schema=made.schema.with_metadata(source.schema.metadata))
 
     assert leaks(program=program) == []
     monkeypatch.setattr(Codec, "__init__", init)
-    monkeypatch.setattr(weft.engines, "open_feed", feed)
+    monkeypatch.setattr(weft.engines, "open_reader", reader)
     found = leaks(program=program)
     assert {"file model.weft differs", "file columns.parquet differs"} <= set(found)
     assert "file rows.csv differs" not in found
@@ -214,25 +214,25 @@ def test_a_log_of_how_many_people_there_are_is_caught(monkeypatch):
 
 @pytest.mark.parametrize("road", ["stdout", "stderr"])
 def test_a_count_of_rows_on_the_screen_is_caught(monkeypatch, road):
-    def read(self, columns, work, listener, name, was=Feed.read):
+    def read(self, columns, work, listener, name, was=Reader.read):
         rows = 0
         for batch, made in was(self, columns, work, listener, name):
             rows += batch.num_rows
             yield batch, made
         getattr(sys, road).write(f"{rows} rows\n")
 
-    monkeypatch.setattr(Feed, "read", read)
+    monkeypatch.setattr(Reader, "read", read)
     assert leaks() == [f"{road} differs"]
 
 
 def test_a_note_while_reading_is_caught(monkeypatch):
     """How far the reading is may show on the curator's screen; a note beside it is compared."""
 
-    def read(self, columns, work, listener, name, was=Feed.read):
+    def read(self, columns, work, listener, name, was=Reader.read):
         yield from was(self, columns, work, lambda e: listener(replace(e, note=f"of {self.rows}")), name)
 
     program = synthesise("independent", source="parquet")
-    monkeypatch.setattr(Feed, "read", read)
+    monkeypatch.setattr(Reader, "read", read)
     assert leaks(program=program) == ["events differs"]
 
 

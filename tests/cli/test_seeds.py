@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from weft.errors import ModelFileError
-from weft.privacy.ledger import DENIABILITY
+from weft.privacy.guarantee import DENIABILITY
 
 from .conftest import Weft, command, environment, table
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft.engines import MemoryEngine, StreamEngine, open_engine
-from weft.engines.reader import Feed
+from weft.engines.reader import Reader
 from weft.engines.sources import OPENERS
 from weft.errors import DataError
 from weft.marginals.counting import count
@@ -221,7 +221,7 @@ def test_the_first_compilation_is_a_stage(table, monkeypatch):
 def test_a_new_kind_of_source_needs_one_entry(table, expected, monkeypatch):
     def open_shelf(address, schema, batch_rows):
         assert address == "the:table"
-        return Feed("shelf", table.schema, lambda columns: ((b, None) for b in table.to_batches(batch_rows)))
+        return Reader("shelf", table.schema, lambda columns: ((b, None) for b in table.to_batches(batch_rows)))
 
     monkeypatch.setitem(OPENERS, "shelf", open_shelf)
     assert_counts(open_engine("shelf:the:table", SCHEMA, batch_rows=800).engine, expected)

@@ -117,7 +117,7 @@ def test_rows_without_an_order_are_refused_where_they_are_streamed(tmp_path):
 
     pq.write_table(make_table(50), tmp_path / "t.parquet")
     opened = open_engine(str(tmp_path / "t.parquet"), Schema.from_toml(SCHEMA), engine="stream").engine
-    shuffled = replace(opened, feed=replace(opened.feed, ordered=False))
+    shuffled = replace(opened, reader=replace(opened.reader, ordered=False))
     ledger = Ledger(Budget(epsilon=1.0, delta=1e-5), "gaussian", Adjacency())
     with pytest.raises(DataError, match="memory engine"):
         Curator(shuffled, ledger, Mechanisms()).split({"a": 0.5})

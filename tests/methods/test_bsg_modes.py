@@ -19,7 +19,7 @@ from weft.errors import BudgetError, MethodError, ModelFileError
 from weft.methods import METHODS
 from weft.methods.bsg import BEHIND
 from weft.privacy import Budget, Ledger
-from weft.privacy.ledger import DENIABILITY
+from weft.privacy.guarantee import DENIABILITY
 from weft.privacy.mechanisms import Mechanisms
 from weft.release.card import DENIABLE, card_json, card_markdown
 from weft.release.modelfile import save

@@ -10,13 +10,14 @@ from weft.errors import MethodError
 from weft.evaluate import k_way
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.marginals.noise_error import profile, projected_error
 from weft.methods.steps.batches import Batches
 from weft.methods.steps.dense_field import DenseField, sampling_error
 from weft.methods.steps.unknown import least_order
 from weft.methods.steps.weave_tuning import WeaveTuning
 from weft.reconcile import simplex
 from weft.schema import Schema
-from weft.select.prices import choose, profile, projected_error
+from weft.select.prices import choose
 
 BY_COLUMN = [np.array([0.2, 0.8]), np.array([0.5, 0.4, 0.1]), np.array([0.7, 0.3])]
 

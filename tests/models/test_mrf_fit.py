@@ -197,7 +197,7 @@ def test_progress_is_told():
 
 def test_the_risk_of_a_shrinking_estimate_is_unbiased():
     """Stein's estimate against the truth, for an estimate whose divergence is known: half of what was measured."""
-    from weft.models.mrf.estimate import _Problem, merge
+    from weft.models.mrf.objective import Problem
 
     domain = Domain.of({"a": 6, "b": 5})
     tree = junction_tree(domain, [("a", "b")])
@@ -206,7 +206,7 @@ def test_the_risk_of_a_shrinking_estimate_is_unbiased():
     estimated, true = [], []
     for _ in range(1500):
         noisy = NoisyMarginal(("a", "b"), exact + sigma * rng.normal(size=exact.shape), sigma)
-        problem = _Problem.of(tree, merge([noisy]), 100.0, (), rng)
+        problem = Problem.of(tree, {noisy.clique: noisy}, 100.0, (), rng)
         estimated.append(problem.risk(0.5 * problem.target))
         true.append(0.5 * ((0.5 * noisy.table - exact) ** 2).sum() / sigma**2)
     error = np.std(np.subtract(estimated, true)) / np.sqrt(1500)

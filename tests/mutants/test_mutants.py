@@ -72,7 +72,7 @@ MUTANTS = {
         "select/cfs.py", "np.sqrt(len(parents) + 1 + shared)", "np.sqrt(len(parents) + 1)", "tests/select/test_cfs.py"
     ),
     "theta has no effect": Mutant(
-        "methods/privmrf.py", "total / (self.theta * curator", "total / (curator", "tests/methods/test_privmrf.py"
+        "methods/privmrf.py", "total / (self.theta * float(", "total / (float(", "tests/methods/test_privmrf.py"
     ),
     "refinement takes what is modelled best": Mutant(
         "methods/privmrf.py",

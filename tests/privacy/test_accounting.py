@@ -109,19 +109,16 @@ def mixed_ledger(rng):
     rhos = []
     for i in range(rng.integers(1, 30)):
         sensitivity, epsilon = float(rng.choice([1.0, 2.0, 8.0])), float(np.exp(rng.uniform(-4, 0)))
-        kind = rng.integers(4)
+        kind = rng.integers(3)
         if kind == 0:
             charge = Charge.gaussian(f"q{i}", sensitivity=sensitivity, scale=sensitivity / epsilon, draws=5)
             rhos.append(epsilon**2 / 2)
         elif kind == 1:
             charge = Charge.geometric(f"q{i}", sensitivity=sensitivity, scale=sensitivity / epsilon, draws=5)
             rhos.append(epsilon**2 / 2)
-        elif kind == 2:
+        else:
             charge = Charge.exponential(f"q{i}", sensitivity=sensitivity, epsilon=epsilon)
             rhos.append(epsilon**2 / 8)
-        else:
-            charge = Charge.noisy_max(f"q{i}", sensitivity=sensitivity, epsilon=epsilon, candidates=5)
-            rhos.append(epsilon**2 / 2)
         ledger.charge(charge)
     return ledger, rhos
 

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from weft.curator.scores import _bucketed, _entropy
+from weft.curator.scores import _entropy
+from weft.marginals.recode import summed_codes
 from weft.privacy import Adjacency
 
 
@@ -60,5 +61,5 @@ def test_units_of_several_rows_move_it_more():
 
 def test_buckets_sum_codes():
     table = np.arange(24).reshape(2, 4, 3)
-    summed = _bucketed(table, 1, np.array([0, 1, 0, 1]))
+    summed = summed_codes(table, np.array([0, 1, 0, 1]), 2, axis=1)
     np.testing.assert_array_equal(summed, table[:, :2] + table[:, 2:])

@@ -23,8 +23,7 @@ def test_prices_by_hand():
     assert Charge.geometric("q", sensitivity=2.0, scale=(4.0, 8.0), draws=4).epsilon == 0.75
     assert Charge.geometric("q", sensitivity=2.0, scale=(4.0, 8.0), draws=4).rho == 0.125 + 0.03125
     assert Charge.exponential("q", sensitivity=3.0, epsilon=0.4).rho == pytest.approx(0.02)
-    assert Charge.noisy_max("q", sensitivity=3.0, epsilon=0.4, candidates=9).rho == pytest.approx(0.08)
-    assert Charge.noisy_max("q", sensitivity=3.0, epsilon=0.4, candidates=9).epsilon == pytest.approx(0.4)
+    assert Charge.exponential("q", sensitivity=3.0, epsilon=0.4).epsilon == pytest.approx(0.4)
 
 
 def test_choices_are_never_priced_above_what_was_meant():
@@ -63,7 +62,7 @@ def test_mechanisms_that_an_accounting_cannot_pay_for():
     """F12: right mechanism, wrong theorem."""
     choice = Charge.exponential("choice", sensitivity=1, epsilon=0.1)
     counts = Charge.geometric("counts", sensitivity=1, scale=10.0, draws=3)
-    for charge in (choice, counts, Charge.noisy_max("m", sensitivity=1, epsilon=0.1, candidates=3)):
+    for charge in (choice, counts):
         with pytest.raises(BudgetError, match="zcdp"):
             ledger().charge(charge)
         assert ledger("zcdp").charge(charge).cost == charge.rho

@@ -16,7 +16,7 @@ from weft.marginals.records import Records
 from weft.models.bayesnet.model import BayesNet, Family
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
 from weft.privacy.deniability import MOST_ROWS, UNIT
-from weft.privacy.ledger import DENIABILITY
+from weft.privacy.guarantee import DENIABILITY
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.plausible import PlausibleTest
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from weft.errors import BudgetError
-from weft.privacy import Charge, Noise, exponential_mechanism, grid, noisy_maximum
+from weft.privacy import Charge, Noise, exponential_mechanism, grid
 
 CASES = [([0, 1], 1, 1.0), ([3, 0, 2], 1, 0.7), ([10, 13, 13, 4], 5, 2.0), ([7], 1, 1.0)]
 
@@ -21,80 +21,43 @@ def softmax(scores, sensitivity, epsilon):
     return weights / weights.sum()
 
 
-def noisy_max_pmf(scores, sensitivity, epsilon):
-    """P(i is the first maximum of score + noise), summed over every value the winner can have."""
-    scale = 2 * sensitivity / epsilon
-    a = math.exp(-1 / scale)
-    reach = int(60 * scale)
-    m = np.arange(min(scores) - reach, max(scores) + reach + 1)
-
-    def pmf(score):
-        return (1 - a) / (1 + a) * a ** np.abs(m - score)
-
-    def below(score, strict):  # P(score + N < m) or P(score + N <= m)
-        d = m - score - (1 if strict else 0)
-        return np.where(d >= 0, 1 - a ** (np.abs(d) + 1.0) / (1 + a), a ** np.abs(d).astype(float) / (1 + a))
-
-    wins = []
-    for i, score in enumerate(scores):
-        p = pmf(score)
-        for j, other in enumerate(scores):
-            if j != i:
-                p = p * below(other, strict=j < i)
-        wins.append(p.sum())
-    return np.array(wins)
-
-
-LAWS = {exponential_mechanism: softmax, noisy_maximum: noisy_max_pmf}
-
-
-@pytest.mark.parametrize("choose", LAWS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("case", CASES)
-def test_choices_follow_the_closed_form(choose, case):
+def test_choices_follow_the_closed_form(case):
     """F12: chi-square of 3,000 choices against the exact law."""
     scores, sensitivity, epsilon = case
     noise, n = Noise.seeded(21), 3_000
-    expected = LAWS[choose](*case)
+    expected = softmax(*case)
     assert expected.sum() == pytest.approx(1, abs=1e-9)
-    seen = np.bincount([choose(np.array(scores), sensitivity, epsilon, noise) for _ in range(n)], minlength=len(scores))
+    seen = np.bincount(
+        [exponential_mechanism(np.array(scores), sensitivity, epsilon, noise) for _ in range(n)], minlength=len(scores)
+    )
     if len(scores) > 1:
         assert stats.chisquare(seen, n * expected).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("choose", LAWS, ids=lambda f: f.__name__)
-def test_divergence_between_neighbours_is_at_most_what_is_claimed(choose):
+def test_divergence_between_neighbours_is_at_most_what_is_claimed():
     """F12: all moves of up to the sensitivity, on up to 4 candidates, in closed form."""
     epsilon, sensitivity = 1.3, 2
     worst = bounded_range = 0.0
     for scores in ([0, 0], [5, 0, 1], [2, 2, 2, 2], [0, 9, 3, 4]):
-        before = LAWS[choose](scores, sensitivity, epsilon)
+        before = softmax(scores, sensitivity, epsilon)
         for moves in itertools.product((-2, 0, 2), repeat=len(scores)):
-            after = LAWS[choose]([s + m for s, m in zip(scores, moves, strict=True)], sensitivity, epsilon)
+            after = softmax([s + m for s, m in zip(scores, moves, strict=True)], sensitivity, epsilon)
             loss = np.log(before / after)
             worst = max(worst, np.abs(loss).max())
             bounded_range = max(bounded_range, loss.max() - loss.min())
     assert 0.6 * epsilon < worst <= epsilon + 1e-9
-    charge = Charge.exponential if choose is exponential_mechanism else _noisy_max
-    paid = charge("choice", sensitivity=sensitivity, epsilon=epsilon)
+    paid = Charge.exponential("choice", sensitivity=sensitivity, epsilon=epsilon)
     assert paid.epsilon == pytest.approx(epsilon)
-    if choose is exponential_mechanism:
-        assert bounded_range <= epsilon + 1e-9  # what the price epsilon^2/8 rests on
-        assert paid.rho == pytest.approx(epsilon**2 / 8)
-    else:
-        assert bounded_range > epsilon  # so epsilon^2/8 would be the wrong theorem here
-        assert paid.rho == pytest.approx(epsilon**2 / 2)
-
-
-def _noisy_max(question, *, sensitivity, epsilon):
-    return Charge.noisy_max(question, sensitivity=sensitivity, epsilon=epsilon, candidates=4)
+    assert bounded_range <= epsilon + 1e-9  # what the price epsilon^2/8 rests on
+    assert paid.rho == pytest.approx(epsilon**2 / 8)
 
 
 def test_only_score_differences_matter_and_far_candidates_never_win():
     far = np.array([-(10**15), 10**15, 10**15 - 10**9])
     ends = np.array([-(2**63), 2**63 - 1])
-    assert {choose(ends, 1, 1e-6, Noise()) for choose in LAWS for _ in range(20)} == {1}
-    for choose in LAWS:
-        assert {choose(far, 1, 1.0, Noise()) for _ in range(20)} == {1}
+    assert {exponential_mechanism(ends, 1, 1e-6, Noise()) for _ in range(20)} == {1}
+    assert {exponential_mechanism(far, 1, 1.0, Noise()) for _ in range(20)} == {1}
     shifted = [exponential_mechanism(np.array([2, 3]) + s, 1, 1.0, Noise.seeded(3)) for s in (0, -(10**12))]
     assert shifted[0] == shifted[1]
 
@@ -121,9 +84,8 @@ def test_what_is_not_a_choice_is_refused():
         (np.array([1, 2]), 1, 0.0),
         (np.array([1, 2]), 1, math.inf),
     ):
-        for choose in LAWS:
-            with pytest.raises(BudgetError):
-                choose(scores, sensitivity, epsilon, noise)
+        with pytest.raises(BudgetError):
+            exponential_mechanism(scores, sensitivity, epsilon, noise)
     for bad in (0.0, math.inf, math.nan):
         with pytest.raises(BudgetError):
             grid([1.0], bad, 10)

@@ -8,8 +8,8 @@ import pytest
 
 from weft.codec import Codec
 from weft.marginals.records import Records
+from weft.report.grouping import bars, group
 from weft.report.labels import labels
-from weft.report.pooling import bars, pool
 from weft.schema import Schema
 
 COLUMNS = {
@@ -82,7 +82,7 @@ def test_bins_are_joined_with_their_neighbours():
         Schema.from_toml('[columns.c]\nkind = "integer"\nrange = [0, 199]\nbins = 200\nmissing = true'),
         pa.schema([pa.field("c", pa.int64())]),
     )
-    pooling = pool(labels(codec, "c"), np.ones(201))
+    pooling = group(labels(codec, "c"), np.ones(201))
     assert [str(label) for label in pooling.labels[:2]] == ["0 to 3", "4 to 7"]
     assert str(pooling.labels[-1]) == "missing" and len(pooling.labels) == 51
     assert pooling.fold(np.ones(201)).sum() == 201

@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 
 from weft.errors import DataError, ModelFileError, WeftError
-from weft.evaluate import association_difference, k_way, pairwise_l1
+from weft.evaluate import association, association_difference, k_way, pairwise_l1
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Measured
 from weft.marginals.records import Records
 from weft.release import modelfile
-from weft.report import pairs as pairs_module
 from weft.report import read_records
 from weft.report.measure import measure_private, measure_releasable
 from weft.report.pairs import compare_pairs
@@ -18,11 +17,11 @@ from weft.schema import Schema
 
 
 def test_pairs_agree_with_the_evaluation(real, synth, monkeypatch):
+    expected = association_difference(real, synth)
     for dense in (1 << 18, 10):  # the second way counts sparsely
-        monkeypatch.setattr(pairs_module, "_DENSE_CELLS", dense)
+        monkeypatch.setattr(association, "_DENSE_CELLS", dense)
         found = compare_pairs(real, synth)
         upper = np.triu_indices(len(real.domain), 1)
-        expected = association_difference(real, synth)
         assert np.allclose(found.distance[upper], pairwise_l1(real, synth).matrix[upper] / 2, atol=1e-12)
         assert np.allclose(found.real[upper], expected.real[upper], atol=1e-12)
         assert np.allclose(found.synth[upper], expected.synth[upper], atol=1e-12)

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.marginals.marginal import Measured
+from weft.marginals.noise_error import expected_noise
 from weft.reconcile import simplex
 from weft.report.figures import MarginalFigures
-from weft.report.noise import by_column, combined_sigma, expected_tvd, raw_l1
+from weft.report.noise import by_column, combined_sigma, expected_tvd
 
 
 @pytest.mark.parametrize("sigma", [3.0, 40.0])
@@ -25,8 +26,8 @@ def test_the_expected_distance_is_that_of_simulated_noise(counts, sigma):
 
 def test_large_counts_feel_the_raw_noise():
     counts = np.full(200, 1e6)
-    assert expected_tvd(counts, 10.0) == pytest.approx(raw_l1(200, 10.0) / (2 * counts.sum()), rel=1e-2)
-    assert raw_l1(4, 10.0) == pytest.approx(4 * 10 * math.sqrt(2 / math.pi))
+    assert expected_tvd(counts, 10.0) == pytest.approx(expected_noise(200, 10.0) / (2 * counts.sum()), rel=1e-2)
+    assert expected_noise(4, 10.0) == pytest.approx(4 * 10 * math.sqrt(2 / math.pi))
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=20), st.floats(0.1, 1e4))
@@ -55,7 +56,7 @@ def test_noise_alone_seldom_passes_its_upper_end(cells):
     rng = np.random.default_rng(1)
     counts = np.full(cells, 500.0)
     n, sigma = counts.sum(), 20.0
-    figures = MarginalFigures(("a",), cells, sigma, raw_l1(cells, sigma), expected_tvd(counts, sigma), 0.0)
+    figures = MarginalFigures(("a",), cells, sigma, expected_noise(cells, sigma), expected_tvd(counts, sigma), 0.0)
     noisy = (simplex(counts + rng.normal(0, sigma, cells), n) for _ in range(400))
     drawn = np.array([np.abs(table - counts).sum() / (2 * n) for table in noisy])
     assert np.mean(drawn > figures.upper) < 0.06

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.marginals.domain import Domain
-from weft.select import all_subsets, best_families, expected_noise, useful_subsets
+from weft.marginals.noise_error import expected_noise
+from weft.select import all_subsets, best_families, useful_subsets
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 60), st.integers(1, 4))

@@ -24,7 +24,7 @@ from weft.audit.recorded import Answer, Artefacts, Program, Recorder, weakness, 
 from weft.marginals.marginal import Array
 from weft.privacy import Budget, Charge
 from weft.privacy.deniability import Acceptance, lower_bound
-from weft.privacy.ledger import DENIABILITY
+from weft.privacy.guarantee import DENIABILITY
 from weft.privacy.mechanisms import Release
 
 TOLERANCE = 1e-9

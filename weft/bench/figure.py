@@ -12,6 +12,7 @@ from html import escape
 
 from weft.bench.results import SECONDS, Key, Spread
 from weft.bench.tasks import REFERENCES, title
+from weft.svg import px, svg
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999", "#882255", "#6A3D9A")
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "", "6 3", "2 3", "8 3 2 3", "", "6 3")
@@ -53,12 +54,18 @@ def _page(drawn: tuple[str, float, float], lines: Sequence[str], heading: str) -
     legend, taken = _legend(lines, width)
     top = 30 + taken
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(width)} {_n(height + top)}" role="img" '
-        f'font-family="system-ui, Helvetica, Arial, sans-serif" font-size="11" fill="#222">'
-        f"<title>{escape(heading)}</title>"
-        f'<rect width="100%" height="100%" fill="#fff"/>'
-        f'<text x="8" y="18" font-size="13" font-weight="600">{escape(heading)}</text>'
-        f'{legend}<g transform="translate(0 {_n(top)})">{body}</g></svg>\n'
+        svg(
+            width,
+            height + top,
+            heading,
+            f'<rect width="100%" height="100%" fill="#fff"/>'
+            f'<text x="8" y="18" font-size="13" font-weight="600">{escape(heading)}</text>'
+            f'{legend}<g transform="translate(0 {px(top)})">{body}</g>',
+            'xmlns="http://www.w3.org/2000/svg" font-family="system-ui, Helvetica, Arial, sans-serif" font-size="11" '
+            'fill="#222"',
+            fixed=False,
+        )
+        + "\n"
     )
 
 
@@ -80,7 +87,7 @@ def _panels(
             for ending, meaning in REFERENCES.items()
             if any(key[1] == measure + ending for key in own)
         }
-        parts.append(f'<g transform="translate({_n(x)} 0)">{_panel(measure, series, references, epsilons)}</g>')
+        parts.append(f'<g transform="translate({px(x)} 0)">{_panel(measure, series, references, epsilons)}</g>')
     return "".join(parts), len(measures) * (_LEFT + _WIDE + _GAP), _CAPTION + _TALL + _BELOW
 
 
@@ -101,36 +108,36 @@ def _panel(
     def along(i: int) -> float:
         return _LEFT + 10 + (_WIDE - 20) * _place(epsilons, i)
 
-    parts = [f'<text x="{_n(_LEFT)}" y="12" font-weight="600">{escape(title(measure))}</text>']
+    parts = [f'<text x="{px(_LEFT)}" y="12" font-weight="600">{escape(title(measure))}</text>']
     for tick in _ticks(low, high, step):
         parts.append(
-            f'<path d="M{_n(_LEFT)} {_n(down(tick))}h{_n(_WIDE)}" stroke="#ddd"/>'
-            f'<text x="{_n(_LEFT - 6)}" y="{_n(down(tick) + 4)}" text-anchor="end">{tick:.6g}</text>'
+            f'<path d="M{px(_LEFT)} {px(down(tick))}h{px(_WIDE)}" stroke="#ddd"/>'
+            f'<text x="{px(_LEFT - 6)}" y="{px(down(tick) + 4)}" text-anchor="end">{tick:.6g}</text>'
         )
     for i, epsilon in enumerate(epsilons):
-        parts.append(f'<text x="{_n(along(i))}" y="{_n(base + 16)}" text-anchor="middle">{epsilon:g}</text>')
-    parts.append(f'<text x="{_n(_LEFT + _WIDE / 2)}" y="{_n(base + 33)}" text-anchor="middle">epsilon</text>')
+        parts.append(f'<text x="{px(along(i))}" y="{px(base + 16)}" text-anchor="middle">{epsilon:g}</text>')
+    parts.append(f'<text x="{px(_LEFT + _WIDE / 2)}" y="{px(base + 33)}" text-anchor="middle">epsilon</text>')
     for meaning, spread in references.items():
         y = down(spread.mean)
         # The name stands at the end where fewer lines come near.
         first, last = (_nearest(spread, [points[end] for points in series.values()]) for end in (0, -1))
-        place = f'x="{_n(_LEFT + 4)}"' if first > last else f'x="{_n(_LEFT + _WIDE)}" text-anchor="end"'
+        place = f'x="{px(_LEFT + 4)}"' if first > last else f'x="{px(_LEFT + _WIDE)}" text-anchor="end"'
         parts.append(
-            f'<path d="M{_n(_LEFT)} {_n(y)}h{_n(_WIDE)}" stroke="#666" stroke-dasharray="1 3"/>'
-            f'<text {place} y="{_n(y - 4)}" fill="#555" font-size="10" paint-order="stroke" stroke="#fff" '
+            f'<path d="M{px(_LEFT)} {px(y)}h{px(_WIDE)}" stroke="#666" stroke-dasharray="1 3"/>'
+            f'<text {place} y="{px(y - 4)}" fill="#555" font-size="10" paint-order="stroke" stroke="#fff" '
             f'stroke-width="3">{escape(meaning)}</text>'
         )
     for n, points in enumerate(series.values()):
         there = [(i, along(i), spread) for i, spread in enumerate(points) if spread]
-        path = "L".join(f"{_n(x)} {_n(down(s.mean))}" for _, x, s in there)
-        bars = "".join(f"M{_n(x)} {_n(down(s.mean - s.sd))}V{_n(down(s.mean + s.sd))}" for _, x, s in there if s.sd)
+        path = "L".join(f"{px(x)} {px(down(s.mean))}" for _, x, s in there)
+        bars = "".join(f"M{px(x)} {px(down(s.mean - s.sd))}V{px(down(s.mean + s.sd))}" for _, x, s in there if s.sd)
         colour = PALETTE[n % len(PALETTE)]
         parts.append(
             f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.8"{_dash(n)}/>'
             + (f'<path d="{bars}" stroke="{colour}" stroke-width="1.2"/>' if bars else "")
             + "".join(_marker(n, x, down(s.mean), f"epsilon {epsilons[i]:g}: {s}") for i, x, s in there)
         )
-    parts.append(f'<path d="M{_n(_LEFT)} {_n(_CAPTION)}V{_n(base)}h{_n(_WIDE)}" fill="none" stroke="#444"/>')
+    parts.append(f'<path d="M{px(_LEFT)} {px(_CAPTION)}V{px(base)}h{px(_WIDE)}" fill="none" stroke="#444"/>')
     return "".join(parts)
 
 
@@ -150,22 +157,22 @@ def _dots(rows: Mapping[str, Mapping[str, Spread]], lines: Sequence[str]) -> tup
     parts = []
     for tick in _ticks(low, high, step):
         parts.append(
-            f'<path d="M{_n(along(tick))} 4v{_n(tall)}" stroke="#ddd"/>'
-            f'<text x="{_n(along(tick))}" y="{_n(tall + 20)}" text-anchor="middle">{tick:.6g}</text>'
+            f'<path d="M{px(along(tick))} 4v{px(tall)}" stroke="#ddd"/>'
+            f'<text x="{px(along(tick))}" y="{px(tall + 20)}" text-anchor="middle">{tick:.6g}</text>'
         )
     for i, (name, spreads) in enumerate(rows.items()):
         middle = 4 + row * (i + 0.5)
-        parts.append(f'<text x="{_n(left - 8)}" y="{_n(middle + 4)}" text-anchor="end">{escape(name)}</text>')
+        parts.append(f'<text x="{px(left - 8)}" y="{px(middle + 4)}" text-anchor="end">{escape(name)}</text>')
         for n, line in enumerate(lines):
             spread = spreads.get(line)
             if spread:
                 # Lines lie a little apart, so that none hides another.
                 y = middle + (n - (len(lines) - 1) / 2) * min(4.0, 18 / len(lines))
                 parts.append(
-                    f'<path d="M{_n(along(spread.mean - spread.sd))} {_n(y)}H{_n(along(spread.mean + spread.sd))}" '
+                    f'<path d="M{px(along(spread.mean - spread.sd))} {px(y)}H{px(along(spread.mean + spread.sd))}" '
                     f'stroke="{PALETTE[n % len(PALETTE)]}"/>{_marker(n, along(spread.mean), y, f"{line}: {spread}")}'
                 )
-    parts.append(f'<path d="M{_n(left)} 4v{_n(tall)}h{_n(wide)}" fill="none" stroke="#444"/>')
+    parts.append(f'<path d="M{px(left)} 4v{px(tall)}h{px(wide)}" fill="none" stroke="#444"/>')
     return "".join(parts), left + wide + 24, tall + 30
 
 
@@ -177,8 +184,8 @@ def _legend(lines: Sequence[str], width: float) -> tuple[str, float]:
         if x > 8 and x + room > width:
             x, y = 8.0, y + 18
         parts.append(
-            f'<path d="M{_n(x)} {_n(y)}h26" stroke="{PALETTE[n % len(PALETTE)]}" stroke-width="1.8"{_dash(n)}/>'
-            f'{_marker(n, x + 13, y, line)}<text x="{_n(x + 32)}" y="{_n(y + 4)}">{escape(line)}</text>'
+            f'<path d="M{px(x)} {px(y)}h26" stroke="{PALETTE[n % len(PALETTE)]}" stroke-width="1.8"{_dash(n)}/>'
+            f'{_marker(n, x + 13, y, line)}<text x="{px(x + 32)}" y="{px(y + 4)}">{escape(line)}</text>'
         )
         x += room
     return "".join(parts), y - 18
@@ -187,7 +194,7 @@ def _legend(lines: Sequence[str], width: float) -> tuple[str, float]:
 def _marker(n: int, x: float, y: float, told: str) -> str:
     shape = _MARKERS[n % len(_MARKERS)]
     return (
-        f'<path d="{shape}" transform="translate({_n(x)} {_n(y)})" fill="{PALETTE[n % len(PALETTE)]}" stroke="#fff">'
+        f'<path d="{shape}" transform="translate({px(x)} {px(y)})" fill="{PALETTE[n % len(PALETTE)]}" stroke="#fff">'
         f"<title>{escape(told)}</title></path>"
     )
 
@@ -210,16 +217,12 @@ def _range(low: float, high: float) -> tuple[float, float, float]:
     """Return round ends of an axis and the step of its ticks; it starts at 0 where that wastes little room."""
     if 0 <= low < 0.5 * high:
         low = 0.0
-    span = (high - low) or abs(high) or 1.0
-    magnitude = 10.0 ** math.floor(math.log10(span / 4))
-    step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if span / (m * magnitude) <= 5)
+    extent = (high - low) or abs(high) or 1.0
+    magnitude = 10.0 ** math.floor(math.log10(extent / 4))
+    step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if extent / (m * magnitude) <= 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return first * step, max(last, first + 1) * step, step
 
 
 def _ticks(low: float, high: float, step: float) -> list[float]:
     return [low + i * step for i in range(round((high - low) / step) + 1)]
-
-
-def _n(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")

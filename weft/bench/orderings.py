@@ -22,7 +22,6 @@ from itertools import combinations, pairwise
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
 from scipy.stats import t as student
 
 from weft.bench import settings
@@ -34,7 +33,8 @@ from weft.bench.tables import BenchTable
 from weft.marginals.counting import count
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array
-from weft.marginals.recode import ValueMap
+from weft.marginals.noise_error import expected_noise
+from weft.marginals.recode import ValueMap, summed_codes
 from weft.marginals.records import Records
 from weft.progress import Listener, silence
 
@@ -94,7 +94,7 @@ def measured_error(table: BenchTable, variant: Variant, epsilon: float, delta: f
     if not asked:  # noise drowned every pair
         return math.nan, math.nan
     n = len(table.records)
-    drawn = mean(made.cells * made.sigma for made in asked) * math.sqrt(2 / math.pi) / n
+    drawn = mean(float(expected_noise(made.cells, made.sigma)) for made in asked) / n
     model: Any = getattr(fitted.model, "inner", fitted.model)
     maps = getattr(fitted.model, "maps", {})
     tables = {made.clique: made.table for made in model.tables}
@@ -108,9 +108,7 @@ def _merged(records: Records, clique: Clique, maps: Mapping[str, ValueMap]) -> A
     counts = count(records, [clique])[0]
     for axis, name in enumerate(clique):
         if name in maps:
-            summed = np.zeros((maps[name].size, *np.delete(counts.shape, axis)), counts.dtype)
-            np.add.at(summed, maps[name].codes, np.moveaxis(counts, axis, 0))
-            counts = np.moveaxis(summed, 0, axis)
+            counts = summed_codes(counts, maps[name].codes, maps[name].size, axis)
     return counts
 
 

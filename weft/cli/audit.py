@@ -24,41 +24,49 @@ ATTACK = "The attack"
 BOTH: Any = "both"
 
 
+Methods = Annotated[
+    str,
+    typer.Option("--method", "-m", metavar="A,B", help="Methods, or all of them: all. `weft methods` lists them."),
+]
+Runs = Annotated[
+    int,
+    typer.Option(
+        min=40,
+        metavar="N",
+        help="Fits of each table; more bring the bound nearer to the truth.",
+        rich_help_panel=ATTACK,
+    ),
+]
+Relation = Annotated[
+    Literal["add-remove", "replace-one", "both"],
+    typer.Option(metavar="WHICH", help="add-remove, replace-one or both.", rich_help_panel=ATTACK),
+]
+Holds = Annotated[
+    Literal["model", "rows", "both"],
+    typer.Option(
+        "--from", metavar="WHAT", help="What the attacker holds: model, rows or both.", rich_help_panel=ATTACK
+    ),
+]
+Confidence = Annotated[
+    float,
+    typer.Option(min=0.5, max=0.999999, help="That all bounds shown hold, together.", rich_help_panel=ATTACK),
+]
+Plot = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.svg", help="Draw the bounds beside the claim.", rich_help_panel=o.OUTPUT),
+]
+
+
 def audit(
-    method: Annotated[
-        str,
-        typer.Option("--method", "-m", metavar="A,B", help="Methods, or all of them: all. `weft methods` lists them."),
-    ] = "auto",
+    method: Methods = "auto",
     option: o.Options = None,
     epsilon: o.Epsilon = 4.0,
     delta: o.Delta = 1e-5,
-    runs: Annotated[
-        int,
-        typer.Option(
-            min=40,
-            metavar="N",
-            help="Fits of each table; more bring the bound nearer to the truth.",
-            rich_help_panel=ATTACK,
-        ),
-    ] = 500,
-    neighbours: Annotated[
-        Literal["add-remove", "replace-one", "both"],
-        typer.Option(metavar="WHICH", help="add-remove, replace-one or both.", rich_help_panel=ATTACK),
-    ] = BOTH,
-    source: Annotated[
-        Literal["model", "rows", "both"],
-        typer.Option(
-            "--from", metavar="WHAT", help="What the attacker holds: model, rows or both.", rich_help_panel=ATTACK
-        ),
-    ] = BOTH,
-    confidence: Annotated[
-        float,
-        typer.Option(min=0.5, max=0.999999, help="That all bounds shown hold, together.", rich_help_panel=ATTACK),
-    ] = 0.95,
-    plot: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.svg", help="Draw the bounds beside the claim.", rich_help_panel=o.OUTPUT),
-    ] = None,
+    runs: Runs = 500,
+    neighbours: Relation = BOTH,
+    source: Holds = BOTH,
+    confidence: Confidence = 0.95,
+    plot: Plot = None,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,

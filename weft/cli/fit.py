@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,27 +14,34 @@ from weft.cli.releasing import file_purposes, warnings
 from weft.cli.terminal import Terminal
 from weft.words import counted
 
+if TYPE_CHECKING:
+    from weft.release.modelfile import Fitted
+
+
+ModelOut = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="The model file.", rich_help_panel=o.OUTPUT)
+]
+RowsLater = Annotated[
+    int | None,
+    typer.Option(
+        "--rows",
+        "-n",
+        min=1,
+        metavar="N",
+        help="Rows that may be sampled later, for a method that must know (bsg with omega).",
+    ),
+]
+
 
 def fit(
     source: o.Input,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The model file.", rich_help_panel=o.OUTPUT)
-    ],
+    output: ModelOut,
     epsilon: o.Epsilon,
     schema: o.SchemaFile = None,
     delta: o.Delta = 1e-5,
     method: o.Method = None,
     option: o.Options = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            "--rows",
-            "-n",
-            min=1,
-            metavar="N",
-            help="Rows that may be sampled later, for a method that must know (bsg with omega).",
-        ),
-    ] = None,
+    rows: RowsLater = None,
     neighbours: o.Neighbours = "add-remove",
     journal: o.Journal = None,
     budget: o.LifetimeBudget = None,
@@ -85,30 +92,33 @@ def fit(
             synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)
             rescue.safe()
-        fitted = synthesizer.fitted_
-        ledger = fitted.ledger
-        warned = warnings(fitted, spending)
-        terminal.answer(
-            {
-                "method": {"name": fitted.method, "options": fitted.options},
-                "stamps": list(ledger.stamps),
-                "ledger": ledger.to_dict(),
-                "warnings": warned,
-                "files": [str(model), str(spending)],
-            }
-        )
-        terminal.warn_stamps(ledger.stamps)
-        terminal.warn_quietly(warned)
-        from weft.cli import summary
+        _tell(terminal, synthesizer.fitted_, model, spending)
 
-        terminal.show(
-            summary.headline(f"model of {counted(len(fitted.schema.columns), 'column')}, method {fitted.method}"),
-            *summary.stamps(ledger.stamps),
-            summary.facts(summary.spending(fitted)),
-            summary.entries(ledger),
-            *summary.warnings(warned),
-            *summary.apart(fitted),
-            *summary.files(file_purposes(None, spending, model)),
-            summary.heading("Try next"),
-            summary.commands(f"weft sample {model} -o synthetic.csv"),
-        )
+
+def _tell(terminal: Terminal, fitted: Fitted, model: Path, spending: Path) -> None:
+    from weft.cli import summary
+
+    ledger = fitted.ledger
+    warned = warnings(fitted, spending)
+    terminal.answer(
+        {
+            "method": {"name": fitted.method, "options": fitted.options},
+            "stamps": list(ledger.stamps),
+            "ledger": ledger.to_dict(),
+            "warnings": warned,
+            "files": [str(model), str(spending)],
+        }
+    )
+    terminal.warn_stamps(ledger.stamps)
+    terminal.warn_quietly(warned)
+    terminal.show(
+        summary.headline(f"model of {counted(len(fitted.schema.columns), 'column')}, method {fitted.method}"),
+        *summary.stamps(ledger.stamps),
+        summary.facts(summary.spending(fitted)),
+        summary.entries(ledger),
+        *summary.warnings(warned),
+        *summary.apart(fitted),
+        *summary.files(file_purposes(None, spending, model)),
+        summary.heading("Try next"),
+        summary.commands(f"weft sample {model} -o synthetic.csv"),
+    )

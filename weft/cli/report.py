@@ -22,39 +22,46 @@ if TYPE_CHECKING:
 SUFFIXES = (".html", ".htm")
 
 
+Reference = Annotated[
+    str,
+    typer.Argument(metavar="REAL", help="The private table: CSV or Parquet. With --releasable: the model file."),
+]
+Synthetic = Annotated[
+    str,
+    typer.Argument(
+        metavar="SYNTH",
+        help="The synthetic table: CSV or Parquet. With a model: a table that it made, its card beside it.",
+    ),
+]
+ModelBehind = Annotated[
+    str | None,
+    typer.Option(
+        "--model", metavar="FILE", help="The model that made SYNTH: adds the guarantee, the ledger and noise bands."
+    ),
+]
+Releasable = Annotated[
+    bool,
+    typer.Option(
+        "--releasable",
+        metavar="",
+        help="Use the model file instead of the private table: free, and can be published.",
+    ),
+]
+Page = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="NAME.html; NAME.json comes with it.", rich_help_panel=o.OUTPUT
+    ),
+]
+
+
 def report(
-    reference: Annotated[
-        str,
-        typer.Argument(metavar="REAL", help="The private table: CSV or Parquet. With --releasable: the model file."),
-    ],
-    synthetic: Annotated[
-        str,
-        typer.Argument(
-            metavar="SYNTH",
-            help="The synthetic table: CSV or Parquet. With a model: a table that it made, its card beside it.",
-        ),
-    ],
+    reference: Reference,
+    synthetic: Synthetic,
     schema: o.SchemaFile = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="FILE", help="The model that made SYNTH: adds the guarantee, the ledger and noise bands."
-        ),
-    ] = None,
-    releasable: Annotated[
-        bool,
-        typer.Option(
-            "--releasable",
-            metavar="",
-            help="Use the model file instead of the private table: free, and can be published.",
-        ),
-    ] = False,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="NAME.html; NAME.json comes with it.", rich_help_panel=o.OUTPUT
-        ),
-    ] = "report.html",
+    model: ModelBehind = None,
+    releasable: Releasable = False,
+    output: Page = "report.html",
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -74,23 +81,7 @@ def report(
     terminal = Terminal(as_json, quiet, debug)
     with guard(terminal):
         page = Path(output)
-        if releasable and (schema or model):
-            raise UsageError("--releasable takes the schema from the model file: leave --schema and --model out.")
-        if not (releasable or schema or model):
-            raise UsageError("a schema is needed to read the tables: pass --schema FILE, or --model FILE for its own.")
-        if page.suffix.lower() not in SUFFIXES:
-            raise OutputError(f"cannot write {page}: name it .html; its twin will be .json.")
-        given = {
-            "the model" if releasable else "the private table": reference,
-            "the synthetic table": synthetic,
-            "its card": str(Path(synthetic).with_suffix(".card.json")) if Path(synthetic).name else None,
-            "the schema": schema,
-            "the model that made it": model,
-        }
-        check_files(
-            {what: Path(name) for what, name in given.items() if name},
-            {"the page": page, "its twin for machines": page.with_suffix(".json")},
-        )
+        _check(reference, synthetic, schema, model, page, releasable=releasable)
         with terminal.progress() as listener:
             if releasable:
                 made = _releasable(reference, synthetic, listener)
@@ -111,6 +102,29 @@ def report(
         terminal.warn_stamps(made.stamps)
         if not (as_json or quiet):
             _tell(terminal, made, files)
+
+
+def _check(
+    reference: str, synthetic: str, schema: str | None, model: str | None, page: Path, *, releasable: bool
+) -> None:
+    """Refuse what could not be finished, before anything is read."""
+    if releasable and (schema or model):
+        raise UsageError("--releasable takes the schema from the model file: leave --schema and --model out.")
+    if not (releasable or schema or model):
+        raise UsageError("a schema is needed to read the tables: pass --schema FILE, or --model FILE for its own.")
+    if page.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"cannot write {page}: name it .html; its twin will be .json.")
+    given = {
+        "the model" if releasable else "the private table": reference,
+        "the synthetic table": synthetic,
+        "its card": str(Path(synthetic).with_suffix(".card.json")) if Path(synthetic).name else None,
+        "the schema": schema,
+        "the model that made it": model,
+    }
+    check_files(
+        {what: Path(name) for what, name in given.items() if name},
+        {"the page": page, "its twin for machines": page.with_suffix(".json")},
+    )
 
 
 def _private(real: str, synthetic: str, schema: str | None, model: str | None, listener: Listener) -> Report:

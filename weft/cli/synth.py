@@ -13,6 +13,39 @@ from weft.cli.fitting import Request, journal_beside
 from weft.cli.releasing import release, release_files, report
 from weft.cli.terminal import Terminal
 
+HELP = """Make a differentially private synthetic copy of a table.
+
+Writes the table with its card (NAME.card.md, NAME.card.json), all or nothing.
+Spending is written down first, in a journal beside it (NAME.ledger.jsonl).
+
+\b
+[bold]Examples[/bold]
+  weft synth stays.csv --schema stays.toml --epsilon 1 -o synthetic.csv
+  weft synth stays.parquet -s stays.toml -e 0.5 -n 5000 -o made.parquet
+  weft synth stays.csv -s stays.toml -e 1 --model stays.weft -o made.csv
+  weft synth stays.csv -s stays.toml -e 1 --formulas escape -o for-excel.csv
+  weft synth stays.csv -s stays.toml -e 1 -o - | head
+
+\b
+[bold]Records grown from private rows[/bold] (method bsg)
+  weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9 -o out.csv
+Each record keeps some columns of a row that passed a privacy test, and has
+its other omega columns drawn. The table is differentially private, unless:
+  weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9-11 \\
+    --option guarantee=deniability --option k=50 -o out.csv
+A record grown from a seed then shares what it kept with at least k rows, and
+where no row does, records are drawn whole: plausible deniability, NOT
+differential privacy. The budget pays for the model alone.
+Seeds may have rows of their own (--option "split=[0.5, 0.25, 0.25]"), and
+another method's model may draw the columns (--option model=mst).
+"""
+"""What `weft synth --help` says before the options."""
+
+ModelKept = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Keep the model too, to sample from later.", rich_help_panel=o.OUTPUT),
+]
+
 
 def synth(
     source: o.Input,
@@ -24,10 +57,7 @@ def synth(
     rows: o.Rows = None,
     option: o.Options = None,
     neighbours: o.Neighbours = "add-remove",
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Keep the model too, to sample from later.", rich_help_panel=o.OUTPUT),
-    ] = None,
+    model: ModelKept = None,
     journal: o.Journal = None,
     budget: o.LifetimeBudget = None,
     seed: o.Seed = None,
@@ -40,32 +70,7 @@ def synth(
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
-    """Make a differentially private synthetic copy of a table.
-
-    Writes the table with its card (NAME.card.md, NAME.card.json), all or nothing.
-    Spending is written down first, in a journal beside it (NAME.ledger.jsonl).
-
-    \b
-    [bold]Examples[/bold]
-      weft synth stays.csv --schema stays.toml --epsilon 1 -o synthetic.csv
-      weft synth stays.parquet -s stays.toml -e 0.5 -n 5000 -o made.parquet
-      weft synth stays.csv -s stays.toml -e 1 --model stays.weft -o made.csv
-      weft synth stays.csv -s stays.toml -e 1 --formulas escape -o for-excel.csv
-      weft synth stays.csv -s stays.toml -e 1 -o - | head
-
-    \b
-    [bold]Records grown from private rows[/bold] (method bsg)
-      weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9 -o out.csv
-    Each record keeps some columns of a row that passed a privacy test, and has
-    its other omega columns drawn. The table is differentially private, unless:
-      weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9-11 \\
-        --option guarantee=deniability --option k=50 -o out.csv
-    A record grown from a seed then shares what it kept with at least k rows, and
-    where no row does, records are drawn whole: plausible deniability, NOT
-    differential privacy. The budget pays for the model alone.
-    Seeds may have rows of their own (--option "split=[0.5, 0.25, 0.25]"), and
-    another method's model may draw the columns (--option model=mst).
-    """
+    """Make a differentially private synthetic copy of a table."""
     out = None if output == "-" else Path(output)
     terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
     kept = None if model is None else Path(model)

@@ -21,7 +21,7 @@ class MarginalQuestions(Door):
 
         Theorem. Each row adds one to exactly one cell of each marginal, so a row more or less moves one cell by
         one (`marginal_l2`, `marginal_l1`: sensitivity 1), and a replaced row two cells (sqrt 2, and 2). Gaussian
-        noise of deviation sigma_i on marginal i is therefore sensitivity/sigma_i-GDP, and the marginals compose:
+        noise sigma_i on marginal i is therefore sensitivity/sigma_i-GDP, and the marginals compose:
         the rho_i = sensitivity^2 / (2 sigma_i^2) add up to the share. Geometric noise of scale
         sensitivity/epsilon_i is epsilon_i-DP, and the epsilon_i add up.
         """
@@ -48,11 +48,11 @@ class MarginalQuestions(Door):
         """Release of each marginal only what those of fewer than `order` attributes do not tell, with Gaussian noise.
 
         Where smaller marginals are known, asking for them again is a waste: in a pair of binary attributes, of three
-        fourths of the budget. The noise is that of a whole table, of deviation sigma a cell, from which what the
+        fourths of the budget. The noise is that of a whole table, sigma a cell, from which what the
         answer cannot contain has been taken away. `weights` as in `measure`.
 
         Theorem. `interaction` is an integer function of the rows' marginal, and a unit moves it by at most s_i =
-        `interaction_l2` in L2 norm. Gaussian noise of deviation t_i is therefore s_i/t_i-GDP, and the rho_i = s_i^2 /
+        `interaction_l2` in L2 norm. Gaussian noise t_i is therefore s_i/t_i-GDP, and the rho_i = s_i^2 /
         (2 t_i^2) add up to the share. What is done to the released table afterwards costs nothing.
         """
         if self.accounting == "pure":

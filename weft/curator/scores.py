@@ -12,6 +12,7 @@ import numpy as np
 from weft.curator.door import Door
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array, Marginal
+from weft.marginals.recode import summed_codes
 from weft.privacy.charge import Purpose
 from weft.privacy.selection import grid
 from weft.words import counted
@@ -82,7 +83,7 @@ class ScoreQuestions(Door):
 
         def score(table: Array, i: int) -> int:
             for name, codes in (buckets[i] if buckets else {}).items():
-                table = _bucketed(table, cliques[i].index(name), codes)
+                table = summed_codes(table, codes, int(codes.max()) + 1, cliques[i].index(name))
             n = int(table.sum())
             return int(grid([_entropy(table, n) * min(1.0, n / rows)], each, ENTROPY_STEPS)[0])
 
@@ -159,10 +160,3 @@ def _entropy(table: Array, n: int) -> float:
     """Return the entropy in bits; 0 for no rows."""
     share = table[table > 0] / max(n, 1)
     return float(-(share * np.log2(share)).sum()) if share.size else 0.0
-
-
-def _bucketed(table: Array, axis: int, codes: Array) -> Array:
-    """Return a table with the codes of one axis summed into buckets."""
-    summed = np.zeros((int(codes.max()) + 1, *np.delete(table.shape, axis)), table.dtype)
-    np.add.at(summed, codes, np.moveaxis(table, axis, 0))
-    return np.moveaxis(summed, 0, axis)

@@ -14,9 +14,9 @@ import numpy as np
 from weft.codec import Codec
 from weft.engines.memory import MemoryEngine, load
 from weft.engines.parts import Deal
-from weft.engines.reader import Feed
+from weft.engines.reader import Reader
 from weft.engines.recode import Maps, Recoding
-from weft.engines.sources import open_feed
+from weft.engines.sources import open_reader
 from weft.engines.stream import StreamEngine, check
 from weft.engines.units import Units
 from weft.errors import DataError
@@ -92,28 +92,28 @@ def open_engine(
     if not is_compiled():
         with stage(listener, "compile (first run only)"):
             compile_kernels()
-    feed = open_feed(source, schema, batch_rows)
-    codec = Codec(schema, feed.schema)
-    if engine == "stream" and not feed.repeatable:
-        raise DataError(f"{feed.name} can be read only once, so it cannot be streamed; use the memory engine")
+    reader = open_reader(source, schema, batch_rows)
+    codec = Codec(schema, reader.schema)
+    if engine == "stream" and not reader.repeatable:
+        raise DataError(f"{reader.name} can be read only once, so it cannot be streamed; use the memory engine")
     units = Units(codec.unit_column, schema.rows_per_unit)
     rng = rng or np.random.default_rng()
-    if engine == "memory" or not _streams(feed, codec, engine == "stream"):
-        records, owners = load(feed, codec, units, rng, listener)
+    if engine == "memory" or not _streams(reader, codec, engine == "stream"):
+        records, owners = load(reader, codec, units, rng, listener)
         return Opened(MemoryEngine(records, listener, threads, owners), codec)
     # Columns that clip or have an `other` refuse nothing: if no row can spoil a pass either, there is nothing to check
     # before the first charge.
     lenient = all(column.outside != "refuse" for column in schema.modelled)
     keep, owners = None, None
-    if not (feed.sound and lenient and units.column is None):
-        keep, owners = check(feed, codec, units, rng, listener)
-    return Opened(StreamEngine(feed, codec, Recoding(codec.domain), keep, listener, threads, owners), codec)
+    if not (reader.sound and lenient and units.column is None):
+        keep, owners = check(reader, codec, units, rng, listener)
+    return Opened(StreamEngine(reader, codec, Recoding(codec.domain), keep, listener, threads, owners), codec)
 
 
-def _streams(feed: Feed, codec: Codec, wanted: bool) -> bool:
+def _streams(reader: Reader, codec: Codec, wanted: bool) -> bool:
     """Whether to leave the rows where they are. The choice changes speed and memory, never an answer."""
-    if not feed.repeatable or (codec.unit_column is not None and not feed.ordered):
+    if not reader.repeatable or (codec.unit_column is not None and not reader.ordered):
         return False  # the rows of a unit that stay are known by position, and such a row has none
     width = sum(code_dtype(size).itemsize for size in codec.domain.shape)
-    size = feed.size if feed.rows is None else feed.rows * width
+    size = reader.size if reader.rows is None else reader.rows * width
     return wanted or size is None or size > MEMORY

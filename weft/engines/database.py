@@ -1,4 +1,4 @@
-"""DuckDB as a feed: a table of a database file, or a query over files. A row of the result is a row."""
+"""A reader of DuckDB: a table of a database file, or a query over files. A row of the result is a row."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from weft.engines.queries import check_query
-from weft.engines.reader import Batches, Feed
+from weft.engines.reader import Batches, Reader
 from weft.errors import DataError
 from weft.schema import Schema
 
 _QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
 
 
-def open_duckdb(address: str, _schema: Schema, batch_rows: int) -> Feed:
+def open_duckdb(address: str, _schema: Schema, batch_rows: int) -> Reader:
     """Open `path.db?table=name`, `path.db?query=SELECT ...`, or a bare `SELECT ... FROM 'files*.parquet'`.
 
     A database file is opened read-only and stays open, so its rows cannot change between passes. A query must read each
@@ -42,7 +42,7 @@ def open_duckdb(address: str, _schema: Schema, batch_rows: int) -> Feed:
             for batch in rows.to_arrow_reader(batch_rows):
                 yield batch, None
 
-    return Feed(name, arrow, start, ordered=False)
+    return Reader(name, arrow, start, ordered=False)
 
 
 def _parse(address: str) -> tuple[str, str]:

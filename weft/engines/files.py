@@ -1,4 +1,4 @@
-"""Files as feeds: CSV (plain or gzipped) and Parquet; one, several, a folder, or a pattern."""
+"""Readers of files: CSV (plain or gzipped) and Parquet; one, several, a folder, or a pattern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.engines.queries import require_once
-from weft.engines.reader import Batches, Feed
+from weft.engines.reader import Batches, Reader
 from weft.errors import DataError
 from weft.reading.csv import csv_arrow_schema, csv_batches, csv_names
 from weft.reading.faults import explained
@@ -25,7 +25,7 @@ _KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "cs
 _UNPACKED = 6  # how much larger a gzipped CSV roughly is, unpacked
 
 
-def open_files(source: Paths, schema: Schema, batch_rows: int) -> Feed:
+def open_files(source: Paths, schema: Schema, batch_rows: int) -> Reader:
     """Open files of one kind; those of a folder or pattern are read in the order of their names."""
     paths = _find(source)
     require_once(_name(paths), paths)
@@ -96,7 +96,7 @@ def _readable(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be read ({why})") from None
 
 
-def _open_parquet(paths: Sequence[Path], batch_rows: int) -> Feed:
+def _open_parquet(paths: Sequence[Path], batch_rows: int) -> Reader:
     stamps = _stamp(paths)
     rows = 0
     arrow: pa.Schema | None = None
@@ -119,10 +119,10 @@ def _open_parquet(paths: Sequence[Path], batch_rows: int) -> Feed:
                     yield batch, seen / rows
         _require_unchanged(paths, stamps)
 
-    return Feed(_name(paths), arrow, start, rows=rows, sound=True)
+    return Reader(_name(paths), arrow, start, rows=rows, sound=True)
 
 
-def _open_csv(paths: Sequence[Path], schema: Schema) -> Feed:
+def _open_csv(paths: Sequence[Path], schema: Schema) -> Reader:
     stamps = _stamp(paths)
     sizes = [size for size, *_ in stamps]
     unpacked = [n * _UNPACKED if _packed(path) else n for path, n in zip(paths, sizes, strict=True)]
@@ -139,7 +139,7 @@ def _open_csv(paths: Sequence[Path], schema: Schema) -> Feed:
 
     with _readable(paths[0]), explained(paths[0]):
         arrow = csv_arrow_schema(schema, csv_names(paths[0]))
-    return Feed(_name(paths), arrow, start, size=sum(unpacked))
+    return Reader(_name(paths), arrow, start, size=sum(unpacked))
 
 
 def _packed(path: Path) -> bool:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from weft.codec.conversion import adopt
 from weft.codec.types import index_type
-from weft.engines.reader import Batches, Feed
+from weft.engines.reader import Batches, Reader
 from weft.errors import DataError
 from weft.schema import Schema
 from weft.schema.kinds import Column, ColumnError
@@ -110,7 +110,7 @@ def _require_exact(array: pa.Array, column: Column) -> None:
         )
 
 
-def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Feed:
+def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Reader:
     """Open a polars frame, a pyarrow table or anything else that gives an Arrow stream; it can be read once."""
     name = f"the {type(source).__name__}"
     try:
@@ -132,7 +132,7 @@ def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Feed:
             raise DataError(f"{name} could not be read to its end") from None
 
     arrow = pa.schema([field.with_type(types.get(field.name, field.type)) for field in fields])
-    return Feed(name, arrow, start, repeatable=False)
+    return Reader(name, arrow, start, repeatable=False)
 
 
 def is_pandas(source: Any) -> bool:
@@ -163,7 +163,7 @@ def _is_frame(source: Any, library: str) -> bool:
     return any(kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == library for kind in kinds)
 
 
-def open_pandas(frame: Any, schema: Schema, batch_rows: int) -> Feed:
+def open_pandas(frame: Any, schema: Schema, batch_rows: int) -> Reader:
     """Open a pandas data frame; its row labels are no column of the table, and columns without a schema stay unread."""
     names = [str(name) for name in frame.columns]
     places = {name: place for place, name in enumerate(names) if name in schema}
@@ -177,7 +177,7 @@ def open_pandas(frame: Any, schema: Schema, batch_rows: int) -> Feed:
             yield pa.RecordBatch.from_arrays(arrays, names=wanted), min(1.0, (at + batch_rows) / len(frame))
 
     arrow = pa.schema([pa.field(name, types.get(name, pa.null())) for name in names])
-    return Feed("the DataFrame", arrow, start, rows=len(frame), repeatable=False)
+    return Reader("the DataFrame", arrow, start, rows=len(frame), repeatable=False)
 
 
 def _type(dtype: Any, column: Column) -> pa.DataType:

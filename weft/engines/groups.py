@@ -18,13 +18,13 @@ def groups(records: Records) -> tuple[Array, Array]:
     [[[0, 8], [1, 3]], [1, 2]]
     """
     key = np.zeros(len(records), np.int64)
-    span = 1
+    radix = 1
     for column, size in zip(records.columns, records.domain.shape, strict=True):
-        if span * size > _LARGEST:  # number the rows seen so far anew, in order
+        if radix * size > _LARGEST:  # number the rows seen so far anew, in order
             distinct, key = np.unique(key, return_inverse=True)
-            span = len(distinct)
+            radix = len(distinct)
         key = key * size + column
-        span *= size
+        radix *= size
     _, first, counts = np.unique(key, return_index=True, return_counts=True)
     rows = [column[first].astype(np.int64) for column in records.columns]
     return np.column_stack(rows) if rows else np.zeros((len(first), 0), np.int64), counts.astype(np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from weft.codec import Codec
 from weft.engines.groups import groups
 from weft.engines.parts import Deal, divide, names_of
-from weft.engines.reader import Feed
+from weft.engines.reader import Reader
 from weft.engines.recode import Maps, Recoding
 from weft.engines.units import Owners, Units
 from weft.marginals.counting import Counter, Counts
@@ -67,14 +67,14 @@ class MemoryEngine:
 
 
 def load(
-    feed: Feed, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
+    reader: Reader, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
 ) -> tuple[Records, Owners | None]:
     """Read and encode a whole table, batch by batch: beside its codes only a few batches are in memory.
 
     Returned beside the records: the unit of each, where a unit may have several.
     """
     pieces: list[list[Codes]] = [[] for _ in codec.domain]
-    for batch, records in feed.read(units.beside(codec.reads), codec.encode, listener, "read"):
+    for batch, records in reader.read(units.beside(codec.reads), codec.encode, listener, "read"):
         units.see(batch)
         for column, codes in zip(pieces, records.columns, strict=True):
             column.append(codes)

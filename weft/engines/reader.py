@@ -21,7 +21,7 @@ _WORKERS = 2  # batches in work at a time; each costs memory
 
 
 @dataclass(frozen=True)
-class Feed:
+class Reader:
     """A source of rows: its Arrow schema, and a function that starts a new pass over it."""
 
     name: str
@@ -31,7 +31,7 @@ class Feed:
     """The Arrow types of its columns."""
 
     start: Callable[[Sequence[str]], Batches]
-    """Begin a pass over these columns; others may come too. Only a `repeatable` feed can begin a second one."""
+    """Begin a pass over these columns; others may come too. Only a `repeatable` reader can begin a second one."""
 
     rows: int | None = None
     """Number of rows where that is known without reading them. Private: for sizing and progress only."""

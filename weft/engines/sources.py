@@ -11,11 +11,11 @@ from typing import Any
 from weft.engines.database import open_duckdb
 from weft.engines.files import open_files
 from weft.engines.frames import is_pandas, open_arrow, open_pandas
-from weft.engines.reader import Feed
+from weft.engines.reader import Reader
 from weft.errors import DataError
 from weft.schema import Schema
 
-OPENERS: dict[str, Callable[[str, Schema, int], Feed]] = {"duckdb": open_duckdb}
+OPENERS: dict[str, Callable[[str, Schema, int], Reader]] = {"duckdb": open_duckdb}
 """Sources named by a prefix: `prefix:address`."""
 
 
@@ -44,7 +44,7 @@ def fingerprint(source: Any) -> str | None:
     return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def open_feed(source: Any, schema: Schema, batch_rows: int) -> Feed:
+def open_reader(source: Any, schema: Schema, batch_rows: int) -> Reader:
     """Open a data frame or other Arrow stream, file paths, or a `prefix:address`; no row is read yet."""
     if is_pandas(source):
         return open_pandas(source, schema, batch_rows)

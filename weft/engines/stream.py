@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.codec import Codec
 from weft.engines.memory import MemoryEngine
 from weft.engines.parts import Deal, divide, names_of
-from weft.engines.reader import Feed
+from weft.engines.reader import Reader
 from weft.engines.recode import Maps, Recoding
 from weft.engines.units import Owners, Units
 from weft.errors import DataError
@@ -23,9 +23,9 @@ from weft.progress import Listener, silence
 
 @dataclass(frozen=True)
 class StreamEngine:
-    """Counts a feed: each `count` is one pass that reads, encodes, adds to the tables and forgets."""
+    """Counts what a reader gives: each `count` is one pass that reads, encodes, adds to the tables and forgets."""
 
-    feed: Feed
+    reader: Reader
     codec: Codec
     recoding: Recoding
     keep: NDArray[np.bool_] | None = None
@@ -49,7 +49,7 @@ class StreamEngine:
         flat = counter.zeros()
         codec = self.codec.narrowed(domain.names)
         at = 0
-        for batch, records in self.feed.read(codec.reads, codec.encode, self.listener, "count"):
+        for batch, records in self.reader.read(codec.reads, codec.encode, self.listener, "count"):
             if self.keep is not None:
                 records = records.take(self.keep[at : at + batch.num_rows])
                 at += batch.num_rows
@@ -66,7 +66,7 @@ class StreamEngine:
         codec = self.codec.narrowed(domain.names)
         pieces = [Records.empty(self.recoding.apply(Records.empty(domain)).domain)]
         at = 0
-        for batch, records in self.feed.read(codec.reads, codec.encode, self.listener, "read"):
+        for batch, records in self.reader.read(codec.reads, codec.encode, self.listener, "read"):
             if self.keep is not None:
                 records = records.take(self.keep[at : at + batch.num_rows])
                 at += batch.num_rows
@@ -82,7 +82,7 @@ class StreamEngine:
         """
         self.check_order()
         pieces = [np.empty(0, np.uint64)]
-        for _, records in self.feed.read(self.codec.reads, self.codec.encode, self.listener, "divide"):
+        for _, records in self.reader.read(self.codec.reads, self.codec.encode, self.listener, "divide"):
             pieces.append(names_of(records))
         names = np.concatenate(pieces)
         kept = np.arange(len(names)) if self.keep is None else np.flatnonzero(self.keep)
@@ -96,9 +96,9 @@ class StreamEngine:
 
     def check_order(self) -> None:
         """Refuse a source whose rows cannot be known by their position."""
-        if not self.feed.ordered:
+        if not self.reader.ordered:
             raise DataError(
-                f"{self.feed.name} gives its rows in no fixed order, so they cannot be divided into parts while they "
+                f"{self.reader.name} gives its rows in no fixed order, so they cannot be divided into parts while they "
                 "are streamed: use the memory engine, or all rows for everything"
             )
 
@@ -108,12 +108,12 @@ class StreamEngine:
 
 
 def check(
-    feed: Feed, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
+    reader: Reader, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
 ) -> tuple[NDArray[np.bool_] | None, Owners | None]:
     """Read a whole table once before any question: refuse rows that do not fit, and choose the rows of each unit.
 
     A refusal now costs nothing. Later, when a charge stands in the ledger, no pass can be refused any more.
     """
-    for batch, _ in feed.read(units.beside(codec.reads), codec.encode, listener, "check"):
+    for batch, _ in reader.read(units.beside(codec.reads), codec.encode, listener, "check"):
         units.see(batch)
     return units.keep(rng)

@@ -12,6 +12,7 @@ from weft.evaluate.association import (
     associations,
     correlation_difference,
     correlations,
+    cramers_v,
 )
 from weft.evaluate.classifiers import AttributeAccuracy, Classification, attribute_accuracy, classify
 from weft.evaluate.coverage import Coverage, coverage
@@ -45,6 +46,7 @@ __all__ = [
     "correlation_difference",
     "correlations",
     "coverage",
+    "cramers_v",
     "distances",
     "distinguishing",
     "draw_queries",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,9 +11,12 @@ import numpy as np
 
 from weft.evaluate.tables import Floats, comparable, keys
 from weft.marginals.counting import count
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 
-_DENSE_CELLS = 1 << 20
+_DENSE_CELLS = 1 << 18
+_BATCH_CELLS = 1 << 22
 _ROWS_A_BLOCK = 1 << 12
 
 
@@ -39,36 +40,70 @@ class MatrixDifference:
         return float(np.mean(upper)) if len(upper) else 0.0
 
 
-def associations(records: Records, *, threads: int | None = None) -> Floats:
-    """Cramer's V of all pairs of columns, in [0, 1], without bias correction.
+def cramers_v(table: Array) -> float:
+    """Cramer's V of a two-way table of counts, in [0, 1], without bias correction; 0 if an axis has one code only.
 
-    V^2 = (sum of n_ij^2 / (n_i n_j) - 1) / (min(r, c) - 1), where r and c count the codes that occur. A
-    column with one code only has V = 0 with every other; the diagonal is 1.
+    V^2 = (sum of n_ij^2 / (n_i n_j) - 1) / (min(r, c) - 1), where r and c count the codes that occur.
     """
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    squares = np.square(table, dtype=np.float64)
+    return _strength(float(_inverse(rows) @ squares @ _inverse(columns)), rows, columns)
+
+
+def _strength(squares: float, rows: Array, columns: Array) -> float:
+    """Return V of the sum of n_ij^2 / (n_i n_j)."""
+    levels = min(np.count_nonzero(rows), np.count_nonzero(columns)) - 1
+    return min(1.0, math.sqrt(max(0.0, squares - 1) / levels)) if levels > 0 else 0.0
+
+
+def _inverse(counts: Array) -> Floats:
+    return np.divide(1.0, counts, out=np.zeros(len(counts)), where=counts > 0)
+
+
+def associations(records: Records, *, threads: int | None = None) -> Floats:
+    """Cramer's V of all pairs of columns (`cramers_v`); the diagonal is 1."""
     domain = comparable(records)
-    ones = [table.astype(np.float64) for table in count(records, [(name,) for name in domain.names], threads)]
-    pairs = list(combinations(range(len(domain)), 2))
-
-    def cramer(pair: tuple[int, int]) -> float:
-        (a, b), names = pair, (domain.names[pair[0]], domain.names[pair[1]])
-        levels = min(np.count_nonzero(ones[a]), np.count_nonzero(ones[b])) - 1
-        if levels < 1:
-            return 0.0
-        if domain.cells(names) <= _DENSE_CELLS:
-            counts = count(records, [names], 1)[0].ravel()
-            cells = np.flatnonzero(counts)
-            counts = counts[cells]
-        else:
-            cells, counts = np.unique(keys((records,), names)[0], return_counts=True)
-        rows, columns = np.divmod(cells, domain.shape[b])
-        dependence = float(np.sum(counts / ones[a][rows] * counts / ones[b][columns])) - 1
-        return min(1.0, math.sqrt(max(0.0, dependence) / levels))
-
     matrix = np.eye(len(domain))
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        for (a, b), value in zip(pairs, pool.map(cramer, pairs), strict=True):
-            matrix[a, b] = matrix[b, a] = value
+
+    def enter(pair: Clique, value: float) -> None:
+        i, j = (domain.index(name) for name in pair)
+        matrix[i, j] = matrix[j, i] = value
+
+    for batch in pair_batches(domain):
+        for pair, table in zip(batch, count(records, batch, threads), strict=True):
+            enter(pair, cramers_v(table))
+    for pair in large_pairs(domain):
+        enter(pair, _sparse_v(records, pair))
     return matrix
+
+
+def _sparse_v(records: Records, pair: Clique) -> float:
+    """Cramer's V of a pair whose table would be too large, by its filled cells."""
+    rows, columns = count(records, [(name,) for name in pair])
+    cells, counts = np.unique(keys((records,), pair)[0], return_counts=True)
+    i, j = np.divmod(cells, records.domain.size(pair[1]))
+    return _strength(float(np.sum(counts / rows[i] * counts / columns[j])), rows, columns)
+
+
+def large_pairs(domain: Domain) -> Iterator[Clique]:
+    """List the pairs whose tables are too large to be filled."""
+    return (pair for pair in combinations(domain.names, 2) if domain.cells(pair) > _DENSE_CELLS)
+
+
+def pair_batches(domain: Domain) -> Iterator[list[Clique]]:
+    """List the other pairs so that the tables of each list fit comfortably in memory together."""
+    batch: list[Clique] = []
+    cells = 0
+    for pair in combinations(domain.names, 2):
+        size = domain.cells(pair)
+        if size > _DENSE_CELLS:
+            continue
+        if cells + size > _BATCH_CELLS:
+            yield batch
+            batch, cells = [], 0
+        batch.append(pair)
+        cells += size
+    yield batch
 
 
 def correlations(records: Records, columns: Sequence[str] | None = None) -> Floats:

@@ -54,15 +54,15 @@ def keys(tables: Sequence[Records], columns: Clique) -> list[Ints]:
     ends = np.cumsum([len(table) for table in tables])[:-1]
     digits = [np.concatenate([table.column(name) for table in tables]) for name in columns]
     number = digits[0].astype(np.int64)
-    span = domain.size(columns[0])
+    radix = domain.size(columns[0])
     for name, digit in zip(columns[1:], digits[1:], strict=True):
         size = domain.size(name)
-        if span * size >= _KEY_LIMIT:
+        if radix * size >= _KEY_LIMIT:
             values, number = np.unique(number, return_inverse=True)
-            span = len(values)
+            radix = len(values)
         number *= size
         number += digit
-        span *= size
+        radix *= size
     return list(np.split(number, ends))
 
 

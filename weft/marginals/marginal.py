@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,10 +111,6 @@ class NoisyMarginal(Marginal):
     def measured(self) -> Measured:
         """What was measured and how well, without the answer."""
         return Measured(self.clique, self.table.shape, self.sigma)
-
-    def with_table(self, table: Array) -> NoisyMarginal:
-        """Return this measurement with its table replaced by a post-processed one."""
-        return replace(self, table=table)
 
 
 @dataclass(frozen=True)

@@ -40,22 +40,16 @@ class ValueMap:
         """Return an already released 1-way table in the new codes: counts of merged values add up, nothing is
         counted again.
 
-        The merged cells are noisier than the others (`sds`), but a `NoisyMarginal` has one sigma. It gets the
-        root mean square of its cells' deviations: that keeps the variance of the total, and so the table's
+        A cell of k merged values has sqrt(k) times the noise of one, but a `NoisyMarginal` has one sigma. It gets the
+        root mean square of its cells' sigmas: that keeps the variance of the total, and so the table's
         weight in the common total, exact.
         """
-        table = np.bincount(self.codes, weights=marginal.table, minlength=self.size)
-        folded = table.astype(marginal.table.dtype)
         sigma = marginal.sigma * float(np.sqrt(self.codes.size / self.size))
-        return replace(marginal, table=folded, sigma=sigma)
+        return replace(marginal, table=summed_codes(marginal.table, self.codes, self.size), sigma=sigma)
 
     def then(self, further: ValueMap) -> ValueMap:
         """Return the map to the groups of groups; counts of groups are divided as this map divides them."""
         return ValueMap(further.codes[self.codes], further.size, self.shares() * further.counts[self.codes])
-
-    def sds(self, sigma: float) -> Array:
-        """Return the noise of each folded cell: sigma times the root of the number of values in it."""
-        return sigma * np.sqrt(np.bincount(self.codes, minlength=self.size))
 
     def shares(self) -> Array:
         """Return the part of its new code that each old code gets back: 1 for values that were not merged."""
@@ -107,6 +101,17 @@ def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: flo
     inside = np.minimum(np.floor(middle / np.maximum(total, _TINY)[runs] * parts[runs]), parts[runs] - 1)
     inside = np.where(single, 0, np.maximum(inside, 0))
     return np.asarray(np.unique(runs * (len(counts) + 1.0) + inside, return_inverse=True)[1])
+
+
+def summed_codes(table: Array, codes: Array, size: int, axis: int = 0) -> Array:
+    """Return a table with the cells along one axis added up by their new codes.
+
+    >>> summed_codes(np.array([[1, 2, 3]]), np.array([0, 1, 0]), 2, axis=1)
+    array([[4, 2]])
+    """
+    summed = np.zeros((size, *np.delete(table.shape, axis)), table.dtype)
+    np.add.at(summed, codes, np.moveaxis(table, axis, 0))
+    return np.moveaxis(summed, 0, axis)
 
 
 def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = None) -> ValueMap:

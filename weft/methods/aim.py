@@ -27,14 +27,14 @@ from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
+from weft.marginals.noise_error import expected_noise, profile, projected_error
 from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
 from weft.models.mrf import JunctionTree, MrfModel, fit, fits, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, Stage, silence, stage
-from weft.select import all_subsets, expected_noise
+from weft.select import all_subsets
 from weft.select.expected_pair import expected_pair
-from weft.select.prices import profile, projected_error
 
 LEAST = 1e-6
 """Share of the budget below which nothing more is asked."""

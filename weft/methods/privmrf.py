@@ -38,6 +38,7 @@ from weft.bounds import Bounds, Cells, Deviations, Factor, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.marginals.noise_error import expected_noise
 from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
 from weft.methods.steps.extra_pairs import fit_and_finish
 from weft.models import Model
@@ -45,7 +46,7 @@ from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree, priced_tree
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import common_total
-from weft.select import allocate, best_families, cover, expected_noise, useful_subsets
+from weft.select import allocate, best_families, cover, useful_subsets
 
 Selection = Literal["cover", "refine"]
 
@@ -144,7 +145,7 @@ class PrivMrf:
 
     def _useful(self, curator: Curator, graph: JunctionTree, total: float, each: float) -> list[Clique]:
         """Return the candidates whose cells hold theta times the noise that this share gives (Algorithm 2)."""
-        limit = total / (self.theta * curator.sigma(each) * math.sqrt(2 / math.pi))
+        limit = total / (self.theta * float(expected_noise(1, curator.sigma(each))))
         return useful_subsets(graph.cliques, curator.domain, limit, self.max_ways)
 
     def _cover(

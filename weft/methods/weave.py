@@ -23,13 +23,15 @@ from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.noise_error import profile, projected_error
+from weft.marginals.pooling import pooled
 from weft.marginals.recode import ValueMap, merge_rare
 from weft.methods.steps.batches import MOST_TRIPLES, Batches
 from weft.methods.steps.choosing import choose_cliques
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
 from weft.methods.steps.options import check_fields
-from weft.methods.steps.unknown import least_order, measure_unknown, pooled
+from weft.methods.steps.unknown import least_order, measure_unknown
 from weft.methods.steps.weave_tuning import WeaveTuning
 from weft.models import Model
 from weft.models.independent import IndependentModel
@@ -37,7 +39,6 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile, simplex
-from weft.select.prices import profile, projected_error
 
 
 @dataclass(frozen=True)

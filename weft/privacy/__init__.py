@@ -14,11 +14,12 @@ from weft.privacy.accounting import (
 from weft.privacy.budget import ACCOUNTINGS, Accounting, Budget
 from weft.privacy.charge import Charge, Mechanism, Norm, rho_of_gaussian, sigma_for
 from weft.privacy.filters import FILTERS, Filter
+from weft.privacy.guarantee import Statement
 from weft.privacy.journal import Run, read_journal
-from weft.privacy.ledger import Ledger, Statement
+from weft.privacy.ledger import Ledger
 from weft.privacy.lifetime import Lifetime
 from weft.privacy.noise import LAW_ERROR, Noise
-from weft.privacy.selection import exponential_mechanism, grid, noisy_maximum, selection_scale
+from weft.privacy.selection import exponential_mechanism, grid, selection_scale
 from weft.privacy.sensitivity import Adjacency, Relation
 
 __all__ = [
@@ -44,7 +45,6 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "grid",
-    "noisy_maximum",
     "pure_mu",
     "read_journal",
     "rho_of_gaussian",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.privacy.deniability import Acceptance
     from weft.privacy.plausible import PlausibleTest
 
-Mechanism = Literal["gaussian", "geometric", "exponential", "noisy-max", "seeded", "deniable", "coins"]
+Mechanism = Literal["gaussian", "geometric", "exponential", "seeded", "deniable", "coins"]
 Purpose = Literal["", "marginals", "total", "scores", "dependence", "choice", "seeds"]
 """What an answer is for; "" where nobody has to know."""
 
@@ -27,7 +27,6 @@ _NORM: dict[str, Norm] = {
     "gaussian": "l2",
     "geometric": "l1",
     "exponential": "linf",
-    "noisy-max": "linf",
     "seeded": "rows",
     "deniable": "none",
     "coins": "none",
@@ -129,12 +128,6 @@ class Charge:
     def exponential(cls, question: str, *, sensitivity: float, epsilon: float) -> Charge:
         """Choice by the exponential mechanism; each integer score moves by at most the sensitivity."""
         return cls(question, "exponential", "linf", sensitivity, selection_scale(sensitivity, epsilon), 1)
-
-    @classmethod
-    def noisy_max(cls, question: str, *, sensitivity: float, epsilon: float, candidates: int) -> Charge:
-        """Choice by report-noisy-max, likewise."""
-        scale = selection_scale(sensitivity, epsilon)
-        return cls(question, "noisy-max", "linf", sensitivity, scale, candidates)
 
     @classmethod
     def seeded(cls, question: str, *, test: Acceptance, records: int, passing: float, slack: float) -> Charge:

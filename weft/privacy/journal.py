@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import DataError, OutputError
+from weft.files import sync_folder
 
 
 class Journal:
@@ -32,7 +33,7 @@ class Journal:
         """Open a run: write its first line."""
         journal = cls(path, secrets.token_hex(8))
         journal.write(header)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         return journal
 
     def write(self, record: Mapping[str, Any]) -> None:
@@ -66,16 +67,6 @@ def _lock(file: FileIO) -> None:
 def _last_byte(file: FileIO) -> bytes:
     file.seek(-1, os.SEEK_END)
     return file.read(1)
-
-
-def _sync_folder(folder: Path) -> None:
-    # A new file's name is on the disk only once its folder is.
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
 from weft.errors import BudgetError, ModelFileError
-from weft.privacy import accounting as convert
 from weft.privacy.budget import Accounting, Budget
-from weft.privacy.charge import Charge as Charge
+from weft.privacy.charge import Charge
+from weft.privacy.guarantee import DENIABILITY, Statement, epsilon_of, mixture_epsilon
 from weft.privacy.journal import Journal
 from weft.privacy.lifetime import LifetimeAccount, lifetime_statement
 from weft.privacy.noise import LAW_ERROR
@@ -24,34 +24,6 @@ _ROUNDING = 1e-10
 
 _WIDEST_QUESTION = 56
 """Characters of a question that the printed table shows."""
-
-DENIABILITY = (
-    "PLAUSIBLE DENIABILITY, NOT DIFFERENTIAL PRIVACY: records may have been grown from private rows, behind a test "
-    "that other rows could have been their seeds; no epsilon holds for them"
-)
-"""Stamp of a run from which records leave that are deniable and no more."""
-
-
-@dataclass(frozen=True)
-class Statement:
-    """The guarantee of a run, in the end."""
-
-    epsilon: float
-    """What the budget allows, as an epsilon at its delta; what was spent is never more. Infinite if nothing holds."""
-    delta: float
-    """The budget's delta (0 when pure) plus `law_error`."""
-    law_error: float
-    """What the distance of all draws from their ideal laws adds to delta."""
-    unit: str
-    """Whom it protects: the neighbour relation in words."""
-    stamps: tuple[str, ...]
-    """What a reader must know before trusting it, such as NOT PRIVATE."""
-
-    def __str__(self) -> str:
-        if DENIABILITY in self.stamps:
-            return " | ".join(self.stamps)
-        bound = f"({convert.at_most(self.epsilon)}, {convert.at_most(self.delta, 3)})"
-        return " | ".join([*self.stamps, f"{bound}-differential privacy, neighbours: {self.unit}"])
 
 
 class Ledger:
@@ -266,40 +238,11 @@ class Ledger:
         """Return the spend as an epsilon at a delta (default: the budget's), slack included; infinity if none holds.
 
         None holds once deniable records have left, whatever the model cost.
-
-        A unit's part is secret, and not every part costs the same. Pure: add a unit. It is in part a with chance p_a,
-        and then no outcome is likelier than before by more than e^(epsilon_a): ln sum p_a e^(epsilon_a) bounds the
-        mixture, and in the other direction 1 / sum p_a e^(-epsilon_a), which is less. A replaced unit has no such
-        common ground: the largest epsilon_a holds. Gaussian: the hockey-stick divergence is jointly convex, so
-        delta(epsilon) is at most the mean of the parts' own, and so is the slack. zCDP: the largest epsilon of a part.
         """
         if self.deniable:
             return math.inf
         delta = self.budget.delta if delta is None else delta
-        branches = self._branches()
-        parts = self.parts
-        chances = {"": max(0.0, 1 - math.fsum(parts.values()))} | parts
-        if self.accounting == "pure" and self.adjacency.relation == "add-remove":
-            top = self.spent  # taken out of the sum, so that it cannot overflow
-            mixed = math.fsum(chances[part] * math.exp(cost - top) for part, (cost, _) in branches.items())
-            return max(0.0, min(top, top + math.log(mixed)))
-        if self.accounting == "gaussian" and parts:
-            slack = math.fsum(chances[part] * slack for part, (_, slack) in branches.items())
-            mus = [(chances[part], math.sqrt(2 * cost)) for part, (cost, _) in branches.items()]
-            return _with_slack(lambda left: _mixed_epsilon(mus, left), delta, slack)
-        return max(
-            _with_slack(lambda left, cost=cost: self._epsilon_of(cost, left), delta, slack)  # type: ignore[misc]
-            for cost, slack in branches.values()
-        )
-
-    def _epsilon_of(self, cost: float, delta: float) -> float:
-        if self.accounting == "pure":
-            return cost
-        if self.accounting == "gaussian":
-            return convert.gdp_epsilon(math.sqrt(2 * cost), delta)
-        if self.accounting == "zcdp":
-            return convert.zcdp_epsilon(cost, delta)
-        return convert.zcdp_epsilon_closed_form(cost, delta)
+        return mixture_epsilon(self._branches(), self.parts, self.accounting, self.adjacency, delta)
 
     def spend_statement(self) -> Statement:
         """Return the guarantee of the run, with the error of the noise laws in delta.
@@ -314,7 +257,7 @@ class Ledger:
         if self.deniable:
             return Statement(math.inf, 1.0, 0.0, str(self.adjacency), self.stamps)
         given = self.budget.epsilon
-        epsilon = given if given is not None else self._epsilon_of(self.capacity, self.budget.delta)
+        epsilon = given if given is not None else epsilon_of(self.accounting, self.capacity, self.budget.delta)
         draws = sum(entry.draws for entry in self._entries)
         law_error = draws * LAW_ERROR * (1 + math.exp(min(epsilon, 700.0)))
         delta = 0.0 if self.accounting == "pure" else self.budget.delta
@@ -354,34 +297,6 @@ class Ledger:
         rule = "-" * len(lines[0])
         head = f"budget: {self.budget}, {self.accounting} accounting, {self.adjacency}"
         return "\n".join([*self._stamps, head, "", lines[0], rule, *lines[1:-1], rule, lines[-1]])
-
-
-def _with_slack(epsilon_at: Callable[[float], float], delta: float, slack: float) -> float:
-    """Return the epsilon that holds at a delta of which slack t takes (1 + e^epsilon) t (`Ledger.spend_statement`).
-
-    It is the least solution of epsilon = epsilon_at(delta - (1 + e^epsilon) t), found from below, where the right side
-    grows, and then checked a little above; infinity if there is none.
-    """
-    epsilon = epsilon_at(delta)
-    for _ in range(200 if slack else 0):
-        beyond = epsilon * (1 + 1e-9) + 1e-12
-        left = delta - (1 + math.exp(min(beyond, 700.0))) * slack
-        if left <= 0:
-            return math.inf
-        epsilon = epsilon_at(left)
-        if epsilon <= beyond:
-            return beyond
-    return math.inf if slack else epsilon
-
-
-def _mixed_epsilon(mus: Sequence[tuple[float, float]], delta: float) -> float:
-    """Return the epsilon at which the mean of the deltas of Gaussian DP, over (chance, mu), is at most delta."""
-    low, high = 0.0, convert.gdp_epsilon(max(mu for _, mu in mus), delta)
-    for _ in range(100 if math.isfinite(high) else 0):
-        middle = (low + high) / 2
-        mean = math.fsum(chance * convert.gdp_delta(mu, middle) for chance, mu in mus)
-        low, high = (low, middle) if mean <= delta else (middle, high)
-    return high
 
 
 def _short(question: str) -> str:

@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from weft.marginals.marginal import Array
+from weft.privacy.charge import Charge
 from weft.privacy.deniability import Acceptance
-from weft.privacy.ledger import Charge
 from weft.privacy.noise import Noise
 from weft.privacy.plausible import PlausibleTest
-from weft.privacy.selection import exponential_mechanism, noisy_maximum
+from weft.privacy.selection import exponential_mechanism
 from weft.privacy.uniform import below
 
 _CHUNK = 1 << 13
@@ -61,9 +61,7 @@ class Mechanisms:
         (sensitivity,) = charge.sensitivities
         if sensitivity != int(sensitivity):
             raise TypeError("a choice among integer scores needs a whole sensitivity")
-        choose = exponential_mechanism if charge.mechanism == "exponential" else noisy_maximum
-        chosen = choose(scores, int(sensitivity), charge.epsilon, self._noise)
-        return [np.array(chosen)]
+        return [np.array(exponential_mechanism(scores, int(sensitivity), charge.epsilon, self._noise))]
 
 
 def _words(count: int, noise: Noise) -> Array:

@@ -15,8 +15,6 @@ from weft.errors import BudgetError
 from weft.privacy import exact
 from weft.privacy.noise import Noise
 
-_FARTHEST = 1 << 61
-
 
 def grid(scores: ArrayLike, sensitivity: float, steps: int = 1000) -> NDArray[np.int64]:
     """Floor real scores onto a grid that cuts the sensitivity in `steps`, the new integer sensitivity.
@@ -40,12 +38,11 @@ def _checked(scores: ArrayLike, sensitivity: int, epsilon: float) -> NDArray[np.
         raise BudgetError("candidates need signed integer scores in a row: put real scores on a grid first")
     if not (math.isfinite(epsilon) and epsilon > 0) or sensitivity < 1:
         raise BudgetError("a private choice needs a positive, finite epsilon and a sensitivity of 1 or more")
-    # Clipping moves no two scores further apart, so it keeps the sensitivity, and sums with noise cannot overflow.
-    return np.clip(array.astype(np.int64), -_FARTHEST, _FARTHEST)
+    return array.astype(np.int64)
 
 
 def selection_scale(sensitivity: float, epsilon: float) -> float:
-    """Return the scale 2 * sensitivity / epsilon of both choices below, rounded up: never less private."""
+    """Return the scale 2 * sensitivity / epsilon of a choice, rounded up: never less private."""
     return math.nextafter(2 * sensitivity / epsilon, math.inf)
 
 
@@ -71,18 +68,3 @@ def exponential_mechanism(scores: ArrayLike, sensitivity: int, epsilon: float, n
         if mark < 0:
             return i
     raise AssertionError("the mark lies below the total")
-
-
-def noisy_maximum(scores: ArrayLike, sensitivity: int, epsilon: float, noise: Noise) -> int:
-    """Add two-sided geometric noise of scale 2 * sensitivity / epsilon; report the first maximum.
-
-    epsilon-DP, hence epsilon^2/2-zCDP. Proof: fix every noise value but candidate i's. Then i is reported
-    iff score_i + N_i >= t, where t is the largest of (score_j + N_j + 1) over j < i and (score_j + N_j)
-    over j > i: ties go to the lower index, which is a fixed order. Between neighbours t moves by at most
-    the sensitivity D and so does score_i, hence N_i must reach a level that is at most 2D higher. The law
-    has P(N = m + 2D) >= exp(-2D/scale) P(N = m) = e^-epsilon P(N = m) for every m; sum over m from the
-    level up, then average over the other noise values. No claim of bounded range is made (that theorem
-    belongs to the exponential mechanism).
-    """
-    values = _checked(scores, sensitivity, epsilon)
-    return int(np.argmax(values + noise.geometric(selection_scale(sensitivity, epsilon), len(values))))

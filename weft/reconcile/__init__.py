@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.marginals.total import common_total
+from weft.marginals.pooling import common_total
 from weft.reconcile.closure import intersection_closure
 from weft.reconcile.consistency import Reconciled, consistent, reconcile
 from weft.reconcile.simplex import simplex, simplex_each

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.marginals.marginal import Marginal, NoisyMarginal
-from weft.marginals.total import common_total, precisions
+from weft.marginals.pooling import common_total, precisions
 from weft.reconcile.closure import Plan, plan
 from weft.reconcile.kernels import agree, disagreement, fit
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import OutputError
+from weft.files import sync_folder
 
 PATIENCE = 60.0
 """Seconds to wait for another process that is moving files into the same folder; it takes an instant."""
@@ -148,7 +149,7 @@ class _Commit:
             json.dump({"commit": 1, "files": files}, file)
             file.flush()
             os.fsync(file.fileno())
-        _flush_folder(self.folder)
+        sync_folder(self.folder)
 
     def finish(self) -> None:
         """Move the drafts; may be called again wherever an earlier call was cut short."""
@@ -158,20 +159,20 @@ class _Commit:
         if waiting[0][0].exists():  # the first file is still the old one: what tells of it must go before it does
             for _, target in reversed(waiting[1:]):
                 target.unlink(missing_ok=True)
-            _flush_folder(self.folder)
+            sync_folder(self.folder)
         for draft, target in waiting:
             with suppress(FileNotFoundError):
                 draft.replace(target)
-        _flush_folder(self.folder)
+        sync_folder(self.folder)
         self.record.unlink(missing_ok=True)
-        _flush_folder(self.folder)
+        sync_folder(self.folder)
 
 
 def _move(commit: _Commit) -> None:
     """Move complete drafts into place, as one."""
     if len(commit.names) == 1:
         (commit.folder / commit.drafts[0]).replace(commit.folder / commit.names[0])
-        _flush_folder(commit.folder)
+        sync_folder(commit.folder)
         return
     with _turn(commit.folder):
         try:
@@ -269,15 +270,6 @@ def sha256(path: Path) -> str:
 def _flush(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def check_writable(target: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from weft.errors import WeftError
 from weft.privacy import Charge, Ledger, at_most
 from weft.privacy.accounting import growth
-from weft.privacy.ledger import DENIABILITY
+from weft.privacy.guarantee import DENIABILITY
 from weft.privacy.plausible import PlausibleTest
 from weft.release.modelfile import Fitted
 from weft.words import counted
@@ -43,7 +43,7 @@ MOST_FAINT_ROWS = 1_000_000
 """The same, where noise is as large as the number of rows."""
 
 FAINTEST = 3.0
-"""A number of rows, in deviations of its noise, that an empty table would show about as well."""
+"""A number of rows, in units of its sigma, that an empty table would show about as well."""
 
 
 def void(stamps: Iterable[str]) -> bool:
@@ -131,8 +131,8 @@ def cautions(fitted: Fitted) -> list[str]:
 
 def faint(fitted: Fitted) -> bool:
     """Whether the noisy number of rows could as well be that of an empty table."""
-    deviation = _deviation(fitted)
-    return deviation is not None and fitted.model.total <= FAINTEST * deviation
+    sigma = _sigma(fitted)
+    return sigma is not None and fitted.model.total <= FAINTEST * sigma
 
 
 def default_rows(fitted: Fitted) -> int:
@@ -151,8 +151,8 @@ def default_rows(fitted: Fitted) -> int:
     return rows
 
 
-def _deviation(fitted: Fitted) -> float | None:
-    """Return the deviation of the noise on the model's total; None where the release does not tell.
+def _sigma(fitted: Fitted) -> float | None:
+    """Return the sigma of the noise on the model's total; None where the release does not tell.
 
     Where rows are counted on their own, that is the total. Elsewhere tables tell of it, each with the variances of its
     cells together; of single columns, if there are such, since recipes that merge values fix the total after them.

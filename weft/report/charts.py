@@ -12,6 +12,7 @@ from html import escape
 
 from weft.report.figures import Bar, Questions
 from weft.report.words import percent
+from weft.svg import px, short, svg
 
 WIDTH = 330
 """Width of a column's chart."""
@@ -19,14 +20,6 @@ TOWERS = 2.5
 """How many times taller than all values a missing, special or pooled bar is when it is cut."""
 _ROW = 17
 _NAMES = 122
-
-
-def svg(width: float, height: float, title: str, body: str, extra: str = "") -> str:
-    """Wrap a drawing, with the sentence that stands for it where it cannot be seen."""
-    return (
-        f'<svg viewBox="0 0 {px(width)} {px(height)}" width="{px(width)}" height="{px(height)}" role="img" {extra}>'
-        f"<title>{escape(title)}</title>{body}</svg>"
-    )
 
 
 def column_chart(name: str, bars: Sequence[Bar], reference: str) -> tuple[str, int]:
@@ -260,13 +253,3 @@ def _tick(share: float) -> str:
 
 def _told(bar: Bar, reference: str) -> str:
     return escape(f"{bar.label}: {percent(bar.reference)} in the {reference}, {percent(bar.synth)} synthetic")
-
-
-def short(text: str, most: int) -> str:
-    """Cut a text that is too long for its place."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def px(value: float) -> str:
-    """Write a coordinate, to a tenth of a pixel."""
-    return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")

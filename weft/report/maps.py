@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from weft.report.charts import px, short, svg
 from weft.report.figures import Grid
+from weft.svg import px, short, svg
 
 LEVELS = 7
 """Shades of a heat map."""

@@ -11,12 +11,13 @@ import numpy as np
 from weft.marginals.counting import count
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Measured
+from weft.marginals.noise_error import expected_noise
 from weft.marginals.records import Records
 from weft.models.recoded import RecodedModel
 from weft.release.modelfile import Fitted
 from weft.report.figures import MarginalFigures
-from weft.report.noise import by_column, combined_sigma, expected_tvd, raw_l1
-from weft.report.pooling import shares_of
+from weft.report.grouping import shares_of
+from weft.report.noise import by_column, combined_sigma, expected_tvd
 
 _BATCH = 64
 
@@ -98,7 +99,7 @@ def marginal_figures(
                 asked.clique,
                 asked.cells,
                 asked.sigma,
-                raw_l1(asked.cells, asked.sigma),
+                float(expected_noise(asked.cells, asked.sigma)),
                 expected_tvd(expected, sigma),
                 float(np.abs(shares_of(expected) - shares_of(made)).sum()) / 2,
             )

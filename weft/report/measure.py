@@ -11,6 +11,7 @@ from weft import __version__
 from weft.codec import Codec
 from weft.errors import WeftError
 from weft.evaluate import (
+    associations,
     coverage,
     range_queries,
     svm_misclassification,
@@ -34,11 +35,11 @@ from weft.report.figures import (
     Questions,
     Report,
 )
+from weft.report.grouping import Floats, Grouping, bars, group, shares_of
 from weft.report.labels import labels
 from weft.report.marginals import marginal_figures, of_model, of_records
 from weft.report.noise import by_column, combined_sigma, expected_tvd
-from weft.report.pairs import compare_pairs, only, strengths
-from weft.report.pooling import Floats, Pooling, bars, pool, shares_of
+from weft.report.pairs import PairMatrices, compare_pairs, only
 from weft.schema.kinds.labels import Label
 
 MOST_GRIDS = 200
@@ -51,7 +52,7 @@ TRAINING_ROWS = 2000
 TARGET_VALUES = 8
 FEATURE_VALUES = 64
 """Columns with more values than this predict nothing from so few rows, and are left out of the features."""
-_CERTAIN = 3.0  # deviations of noise below which a count says nothing
+_CERTAIN = 3.0  # times sigma, below which a count says nothing
 
 Index = Mapping[str, Sequence[Measured]]
 
@@ -78,34 +79,17 @@ def measure_private(
         rare = coverage(real, synth)
     with stage(listener, "compare pairs"):
         found = compare_pairs(real, synth)
-        together = _together(measured)
-        pairs = tuple(
-            PairFigures(
-                (domain.names[i], domain.names[j]),
-                float(found.distance[i, j]),
-                float(found.real[i, j]),
-                float(found.synth[i, j]),
-                clique((domain.names[i], domain.names[j])) in together,
-            )
-            for i, j in combinations(range(len(domain)), 2)
-        )
-        pools = {
-            n: pool(named[n], a / len(real) + b / len(synth), GRID_SIZE, GRID_SIZE)
+        pairs = _pairs(domain, found, _together(measured))
+        groups = {
+            n: group(named[n], a / len(real) + b / len(synth), GRID_SIZE, GRID_SIZE)
             for n, a, b in zip(domain, *ones, strict=True)
         }
         grids = tuple(
-            _grid(pair.columns, pools, *(_counted(table, pair.columns, pools) for table in (real, synth)))
+            _grid(pair.columns, groups, *(_counted(table, pair.columns, groups) for table in (real, synth)))
             for pair in _worst(pairs)
         )
     with stage(listener, "ask questions"):
-        asked = range_queries(real, synth, seed=SEED)
-        questions = Questions(
-            len(asked.queries),
-            asked.error,
-            float(asked.errors.max()),
-            tuple(asked.real.tolist()),
-            tuple(asked.synth.tolist()),
-        )
+        questions = _questions(real, synth)
     with stage(listener, "predict"):
         predictions, note = _predictions(real, synth, ones[0], found.real)
     with stage(listener, "weigh noise"):
@@ -134,6 +118,30 @@ def measure_private(
     )
 
 
+def _pairs(domain: Domain, found: PairMatrices, together: set[Clique]) -> tuple[PairFigures, ...]:
+    return tuple(
+        PairFigures(
+            (domain.names[i], domain.names[j]),
+            float(found.distance[i, j]),
+            float(found.real[i, j]),
+            float(found.synth[i, j]),
+            clique((domain.names[i], domain.names[j])) in together,
+        )
+        for i, j in combinations(range(len(domain)), 2)
+    )
+
+
+def _questions(real: Records, synth: Records) -> Questions:
+    asked = range_queries(real, synth, seed=SEED)
+    return Questions(
+        len(asked.queries),
+        asked.error,
+        float(asked.errors.max()),
+        tuple(asked.real.tolist()),
+        tuple(asked.synth.tolist()),
+    )
+
+
 def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = silence) -> Report:
     """Compare a synthetic table with the model that made it, and say how much noise the model carries.
 
@@ -156,21 +164,21 @@ def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = s
         )
         drowned = sum(_drowned(name, table, index) for name, table in zip(domain, expected, strict=True))
     with stage(listener, "compare pairs"):
-        matrix = strengths(synth)
+        matrix = associations(synth)
         together = _together(measured)
-        pools = {n: pool(named[n], b / len(synth), GRID_SIZE, GRID_SIZE) for n, b in zip(domain, made, strict=True)}
+        groups = {n: group(named[n], b / len(synth), GRID_SIZE, GRID_SIZE) for n, b in zip(domain, made, strict=True)}
         pairs, found = [], {}
         for i, j in combinations(range(len(domain)), 2):
             names = (domain.names[i], domain.names[j])
             asked = clique(names) in together
             distance = None
             if asked:
-                reference, rows = _modelled(fitted, names, pools), _counted(synth, names, pools)
+                reference, rows = _modelled(fitted, names, groups), _counted(synth, names, groups)
                 found[names] = reference, rows
                 distance = float(np.abs(reference - rows).sum()) / 2
             pairs.append(PairFigures(names, distance, None, float(matrix[i, j]), asked))
         worst = sorted((p for p in pairs if p.measured), key=lambda p: -p.association_synth)[:MOST_GRIDS]
-        grids = tuple(_grid(pair.columns, pools, *found[pair.columns]) for pair in worst)
+        grids = tuple(_grid(pair.columns, groups, *found[pair.columns]) for pair in worst)
     with stage(listener, "weigh noise"):
         marginals = marginal_figures(fitted, measured, synth, of_model)
     return Report(
@@ -255,36 +263,36 @@ def _worst(pairs: Sequence[PairFigures]) -> list[PairFigures]:
     return sorted(pairs, key=score, reverse=True)[:MOST_GRIDS]
 
 
-def _counted(table: Records, names: tuple[str, str], pools: dict[str, Pooling]) -> Floats:
-    a, b = (pools[name].groups[table.column(name)] for name in names)
-    shape = tuple(len(pools[name].labels) for name in names)
+def _counted(table: Records, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
+    a, b = (groups[name].groups[table.column(name)] for name in names)
+    shape = tuple(len(groups[name].labels) for name in names)
     cells = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1])
     return shares_of(cells.reshape(shape))
 
 
-def _modelled(fitted: Fitted, names: tuple[str, str], pools: dict[str, Pooling]) -> Floats:
+def _modelled(fitted: Fitted, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
     model = fitted.model
     table = (model.inner if isinstance(model, RecodedModel) else model).marginal(names)
     table = table if clique(names) == names else table.T
-    spreads = [_spread(fitted, name, pools[name]) for name in names]
+    spreads = [_spread(fitted, name, groups[name]) for name in names]
     return shares_of(spreads[0].T @ table @ spreads[1])
 
 
-def _spread(fitted: Fitted, name: str, pooling: Pooling) -> Floats:
+def _spread(fitted: Fitted, name: str, grouping: Grouping) -> Floats:
     """Share of each of the model's codes that belongs to each group of a chart."""
     model = fitted.model
     size = fitted.codec.domain.size(name)
     codes, shares = np.arange(size), np.ones(size)
     if isinstance(model, RecodedModel) and name in model.maps:
         codes, shares, size = model.maps[name].codes, model.maps[name].shares(), model.maps[name].size
-    spread = np.zeros((size, len(pooling.labels)))
-    np.add.at(spread, (codes, pooling.groups), shares)
+    spread = np.zeros((size, len(grouping.labels)))
+    np.add.at(spread, (codes, grouping.groups), shares)
     return spread
 
 
-def _grid(names: tuple[str, str], pools: dict[str, Pooling], reference: Floats, synth: Floats) -> Grid:
-    rows, across = (tuple(str(label) for label in pools[name].labels) for name in names)
-    rest = [tuple(i for i, label in enumerate(pools[name].labels) if label.sort == "rest") for name in names]
+def _grid(names: tuple[str, str], groups: dict[str, Grouping], reference: Floats, synth: Floats) -> Grid:
+    rows, across = (tuple(str(label) for label in groups[name].labels) for name in names)
+    rest = [tuple(i for i, label in enumerate(groups[name].labels) if label.sort == "rest") for name in names]
     return Grid(names, rows, across, _nested(reference), _nested(synth), (rest[0], rest[1]))
 
 

@@ -5,22 +5,17 @@ The same figures as `weft.evaluate.pairwise_l1` and `associations` give, for hal
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
-from weft.evaluate import associations, distances
+from weft.evaluate import associations, cramers_v, distances
+from weft.evaluate.association import large_pairs, pair_batches
 from weft.marginals.counting import count
 from weft.marginals.domain import Clique, Domain
-from weft.marginals.marginal import Array
 from weft.marginals.records import Records
-from weft.report.pooling import Floats
-
-_DENSE_CELLS = 1 << 18
-_BATCH_CELLS = 1 << 22
+from weft.report.grouping import Floats
 
 
 @dataclass(frozen=True)
@@ -38,27 +33,15 @@ class PairMatrices:
 def compare_pairs(real: Records, synth: Records) -> PairMatrices:
     """Count every pair in both tables, densely where that is cheap."""
     figures = np.zeros((3, len(real.domain), len(real.domain)))
-    for batch in _batches(real.domain):
+    for batch in pair_batches(real.domain):
         for pair, a, b in zip(batch, count(real, batch), count(synth, batch), strict=True):
             gap = float(np.abs(a / len(real) - b / len(synth)).sum()) / 2
-            _enter(figures, real.domain, pair, gap, _cramer(a), _cramer(b))
-    for pair in _large(real.domain):
+            _enter(figures, real.domain, pair, gap, cramers_v(a), cramers_v(b))
+    for pair in large_pairs(real.domain):
         ours, theirs = only(real, pair), only(synth, pair)
         gap = float(distances(ours, theirs, [pair])[0])
-        _enter(figures, real.domain, pair, gap, _sparse_cramer(ours), _sparse_cramer(theirs))
+        _enter(figures, real.domain, pair, gap, *(associations(table)[0, 1] for table in (ours, theirs)))
     return PairMatrices(*figures)
-
-
-def strengths(table: Records) -> Floats:
-    """Cramer's V of every pair of one table."""
-    figures = np.zeros((1, len(table.domain), len(table.domain)))
-    for batch in _batches(table.domain):
-        for pair, counted in zip(batch, count(table, batch), strict=True):
-            _enter(figures, table.domain, pair, _cramer(counted))
-    for pair in _large(table.domain):
-        _enter(figures, table.domain, pair, _sparse_cramer(only(table, pair)))
-    matrix: Floats = figures[0]
-    return matrix
 
 
 def _enter(figures: Floats, domain: Domain, pair: Clique, *values: float) -> None:
@@ -66,44 +49,6 @@ def _enter(figures: Floats, domain: Domain, pair: Clique, *values: float) -> Non
     figures[:, i, j] = figures[:, j, i] = values
 
 
-def _large(domain: Domain) -> Iterator[Clique]:
-    return (pair for pair in combinations(domain.names, 2) if domain.cells(pair) > _DENSE_CELLS)
-
-
-def _batches(domain: Domain) -> Iterator[list[Clique]]:
-    """List the other pairs so that the tables of each list fit comfortably in memory together."""
-    batch: list[Clique] = []
-    cells = 0
-    for pair in combinations(domain.names, 2):
-        size = domain.cells(pair)
-        if size > _DENSE_CELLS:
-            continue
-        if cells + size > _BATCH_CELLS:
-            yield batch
-            batch, cells = [], 0
-        batch.append(pair)
-        cells += size
-    yield batch
-
-
 def only(table: Records, names: Sequence[str]) -> Records:
     """Return the records of some columns."""
     return Records(table.domain.project(names), tuple(table.column(name) for name in names))
-
-
-def _sparse_cramer(pair: Records) -> float:
-    return float(associations(pair)[0, 1])
-
-
-def _cramer(table: Array) -> float:
-    rows, columns = table.sum(axis=1), table.sum(axis=0)
-    levels = min(np.count_nonzero(rows), np.count_nonzero(columns)) - 1
-    if levels < 1:
-        return 0.0
-    squares = np.square(table, dtype=np.float64)
-    dependence = float(_inverse(rows) @ squares @ _inverse(columns)) - 1
-    return min(1.0, math.sqrt(max(0.0, dependence) / levels))
-
-
-def _inverse(counts: Array) -> Floats:
-    return np.divide(1.0, counts, out=np.zeros(len(counts)), where=counts > 0)

@@ -46,7 +46,7 @@ def against_real(
     one = _mean([column.distance for column in columns])
     two = _mean([pair.distance for pair in pairs if pair.distance is not None])
     found, all_rare = int(rare.found.sum()), int(rare.rare.sum())
-    made = [
+    return (
         Headline(
             "Single columns",
             f"{percent(1 - one)} alike",
@@ -77,32 +77,30 @@ def against_real(
             if all_rare
             else "No value of the private table is rarer than one row in a hundred.",
         ),
-    ]
-    if predictions:
-        synth, real, majority = (
-            _mean([getattr(p, which) for p in predictions]) for which in ("synth", "real", "majority")
-        )
-        made.append(
-            Headline(
-                "Predictions",
-                f"{synth:.0%} right",
-                synth,
-                f"Classifiers trained on synthetic rows are right {synth:.0%} of the time about real rows. Trained on "
-                f"real rows they reach {real:.0%}; always saying the most frequent value gives {majority:.0%}.",
-            )
-        )
-    else:
-        change = _mean([abs(pair.association_synth - (pair.association or 0.0)) for pair in pairs])
-        made.append(
-            Headline(
-                "Relations",
-                f"{change:.3f} changed",
-                change,
-                "Cramer's V, from 0 (two columns have nothing to do with each other) to 1, changed by this much on "
-                "average over all pairs.",
-            )
-        )
-    return tuple(made)
+        _predicted(predictions) if predictions else _changed_relations(pairs),
+    )
+
+
+def _predicted(predictions: Sequence[Prediction]) -> Headline:
+    synth, real, majority = (_mean([getattr(p, which) for p in predictions]) for which in ("synth", "real", "majority"))
+    return Headline(
+        "Predictions",
+        f"{synth:.0%} right",
+        synth,
+        f"Classifiers trained on synthetic rows are right {synth:.0%} of the time about real rows. Trained on "
+        f"real rows they reach {real:.0%}; always saying the most frequent value gives {majority:.0%}.",
+    )
+
+
+def _changed_relations(pairs: Sequence[PairFigures]) -> Headline:
+    change = _mean([abs(pair.association_synth - (pair.association or 0.0)) for pair in pairs])
+    return Headline(
+        "Relations",
+        f"{change:.3f} changed",
+        change,
+        "Cramer's V, from 0 (two columns have nothing to do with each other) to 1, changed by this much on "
+        "average over all pairs.",
+    )
 
 
 def against_model(

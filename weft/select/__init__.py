@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from weft.marginals.spanning import spanning_tree
 from weft.select.allocation import allocate, best_subset, cover, equal
-from weft.select.candidates import all_subsets, best_families, expected_noise, useful_subsets
+from weft.select.candidates import all_subsets, best_families, useful_subsets
 from weft.select.combine import combine_cliques
 from weft.select.dense import Trace, dense_marginals, dense_trace
 from weft.select.implied_tree import implied_tree
-from weft.select.sparse import spanning_tree, sparse_network
+from weft.select.sparse import sparse_network
 
 __all__ = [
     "Trace",
@@ -20,7 +21,6 @@ __all__ = [
     "dense_marginals",
     "dense_trace",
     "equal",
-    "expected_noise",
     "implied_tree",
     "spanning_tree",
     "sparse_network",

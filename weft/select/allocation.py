@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
+from weft.marginals.noise_error import MEAN_ABS_NORMAL, expected_noise
 
 
 def allocate(cells: Sequence[int] | Array, rho: float, exponent: float = 2 / 3) -> Array:
@@ -34,7 +35,7 @@ def equal(count: int, rho: float) -> Array:
 
 def noise_error(weight: float | Array, rho: float) -> Array:
     """Least expected L1 noise (counts) of marginals measured with `rho` whose cells^(2/3) sum to `weight`."""
-    return np.asarray(np.asarray(weight, dtype=np.float64) ** 1.5 / math.sqrt(math.pi * rho))
+    return np.asarray(MEAN_ABS_NORMAL * np.asarray(weight, dtype=np.float64) ** 1.5 / math.sqrt(2 * rho))
 
 
 def best_subset(gains: Sequence[float] | Array, cells: Sequence[int] | Array, rho: float) -> list[int]:
@@ -52,7 +53,7 @@ def best_subset(gains: Sequence[float] | Array, cells: Sequence[int] | Array, rh
     candidate's gain.
     """
     gain = np.asarray(gains, dtype=np.float64)
-    y = (np.asarray(cells, dtype=np.float64) * math.sqrt(2 / math.pi)) ** (2 / 3)
+    y = (expected_noise(cells, 1.0)) ** (2 / 3)
     chosen: list[int] = []
     weight = 0.0
     for i in np.argsort(-gain / y, kind="stable"):
@@ -89,7 +90,7 @@ def cover(
     for i, members in enumerate(inside):
         held[i, : len(members)] = members
     worth = np.array([*(max(gap, 0.0) for gap in gaps.values()), 0.0])
-    y = (np.array([domain.cells(c) for c in candidates], dtype=np.float64) * math.sqrt(2 / math.pi)) ** (2 / 3)
+    y = (expected_noise([domain.cells(c) for c in candidates], 1.0)) ** (2 / 3)
 
     def chosen(price: float) -> tuple[list[int], list[float]]:
         value, merit = worth.copy(), -price * y

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from weft.marginals.domain import Clique, Domain
-from weft.marginals.marginal import Array
 
 
 def useful_subsets(cliques: Iterable[Clique], domain: Domain, max_cells: float, max_ways: int) -> list[Clique]:
@@ -69,8 +67,3 @@ def all_subsets(domain: Domain, max_ways: int, max_cells: float) -> list[Clique]
     """Return every set of two to `max_ways` attributes with at most `max_cells` cells."""
     names = sorted(domain)
     return [c for k in range(2, max_ways + 1) for c in itertools.combinations(names, k) if domain.cells(c) <= max_cells]
-
-
-def expected_noise(cells: Sequence[int] | Array, sigma: Array | float) -> Array:
-    """Return the expected L1 error, in counts, that noise of deviation sigma gives tables of these sizes."""
-    return np.asarray(math.sqrt(2 / math.pi) * np.asarray(sigma) * np.asarray(cells, dtype=np.float64))

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array
-from weft.select.sparse import spanning_tree
+from weft.marginals.spanning import spanning_tree
 
 _GAIN = 1e-3
 """A swap must lower the error by this part."""

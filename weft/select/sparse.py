@@ -1,4 +1,4 @@
-"""Sparse choices: Bayesian networks and spanning trees built from pairwise scores."""
+"""Sparse choices: Bayesian networks built from pairwise scores."""
 
 from __future__ import annotations
 
@@ -66,26 +66,3 @@ def sparse_network(
     if not any(domain.names[first] in family for family in families):
         families.insert(0, (domain.names[first],))  # no table with the first attribute fits
     return families
-
-
-def spanning_tree(weights: Mapping[Clique, float]) -> list[Clique]:
-    """Return the pairs of a maximum spanning tree (a forest, if the pairs do not connect), heaviest first.
-
-    >>> spanning_tree({("a", "b"): 3.0, ("b", "c"): 1.0, ("a", "c"): 2.0})
-    [('a', 'b'), ('a', 'c')]
-    """
-    leader = {name: name for pair in weights for name in pair}
-
-    def find(name: str) -> str:
-        while leader[name] != name:
-            leader[name] = leader[leader[name]]
-            name = leader[name]
-        return name
-
-    tree = []
-    for pair in sorted(weights, key=lambda pair: (-weights[pair], pair)):
-        a, b = (find(name) for name in pair)
-        if a != b:
-            leader[a] = b
-            tree.append(pair)
-    return tree

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.values.cells import public_cuts
-from weft.values.runs import Lattice, keep
+from weft.values.runs import Runs, keep
 
 Floats = NDArray[np.float64]
 _TINY = 1e-300
@@ -66,8 +66,8 @@ class FloatBins:
             self._low, self._high = self._ends()
             drawable = (self._low <= self._high).astype(int).tolist()
         else:
-            self._lattice = self._digits(decimals)
-            drawable = self._lattice.drawable
+            self._runs = self._digits(decimals)
+            drawable = self._runs.drawable
         self._kept, self._code, self._nearest = keep(drawable)
 
     @property
@@ -88,8 +88,8 @@ class FloatBins:
     def values(self) -> tuple[list[int], list[int]]:
         """Return the first value of each bin that has a code and how many it has, both in units of its digits."""
         if self._decimals is not None:
-            first = [self._lattice.first[bin_] for bin_ in self._kept]
-            return first, [self._lattice.drawable[bin_] for bin_ in self._kept]
+            first = [self._runs.first[bin_] for bin_ in self._kept]
+            return first, [self._runs.drawable[bin_] for bin_ in self._kept]
         low, high = self._low[self._kept], self._high[self._kept]
         top = max(float(np.abs(self._edges).max()), _TINY)
         unit = 10.0 ** (math.floor(math.log10(top)) - _DIGITS)
@@ -106,12 +106,12 @@ class FloatBins:
             high = np.where(np.isin(high, self._special), self._beside(high, -np.inf), high)
         return low.astype(np.float64) + 0.0, high.astype(np.float64) + 0.0
 
-    def _digits(self, decimals: int) -> Lattice:
+    def _digits(self, decimals: int) -> Runs:
         """For each bin the whole numbers k for which k / 10^decimals, in the column's type, lies in it."""
         starts = [self._first_at(edge, decimals) for edge in self._edges]
         past = [*starts[1:-1], self._first_at(self._next(self._edges[-1]), decimals)]
         gaps = [(self._first_at(s, decimals), self._first_at(self._next(s), decimals) - 1) for s in self._inner()]
-        return Lattice(starts[:-1], [k - 1 for k in past], [g for g in gaps if g[0] <= g[1]])
+        return Runs(starts[:-1], [k - 1 for k in past], [g for g in gaps if g[0] <= g[1]])
 
     def _inner(self) -> list[float]:
         """Special values between the outer edges."""
@@ -159,7 +159,7 @@ class FloatBins:
             values = self._continuous(bins, rng)
         else:
             # Whole numbers below 2^53 over a power of ten below 2^63: one correctly rounded division.
-            whole = self._lattice.draw(bins, rng).view(np.int64)
+            whole = self._runs.draw(bins, rng).view(np.int64)
             values = (whole / 10.0**self._decimals).astype(self._dtype).astype(np.float64)
         if len(self._special):
             values[~in_bin] = self._special[codes[~in_bin] - self.bins]

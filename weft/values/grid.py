@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.values.cells import public_cuts
 from weft.values.limits import EACH_CODE
-from weft.values.runs import Lattice, keep, wrap
+from weft.values.runs import Runs, keep, wrap
 
 Mask = NDArray[np.bool_]
 _NONE = np.empty(0, np.uint64), np.empty(0, np.int64)
@@ -46,8 +46,8 @@ class Grid:
         first = [-((origin - cut) // step) for cut in cuts[:-1]]
         last = [(cut - 1 - origin) // step for cut in cuts[1:]]
         gaps = [((s - origin) // step,) * 2 for s in special if self.low <= s <= self.high and (s - origin) % step == 0]
-        self._lattice = Lattice(first, last, gaps)
-        self._kept, self._code, self._nearest = keep(self._lattice.drawable)
+        self._runs = Runs(first, last, gaps)
+        self._kept, self._code, self._nearest = keep(self._runs.drawable)
         self._starts = np.array([cut - self.low for cut in cuts[:-1]], dtype=np.uint64)
         self._special = special
         self._special_value = np.array([wrap(s) for s in special], dtype=np.uint64)
@@ -67,12 +67,12 @@ class Grid:
     def values(self) -> tuple[list[int], list[int]]:
         """Return the first value of each bin that has a code, in steps from zero, and how many it has."""
         shift = self._origin // self._step if self._origin % self._step == 0 else 0
-        first = [self._lattice.first[bin_] + shift for bin_ in self._kept]
-        return first, [self._lattice.drawable[bin_] for bin_ in self._kept]
+        first = [self._runs.first[bin_] + shift for bin_ in self._kept]
+        return first, [self._runs.drawable[bin_] for bin_ in self._kept]
 
     def starts(self) -> NDArray[np.int64]:
         """Return the first value of each bin that has a code."""
-        found = (self._lattice.first[bin_] * self._step + self._origin for bin_ in self._kept)
+        found = (self._runs.first[bin_] * self._step + self._origin for bin_ in self._kept)
         return np.fromiter(found, np.int64, len(self._kept))
 
     def locate(self, values: NDArray[Any], off: Mask | None, clip: bool) -> NDArray[np.int64]:
@@ -108,7 +108,7 @@ class Grid:
     def draw(self, codes: NDArray[Any], rng: np.random.Generator) -> NDArray[np.uint64]:
         """Draw a value for each code, modulo 2^64."""
         in_bin = codes < self.bins
-        values = self._lattice.draw(self._kept[np.where(in_bin, codes, 0)], rng) * np.uint64(self._step)
+        values = self._runs.draw(self._kept[np.where(in_bin, codes, 0)], rng) * np.uint64(self._step)
         values += wrap(self._origin)
         if self._special:
             values[~in_bin] = self._special_value[codes[~in_bin] - self.bins]

@@ -19,10 +19,10 @@ def wrap(value: int) -> np.uint64:
     return np.uint64(value & _WRAP)
 
 
-class Lattice:
+class Runs:
     """For each bin the integers first to last, without those inside the gaps.
 
-    >>> Lattice([0, 5], [4, 5], [(5, 5)]).drawable
+    >>> Runs([0, 5], [4, 5], [(5, 5)]).drawable
     [5, 0]
     """
 

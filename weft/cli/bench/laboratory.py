@@ -10,7 +10,6 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.bench.listing import WHAT, DataFolder, numbers, tell, words
-from weft.cli.failure import guard
 from weft.cli.terminal import Terminal
 from weft.progress import stage
 
@@ -60,34 +59,33 @@ def weave(
     debug: o.Debug = False,
 ) -> None:
     """Weave beside its targets and the best other software, on coded, large, wide and awkward tables."""
-    terminal = Terminal(as_json, quiet, debug)
-    with guard(terminal):
+
+    def made(listener: Listener) -> Iterator[Sheet]:
         from weft.bench import open_table
         from weft.bench.weave import EPSILONS, TABLES, Comparison
         from weft.bench.weave_parts import PARTS
         from weft.errors import OutputError
 
-        def made(listener: Listener) -> Iterator[Sheet]:
-            if part in ("targets", "all"):
-                compared = Comparison(
-                    _open(tables, TABLES, data_folder),
-                    EPSILONS if epsilons is None else numbers(epsilons),
-                    seeds,
-                    method,
-                    everything,
-                )
-                yield from compared.sheets(listener)
-                if figure is not None:
-                    try:
-                        figure.write_text(compared.figure(), encoding="utf-8")
-                    except OSError as error:
-                        raise OutputError(f"cannot write {figure}: {error.strerror}. Choose another file.") from None
-            for name, run in PARTS.items():
-                if part in (name, "all"):
-                    with stage(listener, name):
-                        yield from run(lambda source: open_table(source, folder=data_folder))
+        if part in ("targets", "all"):
+            compared = Comparison(
+                _open(tables, TABLES, data_folder),
+                EPSILONS if epsilons is None else numbers(epsilons),
+                seeds,
+                method,
+                everything,
+            )
+            yield from compared.sheets(listener)
+            if figure is not None:
+                try:
+                    figure.write_text(compared.figure(), encoding="utf-8")
+                except OSError as error:
+                    raise OutputError(f"cannot write {figure}: {error.strerror}. Choose another file.") from None
+        for name, run in PARTS.items():
+            if part in (name, "all"):
+                with stage(listener, name):
+                    yield from run(lambda source: open_table(source, folder=data_folder))
 
-        tell(terminal, "weave", made)
+    tell(Terminal(as_json, quiet, debug), "weave", made)
 
 
 def accuracy(
@@ -110,22 +108,21 @@ def accuracy(
     debug: o.Debug = False,
 ) -> None:
     """Any methods on coded tables, beside the figures of other software."""
-    terminal = Terminal(as_json, quiet, debug)
-    with guard(terminal):
+
+    def made(listener: Listener) -> Iterator[Sheet]:
         from weft.bench import accuracy as lab
 
-        def made(listener: Listener) -> Iterator[Sheet]:
-            return lab.accuracy(
-                _open(tables, lab.TABLES, data_folder),
-                lab.METHODS if methods is None else words(methods),
-                lab.EPSILONS if epsilons is None else numbers(epsilons),
-                seeds,
-                options=o.parse_options(option),
-                svm=svm,
-                listener=listener,
-            )
+        return lab.accuracy(
+            _open(tables, lab.TABLES, data_folder),
+            lab.METHODS if methods is None else words(methods),
+            lab.EPSILONS if epsilons is None else numbers(epsilons),
+            seeds,
+            options=o.parse_options(option),
+            svm=svm,
+            listener=listener,
+        )
 
-        tell(terminal, "accuracy", made)
+    tell(Terminal(as_json, quiet, debug), "accuracy", made)
 
 
 def ablations(
@@ -140,14 +137,13 @@ def ablations(
     debug: o.Debug = False,
 ) -> None:
     """What each part of weave is worth: models of the same tables, and weave with one setting changed."""
-    terminal = Terminal(as_json, quiet, debug)
-    with guard(terminal):
+
+    def made(listener: Listener) -> Iterator[Sheet]:
         from weft.bench import ablations as lab
 
-        def made(listener: Listener) -> Iterator[Sheet]:
-            return lab.ablations(_open(tables, lab.TABLES, data_folder), only, seeds, listener)
+        return lab.ablations(_open(tables, lab.TABLES, data_folder), only, seeds, listener)
 
-        tell(terminal, "ablations", made)
+    tell(Terminal(as_json, quiet, debug), "ablations", made)
 
 
 def orderings(
@@ -168,19 +164,18 @@ def orderings(
     debug: o.Debug = False,
 ) -> None:
     """The orderings of PrivSyn's figures 5 to 7, each judged over runs."""
-    terminal = Terminal(as_json, quiet, debug)
-    with guard(terminal):
+
+    def made(listener: Listener) -> Iterator[Sheet]:
         from weft.bench import Store, open_table
         from weft.bench import orderings as lab
 
-        def made(listener: Listener) -> Iterator[Sheet]:
-            opened = [
-                open_table(name, rows=rows or None, columns=lab.FIRST_COLUMNS.get(name), folder=data_folder)
-                for name in (lab.TABLES if tables is None else words(tables))
-            ]
-            return lab.orderings(opened, seeds, epsilon, delta, store=Store(keep), listener=listener)
+        opened = [
+            open_table(name, rows=rows or None, columns=lab.FIRST_COLUMNS.get(name), folder=data_folder)
+            for name in (lab.TABLES if tables is None else words(tables))
+        ]
+        return lab.orderings(opened, seeds, epsilon, delta, store=Store(keep), listener=listener)
 
-        tell(terminal, "orderings", made)
+    tell(Terminal(as_json, quiet, debug), "orderings", made)
 
 
 def bsg_paper(
@@ -202,21 +197,20 @@ def bsg_paper(
     debug: o.Debug = False,
 ) -> None:
     """Tables 3 to 5 and figure 6 of the plausible-deniability paper, on the ACS of 2018, beside its figures."""
-    terminal = Terminal(as_json, quiet, debug)
-    with guard(terminal):
+
+    def made(listener: Listener) -> Iterator[Sheet]:
         from weft.bench import bsg_paper as lab
 
-        def made(listener: Listener) -> Iterator[Sheet]:
-            return lab.bsg_paper(
-                lab.load(data_folder),
-                lab.MODELS if models is None else words(models),
-                lab.EPSILONS if epsilons is None else numbers(epsilons),
-                seeds,
-                cap=cap,
-                listener=listener,
-            )
+        return lab.bsg_paper(
+            lab.load(data_folder),
+            lab.MODELS if models is None else words(models),
+            lab.EPSILONS if epsilons is None else numbers(epsilons),
+            seeds,
+            cap=cap,
+            listener=listener,
+        )
 
-        tell(terminal, "bsg-paper", made)
+    tell(Terminal(as_json, quiet, debug), "bsg-paper", made)
 
 
 def timings(
@@ -230,13 +224,10 @@ def timings(
     debug: o.Debug = False,
 ) -> None:
     """Speed and memory, each beside its target or a reference in the same run."""
-    terminal = Terminal(as_json, quiet, debug)
-    with guard(terminal):
+
+    def made(listener: Listener) -> Iterator[Sheet]:
         from weft.bench.timings import timings as measured
 
-        tell(
-            terminal,
-            "timings",
-            lambda listener: measured(names or (), large=large, folder=data_folder, listener=listener),
-            note="",
-        )
+        return measured(names or (), large=large, folder=data_folder, listener=listener)
+
+    tell(Terminal(as_json, quiet, debug), "timings", made, note="")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.cli.failure import guard
 from weft.cli.options import UsageError
 from weft.cli.terminal import Terminal
 
@@ -47,13 +48,14 @@ def tell(terminal: Terminal, name: str, made: Callable[[Listener], Iterator[Shee
     from weft.cli import summary
 
     sheets = []
-    with terminal.progress() as listener:
-        for sheet in made(listener):
-            sheets.append(asdict(sheet))
-            _show(terminal, sheet)
-    if note:
-        terminal.show(summary.note(note))
-    terminal.answer({"experiment": name, "sheets": sheets})
+    with guard(terminal):
+        with terminal.progress() as listener:
+            for sheet in made(listener):
+                sheets.append(asdict(sheet))
+                _show(terminal, sheet)
+        if note:
+            terminal.show(summary.note(note))
+        terminal.answer({"experiment": name, "sheets": sheets})
 
 
 def _show(terminal: Terminal, sheet: Sheet) -> None:

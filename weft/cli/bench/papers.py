@@ -19,63 +19,75 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.bench import Experiment, Outcome, Spread
+    from weft.bench.results import Key
 
 WHAT = listing.WHAT
 
 
+Name = Annotated[
+    str | None, typer.Argument(metavar="EXPERIMENT", help="A published figure or table; --list shows them.")
+]
+Listed = Annotated[bool, typer.Option("--list", metavar="", help="List the experiments and leave.")]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data",
+        metavar="TABLE",
+        help="A CSV or Parquet file, or a name that `weft bench data` shows; several with commas.",
+        rich_help_panel=WHAT,
+    ),
+]
+SchemaFile = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        "-s",
+        metavar="FILE",
+        help="TOML, or domain JSON. Default: TABLE.domain.json or TABLE.toml beside it, else a draft.",
+        rich_help_panel=WHAT,
+    ),
+]
+Lines = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B", help="Lines of the experiment, or any methods. Default: its own.", rich_help_panel=WHAT
+    ),
+]
+Epsilons = Annotated[
+    str | None, typer.Option(metavar="E,F", help="Budgets. Default: the paper's.", rich_help_panel=WHAT)
+]
+Delta = Annotated[float | None, typer.Option(help="Default: of the paper's size.", rich_help_panel=WHAT)]
+Tasks = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Some of the experiment's tasks only.", rich_help_panel=WHAT)
+]
+Target = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="The label to predict. Default: the last column.", rich_help_panel=WHAT),
+]
+Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each.", rich_help_panel=WHAT)]
+Rows = Annotated[int | None, typer.Option(min=1, metavar="N", help="So many rows, at random.", rich_help_panel=WHAT)]
+Columns = Annotated[int | None, typer.Option(min=1, metavar="N", help="The first columns only.", rich_help_panel=WHAT)]
+Folder = Annotated[
+    str, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go.", rich_help_panel=o.OUTPUT)
+]
+
+
 def experiment(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(metavar="EXPERIMENT", help="A published figure or table; --list shows them.")
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", metavar="", help="List the experiments and leave.")] = False,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--data",
-            metavar="TABLE",
-            help="A CSV or Parquet file, or a name that `weft bench data` shows; several with commas.",
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            "--schema",
-            "-s",
-            metavar="FILE",
-            help="TOML, or domain JSON. Default: TABLE.domain.json or TABLE.toml beside it, else a draft.",
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B", help="Lines of the experiment, or any methods. Default: its own.", rich_help_panel=WHAT
-        ),
-    ] = None,
-    epsilons: Annotated[
-        str | None, typer.Option(metavar="E,F", help="Budgets. Default: the paper's.", rich_help_panel=WHAT)
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="Default: of the paper's size.", rich_help_panel=WHAT)] = None,
-    tasks: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Some of the experiment's tasks only.", rich_help_panel=WHAT)
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The label to predict. Default: the last column.", rich_help_panel=WHAT),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each.", rich_help_panel=WHAT)] = 5,
-    rows: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="So many rows, at random.", rich_help_panel=WHAT)
-    ] = None,
-    columns: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The first columns only.", rich_help_panel=WHAT)
-    ] = None,
+    name: Name = None,
+    listed: Listed = False,
+    data: Data = None,
+    schema: SchemaFile = None,
+    methods: Lines = None,
+    epsilons: Epsilons = None,
+    delta: Delta = None,
+    tasks: Tasks = None,
+    target: Target = None,
+    seeds: Seeds = 5,
+    rows: Rows = None,
+    columns: Columns = None,
     data_folder: listing.DataFolder = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go.", rich_help_panel=o.OUTPUT)
-    ] = "bench",
+    output: Folder = "bench",
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -101,20 +113,14 @@ def experiment(
             raise UsageError("say which experiment and on what: weft bench privsyn-figure6 --data TABLE. See --list.")
         with terminal.progress() as listener:
             with stage(listener, "load"):
-                from weft.bench import Store, figure, open_table, run, summary
+                from weft.bench import Store, open_table, run
                 from weft.bench import experiment as named
-                from weft.bench.experiment import slug
-                from weft.bench.results import write_parquet
 
                 chosen = _choose(named(name), methods, tasks)
                 budgets = None if epsilons is None else listing.numbers(epsilons)
-                sources = [part for given in data for part in given.split(",")]
-                if schema is not None and len(sources) > 1:
-                    raise UsageError("--schema goes with one table: put the others' schemas beside them.")
+                sources = _sources(data, schema)
                 folder = _folder(Path(output))
-                tables = [
-                    open_table(source, schema, rows=rows, columns=columns, folder=data_folder) for source in sources
-                ]
+                tables = [open_table(one, schema, rows=rows, columns=columns, folder=data_folder) for one in sources]
             outcome = run(
                 chosen,
                 tables,
@@ -125,17 +131,32 @@ def experiment(
                 target=target,
                 listener=listener,
             )
-            files: dict[Path, str] = {}
-            spreads = summary(outcome.rows)
-            if outcome.rows:
-                files[folder / f"{name}.jsonl"] = "every run of this folder, to go on from"
-                files[folder / f"{name}.parquet"] = "the runs shown here"
-                write_parquet(outcome.rows, folder / f"{name}.parquet")
-            for table in dict.fromkeys(key[0] for key in spreads):
-                drawn = folder / f"{name}-{slug(table)}.svg"
-                drawn.write_text(figure(spreads, table, f"{chosen.paper}: {table}"), encoding="utf-8")
-                files[drawn] = "the figure"
-        _tell(terminal, outcome, spreads, files)
+        _tell(terminal, outcome, *_write(outcome, folder))
+
+
+def _write(outcome: Outcome, folder: Path) -> tuple[dict[Key, Spread], dict[Path, str]]:
+    """Write what was found, and draw it; return the figures, and what each file is."""
+    from weft.bench import figure, summary
+    from weft.bench.experiment import slug
+    from weft.bench.results import write_parquet
+
+    name, spreads, files = outcome.experiment.name, summary(outcome.rows), dict[Path, str]()
+    if outcome.rows:
+        files[folder / f"{name}.jsonl"] = "every run of this folder, to go on from"
+        files[folder / f"{name}.parquet"] = "the runs shown here"
+        write_parquet(outcome.rows, folder / f"{name}.parquet")
+    for table in dict.fromkeys(key[0] for key in spreads):
+        drawn = folder / f"{name}-{slug(table)}.svg"
+        drawn.write_text(figure(spreads, table, f"{outcome.experiment.paper}: {table}"), encoding="utf-8")
+        files[drawn] = "the figure"
+    return spreads, files
+
+
+def _sources(data: list[str], schema: str | None) -> list[str]:
+    sources = [part for given in data for part in given.split(",")]
+    if schema is not None and len(sources) > 1:
+        raise UsageError("--schema goes with one table: put the others' schemas beside them.")
+    return sources
 
 
 def _choose(found: Experiment, methods: str | None, tasks: str | None) -> Experiment:
@@ -160,9 +181,7 @@ def _folder(folder: Path) -> Path:
     return folder
 
 
-def _tell(
-    terminal: Terminal, outcome: Outcome, spreads: dict[tuple[str, str, float, str], Spread], files: dict[Path, str]
-) -> None:
+def _tell(terminal: Terminal, outcome: Outcome, spreads: dict[Key, Spread], files: dict[Path, str]) -> None:
     from dataclasses import asdict
 
     from weft.cli import summary

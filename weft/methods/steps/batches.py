@@ -12,10 +12,8 @@ import numpy as np
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import interacting
+from weft.marginals.noise_error import expected_noise
 from weft.methods.steps.weave_tuning import WeaveTuning
-
-NORMAL = math.sqrt(2 / math.pi)
-"""Mean size of a standard normal number."""
 
 MOST_TRIPLES = 2000
 """Triples up to which all of them are looked at: those of 23 columns."""
@@ -81,7 +79,7 @@ class Batches:
             for i in rng.permutation(len(domain)):
                 tried = clique([*taken, domain.names[i]])
                 sizes = domain.sizes(tried)
-                error = math.prod(sizes) * NORMAL * sigma * interacting(sizes, 3) / 2
+                error = float(expected_noise(math.prod(sizes), sigma)) * interacting(sizes, 3) / 2
                 if (
                     len(tried) <= self.order
                     and math.prod(sizes) <= self.max_cells

@@ -10,9 +10,10 @@ from scipy.sparse import csr_array
 from weft.curator import Curator
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
+from weft.marginals.noise_error import profile, projected_error
 from weft.methods.steps.dense_field import DenseField
 from weft.methods.steps.unknown import least_order, unknown_part
-from weft.select.prices import choose, profile, projected_error
+from weft.select.prices import choose
 
 
 def choose_cliques(
@@ -38,9 +39,10 @@ def choose_cliques(
     new, own = field.expected(cliques)
     part = unknown_part(domain, [m.clique for m in again], measured, pure)
     precision = np.array([m.precision for m in again])[:, None] * part
-    errors = projected_error(profile(known), part / np.sqrt(precision))[:, 0]
+    shapes = profile(known)
+    errors = projected_error(shapes, part / np.sqrt(precision), whole=np.isclose(part, 1))[:, 0]
     seen = curator.gaps([Marginal(c, t) for c, t in zip(cliques, new, strict=True)], scores)
-    if cliques:  # of many, those look largest whose noise is: what is left after one deviation is believed
+    if cliques:  # of many, those look largest whose noise is: what is left after one sigma is believed
         seen = np.maximum(seen - curator.sigma(scores / len(cliques)), 0)
     # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
     # tables, which measuring what goes beyond them leaves as they are.
@@ -56,8 +58,8 @@ def choose_cliques(
     fresh = unknown_part(domain, cliques, measured, pure)
     bought = np.concatenate(
         [
-            projected_error(profile(new), fresh / np.sqrt(2 * prices)),
-            projected_error(profile(known), part / np.sqrt(precision + 2 * prices)),
+            projected_error(profile(new), fresh / np.sqrt(2 * prices), whole=np.isclose(fresh, 1)),
+            projected_error(shapes, part / np.sqrt(precision + 2 * prices), whole=np.isclose(part, 1)),
         ]
     )
     offered = [*cliques, *(m.clique for m in again)]

@@ -17,6 +17,7 @@ import numpy as np
 from weft.marginals.counting import count
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
+from weft.marginals.noise_error import MEAN_ABS_NORMAL
 from weft.models import Model
 from weft.models.chains.fit import GibbsChains
 from weft.models.mrf import JunctionTree, ModelTooLarge, fit, has_tree, junction_tree
@@ -68,7 +69,7 @@ class DenseField:
             field = fit(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
             with suppress(ModelTooLarge):  # a candidate far across the tree may need more cells than the tree has
                 return field.many_marginals(cliques), exact
-        chains = self._woven()
+        chains = self._matched()
         scale = self.total / chains.size
         found = [np.asarray(table * scale) for table in count(chains.records, cliques)]
         return found, np.array([sampling_error(t / scale) * scale for t in found])
@@ -85,7 +86,7 @@ class DenseField:
             # Reconciled tables are closer to each other than their noise, so the loss says nothing; and what was
             # measured beyond smaller tables has no noise of its own in these.
             return replace(field, targets=targets, precisions=self._whole, loss=math.nan)
-        chains = self._woven()
+        chains = self._matched()
         chains.match(self.rounds, 1.0, listener=self.listener)
         return chains.model(sweeps, herding, feedback)
 
@@ -94,7 +95,7 @@ class DenseField:
             return None
         return junction_tree(self.domain, list(self.tables), max_cells=most, max_total=most)
 
-    def _woven(self) -> GibbsChains:
+    def _matched(self) -> GibbsChains:
         """Return chains that match the tables; what they learned of earlier ones is kept."""
         if self._chains is None:
             self._chains = GibbsChains(self.domain, self.chains, self.rng)
@@ -114,4 +115,4 @@ def _product(columns: Sequence[Array], total: float) -> Array:
 def sampling_error(expected: Array) -> float:
     """Return the expected L1 distance of Poisson counts from these means."""
     small = 2 * expected * np.exp(-expected)
-    return float(np.where(expected < 1, small, np.sqrt(2 / np.pi * expected)).sum())
+    return float(np.where(expected < 1, small, MEAN_ABS_NORMAL * np.sqrt(expected)).sum())

@@ -43,9 +43,9 @@ class Learner:
     structure: float
     """Share for the entropies; the rest goes to the tables."""
     theta: float
-    """A table may be so large that its average count is theta times the deviation of its noise."""
+    """A table may be so large that its average count is theta times its sigma."""
     prior: float
-    """Weight of the Dirichlet prior, in deviations of the noise on a distribution's number of rows."""
+    """Weight of the Dirichlet prior, in units of sigma of a distribution's number of rows."""
     drawn: bool
     """Whether distributions are drawn from their posterior, and not its mean."""
 
@@ -99,7 +99,7 @@ class Learner:
     def _measure(self, curator: Curator, edges: Edges, share: float) -> list[NoisyMarginal]:
         """Measure the table of every family, those whose parents are bucketed alike in one question."""
         domain = curator.domain
-        # c cells have a summed error of c deviations of noise: least for all tables where the share goes with its root.
+        # c cells have a summed error of c sigma: least for all tables where the share goes with its root.
         roots = [
             math.sqrt(domain.size(child) * math.prod(self._width(domain, name) for name in parents))
             for child, parents in edges

@@ -58,10 +58,3 @@ def unknown_part(domain: Domain, cliques: Sequence[Clique], known: Collection[Cl
     """Return, of each clique, the part of a row that is asked for: what it costs beside a whole table."""
     parts = [interacting(domain.sizes(c), least_order(domain, c, known, pure)) for c in cliques]
     return np.array(parts).reshape(-1, 1)
-
-
-def pooled(old: NoisyMarginal, new: NoisyMarginal) -> NoisyMarginal:
-    """Return two measurements of one clique as one, weighted by precision."""
-    weight = new.precision / (old.precision + new.precision)
-    table = (1 - weight) * old.table + weight * new.table
-    return replace(old, table=table, sigma=float((old.precision + new.precision) ** -0.5))

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Array, project
+from weft.marginals.spanning import spanning_tree
 
 
 @dataclass(frozen=True)
@@ -47,33 +48,13 @@ def forest(domain: Domain, cliques: Sequence[Clique], tables: Sequence[Array], l
     `tables` are probabilities that agree with each other. A pair in several tables is read from the smallest;
     pairs with mutual information of at most `least` nats are left out. An attribute in no table is uniform.
     """
-    by_size = sorted(range(len(cliques)), key=lambda c: tables[c].size)
-    ones: dict[str, Array] = {}
-    pairs: dict[Clique, Array] = {}
-    for c in by_size:
-        for name in cliques[c]:
-            if name not in ones:
-                ones[name] = _proper(project(tables[c], cliques[c], (name,)))
-        for pair in combinations(cliques[c], 2):
-            if pair not in pairs:
-                pairs[pair] = _proper(project(tables[c], cliques[c], pair))
+    ones, pairs = _inside(cliques, tables)
     single = [ones.get(name, np.full(domain.size(name), 1 / domain.size(name))) for name in domain]
     information = {pair: _information(table) for pair, table in pairs.items()}
-    near = _kruskal(domain, {pair: bits for pair, bits in information.items() if bits > least})
-
-    order: list[int] = []
-    parent = np.full(len(domain), -1)
     # The attribute with most entropy first, so that a cluster hangs on the one that tells most.
     entropy = [_entropy(p) for p in single]
-    for root in np.argsort(-np.array(entropy), kind="stable").tolist():
-        queue = [] if root in order else [root]
-        while queue:
-            j = queue.pop(0)
-            order.append(j)
-            for child in near[j]:
-                if child not in order and child not in queue:
-                    parent[child] = j
-                    queue.append(child)
+    tree = spanning_tree({pair: bits for pair, bits in information.items() if bits > least})
+    order, parent = _rooted(domain, tree, np.argsort(-np.array(entropy), kind="stable").tolist())
 
     start, rows, ties, at = [], [], np.zeros(len(domain)), 0
     edges = []
@@ -103,6 +84,41 @@ def forest(domain: Domain, cliques: Sequence[Clique], tables: Sequence[Array], l
     )
 
 
+def _inside(cliques: Sequence[Clique], tables: Sequence[Array]) -> tuple[dict[str, Array], dict[Clique, Array]]:
+    """Return the attributes' and the pairs' own tables, each read from the smallest table that holds it."""
+    ones: dict[str, Array] = {}
+    pairs: dict[Clique, Array] = {}
+    for c in sorted(range(len(cliques)), key=lambda c: tables[c].size):
+        for name in cliques[c]:
+            if name not in ones:
+                ones[name] = _proper(project(tables[c], cliques[c], (name,)))
+        for pair in combinations(cliques[c], 2):
+            if pair not in pairs:
+                pairs[pair] = _proper(project(tables[c], cliques[c], pair))
+    return ones, pairs
+
+
+def _rooted(domain: Domain, edges: Sequence[Clique], roots: Sequence[int]) -> tuple[list[int], Array]:
+    """Return the attributes of a forest, parents before children, and each one's parent; trees hang on early roots."""
+    near: list[list[int]] = [[] for _ in domain]
+    for a, b in edges:
+        i, j = domain.index(a), domain.index(b)
+        near[i].append(j)
+        near[j].append(i)
+    order: list[int] = []
+    parent = np.full(len(domain), -1)
+    for root in roots:
+        queue = [] if root in order else [root]
+        while queue:
+            j = queue.pop(0)
+            order.append(j)
+            for child in near[j]:
+                if child not in order and child not in queue:
+                    parent[child] = j
+                    queue.append(child)
+    return order, parent
+
+
 def _proper(table: Array) -> Array:
     table = np.maximum(np.asarray(table, np.float64), 0.0)
     total = table.sum()
@@ -120,23 +136,3 @@ def _entropy(p: Array) -> float:
 
 def _information(table: Array) -> float:
     return _entropy(table.sum(axis=1)) + _entropy(table.sum(axis=0)) - _entropy(table)
-
-
-def _kruskal(domain: Domain, weight: dict[Clique, float]) -> list[list[int]]:
-    """Return the neighbours of each attribute in the maximum spanning forest."""
-    root = list(range(len(domain)))
-
-    def find(i: int) -> int:
-        while root[i] != i:
-            root[i] = root[root[i]]
-            i = root[i]
-        return i
-
-    near: list[list[int]] = [[] for _ in domain]
-    for a, b in sorted(weight, key=lambda pair: (-weight[pair], pair)):
-        i, j = domain.index(a), domain.index(b)
-        if find(i) != find(j):
-            root[find(i)] = find(j)
-            near[i].append(j)
-            near[j].append(i)
-    return near

@@ -165,12 +165,6 @@ class ChainsModel:
         (table,) = count(self._answers, [clique(columns)])
         return table * (self.total / len(self._answers))
 
-    def standard_error(self, columns: Sequence[str]) -> Array:
-        """Return the sampling error of `marginal`, in counts: that of independent records, an upper bound for
-        tables that were measured."""
-        p = self.marginal(columns) / self.total
-        return np.asarray(self.total * np.sqrt(np.maximum(p * (1 - p), 0.25 / len(self._answers)) / len(self._answers)))
-
     def sample(
         self,
         n: int,

@@ -2,56 +2,31 @@
 
 Minimise L(mu) = 1/2 sum_M ||mu_M - y_M||^2 / sigma_M^2 over the tables mu that some distribution with the given total
 has. The iterates are members of the exponential family of the measured cliques, so the solution is also the one of
-largest entropy. Three solvers share one oracle, a pass: log-potentials in, expected counts out.
-
-- `mirror`: entropic mirror descent, theta <- theta - a grad L(mu(theta)), backtracking on the step.
-- proportional start: theta_M += step * log((y_M + sigma) / (mu_M + sigma)), damped by how often an attribute is
-  measured and by whether the loss falls. Iterative proportional fitting made safe for noise: gross shape in a few
-  passes, but its fixed point is not the least-squares one.
-- `accelerated` (default): that start, then accelerated Bregman steps (Auslender and Teboulle; Tseng): gradients at
-  y = (1 - t) x + t z, mirror steps on z = mu(theta), averages x. Backtracking compares the quadratic's curvature
-  with the exact Bregman distance of the step, N (KL between the two models), which a pass gives for free. The answer is
-  the best z, which has potentials of its own; in practice it is ahead of x.
+largest entropy. The solvers are in `solvers`, what they lower and when they stop in `objective`.
 
 What is fitted beyond the noise level is noise. So the fit stops when the loss improves too slowly, or is as low as
 `noise_level` asks, and the number of passes is only a cap.
-
-Where to stop can also be estimated. The noise is Gaussian with known deviations, so Stein's unbiased estimate tells
-the distance of any iterate to the *exact* tables: loss - cells / 2 + divergence, where the divergence is how much of a
-small change of the measurements the iterate follows. A shadow fit takes the same steps on measurements moved by a
-random probe z; <z, shadow - fit> / |z|^2, times the cells, estimates the divergence (Ramani, Blu, Unser 2008). The
-iterate of least estimated distance is kept: between the largest-entropy start and the noisy end, the fit shrinks by as
-much as the noise deserves. Post-processing of released tables: it costs passes, no privacy.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
-from weft.marginals.total import common_total
-from weft.models.mrf.inference import Impossible, transpose
+from weft.marginals.pooling import common_total, pooled_by_clique
+from weft.models.mrf.inference import transpose
 from weft.models.mrf.junction import MAX_CELLS, MAX_TOTAL, JunctionTree, junction_tree
 from weft.models.mrf.model import MrfModel
-from weft.models.mrf.tape import Tape, plan
-from weft.progress import Listener, Stage, silence, stage
+from weft.models.mrf.objective import Problem, Watch
+from weft.models.mrf.solvers import accelerated, mirror, proportional
+from weft.progress import Listener, silence, stage
 
 Solver = Literal["accelerated", "mirror"]
-
-_WINDOW = 20
-"""Passes over which an improvement is judged."""
-
-_PROBE = 0.3
-"""Deviation of the probe, in noise deviations."""
-
-_PATIENCE = 40
-"""Passes without a lower risk after which a probed fit ends."""
 
 
 def fit(
@@ -85,30 +60,23 @@ def fit(
     """
     if any(m.order for m in measurements):
         raise ValueError("a fit needs whole tables, not interactions")
-    merged = merge(measurements)
+    merged = pooled_by_clique(measurements)
     if total is None:
         total = common_total(list(merged.values()))[0]
     if tree is None:
         cliques = [*merged, *(zero.clique for zero in zeros)]
         tree = junction_tree(domain, cliques, max_cells=max_cells, max_total=max_total)
-    problem = _Problem.of(tree, merged, max(float(total), 1.0), zeros, probe)
-    known = warm.potentials if isinstance(warm, MrfModel) else (warm or {})
-    theta = np.zeros(problem.target.shape)
-    fresh = np.ones(problem.tape.length, dtype=np.bool_)
-    for c, place in problem.places.items():
-        if c in known:
-            theta[:, place] = transpose(known[c], c, tree.in_order(c)).ravel()
-            fresh[place] = False
+    problem = Problem.of(tree, merged, max(float(total), 1.0), zeros, probe)
+    theta, fresh = _start(problem, tree, warm.potentials if isinstance(warm, MrfModel) else (warm or {}))
     if probe is not None:
         tolerance *= 0.1
     with stage(listener, "fit", total=iterations) as work:
-        watch = _Watch(problem, theta, iterations, tolerance, noise_level, work)
-        if merged:
-            if solver == "accelerated":
-                _proportional(watch, fresh)
-                _accelerated(watch)
-            else:
-                _mirror(watch)
+        watch = Watch(problem, theta, iterations, tolerance, noise_level, work)
+        if merged and solver == "accelerated":
+            proportional(watch, fresh)
+            accelerated(watch)
+        elif merged:
+            mirror(watch)
     potentials = {
         c: np.ascontiguousarray(transpose(problem.table(watch.kept, c), tree.in_order(c), c)) for c in problem.places
     }
@@ -123,244 +91,12 @@ def fit(
     )
 
 
-def merge(measurements: Sequence[NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
-    """Combine repeated measurements of a clique by inverse variance."""
-    found: dict[Clique, NoisyMarginal] = {}
-    for m in measurements:
-        if m.clique in found:
-            old = found[m.clique]
-            precision = old.precision + m.precision
-            table = (old.table * old.precision + m.table * m.precision) / precision
-            m = NoisyMarginal(m.clique, table, precision**-0.5)
-        found[m.clique] = m
-    return found
-
-
-@dataclass
-class _Problem:
-    """Targets and weights side by side, and the pass that the solvers call.
-
-    A row of `target`, and of every vector that a solver keeps, is one fit; the second row, if there is one, is the
-    shadow: the same steps on targets moved by a random probe. What steps to take is decided by the first row alone.
-    """
-
-    tape: Tape
-    total: float
-    target: Array
-    weight: Array
-    places: dict[Clique, slice]
-    work: Array
-    probe: Array | None
-
-    @classmethod
-    def of(
-        cls,
-        tree: JunctionTree,
-        merged: Mapping[Clique, NoisyMarginal],
-        total: float,
-        zeros: Sequence[Marginal],
-        rng: np.random.Generator | None,
-    ) -> _Problem:
-        barred = [tree.in_order(zero.clique) for zero in zeros]
-        tape = plan(tree, [tree.in_order(c) for c in merged], barred)
-        places = {c: tape.tables[tree.in_order(c)] for c in merged}
-        target, weight = np.empty((1, tape.length)), np.empty(tape.length)
-        for c, m in merged.items():
-            if m.table.shape != tree.domain.sizes(c):
-                raise ValueError(f"the table over {c} needs shape {tree.domain.sizes(c)}, not {m.table.shape}")
-            target[0, places[c]] = transpose(m.table, c, tree.in_order(c)).ravel()
-            weight[places[c]] = m.precision
-        probe = None
-        if rng is not None:
-            probe = _PROBE * rng.normal(size=tape.length)
-            target = np.vstack([target, target + probe / np.sqrt(weight)])
-        tables = [transpose(zero.table, zero.clique, axes) for zero, axes in zip(zeros, barred, strict=True)]
-        return cls(tape, total, target, weight, places, tape.start(total, tables), probe)
-
-    @property
-    def noise(self) -> float:
-        """The loss that pure noise would give."""
-        return 0.5 * len(self.weight)
-
-    def counts(self, theta: Array) -> Array:
-        """One pass; the row that decides comes last, so that `log_partition` is its own."""
-        return np.array([self.tape.run(self.work, row).copy() for row in theta[::-1]])[::-1]
-
-    def log_partition(self) -> float:
-        """Total times the log-partition of the last pass: the potential of the Bregman distance."""
-        value = self.tape.log_partition(self.work)
-        if value == -math.inf:
-            raise Impossible("the structural zeros leave no possible record; remove some of them")
-        return self.total * value
-
-    def loss(self, counts: Array) -> float:
-        """Half the squared distance to the measurements, in noise variances."""
-        gap = counts[0] - self.target[0]
-        return 0.5 * float(np.dot(self.weight * gap, gap))
-
-    def risk(self, counts: Array) -> float:
-        """Half the squared distance to the exact tables, in noise variances, estimated after Stein; or the loss.
-
-        The divergence is E <z, moved(z)> / variance of z; both sides of the distance are halved.
-        """
-        loss = self.loss(counts)
-        if self.probe is None:
-            return loss
-        moved = np.sqrt(self.weight) * (counts[1] - counts[0])
-        return float(loss - self.noise + np.dot(self.probe, moved) / _PROBE**2)
-
-    def gradient(self, counts: Array) -> Array:
-        """Derivative of the loss with respect to the counts."""
-        return np.asarray(self.weight * (counts - self.target))
-
-    def table(self, theta: Array, c: Clique) -> Array:
-        """One table of a flat vector, axes in tree order, largest value 0 (a shift changes nothing)."""
-        tree = self.tape.tree
-        found = theta[0, self.places[c]].reshape(tree.domain.sizes(tree.in_order(c)))
-        return np.asarray(found - found.max())
-
-
-@dataclass
-class _Watch:
-    """Counts passes, keeps the best potentials, and says when to stop."""
-
-    problem: _Problem
-    theta: Array
-    """Potentials of the lowest loss."""
-    iterations: int
-    tolerance: float
-    noise_level: float
-    work: Stage
-    passes: int = 0
-    loss: float = math.inf
-    history: list[float] = field(default_factory=list)
-    kept: Array = field(init=False)
-    """Potentials of the lowest risk."""
-    kept_loss: float = math.inf
-    risk: float = math.inf
-    kept_at: int = 0
-
-    def __post_init__(self) -> None:
-        """Start with what is given."""
-        self.kept = self.theta
-
-    def counts(self, theta: Array) -> Array:
-        """Make a pass and remember the potentials if they are the best so far."""
-        counts = self.problem.counts(theta)
-        loss, risk = self.problem.loss(counts), self.problem.risk(counts)
-        self.passes += 1
-        if loss < self.loss:
-            self.theta, self.loss = theta, loss
-        # The exact tables are at the noise level: whatever a noisy estimate says, a fit above it has more to learn.
-        if risk < self.risk if self.kept_loss <= self.problem.noise else loss < self.kept_loss:
-            self.kept, self.kept_loss, self.risk, self.kept_at = theta, loss, risk, self.passes
-        self.history.append(self.loss)
-        if self.passes % 10 == 0:
-            self.work.advance(10, f"loss {self.loss / self.problem.noise:.3f} of noise")
-        return counts
-
-    @property
-    def spent(self) -> bool:
-        """Whether no pass is left, or the noise level is reached."""
-        return self.passes >= self.iterations or self.loss <= self.noise_level * self.problem.noise
-
-    def stalled(self, since: int) -> bool:
-        """Whether the last passes, all after pass `since`, improved too little."""
-        if self.passes - since <= _WINDOW:
-            return False
-        if self.problem.probe is not None and self.passes - self.kept_at > _PATIENCE:
-            return True
-        # Above the noise level there is signal left, however slowly it comes.
-        least = self.tolerance if self.loss < self.problem.noise else 0.1 * self.tolerance
-        return self.history[-1 - _WINDOW] - self.loss <= least * self.loss
-
-
-def _mirror(watch: _Watch) -> None:
-    problem = watch.problem
-    theta = watch.theta
-    counts = watch.counts(theta)
-    loss = problem.loss(counts)
-    step = 2.0 / (problem.weight.max() * problem.total)
-    while not (watch.spent or watch.stalled(0)):
-        slope = problem.gradient(counts)
-        ahead = theta - step * slope
-        there = watch.counts(ahead)
-        lower = problem.loss(there)
-        if loss - lower >= 0.5 * float(np.dot(slope[0], counts[0] - there[0])):
-            theta, counts, loss = ahead, there, lower
-            step *= 1.1
-        else:
-            step *= 0.5
-
-
-def _proportional(watch: _Watch, fresh: Array) -> None:
-    """Bring the tables that no earlier fit has seen near their targets."""
-    problem = watch.problem
-    theta = watch.theta
-    counts = watch.counts(theta)
-    if not fresh.any():
-        return
-    loss = problem.loss(counts)
-    slack = problem.weight**-0.5
-    aim = np.log(np.maximum(problem.target, 0.0) + slack)
-    damp = _damping(problem, fresh)
-    step = 1.0
-    # Past the noise level, or once a pass gains little, exact steps do better.
-    while not watch.spent and loss > problem.noise and step > 0.1:
-        ahead = theta + step * damp * (aim - np.log(counts + slack))
-        there = watch.counts(ahead)
-        lower = problem.loss(there)
-        if lower < loss:
-            slow = lower > 0.9 * loss
-            theta, counts, loss = ahead, there, lower
-            step *= 1.2
-            if slow:
-                break
-        else:
-            step *= 0.5
-
-
-def _damping(problem: _Problem, fresh: Array) -> Array:
-    # Tables that share an attribute all correct the same thing at once; each takes its part of the correction.
-    uses: dict[str, int] = {}
+def _start(problem: Problem, tree: JunctionTree, known: Mapping[Clique, Array]) -> tuple[Array, Array]:
+    """Return potentials to start from, and of each cell whether no earlier fit has seen it."""
+    theta = np.zeros(problem.target.shape)
+    fresh = np.ones(problem.tape.length, dtype=np.bool_)
     for c, place in problem.places.items():
-        for name in c if fresh[place.start] else ():
-            uses[name] = uses.get(name, 0) + 1
-    damp = np.zeros(len(fresh))
-    for c, place in problem.places.items():
-        if fresh[place.start]:
-            damp[place] = 1.0 / max((uses[name] for name in c), default=1)
-    return damp
-
-
-def _accelerated(watch: _Watch) -> None:
-    problem = watch.problem
-    since = watch.passes
-    theta = watch.theta
-    z = x = watch.counts(theta)
-    partition = problem.log_partition()
-    curvature = float(problem.weight.max()) * problem.total
-    weight = 0.0
-    while not (watch.spent or watch.stalled(since)):
-        step = (1.0 + math.sqrt(1.0 + 4.0 * curvature * weight)) / (2.0 * curvature)
-        share = step / (weight + step)
-        slope = problem.gradient(x + share * (z - x))
-        ahead = theta - step * slope
-        there = watch.counts(ahead)
-        there_partition = problem.log_partition()
-        # L(x') <= L(y) + <slope, x' - y> + curvature share^2 D(z', z), where x' - y = share (z' - z): for a quadratic
-        # both sides are known exactly. D is the Bregman distance of the joint distributions, total times their KL.
-        bregman = float(np.dot(ahead[0] - theta[0], there[0])) - (there_partition - partition)
-        moved = there[0] - z[0]
-        if 0.5 * float(np.dot(problem.weight * moved, moved)) > curvature * bregman + 1e-9 * watch.loss:
-            curvature *= 2.0
-            continue
-        x = x + share * (there - x)
-        theta, z, partition = ahead, there, there_partition
-        weight += step
-        curvature /= 1.03
-        if problem.loss(z) > 1.02 * max(problem.loss(x), watch.loss):
-            # Momentum has carried z past the valley: start again from the best.
-            theta, weight = watch.theta, 0.0
-            z = x = watch.counts(theta)
-            partition = problem.log_partition()
+        if c in known:
+            theta[:, place] = transpose(known[c], c, tree.in_order(c)).ravel()
+            fresh[place] = False
+    return theta, fresh

@@ -68,7 +68,7 @@ class Beliefs:
     def many(self, cliques: Sequence[Clique], *, max_cells: int = MAX_TOTAL) -> list[Array]:
         """Return expected counts over many cliques, sharing work between them.
 
-        A clique inside one of the tree's is a projection; those of one home go down a common ladder of sums. The
+        A clique inside one of the tree's is a projection; those of one home are summed by way of common unions. The
         others are answered by variable elimination, whose messages are kept and shared.
         """
         domain = self.tree.domain

@@ -20,6 +20,7 @@ import numpy as np
 from weft.errors import WeftError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Array
+from weft.marginals.spanning import spanning_forest
 from weft.models.mrf.triangulate import triangulate
 
 Order = Literal["best", "min-weight", "min-fill", "weighted-fill"]
@@ -169,7 +170,7 @@ def junction_tree(
     members = [np.flatnonzero(row) for row in clusters if row.any()]
     found = [tuple(sorted(domain.names[int(j)] for j in row)) for row in members]
     _refuse_large(domain, given, found, max_cells, max_total)
-    return _span(domain, given, found)
+    return _joined(domain, given, found)
 
 
 def has_tree(domain: Domain, cliques: Iterable[Clique], *, max_cells: int, max_total: int) -> bool:
@@ -304,24 +305,14 @@ def _size(cells: int) -> str:
     return f"{cells:,} cells ({cells >> 17:,} MiB)" if cells < 1 << 60 else f"over 2^{cells.bit_length() - 1} cells"
 
 
-def _span(domain: Domain, given: tuple[Clique, ...], found: Sequence[Clique]) -> JunctionTree:
-    # Prim's algorithm from the largest clique; a clique that shares nothing with those reached starts a new part.
+def _joined(domain: Domain, given: tuple[Clique, ...], found: Sequence[Clique]) -> JunctionTree:
+    # From the largest clique; a clique that shares nothing with those reached starts a new part.
     found = sorted(found, key=lambda c: (-domain.cells(c), c))
     member = np.zeros((len(found), len(domain)))
     for i, c in enumerate(found):
         member[i, [domain.index(name) for name in c]] = 1.0
-    weight = (member * (1.0 + _logs(domain))) @ member.T
-    best, nearest = np.zeros(len(found)), np.full(len(found), -1)
-    waiting = np.ones(len(found), dtype=np.bool_)
-    reached: list[int] = []
-    parents: dict[int, int] = {}
-    for _ in found:
-        i = int(np.argmax(np.where(waiting, best, -1.0)))
-        waiting[i] = False
-        parents[i] = int(nearest[i])
-        reached.append(i)
-        closer = waiting & (weight[i] > best)
-        best[closer], nearest[closer] = weight[i, closer], i
+    weights = (member * (1.0 + _logs(domain))) @ member.T
+    reached, parents = spanning_forest(np.where(weights > 0, weights, -np.inf))
     place = {i: k for k, i in enumerate(reached)}
     cliques = tuple(found[i] for i in reached)
     above = tuple(place[parents[i]] if parents[i] >= 0 else -1 for i in reached)

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from weft.marginals.domain import Clique, Domain, clique
-from weft.marginals.marginal import Array, Marginal
+from weft.marginals.marginal import Array, Marginal, Measured
+from weft.marginals.pooling import pooled_sigma
 from weft.marginals.records import Records
 from weft.models import stored
 from weft.models.mrf.finish import finish
@@ -71,16 +72,12 @@ class MrfModel:
     def standard_error(self, columns: Sequence[str]) -> float:
         """Return the standard deviation that measurement noise gives a cell of `marginal(columns)`, in counts.
 
-        A measured table over M with noise sigma a cell, summed down to C inside M, has variance sigma^2 |M| / |C| a
-        cell. Combining every measured table that covers C by inverse variance gives the figure returned: the error
-        of the best unbiased answer from those tables alone. The fit also uses the other tables and that counts are
-        not negative, which as a rule makes the answer better. Where no table covers C the answer rests on conditional
-        independence, whose error the noise does not tell: infinity.
+        That of the best unbiased answer from the measured tables that cover the columns (`pooled_sigma`). The fit also
+        uses the other tables and that counts are not negative, which as a rule makes the answer better. Where no table
+        covers them the answer rests on conditional independence, whose error the noise does not tell: infinity.
         """
-        wanted = set(columns)
-        cells = self.domain.cells(wanted)
-        precision = sum(p * cells / self.domain.cells(c) for c, p in self.precisions.items() if wanted <= set(c))
-        return 1.0 / math.sqrt(precision) if precision > 0 else math.inf
+        tables = (Measured(c, self.domain.sizes(c), p**-0.5) for c, p in self.precisions.items() if p > 0)
+        return pooled_sigma(columns, tables)
 
     def given(self, evidence: Mapping[str, int | Sequence[int]]) -> Beliefs:
         """Return the calibrated tree of the model conditioned on columns having one code, or one of several."""

@@ -11,7 +11,7 @@ slice that is wholly impossible (r = -inf) is all zeros. Distribute, roots first
 the separator) / z is the belief. No belief is ever divided by another one, so structural zeros are safe.
 
 Inside a clique, potentials are not added one by one at full size. Small tables are joined into unions first, and the
-unions into the clique's table; sums go down the same ladder. That turns k passes over a large clique into a few.
+unions into the clique's table; sums go down the same unions. That turns k passes over a large clique into a few.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class _Writer:
 
 @dataclass
 class _Node:
-    """A table on the ladder inside a clique; `holds` tells that something lies there before its children are added."""
+    """A table inside a clique, or a union of some; `holds`: something lies there before its children are added."""
 
     names: frozenset[str]
     place: int
@@ -154,8 +154,8 @@ class _Node:
     constant: bool = False
 
 
-def ladder(domain: Domain, axes: Clique, items: Sequence[_Node], writer: _Writer) -> list[_Node]:
-    """Join small tables into unions while a union is less than half the clique; return the top of the ladder.
+def join_unions(domain: Domain, axes: Clique, items: Sequence[_Node], writer: _Writer) -> list[_Node]:
+    """Join small tables into unions while a union is less than half the clique; return the tables at the top.
 
     Reading two tables from the clique costs two passes over it; reading them from their union costs one pass, and
     two over the union. Greedy: the smallest union first.
@@ -209,7 +209,7 @@ def plan(tree: JunctionTree, tables: Sequence[Clique], zeros: Sequence[Clique] =
         if parent >= 0:
             items[parent].append(_Node(frozenset(tree.separators[number]), messages[number], True))
     tops = [
-        _Node(frozenset(axes), start, False, ladder(domain, axes, found, writer))
+        _Node(frozenset(axes), start, False, join_unions(domain, axes, found, writer))
         for axes, start, found in zip(tree.axes, starts, items, strict=True)
     ]
     for number in reversed(range(len(tops))):
@@ -233,7 +233,7 @@ def plan_sums(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tuple[A
     starts = [writer.place(domain.cells(table)) for table in tables]
     nodes = [_Node(frozenset(t), start, True) for t, start in zip(tables, starts, strict=True)]
     source = writer.place(domain.cells(axes))
-    _distribute_from(writer, axes, _Node(frozenset(axes), source, True, ladder(domain, axes, nodes, writer)))
+    _distribute_from(writer, axes, _Node(frozenset(axes), source, True, join_unions(domain, axes, nodes, writer)))
     code = writer.finish()
     places = [slice(s, s + domain.cells(t)) for t, s in zip(tables, starts, strict=True)]
     return code, places, slice(source, source + domain.cells(axes)), writer.used

@@ -264,7 +264,7 @@ def _moment(values: pa.Array) -> Guess:
         "range": [write_moment(low, days, zoned), write_moment(high, days, zoned)],
         "step": name_step(step),
     }
-    return Guess(entry, "Dates." if days else "Moments, in equal-width bins.")
+    return Guess(entry, "Dates." if days else "Moments.")
 
 
 def _clock_at(nanoseconds: int, whole_day: bool) -> str:

@@ -123,7 +123,7 @@ class Integer(Binned):
             return Guess(entry, "Whole numbers, few enough for one code each.")
         if len(different) <= FEW:
             return None
-        return with_spikes(Guess(entry, "Whole numbers over a wide range, counted fine alone and coarse together."), different, counts)
+        return with_spikes(Guess(entry, "Whole numbers over a wide range."), different, counts)
 
 
 def common_step(different: NDArray[Any]) -> int:

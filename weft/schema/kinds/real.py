@@ -179,7 +179,7 @@ def _float(values: NDArray[np.float64], narrow: bool) -> Guess:
         places = _decimals(different, dtype)
         if places is not None:
             entry["decimals"] = places
-        guess = with_spikes(Guess(entry, "Numbers with a fraction, in equal-width bins."), different, counts)
+        guess = with_spikes(Guess(entry, "Numbers with a fraction."), different, counts)
     if len(finite) < len(values):
         # Infinities fit no range: only the clip policy takes them, and it needs a place for missing values.
         return Guess(guess.entry | {"outside": "clip", "missing": True}, f"{guess.reason} Infinite values are clipped.")
@@ -208,7 +208,7 @@ def _decimal(values: pa.Array) -> Guess:
     low = math.nextafter(low, -math.inf) if low > ends["min"].as_py() else low
     high = math.nextafter(high, math.inf) if high < ends["max"].as_py() else high
     entry = {"kind": "real", "range": [low, high], "decimals": min(kind.scale, 18)}
-    guess = Guess(entry, "Decimal numbers, in equal-width bins.")
+    guess = Guess(entry, "Decimal numbers.")
     return with_spikes(guess, different / 10.0**kind.scale, counts) if abs(high) < 1e9 > abs(low) else guess
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.marginals.marginal import Array
+from weft.marginals.recode import summed_codes
 from weft.report.figures import Bar
 from weft.schema.kinds.labels import Label
 
@@ -23,7 +24,7 @@ MOST_SPECIAL = 6
 
 
 @dataclass(frozen=True)
-class Pooling:
+class Grouping:
     """A group for each code."""
 
     groups: Ints
@@ -31,18 +32,15 @@ class Pooling:
 
     def fold(self, table: Array, axis: int = 0) -> Floats:
         """Add up a table's cells by group along one axis."""
-        moved = np.moveaxis(np.asarray(table, np.float64), axis, 0)
-        pooled = np.zeros((len(self.labels), *moved.shape[1:]))
-        np.add.at(pooled, self.groups, moved)
-        return np.moveaxis(pooled, 0, axis)
+        return summed_codes(np.asarray(table, np.float64), self.groups, len(self.labels), axis)
 
 
-def pool(labels: Sequence[Label], weights: Floats, values: int = MOST_VALUES, bins: int = MOST_BINS) -> Pooling:
+def group(labels: Sequence[Label], weights: Floats, values: int = MOST_VALUES, bins: int = MOST_BINS) -> Grouping:
     """Group the codes of a column: at most so many values, or bins, beside special values and missing ones.
 
     Of values the ones with the largest weights keep a group of their own; the schema's order stays.
 
-    >>> pool([Label(str(i), str(i), "bin") for i in range(10)], np.ones(10), bins=5).labels[0]
+    >>> group([Label(str(i), str(i), "bin") for i in range(10)], np.ones(10), bins=5).labels[0]
     Label(low='0', high='1', sort='bin')
     """
     groups = np.zeros(len(labels), np.int64)
@@ -60,7 +58,7 @@ def pool(labels: Sequence[Label], weights: Floats, values: int = MOST_VALUES, bi
         if label.sort == "missing":
             groups[i] = len(made)
             made.append(label)
-    return Pooling(groups, tuple(made))
+    return Grouping(groups, tuple(made))
 
 
 def _keep_largest(
@@ -87,10 +85,10 @@ def _keep_largest(
 
 
 def bars(labels: Sequence[Label], reference: Floats, synth: Floats, noise: float | None = None) -> tuple[Bar, ...]:
-    """Set the shares of both tables side by side, group by group; `noise` is the deviation of one code's share."""
-    pooling = pool(labels, reference + synth)
-    shares = zip(pooling.labels, pooling.fold(reference).tolist(), pooling.fold(synth).tolist(), strict=True)
-    spread = np.sqrt(np.bincount(pooling.groups, minlength=len(pooling.labels))).tolist()
+    """Set the shares of both tables side by side, group by group; `noise` is the sigma of one code's share."""
+    grouping = group(labels, reference + synth)
+    shares = zip(grouping.labels, grouping.fold(reference).tolist(), grouping.fold(synth).tolist(), strict=True)
+    spread = np.sqrt(np.bincount(grouping.groups, minlength=len(grouping.labels))).tolist()
     return tuple(
         Bar(str(label), label.low, label.sort, a, b, None if noise is None else noise * wider)
         for (label, a, b), wider in zip(shares, spread, strict=True)

@@ -1,0 +1,77 @@
+"""What several noisy tables tell together, weighed by inverse variance: of a clique, of the total, of fewer columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array, Measured, NoisyMarginal
+
+_EXACT = 1e-6
+"""A table without noise counts as having this fraction of the least noise around: weights stay finite."""
+
+
+def precisions(marginals: Sequence[NoisyMarginal]) -> Array:
+    """Return the precision (1 / variance) of a cell of each table, finite even for tables without noise."""
+    sigma = np.array([marginal.sigma for marginal in marginals], dtype=np.float64)
+    noisy = sigma[sigma > 0]
+    floor = _EXACT * noisy.min() if noisy.size else 1.0
+    return np.asarray(1.0 / np.maximum(sigma, floor) ** 2)
+
+
+def common_total(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
+    """Return the precision-weighted total of the tables and its standard deviation.
+
+    The sum of a table of c cells has variance c sigma^2, so it weighs precision / c; the weighted mean then
+    has variance 1 / sum(precision / c).
+
+    >>> one, other = np.array([6, 4]), np.array([7, 9])
+    >>> total, sd = common_total([NoisyMarginal(("a",), one, 1.0), NoisyMarginal(("b",), other, 2.0)])
+    >>> round(total, 3), round(sd, 3)
+    (11.2, 1.265)
+    """
+    marginals = [marginal for marginal in marginals if not marginal.order]
+    if not marginals:
+        raise ValueError("a total needs at least one whole table")
+    weights = precisions(marginals) / [marginal.cells for marginal in marginals]
+    sums = np.array([marginal.table.sum(dtype=np.float64) for marginal in marginals])
+    exact = all(marginal.sigma == 0 for marginal in marginals)
+    return float(weights @ sums / weights.sum()), 0.0 if exact else math.sqrt(1.0 / weights.sum())
+
+
+def pooled(*measurements: NoisyMarginal) -> NoisyMarginal:
+    """Return several measurements of one clique as one.
+
+    >>> pooled(NoisyMarginal(("a",), np.array([6.0]), 1.0), NoisyMarginal(("a",), np.array([9.0]), 1.0)).table
+    array([7.5])
+    """
+    if len(measurements) == 1:
+        return measurements[0]
+    precision = math.fsum(m.precision for m in measurements)
+    table = sum((m.precision / precision * m.table for m in measurements), start=np.zeros(()))
+    return replace(measurements[0], table=table, sigma=precision**-0.5)
+
+
+def pooled_by_clique(measurements: Iterable[NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
+    """Return one measurement of each clique."""
+    found: dict[Clique, list[NoisyMarginal]] = {}
+    for m in measurements:
+        found.setdefault(m.clique, []).append(m)
+    return {c: pooled(*several) for c, several in found.items()}
+
+
+def pooled_sigma(columns: Iterable[str], measured: Iterable[Measured]) -> float:
+    """Return the noise of a cell over `columns` when every table that holds them is summed and weighed; inf: none does.
+
+    A table of k cells summed down to c cells has k/c times the variance a cell.
+    """
+    wanted, precision = set(columns), 0.0
+    for table in measured:
+        if wanted <= set(table.clique):
+            kept = math.prod(size for name, size in zip(table.clique, table.shape, strict=True) if name in wanted)
+            precision += kept / (table.cells * table.sigma**2)
+    return 1 / math.sqrt(precision) if precision > 0 else math.inf
