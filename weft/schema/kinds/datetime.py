@@ -210,7 +210,7 @@ class Datetime(Binned):
         texts = [self.ends[0], self.ends[1]] if self.edges is None else list(self.edges)
         moments = [Moment.parse(text) for text in texts]
         end = moments[-1].nanoseconds + (DAY if moments[-1].whole_day else 1)
-        day = pa.types.is_date(arrow_type) or (self.plain_date and not pa.types.is_timestamp(arrow_type))
+        day = pa.types.is_date(arrow_type) or self.plain_date
         step = parse_step(self.step) if self.step else DAY if day else parse_step("1s")
         if self.edges is None:
             low = moments[0].nanoseconds
