@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,8 @@ LEAST = 1e-6
 @dataclass(frozen=True)
 class Aim:
     """Measure, again and again, what the model gets most wrong among the marginals that you care about."""
+
+    completes_seeds: ClassVar[bool] = True
 
     accounting: Accounting = "gaussian"
     """"gaussian", or "paper" for zCDP with the closed form."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -47,9 +47,6 @@ from weft.privacy.deniability import MOST_ROWS, Acceptance
 from weft.privacy.plausible import PlausibleTest
 from weft.progress import Listener, silence
 
-BEHIND = ("aim", "independent", "marginals", "mst", "pb-pgm", "pgm", "privbayes", "privbayes-indif", "privmrf", "tree")
-"""Methods whose models have exact conditional distributions (`weft.models.sequential`): these can complete a seed."""
-
 
 @dataclass(frozen=True)
 class Bsg:
@@ -58,6 +55,8 @@ class Bsg:
     What the test promises is one of two things. `guarantee="table"`: all records together are differentially private.
     `guarantee="deniability"`: each of them has k plausible seeds, which is not differential privacy.
     """
+
+    completes_seeds: ClassVar[bool] = False
 
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
@@ -185,8 +184,9 @@ class Bsg:
                 raise MethodError("option model_options: say whose options they are with model")
             return
         methods.known(self.model)
-        if self.model not in BEHIND:
-            raise MethodError(f"option model: not every model can complete a seed; choose of {', '.join(BEHIND)}")
+        others = methods.completing_seeds()
+        if self.model not in others:
+            raise MethodError(f"option model: not every model can complete a seed; choose of {', '.join(others)}")
         if not grown:
             raise MethodError(f"option model: without omega no seeds are used; choose the method {self.model!r} itself")
         if self.guarantee == "table" and self.split is None:

@@ -6,6 +6,7 @@ The "Marginals" baseline of BSG (PVLDB 2017) and the floor that every other meth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from weft.reconcile import common_total, simplex
 @dataclass(frozen=True)
 class Independent:
     """Measure every column alone with an equal part of the budget; sample each on its own."""
+
+    completes_seeds: ClassVar[bool] = True
 
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""

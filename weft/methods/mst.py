@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,6 +34,8 @@ from weft.select import allocate, implied_tree, spanning_tree
 @dataclass(frozen=True)
 class Mst:
     """The tree of the strongest pairs; exact inference, in a second or two."""
+
+    completes_seeds: ClassVar[bool] = True
 
     accounting: Accounting = "gaussian"
     """"gaussian", or "paper" for zCDP with the closed form."""

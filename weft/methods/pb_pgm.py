@@ -7,6 +7,7 @@ junction tree too large gives up parents, which is post-processing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from weft.reconcile import common_total
 @dataclass(frozen=True)
 class PbPgm:
     """A network chosen as PrivBayes does, and one Markov random field for all its tables."""
+
+    completes_seeds: ClassVar[bool] = True
 
     accounting: Accounting = "pure"
     """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""

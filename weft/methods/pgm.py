@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from weft.select import allocate
 @dataclass(frozen=True)
 class Pgm:
     """Measure the marginals you name (default: neighbouring columns), weighted as you say, and fit one model."""
+
+    completes_seeds: ClassVar[bool] = True
 
     marginals: Sequence[Sequence[str]] = ()
     """The marginals to measure. Empty: each column with the next, in the schema's order."""

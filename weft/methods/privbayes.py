@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from weft.select.useful import parent_sets, useful_cells
 @dataclass(frozen=True)
 class PrivBayes:
     """A Bayesian network chosen by the exponential mechanism, with pure epsilon."""
+
+    completes_seeds: ClassVar[bool] = True
 
     accounting: Accounting = "pure"
     """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""

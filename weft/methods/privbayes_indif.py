@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from weft.select.useful import useful_cells
 @dataclass(frozen=True)
 class PrivBayesInDif:
     """A Bayesian network chosen on the noisy InDif of all pairs."""
+
+    completes_seeds: ClassVar[bool] = True
 
     accounting: Accounting = "gaussian"
     """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -56,6 +56,8 @@ MAX_TABLE = 10**5
 @dataclass(frozen=True)
 class PrivMrf:
     """A dense graph, a junction tree, and marginals that cover it."""
+
+    completes_seeds: ClassVar[bool] = True
 
     accounting: Accounting = "gaussian"
     """"gaussian" is the paper's own exact composition; "paper" is zCDP with the closed form."""

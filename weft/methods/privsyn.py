@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from weft.select import allocate, combine_cliques, dense_marginals, sparse_netwo
 @dataclass(frozen=True)
 class PrivSyn:
     """Many small marginals, chosen by what they tell, and records adjusted to all of them."""
+
+    completes_seeds: ClassVar[bool] = False
 
     accounting: Accounting = "gaussian"
     """"gaussian"; "paper" for the published bound; "pure" for geometric noise with naive composition (the paper's

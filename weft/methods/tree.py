@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ from weft.select import all_subsets, allocate, best_subset
 @dataclass(frozen=True)
 class Tree:
     """A clique tree chosen in one look, measured in one pass; quick on wide tables."""
+
+    completes_seeds: ClassVar[bool] = True
 
     accounting: Accounting = "gaussian"
     """"gaussian", or "paper" for zCDP with the closed form."""

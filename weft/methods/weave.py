@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,8 @@ from weft.select.prices import profile, projected_error
 @dataclass(frozen=True)
 class Weave:
     """One-way marginals, then batches of what the model gets most wrong; one model fitted to all of it."""
+
+    completes_seeds: ClassVar[bool] = False
 
     share_columns: Share = 0.18
     """Share of the budget for the first look at every column alone."""

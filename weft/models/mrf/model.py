@@ -14,10 +14,12 @@ from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Array, Marginal
 from weft.marginals.records import Records
 from weft.models import stored
+from weft.models.bayesnet.model import BayesNet
 from weft.models.mrf.finish import finish
 from weft.models.mrf.inference import Beliefs, marginals
 from weft.models.mrf.junction import JunctionTree, junction_tree
 from weft.models.mrf.sample import sample
+from weft.models.sequential import chained
 from weft.progress import Listener, silence
 
 
@@ -29,6 +31,8 @@ class MrfModel:
     """
 
     kind: ClassVar[str] = "mrf"
+    fixed_records: ClassVar[bool] = False
+    relates_columns: ClassVar[bool] = True
 
     tree: JunctionTree
     total: float
@@ -107,6 +111,10 @@ class MrfModel:
         if given:
             return sample(self.given(given), n, rng, listener)
         return finish(sample(self.beliefs, n, rng, listener), self.targets, rng, listener)
+
+    def network(self) -> BayesNet:
+        """Return the junction tree as a network: the new attributes of a clique follow the others in it."""
+        return chained(self, self.tree.cliques)  # parents come first
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return what a model file keeps: the cliques as JSON, the potentials as arrays."""
