@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.curator import Curator
 from weft.marginals.domain import Domain
+from weft.methods.steps.options import option
 from weft.models.independent import IndependentModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -24,8 +25,9 @@ class Independent:
 
     completes_seeds: ClassVar[bool] = True
 
-    accounting: Accounting = "gaussian"
-    """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
+    accounting: Accounting = option(
+        "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
+    )
 
     def check(self, domain: Domain) -> None:
         """Every domain will do."""

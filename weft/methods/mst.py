@@ -23,6 +23,7 @@ from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
+from weft.methods.steps.options import option
 from weft.models.mrf import MAX_CELLS, fit, grow_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -37,16 +38,13 @@ class Mst:
 
     completes_seeds: ClassVar[bool] = True
 
-    accounting: Accounting = "gaussian"
-    """"gaussian", or "paper" for zCDP with the closed form."""
-    share_columns: Share = 0.1
-    """Share of the budget for one-way marginals."""
-    share_scores: Share = 0.1
-    """Share for the distances of all pairs from independence."""
-    rare: Deviations = 3.0
-    """Values whose noisy count is below this many standard deviations are merged."""
-    heaviest: bool = False
-    """Take the maximum spanning tree, as published, whatever it implies for the other pairs."""
+    accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
+    share_scores: Share = option(0.1, "Share for the distances of all pairs from independence.")
+    rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
+    heaviest: bool = option(
+        False, "Take the maximum spanning tree, as published, whatever it implies for the other pairs."
+    )
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the pairs."""

@@ -15,6 +15,7 @@ from weft.bounds import Cells, Factor, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.methods.privbayes import PrivBayes
+from weft.methods.steps.options import option
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, MrfModel, fit, fits, junction_tree
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -27,16 +28,13 @@ class PbPgm:
 
     completes_seeds: ClassVar[bool] = True
 
-    accounting: Accounting = "pure"
-    """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
-    share_structure: Share = 0.3
-    """Share of the budget for the structure."""
-    theta: Factor = 4.0
-    """A table may be so large that its average count is theta times the scale of its noise."""
-    max_cells: Cells = MAX_CELLS
-    """Cells of the largest clique of the junction tree."""
-    max_total: Cells = MAX_TOTAL
-    """Cells of the whole tree."""
+    accounting: Accounting = option(
+        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less.'
+    )
+    share_structure: Share = option(0.3, "Share of the budget for the structure.")
+    theta: Factor = option(4.0, "A table may be so large that its average count is theta times the scale of its noise.")
+    max_cells: Cells = option(MAX_CELLS, "Cells of the largest clique of the junction tree.")
+    max_total: Cells = option(MAX_TOTAL, "Cells of the whole tree.")
 
     def check(self, domain: Domain) -> None:
         """Refuse what PrivBayes refuses, and limits that not even single columns keep to."""

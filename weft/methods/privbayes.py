@@ -28,6 +28,7 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import NoisyMarginal
 from weft.methods.steps.columns import check_noise, check_shares
+from weft.methods.steps.options import option
 from weft.models.bayesnet.fit import fit_network
 from weft.models.bayesnet.model import BayesNet
 from weft.privacy import Accounting
@@ -42,18 +43,16 @@ class PrivBayes:
 
     completes_seeds: ClassVar[bool] = True
 
-    accounting: Accounting = "pure"
-    """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
-    share_total: Share = 0.01
-    """Share of the budget for the number of rows."""
-    share_columns: Share = 0.4
-    """Share for every attribute alone."""
-    share_structure: Share = 0.15
-    """Share for the structure; the rest goes to the tables of families."""
-    theta: Factor = 3.0
-    """A table may be so large that its average count is theta times the scale of its noise."""
-    max_candidates: Annotated[int, Bounds(1, 100_000)] = 2000
-    """Families offered to a choice; beyond it parent sets are held to fewer parents."""
+    accounting: Accounting = option(
+        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less.'
+    )
+    share_total: Share = option(0.01, "Share of the budget for the number of rows.")
+    share_columns: Share = option(0.4, "Share for every attribute alone.")
+    share_structure: Share = option(0.15, "Share for the structure; the rest goes to the tables of families.")
+    theta: Factor = option(3.0, "A table may be so large that its average count is theta times the scale of its noise.")
+    max_candidates: Annotated[int, Bounds(1, 100_000)] = option(
+        2000, "Families offered to a choice; beyond it parent sets are held to fewer parents."
+    )
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing, numbers that make no sense, and accounting that cannot pay for choices."""

@@ -40,6 +40,7 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
 from weft.methods.steps.extra_pairs import fit_and_finish
+from weft.methods.steps.options import option
 from weft.models import Model
 from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree, priced_tree
 from weft.privacy import Accounting
@@ -59,36 +60,40 @@ class PrivMrf:
 
     completes_seeds: ClassVar[bool] = True
 
-    accounting: Accounting = "gaussian"
-    """"gaussian" is the paper's own exact composition; "paper" is zCDP with the closed form."""
-    selection: Selection = "cover"
-    """"cover": all marginals at once, to tell every strong pair; "refine": the paper's families and refinement."""
-    share_scores: Share = 0.05
-    """Share of the budget for the R-scores of all pairs."""
-    share_columns: Share = 0.10
-    """Share for the one-way marginals, which give the row count too; the paper's 1% is for the row count alone."""
-    rare: Deviations = 3.0
-    """Values whose noisy count is below this many deviations are merged; 0: none, and only the rows are counted."""
-    theta: Factor = 6.0
-    """A marginal is useful if its average cell holds at least theta times the noise."""
-    tables: Annotated[float, Bounds(0.01, 1000.0)] = 4.0
-    """Cover: most marginals, for each attribute."""
-    extra_pairs: bool = True
-    """Cover: measure also pairs that the graph does not hold, and adjust the records to them."""
-    share_refine: Share = 0.10
-    """Refine: share for asking which marginals the model gets wrong; the rest measures."""
-    candidates: Annotated[int, Bounds(1, 1_000_000)] = 400
-    """Refine: marginals asked about in each round (the paper's k)."""
-    picks: Annotated[float, Bounds(0.0, 1000.0)] = 0.8
-    """Refine: marginals added, for each attribute (the paper's t = 0.8 d)."""
-    rounds: Annotated[int, Bounds(1, 1_000_000)] = 8
-    """Refine: rounds; the picks are divided over them."""
-    max_ways: Annotated[int, Bounds(1, 8)] = 5
-    """Most attributes of a marginal."""
-    max_cells: Cells = 1 << 21
-    """Cells of the largest clique of the junction tree (the paper's tau: 10^7)."""
-    max_total: Cells = 1 << 22
-    """Cells of the whole tree."""
+    accounting: Accounting = option(
+        "gaussian", '"gaussian" is the paper\'s own exact composition; "paper" is zCDP with the closed form.'
+    )
+    selection: Selection = option(
+        "cover",
+        '"cover": all marginals at once, to tell every strong pair; "refine": the paper\'s families and refinement.',
+    )
+    share_scores: Share = option(0.05, "Share of the budget for the R-scores of all pairs.")
+    share_columns: Share = option(
+        0.10,
+        "Share for the one-way marginals, which give the row count too; the paper's 1% is for the row count alone.",
+    )
+    rare: Deviations = option(
+        3.0,
+        "Values whose noisy count is below this many deviations are merged; 0: none, and only the rows are counted.",
+    )
+    theta: Factor = option(6.0, "A marginal is useful if its average cell holds at least theta times the noise.")
+    tables: Annotated[float, Bounds(0.01, 1000.0)] = option(4.0, "Cover: most marginals, for each attribute.")
+    extra_pairs: bool = option(
+        True, "Cover: measure also pairs that the graph does not hold, and adjust the records to them."
+    )
+    share_refine: Share = option(
+        0.10, "Refine: share for asking which marginals the model gets wrong; the rest measures."
+    )
+    candidates: Annotated[int, Bounds(1, 1_000_000)] = option(
+        400, "Refine: marginals asked about in each round (the paper's k)."
+    )
+    picks: Annotated[float, Bounds(0.0, 1000.0)] = option(
+        0.8, "Refine: marginals added, for each attribute (the paper's t = 0.8 d)."
+    )
+    rounds: Annotated[int, Bounds(1, 1_000_000)] = option(8, "Refine: rounds; the picks are divided over them.")
+    max_ways: Annotated[int, Bounds(1, 8)] = option(5, "Most attributes of a marginal.")
+    max_cells: Cells = option(1 << 21, "Cells of the largest clique of the junction tree (the paper's tau: 10^7).")
+    max_total: Cells = option(1 << 22, "Cells of the whole tree.")
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
