@@ -59,8 +59,7 @@ class PrivBayes:
         check_shares(
             share_total=self.share_total, share_columns=self.share_columns, share_structure=self.share_structure
         )
-        if self.accounting not in ("pure", "zcdp"):
-            raise MethodError('option accounting must be "pure" or "zcdp": choices have no exact Gaussian price.')
+        check_choices(self.accounting)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
         """Choose a network, measure it, and make the tables agree."""
@@ -105,6 +104,12 @@ class PrivBayes:
             for name in waiting
             for parents in parent_sets(domain, placed, cells / domain.size(name), limit)
         ]
+
+
+def check_choices(accounting: Accounting) -> None:
+    """Refuse accounting that cannot pay for the exponential mechanism."""
+    if accounting not in ("pure", "zcdp"):
+        raise MethodError('option accounting must be "pure" or "zcdp": choices have no exact Gaussian price.')
 
 
 def _measure(curator: Curator, cliques: list[Clique], share: float) -> list[NoisyMarginal]:
