@@ -17,8 +17,7 @@ def test_a_tenth_for_columns_and_the_rest_for_what_is_named(accounting):
     made = run(Pgm(accounting=accounting), records, delta=0.0 if accounting == "pure" else 1e-6)
     assert_trace(made, [("marginals", 0.1), ("marginals", 0.9)])
     assert made.measured[4:] == [("a", "b"), ("b", "c"), ("c", "d")]  # nothing is named: each column with the next
-    if accounting != "pure":
-        assert_weighted_by_size(made, records.domain, first=4)
+    assert_weighted_by_size(made, records.domain, first=4)
 
 
 def test_it_measures_what_it_is_told_weighted_as_it_is_told():

@@ -29,7 +29,7 @@ def test_the_budget_is_divided_as_in_algorithm_3(accounting):
     else:
         assert columns.scales == pytest.approx([math.sqrt(4 / (2 * 0.1 * rho))] * 4)
         assert scores.scales == pytest.approx([math.sqrt(8 * 6 / (0.1 * rho))])  # Theorem 5: 8 m / rho, m pairs
-        assert_weighted_by_size(made, records.domain, first=4)
+    assert_weighted_by_size(made, records.domain, first=4)
 
 
 def test_the_published_accounting_is_the_closed_form():

@@ -24,12 +24,13 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
 from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models.mrf import MAX_CELLS, fit, grow_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import common_total, simplex
-from weft.select import allocate, implied_tree, spanning_tree
+from weft.select import implied_tree, spanning_tree
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,6 @@ class Mst:
             tree = grow_tree(merged.domain, strongest)  # a pair that would not fit is left out before it is paid for
             edges = list(tree.given) or [m.clique for m in columns.tables]
         with stage(listener, "measure pairs"):
-            parts = [float(w) for w in allocate([merged.domain.cells(edge) for edge in edges], 1.0)]
+            parts = by_size([merged.domain.cells(edge) for edge in edges], merged.accounting)
             noisy = merged.measure(edges, share=merged.left, weights=parts)
         return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, probe=rng, listener=listener))

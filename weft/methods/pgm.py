@@ -15,11 +15,11 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns
 from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, grow_tree, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
-from weft.select import allocate
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Pgm:
         (), "The marginals to measure. Empty: each column with the next, in the schema's order."
     )
     weights: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
-        (), "Their parts of the budget. Empty: by cells^(2/3), which minimises the expected error."
+        (), "Their parts of the budget. Empty: by cells^(2/3), or their root if pure, for the least expected error."
     )
     accounting: Accounting = option(
         "gaussian", '"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise.'
@@ -65,8 +65,8 @@ class Pgm:
         )
         cliques = list(tree.given) or [m.clique for m in columns.tables]
         with stage(listener, "measure marginals"):
-            even = [float(w) for w in allocate([merged.domain.cells(c) for c in cliques], 1.0)]
-            weights = self.weights if len(self.weights) == len(cliques) else even
+            sized = by_size([merged.domain.cells(c) for c in cliques], merged.accounting)
+            weights = self.weights if len(self.weights) == len(cliques) else sized
             noisy = merged.measure(cliques, share=merged.left, weights=weights)
         # The estimate that a probed fit stops by is proved for Gaussian noise.
         probe = None if merged.accounting == "pure" else rng

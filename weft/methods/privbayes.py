@@ -7,7 +7,8 @@ Where this differs from the paper:
 - n in the test of theta-usefulness is a noisy total, paid for; neighbours add or remove a row by default.
 - The score is the R-score in counts, for all domains; its sensitivity under add/remove is 2 (PrivMRF's reading).
 - Every attribute is measured alone, too: noise on a one-way table is not added up over its parents' values.
-- A table's part of the budget goes with the root of its size, which makes the summed error of geometric noise least.
+- A table's part of the budget goes with the root of its size, which makes the summed error of geometric noise least;
+  of Gaussian noise, with its cells^(2/3).
 - Noisy tables are made consistent with each other before they become distributions, instead of each being cut at
   zero and scaled on its own; and the distributions are such that the network keeps to them (`fit_network`).
 - Less goes to the structure (the paper's share is 0.3): choices are about as good down to a share of 0.1.
@@ -29,6 +30,7 @@ from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import NoisyMarginal
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models.bayesnet.fit import fit_network
 from weft.models.bayesnet.model import BayesNet
 from weft.privacy import Accounting
@@ -113,5 +115,5 @@ def check_choices(accounting: Accounting) -> None:
 
 
 def _measure(curator: Curator, cliques: list[Clique], share: float) -> list[NoisyMarginal]:
-    """Measure tables so that their summed error is least: c cells with epsilon_i have an error of c / epsilon_i."""
-    return curator.measure(cliques, share, [math.sqrt(curator.domain.cells(c)) for c in cliques])
+    """Measure tables so that their summed error is least."""
+    return curator.measure(cliques, share, by_size([curator.domain.cells(c) for c in cliques], curator.accounting))

@@ -41,12 +41,13 @@ from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
 from weft.methods.steps.extra_pairs import fit_and_finish
 from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models import Model
 from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree, priced_tree
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import common_total
-from weft.select import allocate, best_families, cover, expected_noise, useful_subsets
+from weft.select import best_families, cover, expected_noise, useful_subsets
 
 Selection = Literal["cover", "refine"]
 
@@ -168,7 +169,7 @@ class PrivMrf:
             chosen = cover([*larger, *pairs], gaps, domain, curator.rho(curator.left), most=most)
             chosen = chosen or [(name,) for name in domain]
         with stage(listener, "measure marginals"):
-            weights = [float(w) for w in allocate([domain.cells(c) for c in chosen], 1.0)]
+            weights = by_size([domain.cells(c) for c in chosen], curator.accounting)
             return curator.measure(chosen, share=curator.left, weights=weights)
 
     def _families(

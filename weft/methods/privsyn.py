@@ -28,12 +28,13 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns
 from weft.methods.steps.options import check_fields, option
+from weft.methods.steps.sharing import by_size
 from weft.models.gum.model import GumModel, GumOptions
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile
-from weft.select import allocate, combine_cliques, dense_marginals, sparse_network
+from weft.select import combine_cliques, dense_marginals, sparse_network
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class PrivSyn:
     connect: bool = option(False, "Join an attribute that no chosen pair holds to the others by its strongest pair.")
     max_cells: Cells = option(5000, "Cells above which pairs are not combined (the paper's gamma).")
     allocation: Literal["weighted", "equal"] = option(
-        "weighted", "Divide the budget over marginals by cells^(2/3), or evenly."
+        "weighted", "Divide the budget over marginals by cells^(2/3), or their root if pure; or evenly."
     )
     gum: Mapping[str, Any] = option(
         {}, 'Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.model.GumOptions`.'
@@ -111,4 +112,4 @@ class PrivSyn:
     def _weights(self, domain: Domain, cliques: Sequence[Clique]) -> list[float] | None:
         if self.allocation == "equal":
             return None
-        return [float(part) for part in allocate([domain.cells(c) for c in cliques], 1.0)]
+        return by_size([domain.cells(c) for c in cliques], self.accounting)

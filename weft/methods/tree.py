@@ -25,13 +25,14 @@ from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
 from weft.methods.steps.extra_pairs import fit_and_finish
 from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models.independent import IndependentModel
 from weft.models.mrf import JunctionTree, priced_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import common_total, simplex
-from weft.select import all_subsets, allocate, best_subset
+from weft.select import all_subsets, best_subset
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Tree:
             chosen = [held[i] for i in best_subset([gaps[c] for c in held], cells, merged.rho(merged.left))]
         with stage(listener, "measure marginals"):
             asked = chosen or [m.clique for m in columns.tables]
-            weights = [float(w) for w in allocate([merged.domain.cells(c) for c in asked], 1.0)]
+            weights = by_size([merged.domain.cells(c) for c in asked], merged.accounting)
             noisy = merged.measure(asked, share=merged.left, weights=weights)
         return columns.unfold(fit_and_finish(tree, columns.tables, noisy, rng, listener))
 
