@@ -64,14 +64,15 @@ def test_overlap_with_the_workload_goes_with_the_size():
     assert ratio == pytest.approx(ratio[0])
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 5.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_round_asks_about_the_worst_and_measures_the_worst_of_these(seed):
+def test_a_round_asks_about_the_worst_and_measures_the_worst_of_these(seed, epsilon):
     """The first round, written out: quality is size times what is left of the error after the noise of measuring."""
     records, most, rounds = random_rows(seed), 4, 60
     domain = records.domain
     candidates = sorted(c for k in (2, 3) for c in itertools.combinations(sorted(domain), k))
     recipe = Aim(rare=0.0, shortlist=most, rounds_per_column=rounds / len(domain))
-    made = run(recipe, records, epsilon=5.0, seed=seed)
+    made = run(recipe, records, epsilon=epsilon, seed=seed)
     assert made.model.inner.domain == domain  # no value was merged
     look, again = made.answers("scores")[:2]
     ones = [

@@ -82,7 +82,7 @@ def literal_structure(domain, corr, most):
         parents[best[0]].append(best[1])
 
 
-@pytest.mark.parametrize("theta", [0.5, 4.0])
+@pytest.mark.parametrize("theta", [0.5, 30.0])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_structure_is_that_of_greedy_feature_selection_on_noisy_entropies(seed, theta):
     records = random_rows(seed, 2000)

@@ -82,11 +82,11 @@ def literal_combined(pairs, phi, domain, gamma):
     return taken + [p for p in pairs if not any(set(p) <= set(c) for c in taken)]
 
 
-SEEDS, GAMMAS = range(6), (30, 5000)
+SEEDS, GAMMAS = range(8), (30, 5000)
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)
-@pytest.mark.parametrize("epsilon", [1.0, 20.0])
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 20.0])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_published_is_what_the_boxes_choose(seed, epsilon, gamma):
     """The choice follows from the noisy scores alone, and these are InDif with noise."""

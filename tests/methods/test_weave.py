@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from recipes import LINKS, chained, run
+from recipes import CHAIN, LINKS, chained, run
 
 import weft
 from weft.codec import Codec
@@ -11,6 +11,7 @@ from weft.errors import MethodError
 from weft.evaluate import k_way
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.marginals.records import Records
 from weft.methods import AUTO, BEST, known
 from weft.methods.steps.batches import Batches
 from weft.methods.steps.dense_field import DenseField, sampling_error
@@ -62,6 +63,14 @@ def test_dependent_pairs_are_measured_and_others_are_not():
     made = run(Weave(order=2), chained(), epsilon=0.5, exact=True)
     pairs = {c for c in made.measured if len(c) == 2}
     assert pairs >= LINKS and not any("d" in pair for pair in pairs)
+
+
+def test_of_many_candidates_what_noise_may_have_made_is_not_believed():
+    """Columns without any relation: of all that noise makes look wrong, few are measured."""
+    rng = np.random.default_rng(0)
+    records = Records.of(CHAIN, [rng.integers(0, size, 6000) for size in CHAIN.shape])
+    made = [run(Weave(order=2), records, epsilon=0.3, seed=seed).measured for seed in range(12)]
+    assert sum(len(c) == 2 for each in made for c in each) < 12 * 6 / 4
 
 
 def test_the_automatic_choice_is_weave():
