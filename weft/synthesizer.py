@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -16,8 +16,8 @@ from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
 from weft.engines.sources import fingerprint, source_name
-from weft.errors import BudgetError, MethodError, SchemaError, WeftError
-from weft.methods import AUTO, Method, known, takes
+from weft.errors import BudgetError, SchemaError, WeftError
+from weft.methods import AUTO, Method, known
 from weft.methods import method as recipe
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import choose_resolution, coarse_domain, refined
@@ -65,7 +65,7 @@ class Synthesizer:
         noise_seed: int | None = None,
         **options: Any,
     ) -> None:
-        """Store the settings; nothing is read or spent until `fit`.
+        """Store the settings; nothing is read or spent until `fit`. MethodError for options that the recipe refuses.
 
         Args:
             epsilon: privacy loss that the whole fit may cost.
@@ -93,24 +93,20 @@ class Synthesizer:
         self.seed = seed
         self.noise_seed = noise_seed
         self.options = options
+        _check_options(method, options)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name, as scikit-learn's estimators do."""
-        named = list(inspect.signature(type(self).__init__).parameters)[1:-1]
-        return {name: getattr(self, name) for name in named} | self.options
+        return {name: getattr(self, name) for name in _settings()} | self.options
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings by name; MethodError for a name that is neither a setting nor an option of the method."""
-        named = self.get_params()
-        method = str(params.get("method", self.method))
-        for name, value in params.items():
-            if name in named and name not in self.options:
-                setattr(self, name, value)
-            elif takes(method, name):
-                self.options[name] = value
-            else:
-                recipe(method, **{name: value})  # says what it might have been
-                raise MethodError(f"there is no setting {name!r}")
+        """Change settings by name, all or none; MethodError for what is no setting, and no option of the method."""
+        settings = {name: value for name, value in params.items() if name in _settings()}
+        options = self.options | {name: value for name, value in params.items() if name not in settings}
+        _check_options(str(settings.get("method", self.method)), options)
+        for name, value in settings.items():
+            setattr(self, name, value)
+        self.options = options
         return self
 
     def __repr__(self) -> str:
@@ -269,6 +265,16 @@ class Synthesizer:
         if not hasattr(self, "fitted_"):
             raise WeftError("this synthesizer has learned nothing yet: call fit(data, schema) first")
         return self.fitted_
+
+
+def _settings() -> list[str]:
+    """Return the names of the settings that every method has."""
+    return list(inspect.signature(Synthesizer.__init__).parameters)[1:-1]
+
+
+def _check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a method has not, or values that do not fit; what depends on the columns is seen by `fit`."""
+    recipe(known(method), **plain(options))
 
 
 def load(path: str | PathLike[str]) -> Synthesizer:

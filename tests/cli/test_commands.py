@@ -17,6 +17,8 @@ import pytest
 
 import weft as package
 from weft import synthesizer
+from weft.methods import METHODS, method
+from weft.methods.steps.options import options_of
 from weft.release import modelfile
 from weft.schema import Schema
 
@@ -172,6 +174,16 @@ def test_a_method_is_explained_option_by_option(weft: Weft) -> None:
     assert "pure epsilon" in weft("methods", "privbayes").stdout
     assert json.loads(weft("methods", "auto", "--json").stdout)["name"] == "weave"
     assert "Did you mean 'bsg'?" in weft("methods", "bgs", code=2).stderr
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_meaning_of_every_option_is_shown(weft: Weft, name: str) -> None:
+    lines = weft("methods", name).stdout.splitlines()
+    (head,) = [line for line in lines if line.startswith("option ")]
+    place = head.index("what it means")
+    shown = " ".join(" ".join(line[place:] for line in lines).split())
+    options = options_of(type(method(name)))
+    assert options and all(option.meaning in shown for option in options)
 
 
 def test_none_is_written_either_way(weft: Weft) -> None:

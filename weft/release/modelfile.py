@@ -28,6 +28,7 @@ import json
 import math
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -234,12 +235,17 @@ def _read(members: _Members) -> Fitted:
     )
 
 
+def warns_of_facts(stamps: Iterable[str]) -> bool:
+    """Whether some warning says that facts of a schema were read from private rows."""
+    return any(stamp.startswith(PARTLY) for stamp in stamps)
+
+
 def _check_stamps(schema: Schema, model: Model, ledger: Ledger) -> None:
     """Refuse a file whose content demands a warning that it lacks; the ledger sees to its own (`Ledger.from_dict`)."""
     if getattr(model, "deniable", False) and not ledger.deniable:
         # Its card would promise an epsilon that does not hold.
         raise ModelFileError("refused: its records are deniable and no more, but its ledger does not say so")
-    if schema.from_data_facts() and not any(stamp.startswith(PARTLY) for stamp in ledger.stamps):
+    if schema.from_data_facts() and not warns_of_facts(ledger.stamps):
         raise ModelFileError("refused: facts of its schema were read from private rows, and it does not warn of that")
 
 
