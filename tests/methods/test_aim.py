@@ -8,11 +8,11 @@ import pytest
 from recipes import CHAIN, LINKS, assert_trace, chained, counts, random_rows, run
 
 from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.noise_error import profile, projected_error
 from weft.marginals.records import Records
 from weft.methods.aim import LEAST, Aim, _overlap
 from weft.models.mrf import fit
 from weft.select.expected_pair import expected_pair
-from weft.select.prices import profile, projected_error
 
 
 def rounds_of(made, after):

@@ -59,6 +59,10 @@ class Codec:
         """Id column that tells the privacy unit of a row."""
         return self.schema.unit
 
+    def part(self, attribute: str) -> Part:
+        """Return the part that an attribute belongs to."""
+        return next(part for part in self.parts if attribute in part.domain)
+
     @property
     def reads(self) -> list[str]:
         """Columns that are looked at when rows are coded."""

@@ -86,7 +86,7 @@ def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: flo
     divided anew, so that what lies beside a heap at 0 is told apart too, but into groups of no fewer than `least`.
 
     >>> coarse_groups(np.array([1, 1, 9, 1, 1, 2, 0, 7]), {7}, 2).tolist()
-    [0, 0, 1, 2, 2, 3, 3, 4]
+    [0, 0, 1, 2, 2, 2, 2, 3]
     """
     counts = np.maximum(np.asarray(counts, np.float64), 0)
     kept = np.ones(len(counts), bool)

@@ -23,8 +23,10 @@ class Model(Protocol):
     kind: ClassVar[str]
     """Name of the model's type in a model file: for files alone, nothing else is decided by it."""
 
-    fixed_records: ClassVar[bool]
-    """Whether it holds records that were released as they are: no more can be had, and `total` is their number."""
+    @property
+    def fixed_records(self) -> bool:
+        """Whether it holds records that were released as they are: no more can be had, and `total` is their number."""
+        ...
 
     @property
     def relates_columns(self) -> bool:

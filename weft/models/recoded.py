@@ -23,7 +23,6 @@ class RecodedModel:
     """Makes records in merged codes by another model, then gives every merged value back its own code."""
 
     kind: ClassVar[str] = "recoded"
-    fixed_records: ClassVar[bool] = False
 
     domain: Domain
     """The attributes with all their values."""
@@ -41,6 +40,11 @@ class RecodedModel:
     def total(self) -> float:
         """Noisy number of rows."""
         return self.inner.total
+
+    @property
+    def fixed_records(self) -> bool:
+        """Whether the inner model's records are fixed."""
+        return self.inner.fixed_records
 
     @property
     def relates_columns(self) -> bool:

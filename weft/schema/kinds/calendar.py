@@ -16,14 +16,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.marginals.domain import Domain, FineGrid, Order
-from weft.schema.kinds.base import Column
-from weft.schema.kinds.binned import GridCoder
+from weft.schema.kinds.binned import Binned, GridCoder
+from weft.schema.kinds.labels import Label, one
 from weft.schema.kinds.part import Arrays
 from weft.values.cells import roundness
-from weft.values.instants import DAY
+from weft.values.instants import DAY, write_moment
 
 MONDAY = 3
 """Days from a Monday to the first of January 1970."""
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 LEAST_DAYS = 28
 """A range of fewer days is not divided into weeks."""
@@ -49,12 +51,12 @@ class Clock:
 class Calendar:
     """A column of dates or time stamps as week, weekday and time of day."""
 
-    def __init__(self, column: Column, days: GridCoder, clock: Clock) -> None:
+    def __init__(self, column: Binned, days: GridCoder, clock: Clock) -> None:
         """Take the coder that gives each day a code, then the special values, then missing."""
         name = column.name
         self.columns = self.reads = (name,)
         self.needs: tuple[str, ...] = ()
-        self._days, self._clock = days, clock
+        self._column, self._days, self._clock = column, days, clock
         self._day = DAY // clock.unit
         firsts = days.bins.starts()
         number = (firsts + clock.shift) // self._day + MONDAY
@@ -80,6 +82,21 @@ class Calendar:
         # The days of a week that exist, to choose from where the one asked for does not.
         self._existing = np.argsort(self._code < 0, axis=1, kind="stable")
         self._number = (self._code >= 0).sum(axis=1)
+
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Name weeks by their days, weekdays, and times of day."""
+        number = (self._days.bins.starts() + self._clock.shift) // self._day
+        first = np.where(self._code >= 0, self._code, self._many - 1).min(axis=1)
+        last = np.where(self._code >= 0, self._code, 0).max(axis=1)  # a week without days is named by the next one's
+        weeks = [Label(_date(number[a]), _date(number[max(a, b)]), "bin") for a, b in zip(first, last, strict=True)]
+        apart = [*self._column.special_labels(str), *([one("missing", "missing")] if self._column.missing else [])]
+        none = [one("none", "missing")] if apart else []
+        hands = [
+            [one(f"{n:02d}:00" if hand == "hour" else f"{n} min", "bin") for n in range(size)]
+            for hand, _, size in self._clock.hands
+        ]
+        days = [one(day, "value") for day in WEEKDAYS]
+        return [(*weeks, *apart), (*days, *none), *((*hand, *none) for hand in hands)]
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
         """Return week, weekday, and time of day where steps tell it."""
@@ -120,6 +137,10 @@ class Calendar:
             least = length
         step = max(self._clock.step // self._clock.unit, 1)
         return np.asarray(moment + step * rng.integers(0, max(least // step, 1), len(moment)))
+
+
+def _date(day: int) -> str:
+    return write_moment(int(day) * DAY, whole_day=True, zoned=False)
 
 
 def _hand_order(size: int, none: int) -> Order:
