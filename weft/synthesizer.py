@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from weft.codec.people import People
 from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 JOURNAL = "weft.ledger.jsonl"
 """Where a run writes down its charges unless told otherwise: in the working directory."""
+
+SHARE_PEOPLE = 0.02
+"""Share of the budget for how many rows people have, where they may have several."""
 
 BLOCK_ROWS = 1_000_000
 """Rows decoded and handed on at a time."""
@@ -187,10 +191,15 @@ class Synthesizer:
                 facts={"source": source_name(data), "fingerprint": fingerprint(data), "method": name},
             )
             curator = Curator(opened.engine, ledger, release)
+            people = None
+            if schema.unit is not None and schema.rows_per_unit > 1:
+                with stage(listener, "measure rows a person"):
+                    people = People.of(curator.rows_per_unit(SHARE_PEOPLE), schema.per_unit)
+                curator = curator.rest()
             maps = choose_resolution(curator, listener)
             coarse = curator.recode({n: (m.codes, m.size) for n, m in maps.items()}).rest() if maps else curator
             model = refined(domain, chosen.fit(coarse, rng, listener), maps)
-            self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured)
+            self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured, people)
             self._frame = _frame_maker(data, schema)
         finally:
             if account is not None:
@@ -252,10 +261,20 @@ class Synthesizer:
         while True:
             block = min(BLOCK_ROWS, rows - start)
             records = fitted.model.sample(block, rng, listener)
-            yield fitted.codec.decode(records, rng, start=start)
+            table = fitted.codec.decode(records, rng, start=start)
+            yield table if fitted.people is None else self._settled(fitted, fitted.people, table, start, rng)
             start += block
             if start >= rows:
                 return
+
+    @staticmethod
+    def _settled(fitted: Fitted, people: People, table: pa.Table, start: int, rng: np.random.Generator) -> pa.Table:
+        """Return the rows dealt out to people, who have numbers after those of earlier rows."""
+        made, person = people.settle(table, fitted.codec.broken, rng)
+        at = made.schema.get_field_index(fitted.schema.unit)
+        return made.set_column(
+            at, made.schema.field(at), fitted.codec.ids(fitted.schema.unit or "", person + start, rng)
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, its schema and its ledger to one file."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from weft.codec.types import released_type
 from weft.errors import ModelFileError, SchemaError
@@ -104,12 +105,22 @@ class Codec:
         `start` is the number of rows decoded before these, so that ids stay unique across blocks.
         """
         made: dict[str, pa.Array] = {}
-        for name, (maker, arrow_type) in self._ids.items():
-            array = maker.make(start, len(records), rng)
-            made[name] = dictionary_array(array, arrow_type) if array.type != arrow_type else array
+        numbers = np.arange(start, start + len(records), dtype=np.int64)
+        for name in self._ids:
+            made[name] = self.ids(name, numbers, rng)
         for part in _in_order(self.parts, set(made)):
             made |= part.decode([records.column(name) for name in part.domain], made, rng)
         return pa.Table.from_arrays([made[field.name] for field in self.arrow_schema], schema=self.arrow_schema)
+
+    def broken(self, table: pa.Table) -> NDArray[np.bool_]:
+        """Say which rows of a table break a rule of the schema."""
+        return np.zeros(len(table), bool)
+
+    def ids(self, name: str, numbers: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+        """Return the ids of these numbers in the type of an id column."""
+        maker, arrow_type = self._ids[name]
+        array = maker.of(numbers, rng)
+        return dictionary_array(array, arrow_type) if array.type != arrow_type else array
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values: the schema, and the Arrow types without metadata."""

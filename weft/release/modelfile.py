@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from weft.codec import Codec
+from weft.codec.people import People
 from weft.errors import ModelFileError, WeftError
 from weft.marginals.domain import Domain, clique
 from weft.marginals.marginal import Array, Measured
@@ -92,6 +93,8 @@ class Fitted:
     ledger: Ledger
     measured: tuple[Measured, ...] = ()
     """The marginals that were measured, and the noise on them."""
+    people: People | None = None
+    """How many rows people have, where they may have several."""
 
 
 def save(fitted: Fitted, path: Path) -> None:
@@ -101,6 +104,7 @@ def save(fitted: Fitted, path: Path) -> None:
         "weft.json": {
             "method": fitted.method,
             "options": fitted.options,
+            "people": None if fitted.people is None else fitted.people.sizes.tolist(),
             "measured": [[list(m.clique), list(m.shape), m.sigma] for m in fitted.measured],
         },
         "schema.json": fitted.codec.to_dict(),
@@ -232,7 +236,17 @@ def _read(members: _Members) -> Fitted:
         model=model,
         ledger=ledger,
         measured=tuple(_measured(codec.domain, *entry) for entry in head["measured"]),
+        people=_people(codec.schema, head["people"]),
     )
+
+
+def _people(schema: Schema, sizes: list[float] | None) -> People | None:
+    if sizes is None:
+        return None
+    shares = np.array(sizes, np.float64)
+    if shares.shape != (schema.rows_per_unit,) or not (shares >= 0).all() or not 0 < shares.sum() < math.inf:
+        raise ModelFileError("damaged: its numbers of rows a person do not fit its schema")
+    return People(shares, schema.per_unit)
 
 
 def warns_of_facts(stamps: Iterable[str]) -> bool:
