@@ -95,7 +95,9 @@ def test_merged_values_relate_no_columns_that_the_inner_model_does_not():
 def test_every_model_says_what_it_can_do(kind):
     model = model_class(kind)
     assert model.kind == kind
-    assert model.fixed_records == (model is SeededModel)
+    assert hasattr(model, "fixed_records")
+    if kind != "recoded":  # a map says what the model behind it does
+        assert model.fixed_records == (model is SeededModel)
     assert hasattr(model, "relates_columns")
     # What the protocol asks for at run time is a method of this name: nothing else may be called so.
     assert hasattr(model, "network") == (kind in {"bayesnet", "independent", "mrf", "recoded"})

@@ -19,6 +19,7 @@ from weft.marginals.domain import Domain, FineGrid, Order
 from weft.schema.kinds.binned import Binned, GridCoder
 from weft.schema.kinds.labels import Label, one
 from weft.schema.kinds.part import Arrays
+from weft.schema.kinds.stored import as_stored
 from weft.values.cells import roundness
 from weft.values.instants import DAY, write_moment
 
@@ -51,12 +52,12 @@ class Clock:
 class Calendar:
     """A column of dates or time stamps as week, weekday and time of day."""
 
-    def __init__(self, column: Binned, days: GridCoder, clock: Clock) -> None:
-        """Take the coder that gives each day a code, then the special values, then missing."""
+    def __init__(self, column: Binned, days: GridCoder, clock: Clock, stored: pa.DataType) -> None:
+        """Take the coder that gives each day a code, then the special values, then missing; and the column's type."""
         name = column.name
         self.columns = self.reads = (name,)
         self.needs: tuple[str, ...] = ()
-        self._column, self._days, self._clock = column, days, clock
+        self._column, self._days, self._clock, self._stored = column, days, clock, stored
         self._day = DAY // clock.unit
         firsts = days.bins.starts()
         number = (firsts + clock.shift) // self._day + MONDAY
@@ -123,10 +124,11 @@ class Calendar:
         found = np.where((weekday < 7) & (asked >= 0), asked, self._code[at, chosen])
         plain = np.where(day, found, week - self._weeks + self._many)
         if not hands:
-            return {self.columns[0]: self._days.decode(plain, rng)}
+            return {self.columns[0]: as_stored(self._days.decode(plain, rng), self._stored)}
         start = self._days.bins.starts()[found]
         start = (start + self._clock.shift) // self._day * self._day - self._clock.shift
-        return {self.columns[0]: self._days.write(plain, self._moments(start, hands, rng), rng)}
+        array = self._days.write(plain, self._moments(start, hands, rng), rng)
+        return {self.columns[0]: as_stored(array, self._stored)}
 
     def _moments(self, start: NDArray[np.int64], hands: list[NDArray[np.int64]], rng: Any) -> NDArray[np.int64]:
         """Return a moment of each day at this hour and minute, on the grid of steps."""

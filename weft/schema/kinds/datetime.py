@@ -116,14 +116,15 @@ class Datetime(Binned):
 
     def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Part:
         """Take weeks, weekdays and times of day apart, over a range that is long enough for it."""
-        arrow_type = fields[self.name].type
+        stored = fields[self.name].type
+        arrow_type = stored.value_type if pa.types.is_dictionary(stored) else stored
         low, high = (Moment.parse(end).nanoseconds for end in self.ends)
         days = (high - low) // DAY
-        plain = self.bins is None and self.edges is None and not pa.types.is_dictionary(arrow_type)
+        plain = self.bins is None and self.edges is None
         if not plain or not LEAST_DAYS <= days < EACH_CODE:
             return super().part(fields, columns)
         coder, clock = self._coder(arrow_type, daily=True)
-        return super().part(fields, columns) if clock.step > DAY else Calendar(self, coder, clock)
+        return super().part(fields, columns) if clock.step > DAY else Calendar(self, coder, clock, stored)
 
     def _coder(self, arrow_type: pa.DataType, daily: bool) -> tuple[GridCoder, Clock]:
         carrier: Carrier
