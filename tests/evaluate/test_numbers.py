@@ -33,7 +33,7 @@ def test_figures_of_a_column_are_those_of_its_values():
     )
     assert price.column == "price" and not price.dates
     assert price.means == pytest.approx((60.5 / 3, 103 / 4))
-    assert dict((grain, (a, b)) for grain, a, b in price.round_share)[1.0] == pytest.approx((2 / 3, 1 / 2))
+    assert {grain: (a, b) for grain, a, b in price.round_share}[1.0] == pytest.approx((2 / 3, 1 / 2))
     assert day.weekdays[0] == (1.0, 0.0) and day.weekdays[6] == (0.0, 1.0)
     assert day.months[0] == (1.0, 0.0) and day.months[1] == (0.0, 1.0)
     assert day.wasserstein == pytest.approx(34 * 86_400)
