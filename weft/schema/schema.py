@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 from weft.errors import SchemaError
 from weft.schema.kinds import Category, Column, column_from_dict, suggestion
+from weft.schema.rules import Rule, check_rules, plain_readers, rules_from_list
 from weft.values.limits import MAX_CODES
 
 BEYOND = "no schema is nested so deep, or holds a number of so many digits. Check where the file comes from"
 """Said of text that readers give up on."""
 
-_KEYS = ("unit", "rows_per_unit", "extra_columns", "columns")
+_KEYS = ("unit", "rows_per_unit", "extra_columns", "groups", "columns", "rules")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class Schema:
     """Rows of one unit that are kept; the rest are left out at random."""
     extra_columns: Literal["refuse", "ignore"] = "refuse"
     """What happens to columns of the table that the schema does not name."""
+    rules: tuple[Rule, ...] = ()
+    """What is publicly known of every row."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Columns that are counted as one attribute."""
     source: str = field(default="", compare=False)
     """Where the schema came from, for messages."""
 
@@ -61,6 +66,23 @@ class Schema:
             raise SchemaError(f'unit must name a column of kind "id"; "{self.unit}" is none')
         if self.unit is None and self.rows_per_unit != 1:
             raise SchemaError("rows_per_unit needs a unit: name the id column that tells whose row it is")
+        self._check_groups()
+        if self.rules:
+            check_rules(self.rules, plain_readers(self.columns))
+
+    def _check_groups(self) -> None:
+        seen: set[str] = set()
+        for group in self.groups:
+            if not isinstance(group, tuple) or len(group) < 2:
+                raise SchemaError('groups must be lists of at least two columns, such as [["city", "district"]]')
+            for name in group:
+                if name not in self._by_name:
+                    raise SchemaError(f'groups: there is no column "{name}".{suggestion(str(name), self._by_name)}')
+                if not self._by_name[name].modelled:
+                    raise SchemaError(f'groups: column "{name}" is an id, which is made anew; leave it out')
+                if name in seen:
+                    raise SchemaError(f'groups: column "{name}" stands in two places; leave it in one')
+                seen.add(name)
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -140,7 +162,12 @@ class Schema:
             document |= {"unit": self.unit, "rows_per_unit": self.rows_per_unit}
         if self.extra_columns != "refuse":
             document["extra_columns"] = self.extra_columns
-        return document | {"columns": {column.name: column.to_dict() for column in self.columns}}
+        if self.groups:
+            document["groups"] = [list(group) for group in self.groups]
+        document["columns"] = {column.name: column.to_dict() for column in self.columns}
+        if self.rules:
+            document["rules"] = [rule.to_dict() for rule in self.rules]
+        return document
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], source: str = "") -> Schema:
@@ -152,9 +179,14 @@ class Schema:
         columns = document.get("columns", {})
         if not isinstance(columns, Mapping):
             raise SchemaError("columns must be tables such as [columns.age]")
-        facts = {key: document[key] for key in _KEYS if key != "columns" and key in document}
+        facts = {key: document[key] for key in _KEYS if key not in ("columns", "rules", "groups") and key in document}
         made = tuple(column_from_dict(name, entry) for name, entry in columns.items())
-        return cls(made, **facts, source=source)
+        groups = document.get("groups", [])
+        if not isinstance(groups, list | tuple) or not all(isinstance(group, list | tuple) for group in groups):
+            raise SchemaError('groups must be lists of columns, such as [["city", "district"]]')
+        folder = Path(source).parent if source and Path(source).is_file() else Path()
+        rules = rules_from_list(document.get("rules", []), made, folder)
+        return cls(made, **facts, rules=rules, groups=tuple(map(tuple, groups)), source=source)
 
     @classmethod
     def from_domain(cls, domain: Mapping[str, Any], source: str = "domain") -> Schema:
