@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from weft.codec.compiled import compile_rules
+from weft.codec.repair import Repair
 from weft.codec.types import released_type
-from weft.errors import ModelFileError, SchemaError
+from weft.errors import DataError, ModelFileError, SchemaError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Codes, Records, code_dtype
 from weft.schema.kinds import Column, ColumnError, Id, suggestion
 from weft.schema.kinds.id import IdMaker
 from weft.schema.kinds.part import Part
 from weft.schema.kinds.stored import dictionary_array
+from weft.schema.rules import Reader, check_rules
 from weft.schema.schema import Schema
 from weft.values.storage import decoded
 
@@ -45,11 +48,22 @@ class Codec:
                 self._ids[column.name] = column.maker(_value_type(field.type)), field.type
             else:
                 parts.append(column.part(fields, columns))
-        self.parts = tuple(parts)
+        rules = schema.rules
+        readers = {name: Reader(columns[name], fields[name]) for name in columns} if rules else {}
+        check_rules(rules, readers)  # in the types that the table has
+        compiled = compile_rules(schema, parts, readers)
+        self.parts = compiled.parts
         """What stands between the columns and the attributes."""
+        self.forms = compiled.forms
+        """What became of each rule."""
+        self.impossible = list(compiled.impossible)
+        """Attributes, and the cells of the table over them that no row has, beside what groups leave out."""
+        self._readers = readers
+        self._refusals = tuple((index, rule) for index, rule in enumerate(rules) if rule.policy == "refuse")
+        self._repair = Repair(rules, readers, self.parts) if rules else None
         if not any(len(part.domain) for part in parts):
             raise SchemaError("the schema has no column to model: every column is an id")
-        self.domain = _joined(parts)
+        self.domain = _joined(self.parts)
         # Metadata is dropped: pandas and others keep facts about the rows there. A column that may be missing
         # must be able to say so.
         self.arrow_schema = pa.schema([_output_field(field, schema.column(field.name)) for field in kept])
@@ -62,13 +76,15 @@ class Codec:
     @property
     def reads(self) -> list[str]:
         """Columns that are looked at when rows are coded."""
-        return list(dict.fromkeys(name for part in self.parts for name in part.reads))
+        refused = [name for _, rule in self._refusals for name in rule.columns]
+        return list(dict.fromkeys([*(name for part in self.parts for name in part.reads), *refused]))
 
     def narrowed(self, names: Collection[str]) -> Codec:
         """Return a codec that gives the same codes, of these attributes only, and makes no rows."""
         made = copy(self)
         made.parts = tuple(part for part in self.parts if any(name in names for name in part.domain))
         made.domain = _joined(made.parts)
+        made._refusals = ()  # rows are refused when they are read first, whole
         return made
 
     def encode(self, data: pa.Table | pa.RecordBatch) -> Records:
@@ -83,6 +99,9 @@ class Codec:
         for part in self.parts:
             for size, codes in zip(part.domain.shape, part.encode(arrays), strict=True):
                 columns.append(codes.astype(code_dtype(size)))
+        for index, rule in self._refusals:
+            if not rule.holds({name: self._readers[name].read(arrays[name]) for name in rule.columns}).all():
+                raise DataError(f'rule {index + 1} ({rule}): a row breaks it. Mend the rows, or set policy = "keep"')
         return Records(self.domain, tuple(columns))
 
     def _values(self, name: str, array: pa.Array) -> pa.Array:
@@ -105,6 +124,8 @@ class Codec:
             made[name] = dictionary_array(array, arrow_type) if array.type != arrow_type else array
         for part in _in_order(self.parts, set(made)):
             made |= part.decode([records.column(name) for name in part.domain], made, rng)
+        if self._repair is not None:
+            made = self._repair(made, rng)
         return pa.Table.from_arrays([made[field.name] for field in self.arrow_schema], schema=self.arrow_schema)
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,6 +142,19 @@ class Codec:
             return cls(Schema.from_dict(document["schema"]), arrow_schema)
         except (KeyError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException, SchemaError):
             raise ModelFileError("the schema inside the model is damaged; ask for the file again") from None
+
+
+def broken(table: pa.Table, schema: Schema) -> dict[str, int]:
+    """Count the rows of a table that break each rule. For synthetic tables: of private rows no count may leave."""
+    fields = {field.name: field for field in table.schema}
+    arrays = {column.name: table.column(column.name).combine_chunks() for column in schema.columns}
+    readers = {
+        column.name: Reader(column, _released_field(fields[column.name], column)) for column in schema.columns
+    }
+    values = {name: readers[name].read(array) for name, array in arrays.items()}
+    return {
+        f"rule {index + 1}: {rule}": int((~rule.holds(values)).sum()) for index, rule in enumerate(schema.rules)
+    }
 
 
 def _released_field(field: pa.Field, column: Column) -> pa.Field:

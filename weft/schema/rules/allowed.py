@@ -15,7 +15,7 @@ from weft.schema.rules.base import Readers, Rows, Rule, RuleError, names_of, poi
 from weft.schema.rules.block import Block, match
 from weft.schema.rules.condition import plain_value
 from weft.schema.rules.tables import read_table
-from weft.schema.rules.values import Mask, Values, joint_keys
+from weft.schema.rules.values import Mask, Values, joined, joint_keys
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class Allowed(Rule):
         every = np.arange(len(self.allowed))
         chosen = every[rng.integers(0, len(every), len(rows))]
         if kept:
-            joined = [_joined(block[name].take(rows), table[name]) for name in self.among[:kept]]
-            keys = joint_keys(joined)
+            pairs = [joined(block[name].take(rows), table[name]) for name in self.among[:kept]]
+            keys = joint_keys(pairs)
             chosen = match(keys[: len(rows)], keys[len(rows) :], every, rng)
         some = chosen >= 0
         for name in self.among[kept:]:
@@ -132,10 +132,6 @@ def _places(values: Values, known: NDArray[Any]) -> NDArray[np.int64]:
         return np.where(values.missing, 0, -1)
     place = np.minimum(np.searchsorted(known, values.numbers), len(known) - 1)
     return np.where(values.missing, len(known), np.where(known[place] == values.numbers, place, -1))
-
-
-def _joined(a: Values, b: Values) -> Values:
-    return Values(np.concatenate([a.numbers, b.numbers]), np.concatenate([a.missing, b.missing]), a.reader)
 
 
 def cell(value: Any) -> Any:

@@ -40,6 +40,25 @@ class Block(Mapping[str, Values]):
         """Number of rows."""
         return len(next(iter(self.arrays.values())))
 
+    def update(self, arrays: Mapping[str, pa.Array]) -> None:
+        """Replace whole columns."""
+        for name, array in arrays.items():
+            self._set(name, array)
+
+    def branch(self) -> Block:
+        """Return a block that can be changed by itself."""
+        made = Block(self.arrays, self.readers)
+        made._read = dict(self._read)
+        return made
+
+    def adopt(self, other: Block, rows: Rows) -> None:
+        """Take some rows of another block over."""
+        places = np.zeros(self.rows, bool)
+        places[rows] = True
+        for name, array in other.arrays.items():
+            if array is not self.arrays[name] and len(rows):
+                self.put(name, rows, decoded(array).filter(pa.array(places)))
+
     def copy(self, names: Sequence[str], rows: Rows, donors: Rows) -> None:
         """Give rows the values of others."""
         if not len(rows):

@@ -284,6 +284,11 @@ class Reader:
         return pa.scalar(float("nan"), self.type) if self._nan else pa.scalar(None, self.type)
 
 
+def joined(a: Values, b: Values) -> Values:
+    """Return the values of one column, then those of another that are read alike."""
+    return Values(np.concatenate([a.numbers, b.numbers]), np.concatenate([a.missing, b.missing]), a.reader)
+
+
 def joint_keys(columns: Sequence[Values]) -> NDArray[np.int64]:
     """Return one number for each row, the same for rows that agree in all these columns."""
     keys = np.zeros(len(columns[0]), np.int64)
