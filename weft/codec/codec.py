@@ -59,7 +59,8 @@ class Codec:
         self.impossible = list(compiled.impossible)
         """Attributes, and the cells of the table over them that no row has, beside what groups leave out."""
         self._readers = readers
-        self._refusals = tuple((index, rule) for index, rule in enumerate(rules) if rule.policy == "refuse")
+        self.refusals = tuple((index, rule) for index, rule in enumerate(rules) if rule.policy == "refuse")
+        """Rules that every input row must keep, with their places in the schema."""
         self._repair = Repair(rules, readers, self.parts) if rules else None
         if not any(len(part.domain) for part in parts):
             raise SchemaError("the schema has no column to model: every column is an id")
@@ -76,15 +77,19 @@ class Codec:
     @property
     def reads(self) -> list[str]:
         """Columns that are looked at when rows are coded."""
-        refused = [name for _, rule in self._refusals for name in rule.columns]
+        refused = [name for _, rule in self.refusals for name in rule.columns]
         return list(dict.fromkeys([*(name for part in self.parts for name in part.reads), *refused]))
+
+    def part_of(self, column: str) -> Part | None:
+        """Return what stands between a column and its attributes; None for an id, which is made anew."""
+        return next((part for part in self.parts if column in part.columns), None)
 
     def narrowed(self, names: Collection[str]) -> Codec:
         """Return a codec that gives the same codes, of these attributes only, and makes no rows."""
         made = copy(self)
         made.parts = tuple(part for part in self.parts if any(name in names for name in part.domain))
         made.domain = _joined(made.parts)
-        made._refusals = ()  # rows are refused when they are read first, whole
+        made.refusals = ()  # rows are refused when they are read first, whole
         return made
 
     def encode(self, data: pa.Table | pa.RecordBatch) -> Records:
@@ -99,7 +104,7 @@ class Codec:
         for part in self.parts:
             for size, codes in zip(part.domain.shape, part.encode(arrays), strict=True):
                 columns.append(codes.astype(code_dtype(size)))
-        for index, rule in self._refusals:
+        for index, rule in self.refusals:
             if not rule.holds({name: self._readers[name].read(arrays[name]) for name in rule.columns}).all():
                 raise DataError(f'rule {index + 1} ({rule}): a row breaks it. Mend the rows, or set policy = "keep"')
         return Records(self.domain, tuple(columns))
@@ -148,13 +153,9 @@ def broken(table: pa.Table, schema: Schema) -> dict[str, int]:
     """Count the rows of a table that break each rule. For synthetic tables: of private rows no count may leave."""
     fields = {field.name: field for field in table.schema}
     arrays = {column.name: table.column(column.name).combine_chunks() for column in schema.columns}
-    readers = {
-        column.name: Reader(column, _released_field(fields[column.name], column)) for column in schema.columns
-    }
+    readers = {column.name: Reader(column, _released_field(fields[column.name], column)) for column in schema.columns}
     values = {name: readers[name].read(array) for name, array in arrays.items()}
-    return {
-        f"rule {index + 1}: {rule}": int((~rule.holds(values)).sum()) for index, rule in enumerate(schema.rules)
-    }
+    return {f"rule {index + 1}: {rule}": int((~rule.holds(values)).sum()) for index, rule in enumerate(schema.rules)}
 
 
 def _released_field(field: pa.Field, column: Column) -> pa.Field:

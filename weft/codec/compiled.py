@@ -144,9 +144,7 @@ def _grouped(parts: Sequence[Part], singles: Mapping[str, Single], clusters: Seq
     return tuple(made)
 
 
-def _zeros(
-    rule: Rule, singles: Mapping[str, Single], groups: Mapping[str, Cluster], readers: Readers
-) -> Mask | None:
+def _zeros(rule: Rule, singles: Mapping[str, Single], groups: Mapping[str, Cluster], readers: Readers) -> Mask | None:
     """Return the cells of the table over a rule's attributes that no row has, where the table is small."""
     if not enumerable(rule, readers) or any(n not in singles or n in groups for n in rule.columns):
         return None

@@ -130,7 +130,7 @@ class Schema:
         columns = document.get("columns") if isinstance(document, dict) else None
         try:
             if isinstance(columns, dict) and "domain" not in columns:
-                return cls.from_dict(document, source)
+                return cls.from_dict(document, source, Path(source).parent)
             return cls.from_domain(document, source)
         except SchemaError as error:
             raise SchemaError(f"{source}: {error}") from None
@@ -170,8 +170,8 @@ class Schema:
         return document
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any], source: str = "") -> Schema:
-        """Make a schema from what `to_dict` gave."""
+    def from_dict(cls, document: Mapping[str, Any], source: str = "", folder: Path | None = None) -> Schema:
+        """Make a schema from what `to_dict` gave; tables of rules are read from files in `folder` only."""
         for key in document:
             if key not in _KEYS:
                 near = suggestion(key, _KEYS) or f" Known are {', '.join(_KEYS)}."
@@ -184,7 +184,6 @@ class Schema:
         groups = document.get("groups", [])
         if not isinstance(groups, list | tuple) or not all(isinstance(group, list | tuple) for group in groups):
             raise SchemaError('groups must be lists of columns, such as [["city", "district"]]')
-        folder = Path(source).parent if source and Path(source).is_file() else Path()
         rules = rules_from_list(document.get("rules", []), made, folder)
         return cls(made, **facts, rules=rules, groups=tuple(map(tuple, groups)), source=source)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -30,7 +31,8 @@ def read_toml(text: str, source: str) -> Schema:
     except (ValueError, RecursionError):
         raise SchemaError(f"{source}: {BEYOND}") from None
     try:
-        return Schema.from_dict(document, source)
+        folder = Path(source).parent if Path(source).is_file() else Path()
+        return Schema.from_dict(document, source, folder)
     except ColumnError as error:
         line_number = line_of(text, ("columns", error.column), error.key)
         raise SchemaError(f"{source}, line {line_number}: {error}") from None

@@ -23,7 +23,7 @@ from weft.schema.rules.order import Ordered
 from weft.schema.rules.sums import Summed
 from weft.schema.rules.together import MissingTogether
 from weft.schema.rules.unique import Unique
-from weft.schema.rules.values import Reader, Values
+from weft.schema.rules.values import Reader, UnfitValueError, Values
 
 __all__ = [
     "RULES",
@@ -60,7 +60,7 @@ def plain_readers(columns: Sequence[Column]) -> dict[str, Reader]:
     return {column.name: Reader(column, pa.field(column.name, column.arrow_type())) for column in columns}
 
 
-def rules_from_list(entries: Any, columns: Sequence[Column], folder: Path) -> tuple[Rule, ...]:
+def rules_from_list(entries: Any, columns: Sequence[Column], folder: Path | None) -> tuple[Rule, ...]:
     """Make rules from the tables of a schema file; a RuleError says which one is at fault."""
     if not isinstance(entries, list | tuple):
         raise RuleError("rules must be tables, each under a line [[rules]]")
@@ -74,7 +74,7 @@ def rules_from_list(entries: Any, columns: Sequence[Column], folder: Path) -> tu
     return tuple(made)
 
 
-def _rule(entry: Any, readers: Readers, folder: Path) -> Rule:
+def _rule(entry: Any, readers: Readers, folder: Path | None) -> Rule:
     if not isinstance(entry, Mapping):
         raise RuleError('must be a table such as order = ["arrival", "departure"]')
     sorts = [key for key in RULES if key in entry]
@@ -100,4 +100,6 @@ def check_rules(rules: Sequence[Rule], readers: Readers) -> None:
             rule.check(readers)
         except RuleError as error:
             raise error.at(index) from None
+        except UnfitValueError as fault:
+            raise RuleError(f"the range of one of its columns {fault}", None, index) from None
     check_together(rules, readers)

@@ -30,7 +30,7 @@ class Allowed(Rule):
     combines: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Self:
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `columns = [...]` and `allowed = [[...], ...]`, or the name of a CSV file."""
         columns = names_of(entry, "columns", readers) if "columns" in entry else None
         given = entry["allowed"]
@@ -135,6 +135,7 @@ def _places(values: Values, known: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def cell(value: Any) -> Any:
+    """Return a cell of the list; None for missing."""
     if isinstance(value, Mapping):
         if dict(value) != {"missing": True}:
             raise RuleError("a cell of allowed must be a value, or {missing = true}", "allowed")

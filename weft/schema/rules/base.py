@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from weft.errors import SchemaError
 from weft.schema.kinds.base import suggestion
-from weft.schema.rules.values import Mask, Reader, ValueFault, Values
+from weft.schema.rules.values import Mask, Reader, UnfitValueError, Values
 
 if TYPE_CHECKING:
     from weft.schema.rules.block import Block
@@ -60,8 +60,8 @@ class Rule:
         raise NotImplementedError
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Rule:
-        """Make a rule from a TOML table; RuleError if it is not one. Files are looked for in `folder`."""
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Rule:
+        """Make a rule from a TOML table; RuleError if it is not one. Files are looked for in `folder`, if any."""
         raise NotImplementedError
 
     def entry(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def point(reader: Reader, value: Any, key: str) -> Any:
     """Return the number of a value that a rule names; RuleError if its column can never hold it."""
     try:
         return reader.point(value)
-    except ValueFault as fault:
+    except UnfitValueError as fault:
         raise RuleError(f'column "{reader.column.name}": {shown(value)} {fault}', key) from None
 
 

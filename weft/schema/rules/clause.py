@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.schema.rules.base import Readers, RuleError, Rows
+from weft.schema.rules.base import Readers, Rows, RuleError
 from weft.schema.rules.block import Block
 from weft.schema.rules.condition import Condition, Conditions, all_hold
 from weft.schema.rules.values import Mask, Values

@@ -1,8 +1,8 @@
 """Columns that rules tie together, and the combinations of their values that are left.
 
 Where every code of a column stands for one value, a rule can be asked of all combinations beforehand. What is left
-becomes one attribute (`weft/codec/group.py`), which no method can break; where nothing is left, the rules contradict one
-another.
+becomes one attribute (`weft/codec/group.py`), which no method can break; where nothing is left, the rules contradict
+one another.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def cluster(
     return Cluster(tuple(columns), shape, tuple(index for index, _ in rules), possible)
 
 
-def cells(
-    columns: Sequence[str], shape: Sequence[int], wanted: Sequence[str], readers: Readers
-) -> dict[str, Values]:
+def cells(columns: Sequence[str], shape: Sequence[int], wanted: Sequence[str], readers: Readers) -> dict[str, Values]:
     """Return the values of some columns in every cell of a table, in C order."""
     made = {}
     for name in wanted:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from weft.schema.kinds.base import Scalar, suggestion
 from weft.schema.rules.base import Readers, RuleError, known_column, shown
-from weft.schema.rules.values import Mask, Reader, ValueFault, Values
+from weft.schema.rules.values import Mask, Reader, UnfitValueError, Values
 
 _KEYS = ("min", "max", "not", "missing")
 _TRIES = 64
@@ -43,7 +43,13 @@ class Condition:
             missing = given.get("missing")
             if not given or not (missing is None or isinstance(missing, bool)):
                 raise RuleError(f'column "{name}": write a condition such as {{min = 0, max = 14}}', key)
-            made = cls(None, _plain(given.get("not", ())), plain_value(given.get("min")), plain_value(given.get("max")), missing)
+            made = cls(
+                None,
+                _plain(given.get("not", ())),
+                plain_value(given.get("min")),
+                plain_value(given.get("max")),
+                missing,
+            )
         else:
             made = cls(_plain(given))
         made.check(reader, key)
@@ -128,7 +134,7 @@ class Condition:
             pool = np.append(reader.uniform(max(_TRIES, count), rng, low, high), reader.special)
             met = self.holds(Values(pool, np.zeros(len(pool), bool), reader))
             pool = pool[met != negate]
-        return pool[rng.integers(0, len(pool), count)] if len(pool) else pool
+        return np.asarray(pool[rng.integers(0, len(pool), count)] if len(pool) else pool)
 
     def shown(self, name: str) -> str:
         """Write the condition for a person."""
@@ -162,7 +168,7 @@ def read_conditions(given: Any, readers: Readers, key: str, empty: bool = False)
 
 def all_hold(conditions: Conditions, values: Mapping[str, Values]) -> Mask:
     """Say which rows meet all conditions."""
-    return np.logical_and.reduce([condition.holds(values[name]) for name, condition in conditions])
+    return np.asarray(np.logical_and.reduce([condition.holds(values[name]) for name, condition in conditions]))
 
 
 def entry_of(conditions: Conditions) -> dict[str, Any]:
@@ -178,7 +184,7 @@ def shown_all(conditions: Conditions) -> str:
 def _span(reader: Reader, value: Any, key: str, inside: bool) -> None:
     try:
         reader.point(value) if inside else reader.bound(value)
-    except ValueFault as fault:
+    except UnfitValueError as fault:
         raise RuleError(f'column "{reader.column.name}": {shown(value)} {fault}', key) from None
 
 
@@ -186,7 +192,7 @@ def _among(reader: Reader, numbers: NDArray[Any], values: tuple[Scalar, ...]) ->
     spans = [reader.span(value) for value in values]
     if all(low == high for low, high in spans):
         return np.isin(numbers, [low for low, _ in spans])
-    return np.logical_or.reduce([(numbers >= low) & (numbers <= high) for low, high in spans])
+    return np.asarray(np.logical_or.reduce([(numbers >= low) & (numbers <= high) for low, high in spans]))
 
 
 def _plain(given: Any) -> tuple[Scalar, ...]:

@@ -27,7 +27,7 @@ class Forbidden(Rule):
     combines: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Self:
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `forbid = [{...}, ...]`; one table need not stand in a list."""
         given = entry["forbid"]
         given = [given] if isinstance(given, Mapping) else given
@@ -59,7 +59,7 @@ class Forbidden(Rule):
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
         """Rows that meet no pattern keep it."""
-        return np.logical_and.reduce([clause.holds(values) for clause in self.clauses])
+        return np.asarray(np.logical_and.reduce([clause.holds(values) for clause in self.clauses]))
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
         """Replace the last column of each pattern."""

@@ -28,7 +28,7 @@ class Implication(Rule):
     combines: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Self:
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `when = {...}` and `then = {...}`."""
         return cls(read_conditions(entry.get("when"), readers, "when"), read_conditions(entry["then"], readers, "then"))
 

@@ -14,7 +14,7 @@ from weft.schema.kinds.base import Scalar
 from weft.schema.rules.base import Readers, Rows, Rule, RuleError, known_column, point
 from weft.schema.rules.block import Block
 from weft.schema.rules.tables import read_table
-from weft.schema.rules.values import Mask, Reader, ValueFault, Values
+from weft.schema.rules.values import Mask, Reader, UnfitValueError, Values
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Mapped(Rule):
     combines: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Self:
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `of`, `gives`, and `map = {...}` or the name of a CSV file that has both columns."""
         of, gives = (known_column(entry.get(key), readers, key) for key in ("of", "gives"))
         given = entry["map"]
@@ -113,7 +113,7 @@ class Mapped(Rule):
 def _key(reader: Reader, text: Any) -> Scalar:
     try:
         value = reader.typed(str(text))
-    except ValueFault as fault:
+    except UnfitValueError as fault:
         raise RuleError(f'column "{reader.column.name}": "{text}" {fault}', "map") from None
     if value is None:
         raise RuleError("map must not say what a missing value gives: it gives a missing one", "map")

@@ -28,7 +28,7 @@ class MissingWhen(Rule):
     combines: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Self:
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `missing = [...]` and `when = {...}`."""
         return cls(names_of(entry, "missing", readers), read_conditions(entry.get("when"), readers, "when"))
 

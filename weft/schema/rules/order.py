@@ -26,7 +26,7 @@ class Ordered(Rule):
     keys: ClassVar[tuple[str, ...]] = ("order", "strict")
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Self:
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `order = [...]` and `strict`."""
         strict = entry.get("strict", False)
         if not isinstance(strict, bool):

@@ -27,7 +27,7 @@ class Summed(Rule):
     keys: ClassVar[tuple[str, ...]] = ("sum", "is")
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Self:
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `sum = [...]` and `is`."""
         return cls(names_of(entry, "sum", readers), known_column(entry.get("is"), readers, "is"))
 
@@ -49,6 +49,8 @@ class Summed(Rule):
         for name in self.columns:
             if not readers[name].comparable or readers[name].moments:
                 raise RuleError(f'column "{name}": only numbers can be added', "is" if name == self.total else "sum")
+        if readers[self.total].whole and not all(readers[name].whole for name in self.sum):
+            raise RuleError(f'"{self.total}" is a whole number, and a part of it is not; make it a real', "is")
         reach = [_reach(readers[name]) for name in self.sum]
         low, high = _reach(readers[self.total])
         if sum(part[0] for part in reach) > high or sum(part[1] for part in reach) < low:
@@ -99,6 +101,8 @@ def _rounded(reader: Reader, numbers: NDArray[Any]) -> NDArray[Any]:
 
 def _tolerance(reader: Reader, numbers: NDArray[Any]) -> NDArray[Any]:
     digits = _digits(reader)
+    if numbers.dtype.kind in "iu":
+        return np.zeros(1)
     precision = 1e-6 if pa.types.is_float32(reader.type) else 1e-9
     unit = 0.0 if digits is None else 0.5 * 10.0**-digits
     return np.asarray(unit * (1 + 1e-6) + precision * np.maximum(np.abs(numbers), 1))

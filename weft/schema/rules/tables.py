@@ -8,13 +8,15 @@ from pathlib import Path
 
 from weft.schema.kinds.base import Scalar, suggestion
 from weft.schema.rules.base import Readers, RuleError
-from weft.schema.rules.values import ValueFault
+from weft.schema.rules.values import UnfitValueError
 
 
 def read_table(
-    name: str, folder: Path, readers: Readers, key: str, columns: Sequence[str] | None = None
+    name: str, folder: Path | None, readers: Readers, key: str, columns: Sequence[str] | None = None
 ) -> tuple[tuple[str, ...], list[tuple[Scalar | None, ...]]]:
     """Return the columns of a CSV file that were asked for (None: all), and its different rows; empty is missing."""
+    if folder is None:  # a model file holds its tables itself, and may name no other file
+        raise RuleError(f"{key} must hold the table itself", key)
     path = folder / name
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -40,5 +42,5 @@ def read_table(
 def _typed(file: str, number: int, readers: Readers, key: str, column: str, text: str) -> Scalar | None:
     try:
         return readers[column].typed(text)
-    except ValueFault as fault:
+    except UnfitValueError as fault:
         raise RuleError(f'the file "{file}", line {number}, column "{column}": "{text}" {fault}', key) from None

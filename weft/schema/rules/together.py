@@ -26,7 +26,7 @@ class MissingTogether(Rule):
     combines: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Self:
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `missing_together = [...]`."""
         return cls(names_of(entry, cls.key, readers, least=2))
 
@@ -48,7 +48,7 @@ class MissingTogether(Rule):
     def holds(self, values: Mapping[str, Values]) -> Mask:
         """Compare every column with the first."""
         first = values[self.together[0]].missing
-        return np.logical_and.reduce([values[name].missing == first for name in self.together])
+        return np.asarray(np.logical_and.reduce([values[name].missing == first for name in self.together]))
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
         """Let the first column decide: blank the others, or give them the values of rows that have all."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from weft.schema.rules.base import Readers, Rule, RuleError, Rows, names_of
+from weft.schema.rules.base import Readers, Rule, RuleError, names_of
 from weft.schema.rules.values import Mask, Values, joint_keys
 
 
@@ -24,7 +24,7 @@ class Unique(Rule):
     alone: ClassVar[bool] = False
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path) -> Self:
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `unique = [...]`."""
         return cls(names_of(entry, "unique", readers))
 
@@ -42,7 +42,7 @@ class Unique(Rule):
         self._check_names(readers, "unique", self.unique, modelled=False)
         if self.policy == "refuse":
             raise RuleError(
-                'input rows are read one by one, so that nobody can tell whether a key repeats; remove policy = "refuse"',
+                'input rows are read one by one, so nobody can tell whether a key repeats; remove policy = "refuse"',
                 "policy",
             )
 

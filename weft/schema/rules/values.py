@@ -32,7 +32,7 @@ MICRO = 1_000
 """Nanoseconds in the unit in which moments are compared."""
 
 
-class ValueFault(ValueError):
+class UnfitValueError(ValueError):
     """A value of a rule that its column cannot hold; the text says why and what to do."""
 
 
@@ -75,6 +75,11 @@ class Reader:
         return isinstance(self.column, Binned) or not is_text(self.type)
 
     @property
+    def whole(self) -> bool:
+        """Whether values are whole numbers."""
+        return isinstance(self.column, Integer) or (self._table is not None and self._table.dtype.kind in "iu")
+
+    @property
     def moments(self) -> bool:
         """Whether values are dates or times."""
         return isinstance(self.column, Datetime) or pa.types.is_temporal(self.type)
@@ -105,6 +110,8 @@ class Reader:
             array = array.cast(pa.timestamp("ms"))
         if pa.types.is_temporal(array.type):
             array = array.cast(pa.timestamp("us", getattr(array.type, "tz", None)), safe=False)
+        if pa.types.is_uint64(array.type) and self.column.largest >= 2**63:
+            return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64), missing
         return array.cast(pa.int64(), safe=False).fill_null(0).to_numpy(zero_copy_only=False), missing
 
     def _spelled(self, array: pa.Array, missing: Mask) -> tuple[NDArray[Any], Mask]:
@@ -135,15 +142,13 @@ class Reader:
         if isinstance(self.column, Datetime):
             try:
                 moment = Moment.parse(value)
+                low = moment.instant(self.column.timezone or getattr(self.type, "tz", None))
             except (ValueError, TypeError):
-                raise ValueFault('must be a date such as "2013-01-31" or "2013-01-31 18:30:00"') from None
-            zone = self.column.timezone or getattr(self.type, "tz", None)
-            low = moment.instant(zone)
-            return low // MICRO, (low + (DAY if moment.whole_day else MICRO) - 1) // MICRO
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueFault("must be a number")
+                raise UnfitValueError('must be a date such as "2013-01-31" or "2013-01-31 18:30:00"') from None
+            return _held(low // MICRO), _held((low + (DAY if moment.whole_day else MICRO) - 1) // MICRO)
+        _check_number(value)
         if isinstance(self.column, Integer) and value != int(value):
-            raise ValueFault("must be a whole number")
+            raise UnfitValueError("must be a whole number")
         number = float(np.float32(value)) if pa.types.is_float32(self.type) else value
         return number, number
 
@@ -151,8 +156,7 @@ class Reader:
         """Return the numbers that an end of a range stands for; the end itself need not be possible."""
         if self._table is None:
             return self.span(value)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueFault("must be a number")
+        _check_number(value)
         return value, value
 
     def _listed_place(self, value: Any) -> int:
@@ -163,13 +167,13 @@ class Reader:
             if type(known) is type(value) and known == value:
                 return place
         near = suggestion(value, [v for v in listed if isinstance(v, str)]) if isinstance(value, str) else ""
-        raise ValueFault(f"is not one of its values.{near} Write one of those that the schema lists for it")
+        raise UnfitValueError(f"is not one of its values.{near} Write one of those that the schema lists for it")
 
     def point(self, value: Any) -> Any:
-        """Return the number of a possible value; ValueFault if the column can never hold it."""
+        """Return the number of a possible value; UnfitValueError if the column can never hold it."""
         low, high = self.span(value)
         if self._table is None and not self.fits(np.array([low, high])).any():
-            raise ValueFault("lies outside its range. Widen the range, or mend the value")
+            raise UnfitValueError("lies outside its range. Widen the range, or mend the value")
         return low
 
     def typed(self, text: str) -> Scalar | None:
@@ -181,13 +185,13 @@ class Reader:
                 return spelled[text]
             if not text:
                 return None
-            raise ValueFault(f"is not one of its values.{suggestion(text, spelled)}")
+            raise UnfitValueError(f"is not one of its values.{suggestion(text, spelled)}")
         if not text:
             return None
         try:
             return int(text) if isinstance(self.column, Integer) else float(text) if not self.moments else text
         except ValueError:
-            raise ValueFault("must be a number") from None
+            raise UnfitValueError("must be a number") from None
 
     @property
     def ends(self) -> tuple[Any, Any]:
@@ -223,7 +227,7 @@ class Reader:
             coder = plain_coder(coder_of(self.column, self.field))
             assert isinstance(coder, GridCoder)
             starts, widths = coder.bins.values()
-            if max(widths) > 1:
+            if max(widths) > 1 or self.column.largest >= 2**63:
                 return None
             numbers, size = np.array([*starts, *self.column.special], np.int64), coder.size
         else:
@@ -261,7 +265,7 @@ class Reader:
         if self._table is not None:
             inside = self._table[(self._table >= (first if low is None else low))]
             inside = inside[inside <= (last if high is None else high)]
-            return inside[rng.integers(0, len(inside), count)] if len(inside) else inside
+            return np.asarray(inside[rng.integers(0, len(inside), count)] if len(inside) else inside)
         low, high = first if low is None else max(first, low), last if high is None else min(last, high)
         if not np.isfinite([float(low), float(high)]).all() or low > high:
             return np.empty(0)
@@ -282,6 +286,19 @@ class Reader:
     def null(self) -> pa.Scalar:
         """What a missing value is."""
         return pa.scalar(float("nan"), self.type) if self._nan else pa.scalar(None, self.type)
+
+
+def _check_number(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UnfitValueError("must be a number")
+    _held(value)
+
+
+def _held(number: Any) -> Any:
+    """Return a number that 64 bits hold."""
+    if not -(2**63) < number < 2**63:
+        raise UnfitValueError("is too large to be compared; take it out of the rule")
+    return number
 
 
 def joined(a: Values, b: Values) -> Values:
