@@ -127,7 +127,13 @@ def _findings(schema: Schema, codec: Codec) -> dict[str, Any]:
     return {
         "columns": columns,
         "rules": [
-            {"rule": str(form.rule), "attribute": form.attribute, "form": form.text, "policy": form.rule.policy}
+            {
+                "rule": str(form.rule),
+                "attribute": form.attribute,
+                "form": form.text,
+                "policy": form.rule.policy,
+                "rows": form.policy,
+            }
             for form in codec.forms
         ],
         "log10_domain": domain.log10_size(),
@@ -194,10 +200,9 @@ def _rules(rules: Sequence[Mapping[str, Any]]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("rule", overflow="fold")
     table.add_column("becomes", overflow="fold")
-    table.add_column("rows that break it", no_wrap=True)
-    told = {"keep": "counted as they are", "refuse": "refused"}
+    table.add_column("rows that break it", overflow="fold")
     for rule in rules:
-        table.add_row(escape(rule["rule"]), escape(rule["form"]), told[rule["policy"]])
+        table.add_row(escape(rule["rule"]), escape(rule["form"]), escape(rule["rows"]))
     return table
 
 

@@ -61,7 +61,7 @@ class Codec:
         self._readers = readers
         self.refusals = tuple((index, rule) for index, rule in enumerate(rules) if rule.policy == "refuse")
         """Rules that every input row must keep, with their places in the schema."""
-        self._repair = Repair(rules, readers, self.parts) if rules else None
+        self._repair = Repair(rules, readers, self.parts, self._random) if rules else None
         if not any(len(part.domain) for part in parts):
             raise SchemaError("the schema has no column to model: every column is an id")
         self.domain = _joined(self.parts)
@@ -88,7 +88,8 @@ class Codec:
         """Return a codec that gives the same codes, of these attributes only, and makes no rows."""
         made = copy(self)
         made.parts = tuple(part for part in self.parts if any(name in names for name in part.domain))
-        made.domain = _joined(made.parts)
+        every = _joined(made.parts)
+        made.domain = every.project([name for name in every if name in names])  # a part may have attributes beside
         made.refusals = ()  # rows are refused when they are read first, whole
         return made
 
@@ -102,8 +103,9 @@ class Codec:
         arrays = {name: self._values(name, batch.column(name)) for name in self.reads}
         columns: list[Codes] = []
         for part in self.parts:
-            for size, codes in zip(part.domain.shape, part.encode(arrays), strict=True):
-                columns.append(codes.astype(code_dtype(size)))
+            for name, size, codes in zip(part.domain, part.domain.shape, part.encode(arrays), strict=True):
+                if name in self.domain:
+                    columns.append(codes.astype(code_dtype(size)))
         for index, rule in self.refusals:
             if not rule.holds({name: self._readers[name].read(arrays[name]) for name in rule.columns}).all():
                 raise DataError(f'rule {index + 1} ({rule}): a row breaks it. Mend the rows, or set policy = "keep"')
@@ -123,15 +125,24 @@ class Codec:
 
         `start` is the number of rows decoded before these, so that ids stay unique across blocks.
         """
+        made = self._decode(records, rng, start)
+        if self._repair is not None:
+            made = self._repair(made, rng)
+        return pa.Table.from_arrays([made[field.name] for field in self.arrow_schema], schema=self.arrow_schema)
+
+    def _decode(self, records: Records, rng: np.random.Generator, start: int) -> dict[str, pa.Array]:
         made: dict[str, pa.Array] = {}
         for name, (maker, arrow_type) in self._ids.items():
             array = maker.make(start, len(records), rng)
             made[name] = dictionary_array(array, arrow_type) if array.type != arrow_type else array
         for part in _in_order(self.parts, set(made)):
             made |= part.decode([records.column(name) for name in part.domain], made, rng)
-        if self._repair is not None:
-            made = self._repair(made, rng)
-        return pa.Table.from_arrays([made[field.name] for field in self.arrow_schema], schema=self.arrow_schema)
+        return made
+
+    def _random(self, count: int, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return rows of random codes, by the domain alone."""
+        codes = [rng.integers(0, size, count) for size in self.domain.shape]
+        return self._decode(Records.of(self.domain, codes), rng, 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values: the schema, and the Arrow types without metadata."""

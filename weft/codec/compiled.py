@@ -41,6 +41,13 @@ class Form:
     """The attribute that cannot break it; None: synthetic rows are repaired."""
     text: str
 
+    @property
+    def policy(self) -> str:
+        """What happens to input rows that break it; how many do is never told."""
+        if self.rule.policy == "refuse":
+            return "refused before anything is spent"
+        return "counted as they are" if self.attribute is None else "counted as the nearest that is possible"
+
 
 @dataclass(frozen=True)
 class Compiled:

@@ -5,7 +5,7 @@ It looks at synthetic rows alone, so that it is post-processing: it costs nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from weft.schema.rules import Block, Readers, Rule
 from weft.schema.rules.base import Rows
 from weft.schema.rules.clusters import MOST_CELLS
 from weft.schema.rules.values import Mask, joined, joint_keys
+from weft.values.storage import decoded
 
 ROUNDS = 10
 """Times that all rules are mended one after the other, before rows that still break one are replaced."""
@@ -24,11 +25,18 @@ TRIES = 40
 """Times that repeated keys are drawn anew."""
 
 
+SPARES = 1024
+"""Rows of random codes that are looked at where a block has no row that keeps all rules."""
+
+Spare = Callable[[int, np.random.Generator], Arrays]
+"""Makes rows of random codes, by public facts alone."""
+
+
 class Repair:
     """Mends blocks of synthetic rows by all rules of a schema."""
 
-    def __init__(self, rules: Sequence[Rule], readers: Readers, parts: Sequence[Part]) -> None:
-        self._readers = readers
+    def __init__(self, rules: Sequence[Rule], readers: Readers, parts: Sequence[Part], spare: Spare) -> None:
+        self._readers, self._spare = readers, spare
         self._alone = [rule for rule in rules if rule.alone]
         self._keys = [rule for rule in rules if not rule.alone]
         self._computed = [part for part in parts if not len(part.domain)]
@@ -76,14 +84,23 @@ class Repair:
         good, bad = np.flatnonzero(kept), np.flatnonzero(~kept)
         if not len(bad):
             return
+        modelled = [name for name, reader in self._readers.items() if reader.column.modelled]
+        if len(good):
+            block.copy(modelled, bad, good[rng.integers(0, len(good), len(bad))])
+            return
+        # A block of a few rows may hold no good one: rows of random codes, which nobody's rows had a part in, stand in.
+        spare = Block(self._spare(SPARES, rng), self._readers)
+        self._mend(spare, rng)
+        good = np.flatnonzero(self._keeps(spare))
         if not len(good):
-            worst = min(self._alone, key=lambda rule: int(rule.holds(block).sum()))
+            worst = min(self._alone, key=lambda rule: int(rule.holds(spare).sum()))
             raise SchemaError(
                 f"no synthetic row keeps all rules, and mending did not help; look at the rule: {worst}. "
-                "Rules may contradict one another: take them away one by one, or make more rows"
+                "Rules may contradict one another: take them away one by one"
             )
-        modelled = [name for name, reader in self._readers.items() if reader.column.modelled]
-        block.copy(modelled, bad, good[rng.integers(0, len(good), len(bad))])
+        places = pa.array(good[rng.integers(0, len(good), len(bad))])
+        for name in modelled:
+            block.put(name, bad, decoded(spare.arrays[name]).take(places))
 
     # Keys.
 
@@ -145,6 +162,5 @@ def _unused(trial: Block, rule: Rule, rows: Rows, rng: np.random.Generator) -> b
 
 def _too_many(rule: Rule) -> SchemaError:
     return SchemaError(
-        f"the rule {rule}: so many rows cannot all have different keys. Make fewer rows, name more columns, "
-        "or take the rule away"
+        f"the rule {rule}: so many rows cannot all differ. Make fewer, name more columns, or take the rule away"
     )

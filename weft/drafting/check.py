@@ -17,12 +17,6 @@ from weft.words import counted
 
 MANY_CODES = 10_000
 
-POLICY = {
-    "keep": "input rows that break it are counted as they are",
-    "refuse": "input rows that break it are refused before anything is spent",
-}
-"""What happens to input rows that break a rule; how many do is never told."""
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -72,7 +66,10 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
 
 def rule_lines(codec: Codec) -> list[str]:
     """Say of each rule what it was compiled to, and what happens to input rows that break it."""
-    return [f"rule {i}: {form.rule}: {form.text}; {POLICY[form.rule.policy]}" for i, form in enumerate(codec.forms, 1)]
+    return [
+        f"rule {i}: {form.rule}: {form.text}; input rows that break it are {form.policy}"
+        for i, form in enumerate(codec.forms, 1)
+    ]
 
 
 def _others(part: Group, name: str) -> str:
