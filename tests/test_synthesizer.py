@@ -21,6 +21,18 @@ def test_settings_that_there_are_not_are_refused_with_a_hint():
     assert made.set_params(method="weave", order=3).get_params()["order"] == 3
 
 
+def test_options_are_looked_at_when_they_are_given():
+    with pytest.raises(MethodError, match="share_scores must lie from"):
+        Synthesizer(method="mst", share_scores=2.0)
+    with pytest.raises(MethodError, match="no method 'mts'"):
+        Synthesizer(method="mts")
+    made = Synthesizer(method="mst", heaviest=True)
+    for refused in ({"epsilon": 3.0, "rare": -1.0}, {"epsilon": 3.0, "method": "weave"}):  # weave has no heaviest
+        with pytest.raises(MethodError):
+            made.set_params(**refused)
+    assert made.get_params() == Synthesizer(method="mst", heaviest=True).get_params()  # all or none
+
+
 def test_a_fitted_synthesizer_shows_what_it_is():
     made = Synthesizer(2.0, method="independent", journal=None, noise_seed=1)
     assert repr(made) == "Synthesizer(epsilon=2.0, method='independent', journal=None, noise_seed=1)"

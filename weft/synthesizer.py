@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from weft.codec.people import People
 from weft.curator import Curator
 from weft.engines import open_engine
 from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
 from weft.engines.sources import fingerprint, source_name
-from weft.errors import BudgetError, MethodError, SchemaError, WeftError
-from weft.methods import AUTO, Method, known, takes
+from weft.errors import BudgetError, SchemaError, WeftError
+from weft.methods import AUTO, Method, known
 from weft.methods import method as recipe
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import choose_resolution, coarse_domain, refined
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 JOURNAL = "weft.ledger.jsonl"
 """Where a run writes down its charges unless told otherwise: in the working directory."""
+
+SHARE_PEOPLE = 0.02
+"""Share of the budget for how many rows people have, where they may have several."""
 
 BLOCK_ROWS = 1_000_000
 """Rows decoded and handed on at a time."""
@@ -65,7 +69,7 @@ class Synthesizer:
         noise_seed: int | None = None,
         **options: Any,
     ) -> None:
-        """Store the settings; nothing is read or spent until `fit`.
+        """Store the settings; nothing is read or spent until `fit`. MethodError for options that the recipe refuses.
 
         Args:
             epsilon: privacy loss that the whole fit may cost.
@@ -93,24 +97,20 @@ class Synthesizer:
         self.seed = seed
         self.noise_seed = noise_seed
         self.options = options
+        _check_options(method, options)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name, as scikit-learn's estimators do."""
-        named = list(inspect.signature(type(self).__init__).parameters)[1:-1]
-        return {name: getattr(self, name) for name in named} | self.options
+        return {name: getattr(self, name) for name in _settings()} | self.options
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings by name; MethodError for a name that is neither a setting nor an option of the method."""
-        named = self.get_params()
-        method = str(params.get("method", self.method))
-        for name, value in params.items():
-            if name in named and name not in self.options:
-                setattr(self, name, value)
-            elif takes(method, name):
-                self.options[name] = value
-            else:
-                recipe(method, **{name: value})  # says what it might have been
-                raise MethodError(f"there is no setting {name!r}")
+        """Change settings by name, all or none; MethodError for what is no setting, and no option of the method."""
+        settings = {name: value for name, value in params.items() if name in _settings()}
+        options = self.options | {name: value for name, value in params.items() if name not in settings}
+        _check_options(str(settings.get("method", self.method)), options)
+        for name, value in settings.items():
+            setattr(self, name, value)
+        self.options = options
         return self
 
     def __repr__(self) -> str:
@@ -191,10 +191,15 @@ class Synthesizer:
                 facts={"source": source_name(data), "fingerprint": fingerprint(data), "method": name},
             )
             curator = Curator(opened.engine, ledger, release)
+            people = None
+            if schema.unit is not None and schema.rows_per_unit > 1:
+                with stage(listener, "measure rows a person"):
+                    people = People.of(curator.rows_per_unit(SHARE_PEOPLE), schema.per_unit)
+                curator = curator.rest()
             maps = choose_resolution(curator, listener)
             coarse = curator.recode({n: (m.codes, m.size) for n, m in maps.items()}).rest() if maps else curator
             model = refined(domain, chosen.fit(coarse, rng, listener), maps)
-            self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured)
+            self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured, people)
             self._frame = _frame_maker(data, schema)
         finally:
             if account is not None:
@@ -256,10 +261,20 @@ class Synthesizer:
         while True:
             block = min(BLOCK_ROWS, rows - start)
             records = fitted.model.sample(block, rng, listener)
-            yield fitted.codec.decode(records, rng, start=start)
+            table = fitted.codec.decode(records, rng, start=start)
+            yield table if fitted.people is None else self._settled(fitted, fitted.people, table, start, rng)
             start += block
             if start >= rows:
                 return
+
+    @staticmethod
+    def _settled(fitted: Fitted, people: People, table: pa.Table, start: int, rng: np.random.Generator) -> pa.Table:
+        """Return the rows dealt out to people, who have numbers after those of earlier rows."""
+        made, person = people.settle(table, fitted.codec.broken, rng)
+        at = made.schema.get_field_index(fitted.schema.unit)
+        return made.set_column(
+            at, made.schema.field(at), fitted.codec.ids(fitted.schema.unit or "", person + start, rng)
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, its schema and its ledger to one file."""
@@ -269,6 +284,16 @@ class Synthesizer:
         if not hasattr(self, "fitted_"):
             raise WeftError("this synthesizer has learned nothing yet: call fit(data, schema) first")
         return self.fitted_
+
+
+def _settings() -> list[str]:
+    """Return the names of the settings that every method has."""
+    return list(inspect.signature(Synthesizer.__init__).parameters)[1:-1]
+
+
+def _check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a method has not, or values that do not fit; what depends on the columns is seen by `fit`."""
+    recipe(known(method), **plain(options))
 
 
 def load(path: str | PathLike[str]) -> Synthesizer:

@@ -17,6 +17,8 @@ import pytest
 
 import weft as package
 from weft import synthesizer
+from weft.methods import METHODS, method
+from weft.methods.steps.options import options_of
 from weft.release import modelfile
 from weft.schema import Schema
 
@@ -174,6 +176,16 @@ def test_a_method_is_explained_option_by_option(weft: Weft) -> None:
     assert "Did you mean 'bsg'?" in weft("methods", "bgs", code=2).stderr
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_the_meaning_of_every_option_is_shown(weft: Weft, name: str) -> None:
+    lines = weft("methods", name).stdout.splitlines()
+    (head,) = [line for line in lines if line.startswith("option ")]
+    place = head.index("what it means")
+    shown = " ".join(" ".join(line[place:] for line in lines).split())
+    options = options_of(type(method(name)))
+    assert options and all(option.meaning in shown for option in options)
+
+
 def test_none_is_written_either_way(weft: Weft) -> None:
     words = ("fit", "visits.csv", "-s", "visits.toml", "-e", 1, "-m", "mst", "-o", "m.weft", "-q")
     for value in ("none", "None", "null"):
@@ -256,8 +268,8 @@ def test_draft_of_an_unreadable_file(weft: Weft, name: str) -> None:
 def test_check_tells_codes(weft: Weft) -> None:
     found = json.loads(weft("schema", "check", "visits.toml", "--json").stdout)
     codes = {column["name"]: column["codes"] for column in found["columns"]}
-    assert codes == {"visit": None, "score": 21, "town": 4, "price": 11, "day": 91, "regular": 2}
-    assert found["log10_domain"] == pytest.approx(np.log10(21 * 4 * 11 * 91 * 2))
+    assert codes == {"visit": None, "score": 21, "town": 4, "price": 11, "day": 13, "regular": 2}
+    assert found["log10_domain"] == pytest.approx(np.log10(21 * 4 * 11 * 13 * 7 * 2))
     shown = weft("schema", "check", "visits.toml", "visits.parquet").stdout
     assert "names and types fit visits.parquet" in shown
     assert "dictionary" in shown

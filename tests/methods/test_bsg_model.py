@@ -1,18 +1,20 @@
-"""BSG's model: what is asked for its structure, and how noisy counts become distributions."""
+"""BSG's model: what its structure asks for, the structure written out, and how noisy counts become distributions."""
+
+import itertools
+import math
 
 import numpy as np
 import pytest
+from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, counts, random_rows, run
 
-from weft.curator import Curator
-from weft.engines import MemoryEngine
+from weft.curator import ENTROPY_STEPS
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.methods.bsg import Bsg
 from weft.methods.steps.entropy_network import posterior
-from weft.privacy import Adjacency, Budget, Ledger, Noise
-from weft.privacy.mechanisms import Mechanisms
-from weft.progress import silence
+from weft.privacy import Adjacency
 
+MODEL = [("total", 0.01), ("scores", 0.3), ("marginals", 0.69)]
 DOMAIN = Domain(("age", "group", "label", "wide"), (40, 4, 2, 100))
 
 
@@ -24,10 +26,83 @@ def rows(n, seed=0):
 
 
 def ask(records, epsilon=1.0, seed=0, **options):
-    recipe = Bsg(**options)
-    ledger = Ledger(Budget(epsilon=epsilon, delta=1e-6), recipe.accounting, Adjacency())
-    curator = Curator(MemoryEngine(records), ledger, Mechanisms(Noise.seeded(seed)))
-    return recipe.fit(curator, np.random.default_rng(seed), silence), ledger
+    made = run(Bsg(**options), records, epsilon, seed=seed)
+    return made.model, made.ledger
+
+
+@pytest.mark.parametrize("accounting", ["gaussian", "paper", "pure"])
+def test_a_hundredth_for_the_rows_three_tenths_for_the_structure_the_rest_for_the_tables(accounting):
+    made = run(Bsg(accounting=accounting), chained(), delta=0.0 if accounting == "pure" else 1e-6)
+    assert_trace(made, MODEL)
+    assert_weighted_by_size(made, chained().domain, first=0)
+
+
+def test_seeds_have_half_of_the_budget_and_the_model_the_same_parts_of_the_rest():
+    """The model's own questions come first and are half as dear; slack has made the budget a little smaller since."""
+    made = run(Bsg(omega=2, rows=20), chained(20_000), epsilon=4.0)
+    model = made.trace[:3]
+    half = sum(share for _, share in model)
+    assert half == pytest.approx(0.5, rel=0.02)
+    assert [(purpose, share / half) for purpose, share in model] == [(p, pytest.approx(share)) for p, share in MODEL]
+    assert [entry.mechanism for entry in made.ledger.entries[3:]] == ["gaussian", "seeded"]
+    assert made.ledger.used <= 1
+
+
+def test_the_links_of_a_chain_are_its_edges():
+    model = run(Bsg(), chained(), epsilon=8.0).model
+    assert {tuple(sorted((f.child, parent))) for f in model.families for parent in f.parents} >= LINKS
+
+
+def literal_entropy(records, names):
+    share = counts(records, names).ravel() / len(records)
+    return -sum(p * math.log2(p) for p in share if p > 0)
+
+
+def literal_structure(domain, corr, most):
+    """Section 3.3: add the edge that raises a child's merit most, while one does, makes no cycle and fits."""
+    parents = {name: [] for name in domain}
+
+    def merit(child, some):
+        among = sum(corr[frozenset((j, k))] for j in some for k in some if j != k)
+        return sum(corr[frozenset((child, j))] for j in some) / math.sqrt(len(some) + among) if some else 0.0
+
+    def above(name):
+        return {name}.union(*(above(parent) for parent in parents[name]))
+
+    while True:
+        best, gain = None, 0.0
+        for i, j in itertools.product(domain, domain):
+            fits = domain.cells([i, *parents[i], j]) <= most if j not in (i, *parents[i]) else False
+            if fits and i not in above(j):
+                gained = merit(i, [*parents[i], j]) - merit(i, parents[i])
+                if gained > gain + 1e-12:
+                    best, gain = (i, j), gained
+        if best is None:
+            return {name: set(some) for name, some in parents.items()}
+        parents[best[0]].append(best[1])
+
+
+@pytest.mark.parametrize("theta", [0.5, 30.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_structure_is_that_of_greedy_feature_selection_on_noisy_entropies(seed, theta):
+    records = random_rows(seed, 2000)
+    domain = records.domain
+    made = run(Bsg(theta=theta), records, epsilon=5.0, seed=seed)
+    total, scores = made.tape[:2]
+    n = float(total.released[0])
+    low = max(2, round(n - 2 * total.charge.scales[0]))  # the entropies' sensitivity holds from so many rows on
+    step = (Adjacency().entropy(low) + 1e-11) / ENTROPY_STEPS
+    asked = [*((name,) for name in domain), *(tuple(sorted(pair)) for pair in itertools.combinations(domain, 2))]
+    for names, exact in zip(asked, scores.exact[0].tolist(), strict=True):
+        assert abs(exact - literal_entropy(records, names) * min(1.0, len(records) / low) / step) <= 1
+    entropy = dict(zip(asked, (scores.released[0] * step).tolist(), strict=True))
+    corr = {}
+    for a, b in asked[len(domain) :]:
+        both = entropy[a,] + entropy[b,]
+        corr[frozenset((a, b))] = min(max(2 - 2 * entropy[a, b] / both, 0.0), 1.0) if both > 0 else 0.0
+    sigma = math.sqrt(len(domain) / (2 * 0.69 * made.ledger.capacity))
+    found = {family.child: set(family.parents) for family in made.model.families}
+    assert found == literal_structure(domain, corr, max(1.0, n / (theta * sigma)))
 
 
 @pytest.mark.parametrize("buckets", [{}, {"age": 10}, {"age": 10, "wide": 50}])

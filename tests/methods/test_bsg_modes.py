@@ -16,8 +16,7 @@ from weft.audit.recorded import Recorder, fresh
 from weft.audit.replay import books, coupled, replay
 from weft.engines import MemoryEngine, open_engine
 from weft.errors import BudgetError, MethodError, ModelFileError
-from weft.methods import METHODS
-from weft.methods.bsg import BEHIND
+from weft.methods import METHODS, completing_seeds
 from weft.privacy import Budget, Ledger
 from weft.privacy.guarantee import DENIABILITY
 from weft.privacy.mechanisms import Mechanisms
@@ -352,7 +351,7 @@ def test_a_stream_can_be_divided(tmp_path):
 # Other models behind the test.
 
 
-@pytest.mark.parametrize("model", [name for name in METHODS if name in BEHIND])
+@pytest.mark.parametrize("model", completing_seeds())
 def test_other_models_grow_seeds_too(model):
     accounting = "zcdp" if model in ("privbayes", "pb-pgm") else "gaussian"
     options = {"marginals": [["age", "ward"], ["cost", "ward"]]} if model == "pgm" else {}
@@ -363,7 +362,7 @@ def test_other_models_grow_seeds_too(model):
     assert synthesizer.ledger_.deniable
 
 
-@pytest.mark.parametrize("model", [name for name in METHODS if name not in BEHIND])
+@pytest.mark.parametrize("model", [name for name in METHODS if name not in completing_seeds()])
 def test_models_without_conditionals_are_refused_before_anything_is_spent(model, tmp_path):
     with pytest.raises(MethodError, match="complete a seed"):
         fit(make_table(50), model=model, journal=tmp_path / "journal", **DENY)

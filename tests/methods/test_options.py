@@ -97,8 +97,13 @@ def test_every_option_has_a_meaning(name):
     found = options_of(type(made))
     assert [option.name for option in found] == [field.name for field in fields(made)]
     for option in found:
-        assert option.meaning.endswith(".") and "\n" not in option.meaning
+        assert option.meaning.endswith(".") and option.meaning == " ".join(option.meaning.split())
         assert option.default == plain(getattr(made, option.name))
+
+
+def test_an_option_without_a_meaning_is_no_option():
+    with pytest.raises(KeyError):
+        options_of(Behind)
 
 
 @pytest.mark.parametrize("name", METHODS)

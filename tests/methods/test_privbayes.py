@@ -1,8 +1,11 @@
-"""PrivBayes and its InDif variant: the choice of families, accounting, tables kept useful."""
+"""PrivBayes: the choice of families, what it costs, and tables that stay useful."""
+
+import itertools
+import math
 
 import numpy as np
 import pytest
-from conftest import make_table
+from recipes import Taped, assert_trace, assert_weighted_by_size, counts, random_rows, run
 
 from weft.curator import Curator
 from weft.engines import MemoryEngine
@@ -10,8 +13,7 @@ from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.methods.privbayes import PrivBayes
 from weft.methods.privbayes_indif import PrivBayesInDif
-from weft.privacy import Adjacency, Budget, Ledger, Noise
-from weft.privacy.mechanisms import Mechanisms
+from weft.privacy import Adjacency, Budget, Ledger
 from weft.progress import silence
 
 DOMAIN = Domain(("a", "b", "c", "noise"), (3, 3, 4, 5))
@@ -26,16 +28,81 @@ def rows(n, seed=0):
 
 
 def ask(records, recipe, epsilon=8.0, seed=0):
-    ledger = Ledger(Budget(epsilon=epsilon, delta=1e-6), recipe.accounting, Adjacency())
-    curator = Curator(MemoryEngine(records), ledger, Mechanisms(Noise.seeded(seed)))
-    return recipe.fit(curator, np.random.default_rng(seed), silence), ledger
+    made = run(recipe, records, epsilon, 0.0 if recipe.accounting == "pure" else 1e-6, seed)
+    return made.model, made.ledger
 
 
 def joint_error(model, records):
-    real = np.zeros((3, 3, 4))
-    np.add.at(real, tuple(records.columns[:3]), 1)
+    real = counts(records, ("a", "b", "c"))
     made = model.marginal(["a", "b", "c"])
     return np.abs(real / real.sum() - made / made.sum()).sum() / 2
+
+
+@pytest.mark.parametrize("accounting", ["pure", "zcdp"])
+def test_the_budget_is_for_columns_rows_choices_and_families(accounting):
+    made = run(PrivBayes(accounting=accounting), rows(5000), epsilon=1.0, delta=0.0 if accounting == "pure" else 1e-6)
+    assert_trace(made, [("marginals", 0.4), ("total", 0.01), *[("choice", 0.05)] * 3, ("marginals", 0.44)])
+    choices = [entry for entry in made.ledger.entries if entry.purpose == "choice"]
+    assert {(entry.mechanism, entry.sensitivity) for entry in choices} == {("exponential", 2.0)}
+    if accounting == "pure":
+        assert [entry.epsilon for entry in choices] == pytest.approx([0.05] * 3)
+        assert {entry.mechanism for entry in made.ledger.entries} == {"geometric", "exponential"}
+    else:  # a choice of epsilon is epsilon^2 / 8 zCDP
+        assert [entry.epsilon**2 / 8 for entry in choices] == pytest.approx([0.05 * made.ledger.capacity] * 3)
+
+
+@pytest.mark.parametrize("accounting", ["pure", "zcdp"])
+def test_larger_tables_have_more_of_the_budget(accounting):
+    made = run(PrivBayes(accounting=accounting), rows(5000), delta=0.0 if accounting == "pure" else 1e-6)
+    assert_weighted_by_size(made, DOMAIN, first=4)
+
+
+def literal_score(records, child, parents):
+    """Half of sum |n_ij - n_i n_j / n|, the configurations of the parents being the codes of one attribute."""
+    table = np.moveaxis(counts(records, sorted((child, *parents))), sorted((child, *parents)).index(child), 0)
+    table = table.reshape(records.domain.size(child), -1)
+    cells = itertools.product(range(table.shape[0]), range(table.shape[1]))
+    n = len(records)
+    return sum(abs(table[i, j] - table[i].sum() * table[:, j].sum() / n) for i, j in cells) / 2
+
+
+def literal_offer(domain, placed, cells):
+    """Every attribute with every set of placed ones that fits and to which none can be added."""
+
+    def fits(child, parents):
+        return domain.cells([child, *parents]) <= cells
+
+    offered = []
+    for child in (name for name in domain if name not in placed):
+        sets = [s for k in range(len(placed) + 1) for s in itertools.combinations(placed, k) if fits(child, s) or not s]
+        offered += [(child, s) for s in sets if not any(set(s) < set(other) for other in sets)]
+    return offered
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("theta", [1.0, 20.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_choice_is_among_all_maximal_useful_families_by_their_score(seed, theta, exact):
+    records = random_rows(seed, 300)
+    domain, d = records.domain, len(records.domain)
+    ledger, release = Ledger(Budget(epsilon=2.0, delta=0.0), "pure", Adjacency()), Taped(seed, exact)
+    curator = Curator(MemoryEngine(records), ledger, release)
+    _, families = PrivBayes(theta=theta).choose(curator, np.random.default_rng(seed), silence)
+    assert [len(family) for family in families[:1]] == [1]
+    count, *choices = release.tape
+    cells = max(1.0, float(count.released[0]) / (theta * d / (2.0 * (1 - 0.01 - 0.15))))  # n over theta scales
+    placed = list(families[0])
+    for answer, family in zip(choices, families[1:], strict=True):
+        (child,) = set(family) - set(placed)
+        scores = {
+            (child, frozenset(parents)): math.floor(literal_score(records, child, parents) + 1e-9)
+            for child, parents in literal_offer(domain, placed, cells)
+        }
+        assert sorted(answer.exact[0].tolist()) == sorted(scores.values())
+        taken = scores[child, frozenset(family) - {child}]
+        assert taken == answer.exact[0][int(answer.released[0])]
+        assert not exact or taken == max(scores.values())
+        placed.append(child)
 
 
 @pytest.mark.parametrize(
@@ -46,15 +113,6 @@ def test_a_relation_of_three_columns_is_learned(recipe):
     model, ledger = ask(records, recipe)
     assert joint_error(model, records) < 0.15
     assert ledger.spent == pytest.approx(ledger.capacity)
-
-
-def test_privbayes_is_pure_and_asks_as_its_paper_says():
-    _, ledger = ask(rows(5000), PrivBayes(), epsilon=1.0)
-    noise = ["geometric"] * 2  # columns, rows
-    assert [entry.mechanism for entry in ledger.entries] == [*noise, *["exponential"] * 3, "geometric"]
-    choices = [entry.cost for entry in ledger.entries if entry.mechanism == "exponential"]
-    assert sum(choices) == pytest.approx(0.15)
-    assert {entry.sensitivity for entry in ledger.entries if entry.mechanism == "exponential"} == {2.0}
 
 
 def test_few_rows_mean_small_tables():
@@ -126,8 +184,6 @@ def test_more_candidates_than_wanted_mean_fewer_parents():
 
 
 def test_one_column_is_a_network_too():
-    made = make_table(50)
-    records = Records.of(Domain(("a",), (4,)), [np.arange(made.num_rows) % 4])
-    for recipe in (PrivBayes(), PrivBayesInDif()):
-        model, _ = ask(records, recipe)
-        assert model.order == ("a",)
+    made = run(PrivBayes(), Records.of(Domain(("a",), (4,)), [np.arange(50) % 4]), delta=0.0)
+    assert made.model.order == ("a",)
+    assert_trace(made, [("marginals", 0.4), ("total", 0.01), ("marginals", 0.59)])

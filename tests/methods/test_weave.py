@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from recipes import CHAIN, LINKS, chained, run
 
 import weft
 from weft.codec import Codec
@@ -11,10 +12,13 @@ from weft.evaluate import k_way
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.noise_error import profile, projected_error
+from weft.marginals.records import Records
+from weft.methods import AUTO, BEST, known
 from weft.methods.steps.batches import Batches
 from weft.methods.steps.dense_field import DenseField, sampling_error
 from weft.methods.steps.unknown import least_order
 from weft.methods.steps.weave_tuning import WeaveTuning
+from weft.methods.weave import Weave
 from weft.reconcile import simplex
 from weft.schema import Schema
 from weft.select.prices import choose
@@ -39,6 +43,40 @@ def compare(method, table, schema, epsilon, orders, **options):
     real = codec.encode(table)
     made = weft.Synthesizer(epsilon, method=method, seed=1, **options).fit(table, schema).sample(seed=2)
     return [k_way(real, codec.encode(made), k).tvd for k in orders]
+
+
+def test_the_budget_is_for_rows_columns_and_batches():
+    """Every batch asks first, with a twentieth of its share; half of what the columns left is for the pairs."""
+    made = run(Weave(), chained(), epsilon=4.0)
+    (first, columns), rest = made.trace[:2], made.trace[2:]
+    assert [first, columns] == [("total", pytest.approx(0.02)), ("marginals", pytest.approx(0.18))]
+    starts = [i for i, (purpose, _) in enumerate(rest) if purpose == "scores"]
+    assert len(starts) > 1 and starts[0] == 0  # columns were not measured again
+    batches = [rest[i:j] for i, j in zip(starts, [*starts[1:], len(rest)], strict=True)]
+    shares = [sum(share for _, share in batch) for batch in batches]
+    assert shares == pytest.approx([0.4, *[0.4 / (len(batches) - 1)] * (len(batches) - 1)])
+    for batch, share in zip(batches, shares, strict=True):
+        assert [purpose for purpose, _ in batch[1:]] == ["marginals"] * len(batch[1:])
+        assert batch[0][1] == pytest.approx(0.05 * share)
+
+
+def test_dependent_pairs_are_measured_and_others_are_not():
+    made = run(Weave(order=2), chained(), epsilon=0.5, exact=True)
+    pairs = {c for c in made.measured if len(c) == 2}
+    assert pairs >= LINKS and not any("d" in pair for pair in pairs)
+
+
+def test_of_many_candidates_what_noise_may_have_made_is_not_believed():
+    """Columns without any relation: of all that noise makes look wrong, few are measured."""
+    rng = np.random.default_rng(0)
+    records = Records.of(CHAIN, [rng.integers(0, size, 6000) for size in CHAIN.shape])
+    made = [run(Weave(order=2), records, epsilon=0.3, seed=seed).measured for seed in range(12)]
+    assert sum(len(c) == 2 for each in made for c in each) < 12 * 6 / 4
+
+
+def test_the_automatic_choice_is_weave():
+    table, schema = binary_table(200), Schema.from_domain({f"c{i}": 2 for i in range(8)})
+    assert weft.Synthesizer(2.0, journal=None).fit(table, schema).fitted_.method == known(AUTO) == BEST == "weave"
 
 
 def test_it_beats_independent_columns_on_dependent_ones():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.marginals.domain import Domain, clique
-from weft.models.mrf import ModelTooLarge, fits, junction_tree
+from weft.models.mrf import ModelTooLarge, fits, grow_tree, junction_tree
 from weft.models.mrf.junction import RULES
 
 NAMES = "abcdefghij"
@@ -127,3 +127,16 @@ def test_sizes_and_bytes():
     tree = junction_tree(Domain.of({"a": 2, "b": 3, "c": 4}), [("a", "b"), ("b", "c")])
     assert tree.cells == 18 and tree.bytes >= 8 * 18
     assert np.prod(tree.domain.sizes(tree.cliques[0])) == tree.sizes[0]
+
+
+def test_a_grown_tree_never_outgrows_its_limits() -> None:
+    """A clique that a tree holds by fill edges alone still changes the next triangulation."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        d = int(rng.integers(8, 16))
+        domain = Domain(tuple(f"c{i:02}" for i in range(d)), tuple(int(s) for s in rng.integers(2, 12, d)))
+        pairs = list(itertools.combinations(domain.names, 2))
+        ranked = [pairs[i] for i in rng.permutation(len(pairs))]
+        tree = grow_tree(domain, ranked, max_cells=2000, max_total=5000)
+        assert max(tree.sizes) <= 2000
+        assert tree.cells <= 5000

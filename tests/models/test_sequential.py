@@ -10,6 +10,7 @@ from weft.marginals.domain import Domain
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.recode import ValueMap
 from weft.marginals.records import Records
+from weft.models import MODELS, model_class
 from weft.models.bayesnet.model import BayesNet, Family
 from weft.models.independent import IndependentModel
 from weft.models.mrf import fit
@@ -82,3 +83,21 @@ def test_buckets_of_merged_values_are_merged_too():
 def test_a_model_without_conditionals_is_refused():
     with pytest.raises(MethodError, match="conditional"):
         sequential(SeededModel(Records.empty(DOMAIN)))
+
+
+def test_merged_values_relate_no_columns_that_the_inner_model_does_not():
+    rng = np.random.default_rng(0)
+    assert recoded(rng).relates_columns
+    assert not RecodedModel(DOMAIN, independent(rng), {}).relates_columns
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_model_says_what_it_can_do(kind):
+    model = model_class(kind)
+    assert model.kind == kind
+    assert hasattr(model, "fixed_records")
+    if kind != "recoded":  # a map says what the model behind it does
+        assert model.fixed_records == (model is SeededModel)
+    assert hasattr(model, "relates_columns")
+    # What the protocol asks for at run time is a method of this name: nothing else may be called so.
+    assert hasattr(model, "network") == (kind in {"bayesnet", "independent", "mrf", "recoded"})

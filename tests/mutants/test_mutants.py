@@ -86,6 +86,84 @@ MUTANTS = {
         '"iterations": 100, "length": 200',
         "tests/models/test_gum.py",
     ),
+    "eq. 8 forgets how many a family has": Mutant(
+        "select/candidates.py",
+        "np.maximum(size - 1 + within, 1.0)",
+        "np.maximum(within, 1.0)",
+        "tests/methods/test_privmrf.py",
+    ),
+    "eq. 8 forgets what a family's members share": Mutant(
+        "select/candidates.py",
+        "np.maximum(size - 1 + within, 1.0)",
+        "np.maximum(size - 1, 1.0)",
+        "tests/methods/test_privmrf.py",
+    ),
+    "an experiment has a budget that was not published": Mutant(
+        "bench/catalogue.py",
+        "(0.1, 0.2, 0.4, 0.8, 1.6, 3.2)",
+        "(0.1, 0.2, 0.4, 0.8, 1.2, 3.2)",
+        "tests/bench/test_published.py",
+    ),
+    "an experiment has a parameter that was not published": Mutant(
+        "bench/settings.py",
+        "for picks in (0.4, 0.8, 1.2)",
+        "for picks in (0.4, 0.8, 1.6)",
+        "tests/bench/test_published.py",
+    ),
+    "an experiment tests seeds by another k": Mutant(
+        "bench/settings.py", '"deniability", "k": 50}', '"deniability", "k": 5}', "tests/bench/test_published.py"
+    ),
+    "DenseMarg reckons with the whole budget": Mutant(
+        "methods/privsyn.py", "curator.rho(curator.left)", "curator.rho(1.0)", "tests/methods/test_privsyn.py"
+    ),
+    "pairs are not combined": Mutant(
+        "methods/privsyn.py",
+        "return combine_cliques(",
+        "return pairs or combine_cliques(",
+        "tests/methods/test_privsyn.py",
+    ),
+    "the tree is the lightest": Mutant(
+        "methods/mst.py",
+        "spanning_tree(weights) if",
+        "spanning_tree({c: -w for c, w in weights.items()}) if",
+        "tests/methods/test_mst.py",
+    ),
+    "a tree takes what gains less than its noise": Mutant(
+        "methods/tree.py", "best_subset([gaps[c] for c", "best_subset([2 * gaps[c] for c", "tests/methods/test_tree.py"
+    ),
+    "AIM does not weigh a candidate by the workload": Mutant(
+        "methods/aim.py", "self.weights * (self.errors", "(self.errors", "tests/methods/test_aim.py"
+    ),
+    "AIM never anneals": Mutant(
+        "methods/aim.py", "self.share *= self.options.anneal", "pass", "tests/methods/test_aim.py"
+    ),
+    "PrivBayes offers tables that are not useful": Mutant(
+        "methods/privbayes.py", "math.sqrt(2), self.theta", "math.sqrt(2), 1.0", "tests/methods/test_privbayes.py"
+    ),
+    "BSG offers tables that are not useful": Mutant(
+        "methods/steps/entropy_network.py", "sigma, self.theta)", "sigma, 1.0)", "tests/methods/test_bsg_model.py"
+    ),
+    "a family that does not fit gives up its narrowest parent": Mutant(
+        "methods/pb_pgm.py", "largest = max(parents", "largest = min(parents", "tests/methods/test_pb_pgm.py"
+    ),
+    "PGM leaves out what it has measured": Mutant(
+        "methods/pgm.py", "*columns.tables, *noisy]", "*columns.tables, *noisy[1:]]", "tests/methods/test_pgm.py"
+    ),
+    "weave believes what noise made of many candidates": Mutant(
+        "methods/steps/choosing.py",
+        "np.maximum(seen - curator.sigma(scores / len(cliques)), 0)",
+        "np.maximum(seen, 0)",
+        "tests/methods/test_weave.py",
+    ),
+    "geometric noise is divided as Gaussian noise": Mutant(
+        "methods/steps/sharing.py", '1 / 2 if accounting == "pure" else 2 / 3', "2 / 3", "tests/methods/test_pgm.py"
+    ),
+    "records grown from seeds count as a model": Mutant(
+        "models/seeded.py",
+        "fixed_records: ClassVar[bool] = True",
+        "fixed_records: ClassVar[bool] = False",
+        "tests/methods/test_bsg.py tests/models/test_sequential.py",
+    ),
     "a release is moved before its older card is gone": Mutant(
         "release/verify.py", "if sha256(table) != facts", "if False and sha256(table) != facts", "tests/test_verify.py"
     ),
@@ -104,7 +182,7 @@ def test_a_mutant_is_seen(name, tmp_path):
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", mutant.tests],
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *mutant.tests.split()],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "numba")},
         capture_output=True,

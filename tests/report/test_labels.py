@@ -21,7 +21,7 @@ COLUMNS = {
     "digits": ('kind = "real"\nedges = [0, 1, 1.5, 20000]\ndecimals = 1', pa.float32()),
     "day": ('kind = "datetime"\nrange = ["2024-01-01", "2024-12-31"]\nbins = 5', pa.date32()),
     "months": ('kind = "datetime"\nedges = ["2024-01-01", "2024-02-01", "2024-02-29"]', pa.date32()),
-    "clock": ('kind = "datetime"\nrange = ["2024-01-01", "2024-01-02"]\nbins = 6', pa.timestamp("s")),
+    "clock": ('kind = "datetime"\nrange = ["2024-01-01", "2024-01-02"]\nbins = 6\nstep = "1s"', pa.timestamp("s")),
     "word": ('kind = "category"\nvalues = ["x", "y"]\nmissing = true', pa.string()),
     "flag": ('kind = "boolean"', pa.bool_()),
     "void": ('kind = "integer"\nrange = [0, 5]\nmissing = true', pa.null()),

@@ -27,7 +27,7 @@ from weft.models.chains.model import ChainsModel
 from weft.models.gum.model import GumModel
 from weft.models.mrf import fit, grow_tree
 from weft.privacy import Budget
-from weft.progress import Event, Listener, silence, stage
+from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile, simplex
 
 PAIRS = 40
@@ -118,15 +118,9 @@ def parts(table: BenchTable, runs: int = 3, listener: Listener = silence) -> She
 
 def without_effect(table: BenchTable) -> list[str]:
     """Return the lines that ask for what weave does on this table by itself."""
-    ended: list[str] = []
-
-    def note(event: Event) -> None:
-        if event.finished:
-            ended.append(event.stage)
-
-    model = trial(table, "weave", EPSILON, listener=note).model
-    larger = sum(name.startswith("batch") and name.endswith("larger cliques") for name in ended)
-    chains = isinstance(getattr(model, "inner", model), ChainsModel)
+    made = trial(table, "weave", EPSILON)
+    larger = sum(entry.purpose == "scores" for entry in made.ledger.entries) - 1  # every batch asks once, pairs first
+    chains = isinstance(getattr(made.model, "inner", made.model), ChainsModel)
     few = [label for label, batches in WEAVE_BATCHES.items() if batches >= larger]
     return [WEAVE_CHAINS, *few] if chains else few
 

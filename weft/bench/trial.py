@@ -15,6 +15,7 @@ from weft.codec import Codec
 from weft.evaluate import k_way
 from weft.marginals.records import Records
 from weft.models import Model
+from weft.privacy import Ledger
 from weft.progress import Listener, silence
 from weft.synthesizer import Synthesizer
 
@@ -30,6 +31,8 @@ class Trial:
     seconds: float
     """To fit and to sample."""
     model: Model
+    ledger: Ledger
+    """What was asked of the rows."""
 
 
 def trial(
@@ -52,7 +55,7 @@ def trial(
     ).fit(table.rows if rows is None else rows, table.schema, listener=listener)
     made = fitted.sample()
     seconds = perf_counter() - begin
-    return Trial(Codec(table.schema, table.rows.schema).encode(made), seconds, fitted.fitted_.model)
+    return Trial(Codec(table.schema, table.rows.schema).encode(made), seconds, fitted.model_, fitted.ledger_)
 
 
 def errors(real: Records, synth: Records, orders: Sequence[int] = ORDERS) -> list[float]:

@@ -85,7 +85,7 @@ class Request:
     def fit(self, listener: Listener, hold: Callable[[Synthesizer], None]) -> Synthesizer:
         """Learn the table; `hold` is told of the synthesizer before it has cost anything."""
         with stage(listener, "load"):  # the libraries take a second or two
-            from weft.methods import takes
+            from weft.methods import AUTO, takes
             from weft.privacy import Budget
             from weft.synthesizer import Synthesizer
 
@@ -106,10 +106,9 @@ class Request:
             budget=Budget(epsilon=self.epsilon, delta=self.delta, insecure=True) if self.insecure else None,
             seed=self.seed,
             noise_seed=self.noise_seed,
+            method=AUTO if self.method is None else self.method,
             **self.options,
         )
-        if self.method is not None:
-            synthesizer.set_params(method=self.method)
         if self.rows is not None and takes(synthesizer.method, "rows"):
             synthesizer.set_params(rows=self.rows)
         hold(synthesizer)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from weft.codec.compiled import compile_rules
 from weft.codec.repair import Repair
@@ -20,7 +21,7 @@ from weft.schema.kinds import Column, ColumnError, Id, suggestion
 from weft.schema.kinds.id import IdMaker
 from weft.schema.kinds.part import Part
 from weft.schema.kinds.stored import dictionary_array
-from weft.schema.rules import Reader, check_rules
+from weft.schema.rules import Block, Reader, check_rules
 from weft.schema.schema import Schema
 from weft.values.storage import decoded
 
@@ -73,6 +74,10 @@ class Codec:
     def unit_column(self) -> str | None:
         """Id column that tells the privacy unit of a row."""
         return self.schema.unit
+
+    def part(self, attribute: str) -> Part:
+        """Return the part that an attribute belongs to."""
+        return next(part for part in self.parts if attribute in part.domain)
 
     @property
     def reads(self) -> list[str]:
@@ -132,9 +137,9 @@ class Codec:
 
     def _decode(self, records: Records, rng: np.random.Generator, start: int) -> dict[str, pa.Array]:
         made: dict[str, pa.Array] = {}
-        for name, (maker, arrow_type) in self._ids.items():
-            array = maker.make(start, len(records), rng)
-            made[name] = dictionary_array(array, arrow_type) if array.type != arrow_type else array
+        numbers = np.arange(start, start + len(records), dtype=np.int64)
+        for name in self._ids:
+            made[name] = self.ids(name, numbers, rng)
         for part in _in_order(self.parts, set(made)):
             made |= part.decode([records.column(name) for name in part.domain], made, rng)
         return made
@@ -143,6 +148,20 @@ class Codec:
         """Return rows of random codes, by the domain alone."""
         codes = [rng.integers(0, size, count) for size in self.domain.shape]
         return self._decode(Records.of(self.domain, codes), rng, 0)
+
+    def broken(self, table: pa.Table) -> NDArray[np.bool_]:
+        """Say which rows of a synthetic table break a rule of the schema."""
+        found = np.zeros(len(table), bool)
+        block = Block({name: table.column(name).combine_chunks() for name in self._readers}, self._readers)
+        for rule in self.schema.rules:
+            found |= ~rule.holds(block)
+        return found
+
+    def ids(self, name: str, numbers: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+        """Return the ids of these numbers in the type of an id column."""
+        maker, arrow_type = self._ids[name]
+        array = maker.of(numbers, rng)
+        return dictionary_array(array, arrow_type) if array.type != arrow_type else array
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values: the schema, and the Arrow types without metadata."""
@@ -163,10 +182,9 @@ class Codec:
 def broken(table: pa.Table, schema: Schema) -> dict[str, int]:
     """Count the rows of a table that break each rule. For synthetic tables: of private rows no count may leave."""
     fields = {field.name: field for field in table.schema}
-    arrays = {column.name: table.column(column.name).combine_chunks() for column in schema.columns}
     readers = {column.name: Reader(column, _released_field(fields[column.name], column)) for column in schema.columns}
-    values = {name: readers[name].read(array) for name, array in arrays.items()}
-    return {f"rule {index + 1}: {rule}": int((~rule.holds(values)).sum()) for index, rule in enumerate(schema.rules)}
+    block = Block({name: table.column(name).combine_chunks() for name in readers}, readers)
+    return {f"rule {index + 1}: {rule}": int((~rule.holds(block)).sum()) for index, rule in enumerate(schema.rules)}
 
 
 def _released_field(field: pa.Field, column: Column) -> pa.Field:

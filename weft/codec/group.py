@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.marginals.domain import Domain
+from weft.schema.kinds.labels import Label, one
 from weft.schema.kinds.part import Arrays, Single
 from weft.schema.rules.values import Mask
 
@@ -33,6 +34,12 @@ class Group:
         """Codes of the columns, a row for each code of the attribute."""
         self._code = np.searchsorted(self._cells, nearest(possible, self.shape))
         self.domain = Domain((" & ".join(self.columns),), (len(self._cells),))
+
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Name each combination by the names of its values."""
+        named = [member.labels()[0] for member in self.members]
+        words = [" & ".join(str(own[code]) for own, code in zip(named, row, strict=True)) for row in self.combinations]
+        return [tuple(one(word, "value") for word in words)]
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
         """Return the code of each row's combination; one that is impossible counts as the nearest that is not."""

@@ -14,12 +14,13 @@ from weft.curator.choices import ChoiceQuestions
 from weft.curator.marginals import MarginalQuestions
 from weft.curator.scores import ScoreQuestions
 from weft.curator.seeds import SeedQuestions
+from weft.curator.units import UnitQuestions
 from weft.engines import Engine
 from weft.marginals.marginal import Array
 from weft.privacy import Charge
 
 
-class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions):
+class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions, UnitQuestions):
     """Answers questions about private rows, for a price: a share of the whole budget (`Door`)."""
 
     def recode(self, maps: Mapping[str, tuple[Array, int]]) -> Curator:

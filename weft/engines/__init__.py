@@ -51,6 +51,10 @@ class Engine(Protocol):
         """Return the distinct rows over some attributes, one a line in lexicographic order, and how many of each."""
         ...
 
+    def unit_sizes(self, most: int) -> Counts:
+        """Return how many privacy units have 1, 2, ..., `most` rows."""
+        ...
+
     def check_order(self) -> None:
         """Refuse to divide rows that cannot be told from each other by their place: DataError."""
         ...

@@ -12,7 +12,7 @@ from weft.engines.groups import groups
 from weft.engines.parts import Deal, divide, names_of
 from weft.engines.reader import Reader
 from weft.engines.recode import Maps, Recoding
-from weft.engines.units import Owners, Units
+from weft.engines.units import Owners, Units, sizes_of
 from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import Codes, Records, code_dtype
@@ -45,6 +45,10 @@ class MemoryEngine:
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
         """Return the distinct rows over some attributes and how many there are of each."""
         return groups(Records(self.domain.project(names), tuple(self.records.column(name) for name in names)))
+
+    def unit_sizes(self, most: int) -> Counts:
+        """Return how many privacy units have 1, 2, ..., `most` rows."""
+        return sizes_of(np.arange(len(self.records)) if self.owners is None else self.owners, most)
 
     def check_order(self) -> None:
         """Refuse nothing: rows in memory keep their order."""

@@ -13,7 +13,7 @@ from weft.engines.memory import MemoryEngine
 from weft.engines.parts import Deal, divide, names_of
 from weft.engines.reader import Reader
 from weft.engines.recode import Maps, Recoding
-from weft.engines.units import Owners, Units
+from weft.engines.units import Owners, Units, sizes_of
 from weft.errors import DataError
 from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
@@ -72,6 +72,12 @@ class StreamEngine:
                 at += batch.num_rows
             pieces.append(self.recoding.apply(records))
         return MemoryEngine(Records.concatenate(pieces), self.listener, self.threads)
+
+    def unit_sizes(self, most: int) -> Counts:
+        """Return how many privacy units have 1, 2, ..., `most` rows, without a pass over them."""
+        if self.owners is None or self.keep is None:
+            raise ValueError("rows that are units of their own have no numbers to ask for")
+        return sizes_of(self.owners[self.keep], most)
 
     def split(self, shares: Sequence[float], deal: Deal) -> list[StreamEngine]:
         """Return a view of each part, divided by one coin a privacy unit.

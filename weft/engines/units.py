@@ -61,6 +61,16 @@ class Units:
         return keep_rows(owners, self.most, rng), owners if self.most > 1 else None
 
 
+def sizes_of(owners: Owners, most: int) -> NDArray[np.int64]:
+    """Return how many units have 1, 2, ..., `most` of these rows.
+
+    >>> sizes_of(np.array([3, 7, 3, 5]), 3).tolist()
+    [2, 1, 0]
+    """
+    rows = np.unique(owners, return_counts=True)[1]
+    return np.bincount(rows, minlength=most + 1)[1 : most + 1].astype(np.int64)
+
+
 def unit_codes(chunks: Sequence[pa.Array]) -> NDArray[np.int64]:
     """Number the units of a column given in pieces: equal numbers for equal values, and for no others.
 

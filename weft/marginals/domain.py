@@ -40,6 +40,17 @@ class FineGrid:
         """Number of cells."""
         return len(self.levels)
 
+    def coarser(self, most: float, apart: int) -> FineGrid:
+        """Return a grid of at most so many cells, beside the last `apart` ones, by joining neighbours."""
+        inside = self.size - apart
+        joined = max(math.ceil(inside / max(most, 1.0)), 1)
+        if joined == 1:
+            return self
+        cells = np.arange(self.size) // joined
+        cells[inside:] = cells[inside - 1] + 1 + np.arange(apart)
+        widths = np.bincount(cells, weights=self.widths).astype(np.float64)
+        return FineGrid(cells[self.cells], np.zeros(len(widths), np.int64), widths)
+
 
 @dataclass(frozen=True)
 class Order:

@@ -86,7 +86,7 @@ def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: flo
     divided anew, so that what lies beside a heap at 0 is told apart too, but into groups of no fewer than `least`.
 
     >>> coarse_groups(np.array([1, 1, 9, 1, 1, 2, 0, 7]), {7}, 2).tolist()
-    [0, 0, 1, 2, 2, 3, 3, 4]
+    [0, 0, 1, 2, 2, 2, 2, 3]
     """
     counts = np.maximum(np.asarray(counts, np.float64), 0)
     kept = np.ones(len(counts), bool)
@@ -100,7 +100,7 @@ def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: flo
     middle = np.cumsum(counts) - counts / 2 - (np.cumsum(total) - total)[runs]
     inside = np.minimum(np.floor(middle / np.maximum(total, _TINY)[runs] * parts[runs]), parts[runs] - 1)
     inside = np.where(single, 0, np.maximum(inside, 0))
-    return np.asarray(np.unique(runs * (len(counts) + 1.0) + inside, return_inverse=True)[1])
+    return np.asarray(np.unique(runs * (parts.max() + 1.0) + inside, return_inverse=True)[1])
 
 
 def summed_codes(table: Array, codes: Array, size: int, axis: int = 0) -> Array:

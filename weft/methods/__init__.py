@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from importlib import import_module
-from typing import Any, Protocol, get_type_hints
+from typing import Any, ClassVar, Protocol, get_type_hints
 
 import numpy as np
 
@@ -75,6 +75,9 @@ AUTO, BEST = "auto", "weave"
 class Method(Protocol):
     """A recipe: a frozen dataclass whose fields are its options."""
 
+    completes_seeds: ClassVar[bool]
+    """Whether every model it makes has exact conditional distributions (`weft.models.Sequential`)."""
+
     @property
     def accounting(self) -> Accounting:
         """How a budget in (epsilon, delta) is counted for the mechanisms that the recipe uses."""
@@ -92,6 +95,11 @@ class Method(Protocol):
 def takes(name: str, option: str) -> bool:
     """Whether a method has an option of this name."""
     return any(field.name == option for field in fields(_recipe(name)))
+
+
+def completing_seeds() -> list[str]:
+    """Return the methods whose models can complete a seed."""
+    return [name for name in METHODS if _recipe(name).completes_seeds]
 
 
 def known(name: str) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.noise_error import expected_noise, profile, projected_error
 from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
+from weft.methods.steps.options import option
 from weft.models.mrf import JunctionTree, MrfModel, fit, fits, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
@@ -44,32 +45,27 @@ LEAST = 1e-6
 class Aim:
     """Measure, again and again, what the model gets most wrong among the marginals that you care about."""
 
-    accounting: Accounting = "gaussian"
-    """"gaussian", or "paper" for zCDP with the closed form."""
-    ways: Annotated[int, Bounds(2, 6)] = 3
-    """The workload: all marginals of this many columns."""
-    share_columns: Share = 0.1
-    """Share of the budget for one-way marginals."""
-    share_scores: Share = 0.05
-    """Share for the first look at every candidate's error."""
-    rare: Deviations = 3.0
-    """Values whose noisy count is below this many standard deviations are merged."""
-    rounds_per_column: Annotated[float, Bounds(0.01, 1000.0)] = 32.0
-    """Rounds for each column, were the budget divided evenly; annealing makes them fewer."""
-    anneal: Annotated[float, Bounds(1.0, 100.0)] = 2.0
-    """Factor by which rounds grow when a measurement showed nothing above its noise."""
-    part_scores: Share = 0.1
-    """Part of a round's budget for asking again; the rest measures."""
-    shortlist: Annotated[int, Bounds(1, 10000)] = 16
-    """Candidates asked about again in a round."""
-    max_candidates: Annotated[int, Bounds(1, 1_000_000)] = 20_000
-    """Most candidates; of a larger workload, the marginals with the fewest cells."""
-    max_table: Cells = 10**5
-    """Cells of the largest marginal measured."""
-    max_cells: Cells = 10**6
-    """Cells of the largest clique of the junction tree."""
-    max_total: Cells = 4 * 10**6
-    """Cells of the whole tree."""
+    completes_seeds: ClassVar[bool] = True
+
+    accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    ways: Annotated[int, Bounds(2, 6)] = option(3, "The workload: all marginals of this many columns.")
+    share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
+    share_scores: Share = option(0.05, "Share for the first look at every candidate's error.")
+    rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
+    rounds_per_column: Annotated[float, Bounds(0.01, 1000.0)] = option(
+        32.0, "Rounds for each column, were the budget divided evenly; annealing makes them fewer."
+    )
+    anneal: Annotated[float, Bounds(1.0, 100.0)] = option(
+        2.0, "Factor by which rounds grow when a measurement showed nothing above its noise."
+    )
+    part_scores: Share = option(0.1, "Part of a round's budget for asking again; the rest measures.")
+    shortlist: Annotated[int, Bounds(1, 10000)] = option(16, "Candidates asked about again in a round.")
+    max_candidates: Annotated[int, Bounds(1, 1_000_000)] = option(
+        20_000, "Most candidates; of a larger workload, the marginals with the fewest cells."
+    )
+    max_table: Cells = option(10**5, "Cells of the largest marginal measured.")
+    max_cells: Cells = option(10**6, "Cells of the largest clique of the junction tree.")
+    max_total: Cells = option(4 * 10**6, "Cells of the whole tree.")
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals."""

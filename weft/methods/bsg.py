@@ -26,8 +26,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.entropy_network import Learner, bucket_codes
+from weft.methods.steps.options import option
 from weft.methods.steps.seeds import MOST_RECORDS, grow, omegas
 from weft.models.bayesnet.model import BayesNet
 from weft.models.seeded import SeededModel
@@ -46,9 +47,6 @@ from weft.privacy import Accounting
 from weft.privacy.deniability import MOST_ROWS, Acceptance
 from weft.privacy.plausible import PlausibleTest
 from weft.progress import Listener, silence
-
-BEHIND = ("aim", "independent", "marginals", "mst", "pb-pgm", "pgm", "privbayes", "privbayes-indif", "privmrf", "tree")
-"""Methods whose models have exact conditional distributions (`weft.models.sequential`): these can complete a seed."""
 
 
 @dataclass(frozen=True)
@@ -59,49 +57,74 @@ class Bsg:
     `guarantee="deniability"`: each of them has k plausible seeds, which is not differential privacy.
     """
 
-    accounting: Accounting = "gaussian"
-    """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
-    share_total: Share = 0.01
-    """Share of the budget for the number of rows."""
-    share_structure: Share = 0.3
-    """Share for the entropies; the rest goes to the conditional tables."""
-    theta: Factor = 2.0
-    """A table may be so large that its average count is theta times the deviation of its noise."""
-    buckets: Annotated[Mapping[str, int | Sequence[int]], Bounds(0, MOST_ROWS, MOST_ROWS)] = field(default_factory=dict)
-    """How children see an attribute: runs of so many codes as one bucket, or the bucket of each code."""
-    prior: Annotated[float, Bounds(0.0, 1e9)] = 2.0
-    """Weight of the Dirichlet prior of each distribution, in standard deviations of the noise on its number of rows."""
-    parameters: Literal["mean", "draw"] = "mean"
-    """The posterior mean of each distribution, or a draw from the posterior."""
-    omega: int | str | Sequence[int] | None = None
-    """How many attributes of a record are drawn, the others being a seed's: a number, or a range such as "5-9" from
-    which each record draws its own; None: all, and no seeds are needed."""
-    rows: Annotated[int | None, Bounds(1, MOST_RECORDS)] = None
-    """With omega: the number of records to grow from seeds. More cannot be had later."""
-    k: Annotated[int | None, Bounds(1, MOST_ROWS)] = None
-    """Seeds that must be plausible; None: as the budget needs it."""
-    epsilon0: Annotated[float | None, Bounds(1e-4, 100.0)] = None
-    """Noise on k is Laplace of scale 1/epsilon0; None: as the budget needs it, and none for deniability (Test 1)."""
-    share_seeds: Share = 0.5
-    """With omega: share of the budget for the seeds; the model has the rest. Not used with split or deniability."""
-    guarantee: Literal["table", "deniability"] = "table"
-    """"table": the records together are differentially private. "deniability": each record has k plausible seeds, and
-    NO differential privacy is claimed for them; the budget is for the model alone."""
-    gamma: Annotated[float, Bounds(1.0, 1e9)] = 4.0
-    """Deniability: factor within which the chances of plausible seeds lie. They are equal here, so it changes nothing
-    but the figure of Theorem 1."""
-    max_plausible: Annotated[int | None, Bounds(1, MOST_ROWS)] = None
-    """Deniability: plausible seeds at which counting stops."""
-    max_check_plausible: Annotated[int | None, Bounds(1, MOST_ROWS)] = None
-    """Deniability: rows, chosen at random, among which plausible seeds are counted."""
-    split: Annotated[Sequence[float] | None, Bounds(0.0, 1.0)] = None
-    """Chances of a row to serve as seed, for the structure, and for the parameters, such as [0.5, 0.25, 0.25]; each
-    part then has the whole budget. None: all rows serve for everything and costs add up, which is better as a rule."""
-    model: str | None = None
-    """With omega: the method whose model draws the other attributes, in place of this one's own, such as mst, tree or
-    privbayes."""
-    model_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of that method."""
+    completes_seeds: ClassVar[bool] = False
+
+    accounting: Accounting = option(
+        "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
+    )
+    share_total: Share = option(0.01, "Share of the budget for the number of rows.")
+    share_structure: Share = option(0.3, "Share for the entropies; the rest goes to the conditional tables.")
+    theta: Factor = option(
+        2.0, "A table may be so large that its average count is theta times the deviation of its noise."
+    )
+    buckets: Annotated[Mapping[str, int | Sequence[int]], Bounds(0, MOST_ROWS, MOST_ROWS)] = option(
+        {}, "How children see an attribute: runs of so many codes as one bucket, or the bucket of each code."
+    )
+    prior: Annotated[float, Bounds(0.0, 1e9)] = option(
+        2.0,
+        "Weight of the Dirichlet prior of each distribution, in standard deviations of the noise on its number of "
+        "rows.",
+    )
+    parameters: Literal["mean", "draw"] = option(
+        "mean", "The posterior mean of each distribution, or a draw from the posterior."
+    )
+    omega: int | str | Sequence[int] | None = option(
+        None,
+        'How many attributes of a record are drawn, the others being a seed\'s: a number, or a range such as "5-9" '
+        "from which each record draws its own; None: all, and no seeds are needed.",
+    )
+    rows: Annotated[int | None, Bounds(1, MOST_RECORDS)] = option(
+        None, "With omega: the number of records to grow from seeds. More cannot be had later."
+    )
+    k: Annotated[int | None, Bounds(1, MOST_ROWS)] = option(
+        None, "Seeds that must be plausible; None: as the budget needs it."
+    )
+    epsilon0: Annotated[float | None, Bounds(1e-4, 100.0)] = option(
+        None,
+        "Noise on k is Laplace of scale 1/epsilon0; None: as the budget needs it, and none for deniability (Test 1).",
+    )
+    share_seeds: Share = option(
+        0.5,
+        "With omega: share of the budget for the seeds; the model has the rest. Not used with split or deniability.",
+    )
+    guarantee: Literal["table", "deniability"] = option(
+        "table",
+        '"table": the records together are differentially private. "deniability": each record has k plausible seeds, '
+        "and NO differential privacy is claimed for them; the budget is for the model alone.",
+    )
+    gamma: Annotated[float, Bounds(1.0, 1e9)] = option(
+        4.0,
+        "Deniability: factor within which the chances of plausible seeds lie. They are equal here, so it changes "
+        "nothing but the figure of Theorem 1.",
+    )
+    max_plausible: Annotated[int | None, Bounds(1, MOST_ROWS)] = option(
+        None, "Deniability: plausible seeds at which counting stops."
+    )
+    max_check_plausible: Annotated[int | None, Bounds(1, MOST_ROWS)] = option(
+        None, "Deniability: rows, chosen at random, among which plausible seeds are counted."
+    )
+    split: Annotated[Sequence[float] | None, Bounds(0.0, 1.0)] = option(
+        None,
+        "Chances of a row to serve as seed, for the structure, and for the parameters, such as [0.5, 0.25, 0.25]; "
+        "each part then has the whole budget. None: all rows serve for everything and costs add up, which is better "
+        "as a rule.",
+    )
+    model: str | None = option(
+        None,
+        "With omega: the method whose model draws the other attributes, in place of this one's own, such as mst, tree "
+        "or privbayes.",
+    )
+    model_options: Mapping[str, Any] = option({}, "Options of that method.")
 
     @property
     def deniable(self) -> bool:
@@ -185,8 +208,9 @@ class Bsg:
                 raise MethodError("option model_options: say whose options they are with model")
             return
         methods.known(self.model)
-        if self.model not in BEHIND:
-            raise MethodError(f"option model: not every model can complete a seed; choose of {', '.join(BEHIND)}")
+        others = methods.completing_seeds()
+        if self.model not in others:
+            raise MethodError(f"option model: not every model can complete a seed; choose of {', '.join(others)}")
         if not grown:
             raise MethodError(f"option model: without omega no seeds are used; choose the method {self.model!r} itself")
         if self.guarantee == "table" and self.split is None:

@@ -6,11 +6,13 @@ The "Marginals" baseline of BSG (PVLDB 2017) and the floor that every other meth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from weft.curator import Curator
 from weft.marginals.domain import Domain
+from weft.methods.steps.options import option
 from weft.models.independent import IndependentModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -21,8 +23,11 @@ from weft.reconcile import common_total, simplex
 class Independent:
     """Measure every column alone with an equal part of the budget; sample each on its own."""
 
-    accounting: Accounting = "gaussian"
-    """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
+    completes_seeds: ClassVar[bool] = True
+
+    accounting: Accounting = option(
+        "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
+    )
 
     def check(self, domain: Domain) -> None:
         """Every domain will do."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,28 +23,29 @@ from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
+from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models.mrf import MAX_CELLS, fit, grow_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import common_total, simplex
-from weft.select import allocate, implied_tree, spanning_tree
+from weft.select import implied_tree, spanning_tree
 
 
 @dataclass(frozen=True)
 class Mst:
     """The tree of the strongest pairs; exact inference, in a second or two."""
 
-    accounting: Accounting = "gaussian"
-    """"gaussian", or "paper" for zCDP with the closed form."""
-    share_columns: Share = 0.1
-    """Share of the budget for one-way marginals."""
-    share_scores: Share = 0.1
-    """Share for the distances of all pairs from independence."""
-    rare: Deviations = 3.0
-    """Values whose noisy count is below this many standard deviations are merged."""
-    heaviest: bool = False
-    """Take the maximum spanning tree, as published, whatever it implies for the other pairs."""
+    completes_seeds: ClassVar[bool] = True
+
+    accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
+    share_scores: Share = option(0.1, "Share for the distances of all pairs from independence.")
+    rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
+    heaviest: bool = option(
+        False, "Take the maximum spanning tree, as published, whatever it implies for the other pairs."
+    )
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the pairs."""
@@ -67,6 +69,6 @@ class Mst:
             tree = grow_tree(merged.domain, strongest)  # a pair that would not fit is left out before it is paid for
             edges = list(tree.given) or [m.clique for m in columns.tables]
         with stage(listener, "measure pairs"):
-            parts = [float(w) for w in allocate([merged.domain.cells(edge) for edge in edges], 1.0)]
+            parts = by_size([merged.domain.cells(edge) for edge in edges], merged.accounting)
             noisy = merged.measure(edges, share=merged.left, weights=parts)
         return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, probe=rng, listener=listener))

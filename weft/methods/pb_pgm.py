@@ -7,13 +7,16 @@ junction tree too large gives up parents, which is post-processing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from weft.bounds import Cells, Factor, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
-from weft.methods.privbayes import PrivBayes
+from weft.methods.privbayes import PrivBayes, check_choices
+from weft.methods.steps.columns import check_noise, check_shares
+from weft.methods.steps.options import option
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, MrfModel, fit, fits, junction_tree
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -24,24 +27,26 @@ from weft.reconcile import common_total
 class PbPgm:
     """A network chosen as PrivBayes does, and one Markov random field for all its tables."""
 
-    accounting: Accounting = "pure"
-    """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
-    share_structure: Share = 0.3
-    """Share of the budget for the structure."""
-    theta: Factor = 4.0
-    """A table may be so large that its average count is theta times the scale of its noise."""
-    max_cells: Cells = MAX_CELLS
-    """Cells of the largest clique of the junction tree."""
-    max_total: Cells = MAX_TOTAL
-    """Cells of the whole tree."""
+    completes_seeds: ClassVar[bool] = True
+
+    accounting: Accounting = option(
+        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less.'
+    )
+    share_total: Share = option(0.01, "Share of the budget for the number of rows.")
+    share_structure: Share = option(0.3, "Share for the structure; the rest goes to the tables of families.")
+    theta: Factor = option(4.0, "A table may be so large that its average count is theta times the scale of its noise.")
+    max_cells: Cells = option(MAX_CELLS, "Cells of the largest clique of the junction tree.")
+    max_total: Cells = option(MAX_TOTAL, "Cells of the whole tree.")
 
     def check(self, domain: Domain) -> None:
-        """Refuse what PrivBayes refuses, and limits that not even single columns keep to."""
-        self._network().check(domain)
+        """Refuse shares that leave nothing, other accounting, and limits that not even single columns keep to."""
+        check_shares(share_total=self.share_total, share_structure=self.share_structure)
+        check_choices(self.accounting)
         junction_tree(domain, [], max_cells=self.max_cells, max_total=self.max_total)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> MrfModel:
         """Choose a network, keep what fits a tree, measure it, fit it."""
+        check_noise(curator, share_total=(self.share_total, 1))
         rows, families = self._network().choose(curator, rng, listener)
         kept = self._narrowed(curator.domain, families)
         with stage(listener, "measure families"):
@@ -51,7 +56,12 @@ class PbPgm:
         return fit(curator.domain, noisy, total=total, tree=tree, listener=listener)
 
     def _network(self) -> PrivBayes:
-        return PrivBayes(accounting=self.accounting, share_structure=self.share_structure, theta=self.theta)
+        return PrivBayes(
+            accounting=self.accounting,
+            share_total=self.share_total,
+            share_structure=self.share_structure,
+            theta=self.theta,
+        )
 
     def _narrowed(self, domain: Domain, families: list[Clique]) -> list[Clique]:
         kept: list[Clique] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -14,31 +14,33 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns
+from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, grow_tree, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
-from weft.select import allocate
 
 
 @dataclass(frozen=True)
 class Pgm:
     """Measure the marginals you name (default: neighbouring columns), weighted as you say, and fit one model."""
 
-    marginals: Sequence[Sequence[str]] = ()
-    """The marginals to measure. Empty: each column with the next, in the schema's order."""
-    weights: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = ()
-    """Their parts of the budget. Empty: by cells^(2/3), which minimises the expected error."""
-    accounting: Accounting = "gaussian"
-    """"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise."""
-    share_columns: Share = 0.1
-    """Share of the budget for one-way marginals."""
-    rare: Deviations = 3.0
-    """Values whose noisy count is below this many standard deviations are merged."""
-    max_cells: Cells = MAX_CELLS
-    """Cells of the largest clique of the junction tree; more is refused."""
-    max_total: Cells = MAX_TOTAL
-    """Cells of the whole tree."""
+    completes_seeds: ClassVar[bool] = True
+
+    marginals: Sequence[Sequence[str]] = option(
+        (), "The marginals to measure. Empty: each column with the next, in the schema's order."
+    )
+    weights: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
+        (), "Their parts of the budget. Empty: by cells^(2/3), or their root if pure, for the least expected error."
+    )
+    accounting: Accounting = option(
+        "gaussian", '"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise.'
+    )
+    share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
+    rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
+    max_cells: Cells = option(MAX_CELLS, "Cells of the largest clique of the junction tree; more is refused.")
+    max_total: Cells = option(MAX_TOTAL, "Cells of the whole tree.")
 
     def check(self, domain: Domain) -> None:
         """Refuse unknown columns, and a tree that would not fit, before anything is spent."""
@@ -63,8 +65,8 @@ class Pgm:
         )
         cliques = list(tree.given) or [m.clique for m in columns.tables]
         with stage(listener, "measure marginals"):
-            even = [float(w) for w in allocate([merged.domain.cells(c) for c in cliques], 1.0)]
-            weights = self.weights if len(self.weights) == len(cliques) else even
+            sized = by_size([merged.domain.cells(c) for c in cliques], merged.accounting)
+            weights = self.weights if len(self.weights) == len(cliques) else sized
             noisy = merged.measure(cliques, share=merged.left, weights=weights)
         # The estimate that a probed fit stops by is proved for Gaussian noise.
         probe = None if merged.accounting == "pure" else rng

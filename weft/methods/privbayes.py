@@ -7,7 +7,8 @@ Where this differs from the paper:
 - n in the test of theta-usefulness is a noisy total, paid for; neighbours add or remove a row by default.
 - The score is the R-score in counts, for all domains; its sensitivity under add/remove is 2 (PrivMRF's reading).
 - Every attribute is measured alone, too: noise on a one-way table is not added up over its parents' values.
-- A table's part of the budget goes with the root of its size, which makes the summed error of geometric noise least.
+- A table's part of the budget goes with the root of its size, which makes the summed error of geometric noise least;
+  of Gaussian noise, with its cells^(2/3).
 - Noisy tables are made consistent with each other before they become distributions, instead of each being cut at
   zero and scaled on its own; and the distributions are such that the network keeps to them (`fit_network`).
 - Less goes to the structure (the paper's share is 0.3): choices are about as good down to a share of 0.1.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import NoisyMarginal
 from weft.methods.steps.columns import check_noise, check_shares
+from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models.bayesnet.fit import fit_network
 from weft.models.bayesnet.model import BayesNet
 from weft.privacy import Accounting
@@ -40,26 +43,25 @@ from weft.select.useful import parent_sets, useful_cells
 class PrivBayes:
     """A Bayesian network chosen by the exponential mechanism, with pure epsilon."""
 
-    accounting: Accounting = "pure"
-    """"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less."""
-    share_total: Share = 0.01
-    """Share of the budget for the number of rows."""
-    share_columns: Share = 0.4
-    """Share for every attribute alone."""
-    share_structure: Share = 0.15
-    """Share for the structure; the rest goes to the tables of families."""
-    theta: Factor = 3.0
-    """A table may be so large that its average count is theta times the scale of its noise."""
-    max_candidates: Annotated[int, Bounds(1, 100_000)] = 2000
-    """Families offered to a choice; beyond it parent sets are held to fewer parents."""
+    completes_seeds: ClassVar[bool] = True
+
+    accounting: Accounting = option(
+        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less.'
+    )
+    share_total: Share = option(0.01, "Share of the budget for the number of rows.")
+    share_columns: Share = option(0.4, "Share for every attribute alone.")
+    share_structure: Share = option(0.15, "Share for the structure; the rest goes to the tables of families.")
+    theta: Factor = option(3.0, "A table may be so large that its average count is theta times the scale of its noise.")
+    max_candidates: Annotated[int, Bounds(1, 100_000)] = option(
+        2000, "Families offered to a choice; beyond it parent sets are held to fewer parents."
+    )
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing, numbers that make no sense, and accounting that cannot pay for choices."""
         check_shares(
             share_total=self.share_total, share_columns=self.share_columns, share_structure=self.share_structure
         )
-        if self.accounting not in ("pure", "zcdp"):
-            raise MethodError('option accounting must be "pure" or "zcdp": choices have no exact Gaussian price.')
+        check_choices(self.accounting)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> BayesNet:
         """Choose a network, measure it, and make the tables agree."""
@@ -106,6 +108,12 @@ class PrivBayes:
         ]
 
 
+def check_choices(accounting: Accounting) -> None:
+    """Refuse accounting that cannot pay for the exponential mechanism."""
+    if accounting not in ("pure", "zcdp"):
+        raise MethodError('option accounting must be "pure" or "zcdp": choices have no exact Gaussian price.')
+
+
 def _measure(curator: Curator, cliques: list[Clique], share: float) -> list[NoisyMarginal]:
-    """Measure tables so that their summed error is least: c cells with epsilon_i have an error of c / epsilon_i."""
-    return curator.measure(cliques, share, [math.sqrt(curator.domain.cells(c)) for c in cliques])
+    """Measure tables so that their summed error is least."""
+    return curator.measure(cliques, share, by_size([curator.domain.cells(c) for c in cliques], curator.accounting))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from weft.bounds import Bounds, Factor, Share
 from weft.curator import Curator
 from weft.marginals.domain import Domain
 from weft.methods.steps.columns import check_noise, check_pairs, check_shares
+from weft.methods.steps.options import option
 from weft.models.bayesnet.model import BayesNet
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -28,16 +29,17 @@ from weft.select.useful import useful_cells
 class PrivBayesInDif:
     """A Bayesian network chosen on the noisy InDif of all pairs."""
 
-    accounting: Accounting = "gaussian"
-    """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
-    share_total: Share = 0.01
-    """Share of the budget for the number of rows."""
-    share_scores: Share = 0.1
-    """Share for the InDif of all pairs; the rest goes to the tables."""
-    theta: Factor = 4.0
-    """A table may be so large that its average count is theta times the deviation of its noise."""
-    max_parents: Annotated[int, Bounds(1, 20)] = 5
-    """Most parents of an attribute."""
+    completes_seeds: ClassVar[bool] = True
+
+    accounting: Accounting = option(
+        "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
+    )
+    share_total: Share = option(0.01, "Share of the budget for the number of rows.")
+    share_scores: Share = option(0.1, "Share for the InDif of all pairs; the rest goes to the tables.")
+    theta: Factor = option(
+        4.0, "A table may be so large that its average count is theta times the deviation of its noise."
+    )
+    max_parents: Annotated[int, Bounds(1, 20)] = option(5, "Most parents of an attribute.")
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the tables."""

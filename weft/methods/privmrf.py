@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -41,12 +41,14 @@ from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.noise_error import expected_noise
 from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
 from weft.methods.steps.extra_pairs import fit_and_finish
+from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models import Model
 from weft.models.mrf import JunctionTree, MrfModel, fit, grow_tree, priced_tree
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import common_total
-from weft.select import allocate, best_families, cover, useful_subsets
+from weft.select import best_families, cover, useful_subsets
 
 Selection = Literal["cover", "refine"]
 
@@ -58,36 +60,42 @@ MAX_TABLE = 10**5
 class PrivMrf:
     """A dense graph, a junction tree, and marginals that cover it."""
 
-    accounting: Accounting = "gaussian"
-    """"gaussian" is the paper's own exact composition; "paper" is zCDP with the closed form."""
-    selection: Selection = "cover"
-    """"cover": all marginals at once, to tell every strong pair; "refine": the paper's families and refinement."""
-    share_scores: Share = 0.05
-    """Share of the budget for the R-scores of all pairs."""
-    share_columns: Share = 0.10
-    """Share for the one-way marginals, which give the row count too; the paper's 1% is for the row count alone."""
-    rare: Deviations = 3.0
-    """Values whose noisy count is below this many deviations are merged; 0: none, and only the rows are counted."""
-    theta: Factor = 6.0
-    """A marginal is useful if its average cell holds at least theta times the noise."""
-    tables: Annotated[float, Bounds(0.01, 1000.0)] = 4.0
-    """Cover: most marginals, for each attribute."""
-    extra_pairs: bool = True
-    """Cover: measure also pairs that the graph does not hold, and adjust the records to them."""
-    share_refine: Share = 0.10
-    """Refine: share for asking which marginals the model gets wrong; the rest measures."""
-    candidates: Annotated[int, Bounds(1, 1_000_000)] = 400
-    """Refine: marginals asked about in each round (the paper's k)."""
-    picks: Annotated[float, Bounds(0.0, 1000.0)] = 0.8
-    """Refine: marginals added, for each attribute (the paper's t = 0.8 d)."""
-    rounds: Annotated[int, Bounds(1, 1_000_000)] = 8
-    """Refine: rounds; the picks are divided over them."""
-    max_ways: Annotated[int, Bounds(1, 8)] = 5
-    """Most attributes of a marginal."""
-    max_cells: Cells = 1 << 21
-    """Cells of the largest clique of the junction tree (the paper's tau: 10^7)."""
-    max_total: Cells = 1 << 22
-    """Cells of the whole tree."""
+    completes_seeds: ClassVar[bool] = True
+
+    accounting: Accounting = option(
+        "gaussian", '"gaussian" is the paper\'s own exact composition; "paper" is zCDP with the closed form.'
+    )
+    selection: Selection = option(
+        "cover",
+        '"cover": all marginals at once, to tell every strong pair; "refine": the paper\'s families and refinement.',
+    )
+    share_scores: Share = option(0.05, "Share of the budget for the R-scores of all pairs.")
+    share_columns: Share = option(
+        0.10,
+        "Share for the one-way marginals, which give the row count too; the paper's 1% is for the row count alone.",
+    )
+    rare: Deviations = option(
+        3.0,
+        "Values whose noisy count is below this many deviations are merged; 0: none, and only the rows are counted.",
+    )
+    theta: Factor = option(6.0, "A marginal is useful if its average cell holds at least theta times the noise.")
+    tables: Annotated[float, Bounds(0.01, 1000.0)] = option(4.0, "Cover: most marginals, for each attribute.")
+    extra_pairs: bool = option(
+        True, "Cover: measure also pairs that the graph does not hold, and adjust the records to them."
+    )
+    share_refine: Share = option(
+        0.10, "Refine: share for asking which marginals the model gets wrong; the rest measures."
+    )
+    candidates: Annotated[int, Bounds(1, 1_000_000)] = option(
+        400, "Refine: marginals asked about in each round (the paper's k)."
+    )
+    picks: Annotated[float, Bounds(0.0, 1000.0)] = option(
+        0.8, "Refine: marginals added, for each attribute (the paper's t = 0.8 d)."
+    )
+    rounds: Annotated[int, Bounds(1, 1_000_000)] = option(8, "Refine: rounds; the picks are divided over them.")
+    max_ways: Annotated[int, Bounds(1, 8)] = option(5, "Most attributes of a marginal.")
+    max_cells: Cells = option(1 << 21, "Cells of the largest clique of the junction tree (the paper's tau: 10^7).")
+    max_total: Cells = option(1 << 22, "Cells of the whole tree.")
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
@@ -162,7 +170,7 @@ class PrivMrf:
             chosen = cover([*larger, *pairs], gaps, domain, curator.rho(curator.left), most=most)
             chosen = chosen or [(name,) for name in domain]
         with stage(listener, "measure marginals"):
-            weights = [float(w) for w in allocate([domain.cells(c) for c in chosen], 1.0)]
+            weights = by_size([domain.cells(c) for c in chosen], curator.accounting)
             return curator.measure(chosen, share=curator.left, weights=weights)
 
     def _families(

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -27,42 +27,45 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns
-from weft.methods.steps.options import check_fields
+from weft.methods.steps.options import check_fields, option
+from weft.methods.steps.sharing import by_size
 from weft.models.gum.model import GumModel, GumOptions
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile
-from weft.select import allocate, combine_cliques, dense_marginals, sparse_network
+from weft.select import combine_cliques, dense_marginals, sparse_network
 
 
 @dataclass(frozen=True)
 class PrivSyn:
     """Many small marginals, chosen by what they tell, and records adjusted to all of them."""
 
-    accounting: Accounting = "gaussian"
-    """"gaussian"; "paper" for the published bound; "pure" for geometric noise with naive composition (the paper's
-    Laplace baseline)."""
-    share_columns: Share = 0.1
-    """Share of the budget for one-way marginals."""
-    share_scores: Share = 0.1
-    """Share for the InDif of all pairs; the rest goes to the marginals that are published."""
-    rare: Deviations = 3.0
-    """Values whose noisy count is below this many standard deviations are merged."""
-    selection: Literal["dense", "privbayes-indif"] = "dense"
-    """How pairs are chosen: DenseMarg, or the sparse network that the paper compares with."""
-    marginals: Sequence[Sequence[str]] = ()
-    """Marginals to publish instead of choosing any."""
-    must_include: Sequence[Sequence[str]] = ()
-    """Marginals to publish whatever their InDif."""
-    connect: bool = False
-    """Join an attribute that no chosen pair holds to the others by its strongest pair."""
-    max_cells: Cells = 5000
-    """Cells above which pairs are not combined (the paper's gamma)."""
-    allocation: Literal["weighted", "equal"] = "weighted"
-    """Divide the budget over marginals by cells^(2/3), or evenly."""
-    gum: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.model.GumOptions`."""
+    completes_seeds: ClassVar[bool] = False
+
+    accounting: Accounting = option(
+        "gaussian",
+        '"gaussian"; "paper" for the published bound; "pure" for geometric noise with naive composition (the '
+        "paper's Laplace baseline).",
+    )
+    share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
+    share_scores: Share = option(
+        0.1, "Share for the InDif of all pairs; the rest goes to the marginals that are published."
+    )
+    rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
+    selection: Literal["dense", "privbayes-indif"] = option(
+        "dense", "How pairs are chosen: DenseMarg, or the sparse network that the paper compares with."
+    )
+    marginals: Sequence[Sequence[str]] = option((), "Marginals to publish instead of choosing any.")
+    must_include: Sequence[Sequence[str]] = option((), "Marginals to publish whatever their InDif.")
+    connect: bool = option(False, "Join an attribute that no chosen pair holds to the others by its strongest pair.")
+    max_cells: Cells = option(5000, "Cells above which pairs are not combined (the paper's gamma).")
+    allocation: Literal["weighted", "equal"] = option(
+        "weighted", "Divide the budget over marginals by cells^(2/3), or their root if pure; or evenly."
+    )
+    gum: Mapping[str, Any] = option(
+        {}, 'Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.model.GumOptions`.'
+    )
 
     def check(self, domain: Domain) -> None:
         """Refuse columns that do not exist, shares that leave nothing, and unknown options of the synthesis."""
@@ -109,4 +112,4 @@ class PrivSyn:
     def _weights(self, domain: Domain, cliques: Sequence[Clique]) -> list[float] | None:
         if self.allocation == "equal":
             return None
-        return [float(part) for part in allocate([domain.cells(c) for c in cliques], 1.0)]
+        return by_size([domain.cells(c) for c in cliques], self.accounting)

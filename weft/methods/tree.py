@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -24,42 +24,45 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
 from weft.methods.steps.extra_pairs import fit_and_finish
+from weft.methods.steps.options import option
+from weft.methods.steps.sharing import by_size
 from weft.models.independent import IndependentModel
 from weft.models.mrf import JunctionTree, priced_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import common_total, simplex
-from weft.select import all_subsets, allocate, best_subset
+from weft.select import all_subsets, best_subset
 
 
 @dataclass(frozen=True)
 class Tree:
     """A clique tree chosen in one look, measured in one pass; quick on wide tables."""
 
-    accounting: Accounting = "gaussian"
-    """"gaussian", or "paper" for zCDP with the closed form."""
-    ways: Annotated[int | None, Bounds(2, 6)] = None
-    """Most columns of a marginal. None: 3 if at least half the columns have 4 codes or fewer, else 2."""
-    share_columns: Share = 0.1
-    """Share of the budget for one-way marginals."""
-    share_scores: Share = 0.1
-    """Share for the distances of all candidates from independence."""
-    rare: Deviations = 3.0
-    """Values whose noisy count is below this many standard deviations are merged."""
-    max_candidates: Annotated[int, Bounds(1, 1_000_000)] = 20_000
-    """Most candidates; of more, the marginals with the fewest cells."""
-    max_table: Cells = 10**5
-    """Cells of the largest marginal measured."""
-    max_cells: Cells = 10**6
-    """Cells of the largest clique of the junction tree."""
-    max_total: Cells = 4 * 10**6
-    """Cells of the whole tree."""
-    extra_pairs_per_column: Annotated[float, Bounds(0.0, 1e4)] = 8.0
-    """Most pairs, for each column, that may be measured though the tree does not hold them: records are adjusted to
-    them (`weft.models.mrf.finish`)."""
-    penalties: Annotated[tuple[float, ...], Bounds(0.0, 1e12, 100)] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-    """Counts taken off a pair for each of its cells when pairs are ranked; the tree that holds most is kept."""
+    completes_seeds: ClassVar[bool] = True
+
+    accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    ways: Annotated[int | None, Bounds(2, 6)] = option(
+        None, "Most columns of a marginal. None: 3 if at least half the columns have 4 codes or fewer, else 2."
+    )
+    share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
+    share_scores: Share = option(0.1, "Share for the distances of all candidates from independence.")
+    rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
+    max_candidates: Annotated[int, Bounds(1, 1_000_000)] = option(
+        20_000, "Most candidates; of more, the marginals with the fewest cells."
+    )
+    max_table: Cells = option(10**5, "Cells of the largest marginal measured.")
+    max_cells: Cells = option(10**6, "Cells of the largest clique of the junction tree.")
+    max_total: Cells = option(4 * 10**6, "Cells of the whole tree.")
+    extra_pairs_per_column: Annotated[float, Bounds(0.0, 1e4)] = option(
+        8.0,
+        "Most pairs, for each column, that may be measured though the tree does not hold them: records are adjusted "
+        "to them (`weft.models.mrf.finish`).",
+    )
+    penalties: Annotated[tuple[float, ...], Bounds(0.0, 1e12, 100)] = option(
+        (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+        "Counts taken off a pair for each of its cells when pairs are ranked; the tree that holds most is kept.",
+    )
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals."""
@@ -93,7 +96,7 @@ class Tree:
             chosen = [held[i] for i in best_subset([gaps[c] for c in held], cells, merged.rho(merged.left))]
         with stage(listener, "measure marginals"):
             asked = chosen or [m.clique for m in columns.tables]
-            weights = [float(w) for w in allocate([merged.domain.cells(c) for c in asked], 1.0)]
+            weights = by_size([merged.domain.cells(c) for c in asked], merged.accounting)
             noisy = merged.measure(asked, share=merged.left, weights=weights)
         return columns.unfold(fit_and_finish(tree, columns.tables, noisy, rng, listener))
 

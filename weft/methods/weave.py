@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from weft.methods.steps.batches import MOST_TRIPLES, Batches
 from weft.methods.steps.choosing import choose_cliques
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
-from weft.methods.steps.options import check_fields
+from weft.methods.steps.options import check_fields, option
 from weft.methods.steps.unknown import least_order, measure_unknown
 from weft.methods.steps.weave_tuning import WeaveTuning
 from weft.models import Model
@@ -45,23 +45,24 @@ from weft.reconcile import reconcile, simplex
 class Weave:
     """One-way marginals, then batches of what the model gets most wrong; one model fitted to all of it."""
 
-    share_columns: Share = 0.18
-    """Share of the budget for the first look at every column alone."""
-    share_total: Share = 0.02
-    """Share for the number of rows."""
-    order: Annotated[int, Bounds(2, 100)] = 6
-    """Highest order of the measured cliques; 2: pairs only."""
-    batches: Annotated[int | None, Bounds(0, 100)] = None
-    """Batches after the pairs, if noise allows cliques of four attributes (of three, if there are no more) that cover
-    at least a third of all pairs; None: two if some have more than four, otherwise one. 0: pairs only."""
-    max_cells: Cells = 200_000
-    """Largest table that is measured."""
-    rare: Deviations = 3.0
-    """Values with a noisy count below this many standard deviations are merged."""
-    accounting: Accounting = "gaussian"
-    """"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0."""
-    tuning: Mapping[str, Any] = field(default_factory=dict)
-    """Settings for whoever studies the method, such as {"max_tree": 0}; see `weft.methods.steps.weave_tuning`."""
+    completes_seeds: ClassVar[bool] = False
+
+    share_columns: Share = option(0.18, "Share of the budget for the first look at every column alone.")
+    share_total: Share = option(0.02, "Share for the number of rows.")
+    order: Annotated[int, Bounds(2, 100)] = option(6, "Highest order of the measured cliques; 2: pairs only.")
+    batches: Annotated[int | None, Bounds(0, 100)] = option(
+        None,
+        "Batches after the pairs, if noise allows cliques of four attributes (of three, if there are no more) that "
+        "cover at least a third of all pairs; None: two if some have more than four, otherwise one. 0: pairs only.",
+    )
+    max_cells: Cells = option(200_000, "Largest table that is measured.")
+    rare: Deviations = option(3.0, "Values with a noisy count below this many standard deviations are merged.")
+    accounting: Accounting = option(
+        "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
+    )
+    tuning: Mapping[str, Any] = option(
+        {}, 'Settings for whoever studies the method, such as {"max_tree": 0}; see `weft.methods.steps.weave_tuning`.'
+    )
 
     @property
     def tuned(self) -> WeaveTuning:

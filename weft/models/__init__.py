@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -13,12 +13,25 @@ from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.progress import Listener, silence
 
+if TYPE_CHECKING:
+    from weft.models.bayesnet.model import BayesNet
+
 
 class Model(Protocol):
     """A distribution over records, learned from released answers only: no private row is inside."""
 
     kind: ClassVar[str]
-    """Name of the model's type in a model file."""
+    """Name of the model's type in a model file: for files alone, nothing else is decided by it."""
+
+    @property
+    def fixed_records(self) -> bool:
+        """Whether it holds records that were released as they are: no more can be had, and `total` is their number."""
+        ...
+
+    @property
+    def relates_columns(self) -> bool:
+        """Whether a column may tell of another: not where each is drawn on its own."""
+        ...
 
     @property
     def domain(self) -> Domain:
@@ -45,6 +58,15 @@ class Model(Protocol):
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Rebuild the model from what `to_arrays` gave."""
+        ...
+
+
+@runtime_checkable
+class Sequential(Protocol):
+    """A model whose attributes can be drawn one after another, exactly: what a record grown from a seed needs."""
+
+    def network(self) -> BayesNet:
+        """Return the same distribution as a Bayesian network; MethodError if it cannot be had exactly."""
         ...
 
 

@@ -14,6 +14,8 @@ from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.models import stored
 from weft.models.apportion import apportion
+from weft.models.bayesnet.model import BayesNet
+from weft.models.sequential import chained
 from weft.progress import Listener, silence
 
 
@@ -22,6 +24,8 @@ class IndependentModel:
     """One table of expected counts an attribute, in the domain's order, all with the same total."""
 
     kind: ClassVar[str] = "independent"
+    fixed_records: ClassVar[bool] = False
+    relates_columns: ClassVar[bool] = False
 
     domain: Domain
     total: float
@@ -42,6 +46,10 @@ class IndependentModel:
             self.domain,
             [rng.permutation(np.repeat(np.arange(len(t)), apportion(t, n, rng))) for t in self.tables],
         )
+
+    def network(self) -> BayesNet:
+        """Return the network without parents."""
+        return chained(self, [(name,) for name in self.domain])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the tables end to end."""

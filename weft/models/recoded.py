@@ -13,6 +13,8 @@ from weft.marginals.marginal import Array
 from weft.marginals.recode import ValueMap
 from weft.marginals.records import Records
 from weft.models import Model, model_class, stored
+from weft.models.bayesnet.model import BayesNet, Family
+from weft.models.sequential import sequential
 from weft.progress import Listener, silence
 
 
@@ -39,6 +41,16 @@ class RecodedModel:
         """Noisy number of rows."""
         return self.inner.total
 
+    @property
+    def fixed_records(self) -> bool:
+        """Whether the inner model's records are fixed."""
+        return self.inner.fixed_records
+
+    @property
+    def relates_columns(self) -> bool:
+        """Whether the inner model does: merged values are told apart given the merged value alone."""
+        return self.inner.relates_columns
+
     def marginal(self, columns: Sequence[str]) -> Array:
         """Return the inner model's answer with each merged cell divided over its values."""
         table = self.inner.marginal(columns)
@@ -58,6 +70,24 @@ class RecodedModel:
                 for name, codes in zip(records.domain.names, records.columns, strict=True)
             ],
         )
+
+    def network(self) -> BayesNet:
+        """Return the network over all values of the inner model's: other attributes see a merged value as a bucket."""
+        inner = sequential(self.inner)
+        families = tuple(
+            Family(
+                family.child,
+                family.parents,
+                family.table[:, self.maps[family.child].codes] * self.maps[family.child].shares()
+                if family.child in self.maps
+                else family.table,
+            )
+            for family in inner.families
+        )
+        buckets = dict(inner.buckets)
+        for name, value_map in self.maps.items():
+            buckets[name] = buckets[name][value_map.codes] if name in buckets else value_map.codes
+        return BayesNet(self.domain, self.total, families, buckets)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the inner model's arrays beside the maps'."""

@@ -24,6 +24,8 @@ class SeededModel:
     """A fixed set of released records. They are handed out as they are, in a random order, at most all of them."""
 
     kind: ClassVar[str] = "seeded"
+    fixed_records: ClassVar[bool] = True
+    relates_columns: ClassVar[bool] = True
 
     records: Records
     deniable: bool = False

@@ -17,30 +17,21 @@ import numpy as np
 from weft.errors import MethodError
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Marginal
-from weft.models import Model
+from weft.models import Model, Sequential
 from weft.models.bayesnet.model import BayesNet, Family, conditional
 
 
 def sequential(model: Model) -> BayesNet:
     """Return a model as a Bayesian network with the same distribution; MethodError if it cannot be had exactly."""
-    if isinstance(model, BayesNet):
-        return model
-    if model.kind == "independent":
-        return _chained(model, [(name,) for name in model.domain])
-    if model.kind == "mrf":
-        from weft.models.mrf import MrfModel
-
-        assert isinstance(model, MrfModel)
-        return _chained(model, model.tree.cliques)  # parents come first
-    if model.kind == "recoded":
-        return _unfolded(model)
+    if isinstance(model, Sequential):
+        return model.network()
     raise MethodError(
-        f"a model of kind {model.kind!r} has no exact conditional distributions, so no record can be grown from a seed "
+        f"a {model.kind} model has no exact conditional distributions, so no record can be grown from a seed "
         "by it: choose another method's, such as mst, privbayes or bsg's own"
     )
 
 
-def _chained(model: Model, cliques: Sequence[Clique]) -> BayesNet:
+def chained(model: Model, cliques: Sequence[Clique]) -> BayesNet:
     """Return the network in which the new attributes of each clique, one after another, follow the others in it."""
     families: list[Family] = []
     seen: set[str] = set()
@@ -53,25 +44,3 @@ def _chained(model: Model, cliques: Sequence[Clique]) -> BayesNet:
             counts = np.moveaxis(part.table, part.clique.index(child), -1).reshape(-1, model.domain.size(child))
             families.append(Family(child, parents, conditional(counts)))
     return BayesNet(model.domain, model.total, tuple(families))
-
-
-def _unfolded(model: Model) -> BayesNet:
-    """Return the network over all values of one over merged values."""
-    from weft.models.recoded import RecodedModel
-
-    assert isinstance(model, RecodedModel)
-    inner, maps = sequential(model.inner), model.maps
-    families = tuple(
-        Family(
-            family.child,
-            family.parents,
-            family.table[:, maps[family.child].codes] * maps[family.child].shares()
-            if family.child in maps
-            else family.table,
-        )
-        for family in inner.families
-    )
-    buckets = dict(inner.buckets)
-    for name, value_map in maps.items():
-        buckets[name] = buckets[name][value_map.codes] if name in buckets else value_map.codes
-    return BayesNet(model.domain, model.total, families, buckets)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.privacy.plausible import PlausibleTest
 
 Mechanism = Literal["gaussian", "geometric", "exponential", "seeded", "deniable", "coins"]
-Purpose = Literal["", "marginals", "total", "scores", "dependence", "choice", "seeds"]
+Purpose = Literal["", "marginals", "total", "scores", "dependence", "choice", "seeds", "units"]
 """What an answer is for; "" where nobody has to know."""
 
 Norm = Literal["l1", "l2", "linf", "rows", "none"]

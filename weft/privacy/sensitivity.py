@@ -86,6 +86,14 @@ class Adjacency:
                 square += length * (exchanged if self.relation == "replace-one" else 1)
         return self.rows_per_unit * math.sqrt(square)
 
+    def units_l1(self) -> int:
+        """L1 sensitivity of the number of units by their number of rows: 1, or 2 where a unit is replaced."""
+        return 2 if self.relation == "replace-one" else 1
+
+    def units_l2(self) -> float:
+        """L2 sensitivity of the same: one cell moves by one, or two cells do."""
+        return math.sqrt(2.0) if self.relation == "replace-one" else 1.0
+
     def total(self) -> int:
         """Sensitivity of the number of rows: k under both relations.
 

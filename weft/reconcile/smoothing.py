@@ -118,6 +118,8 @@ def _fit(
     excess = np.bincount(blocks, weights=scatter**2, minlength=many) / np.maximum(cells, 1)
     real = np.where(held > 3 * sigma * np.sqrt(cells), np.clip(1 - 1.1 * sigma**2 / np.maximum(excess, _TINY), 0, 1), 0)
     fit = np.maximum(fit + real[blocks] * scatter, 0)
+    sums = np.bincount(key, weights=fit, minlength=many * kinds)
+    fit = fit * (parts / np.maximum(sums, _TINY))[key]  # cutting at 0 must not move rows from round numbers to others
     sums = np.bincount(blocks, weights=fit, minlength=many)
     return np.asarray(fit * (total / np.maximum(sums, _TINY))[blocks])
 
@@ -136,6 +138,6 @@ def _with_tails(y: Array, base: Array, live: NDArray[np.bool_], blocks: NDArray[
         counts, expected, numbers, alive = y[view], base[view], blocks[view], live[view]
         end = int(np.argmax(numbers != numbers[0]))  # the first block, from this side, and the one beside it
         beside = int(np.argmax(numbers[end:] != numbers[end])) or len(numbers) - end
-        if counts[:end][alive[:end]].sum() < 5 * sigma * np.sqrt(max(int(alive[:end].sum()), 1)):
+        if counts[:end][alive[:end]].sum() < 2 * sigma * np.sqrt(max(int(alive[:end].sum()), 1)):
             expected[:end] *= np.exp(-np.arange(end, 0, -1) / max(beside, 1))
     return base

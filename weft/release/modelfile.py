@@ -28,6 +28,7 @@ import json
 import math
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from weft.codec import Codec
+from weft.codec.people import People
 from weft.errors import ModelFileError, WeftError
 from weft.marginals.domain import Domain, clique
 from weft.marginals.marginal import Array, Measured
@@ -91,6 +93,8 @@ class Fitted:
     ledger: Ledger
     measured: tuple[Measured, ...] = ()
     """The marginals that were measured, and the noise on them."""
+    people: People | None = None
+    """How many rows people have, where they may have several."""
 
 
 def save(fitted: Fitted, path: Path) -> None:
@@ -100,6 +104,7 @@ def save(fitted: Fitted, path: Path) -> None:
         "weft.json": {
             "method": fitted.method,
             "options": fitted.options,
+            "people": None if fitted.people is None else fitted.people.sizes.tolist(),
             "measured": [[list(m.clique), list(m.shape), m.sigma] for m in fitted.measured],
         },
         "schema.json": fitted.codec.to_dict(),
@@ -231,7 +236,22 @@ def _read(members: _Members) -> Fitted:
         model=model,
         ledger=ledger,
         measured=tuple(_measured(codec.domain, *entry) for entry in head["measured"]),
+        people=_people(codec.schema, head["people"]),
     )
+
+
+def _people(schema: Schema, sizes: list[float] | None) -> People | None:
+    if sizes is None:
+        return None
+    shares = np.array(sizes, np.float64)
+    if shares.shape != (schema.rows_per_unit,) or not (shares >= 0).all() or not 0 < shares.sum() < math.inf:
+        raise ModelFileError("damaged: its numbers of rows a person do not fit its schema")
+    return People(shares, schema.per_unit)
+
+
+def warns_of_facts(stamps: Iterable[str]) -> bool:
+    """Whether some warning says that facts of a schema were read from private rows."""
+    return any(stamp.startswith(PARTLY) for stamp in stamps)
 
 
 def _check_stamps(schema: Schema, model: Model, ledger: Ledger) -> None:
@@ -239,7 +259,7 @@ def _check_stamps(schema: Schema, model: Model, ledger: Ledger) -> None:
     if getattr(model, "deniable", False) and not ledger.deniable:
         # Its card would promise an epsilon that does not hold.
         raise ModelFileError("refused: its records are deniable and no more, but its ledger does not say so")
-    if schema.from_data_facts() and not any(stamp.startswith(PARTLY) for stamp in ledger.stamps):
+    if schema.from_data_facts() and not warns_of_facts(ledger.stamps):
         raise ModelFileError("refused: facts of its schema were read from private rows, and it does not warn of that")
 
 

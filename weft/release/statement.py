@@ -14,7 +14,7 @@ from weft.privacy import Charge, Ledger, at_most
 from weft.privacy.accounting import growth
 from weft.privacy.guarantee import DENIABILITY
 from weft.privacy.plausible import PlausibleTest
-from weft.release.modelfile import Fitted
+from weft.release.modelfile import PARTLY, Fitted
 from weft.words import counted
 
 NOT_PRIVATE = "NOT PRIVATE: the noise was seeded and can be recomputed by anyone who knows the seed"
@@ -22,7 +22,7 @@ NO_PRICE = (
     "deniable records are not differentially private and have no price: no lifetime budget can hold for a table that "
     "releases some"
 )
-FROM_DATA = "NOT PRIVATE IN FULL: facts of the schema were read from the private table: {facts}"
+FROM_DATA = PARTLY + ": facts of the schema were read from the private table: {facts}"
 
 VOID = "What follows would hold, were it not for the warning above."
 
@@ -109,7 +109,7 @@ def _deniability(ledger: Ledger) -> str:
 
 def seeds(fitted: Fitted) -> str | None:
     """Say how many records were grown from seeds, where seeds were asked for and the whole table is private."""
-    if fitted.model.kind != "seeded" or fitted.ledger.deniable:
+    if not fitted.model.fixed_records or fitted.ledger.deniable:
         return None
     grown = sum(entry.draws for entry in fitted.ledger.entries if entry.mechanism == "seeded")
     wanted = fitted.options.get("rows", 0)
@@ -157,7 +157,7 @@ def _sigma(fitted: Fitted) -> float | None:
     Where rows are counted on their own, that is the total. Elsewhere tables tell of it, each with the variances of its
     cells together; of single columns, if there are such, since recipes that merge values fix the total after them.
     """
-    if fitted.model.kind == "seeded" or fitted.ledger.parts:
+    if fitted.model.fixed_records or fitted.ledger.parts:
         return None  # as many records as were asked for; or a total of some rows, made into one of all
     variances = [
         entry.scales[0] ** 2 * (2 if entry.mechanism == "geometric" else 1)
@@ -171,10 +171,10 @@ def _sigma(fitted: Fitted) -> float | None:
 
 def _apart(fitted: Fitted) -> bool:
     """Whether nothing in the model relates two columns: neither a table of several, nor what seeds kept."""
-    if len(fitted.codec.domain) < 2 or fitted.model.kind == "independent":
+    if len(fitted.codec.domain) < 2 or not fitted.model.relates_columns:
         return len(fitted.codec.domain) > 1
     # Tables of a part of the rows are not listed, so there the list tells nothing.
-    listed = () if fitted.model.kind == "seeded" or fitted.ledger.parts else fitted.measured
+    listed = () if fitted.model.fixed_records or fitted.ledger.parts else fitted.measured
     return bool(listed) and all(len(table.clique) < 2 for table in listed)
 
 

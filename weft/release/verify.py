@@ -21,7 +21,7 @@ from weft.privacy import Ledger, Lifetime
 from weft.release import modelfile
 from weft.release.atomic import recover, sha256
 from weft.release.card import CARD, markdown
-from weft.release.modelfile import PARTLY
+from weft.release.modelfile import warns_of_facts
 from weft.release.publish import FORMATS, escaped_name
 from weft.release.statement import costs, meaning_of
 
@@ -236,7 +236,7 @@ def _stamps(facts: dict[str, Any], _card: Path) -> str | None:
     if list(ledger.stamps) != stamps:
         return "a warning of the ledger is missing"
     marked = [fact for column in facts["columns"] for fact in column["from_data"]]
-    if (marked or facts["schema"]["facts_read_from_the_data"]) and not any(s.startswith(PARTLY) for s in stamps):
+    if (marked or facts["schema"]["facts_read_from_the_data"]) and not warns_of_facts(stamps):
         return "facts were read from the private table, and nothing warns of it"
     return None
 

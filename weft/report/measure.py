@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -36,10 +38,10 @@ from weft.report.figures import (
     Report,
 )
 from weft.report.grouping import Floats, Grouping, bars, group, shares_of
-from weft.report.labels import labels
 from weft.report.marginals import marginal_figures, of_model, of_records
 from weft.report.noise import by_column, combined_sigma, expected_tvd
 from weft.report.pairs import PairMatrices, compare_pairs, only
+from weft.report.view import View
 from weft.schema.kinds.labels import Label
 
 MOST_GRIDS = 200
@@ -68,9 +70,10 @@ def measure_private(
     Both are coded by the schema of `codec`. With `fitted`, the report also tells what was spent and how much of each
     distance the privacy noise explains: the caller vouches that this model made the rows (`private_report` checks it).
     """
-    domain = comparable(real, synth)
-    measured = _fitting(fitted, domain)
-    named, index = _named(codec, domain), by_column(measured)
+    measured = _fitting(fitted, comparable(real, synth))
+    view, rows, made = View.of(codec, synth), real, synth
+    real, synth, domain = view.records(rows), view.records(made), view.domain
+    named, index = {name: view.labels(name) for name in domain}, by_column(_seen(measured, domain))
     with stage(listener, "compare columns"):
         ones = [count(table, [(name,) for name in domain]) for table in (real, synth)]
         columns = tuple(
@@ -94,7 +97,7 @@ def measure_private(
         predictions, note = _predictions(real, synth, ones[0], found.real)
     with stage(listener, "weigh noise"):
         marginals = (
-            () if fitted is None else marginal_figures(fitted, measured, synth, lambda view: of_records(view, real))
+            () if fitted is None else marginal_figures(fitted, measured, made, lambda codes: of_records(codes, rows))
         )
     return Report(
         edition="private",
@@ -106,7 +109,7 @@ def measure_private(
         headlines=words.against_real(columns, pairs, questions, rare, predictions),
         cautions=words.cautions_against_real(columns, pairs),
         columns=columns,
-        made_anew=_made_anew(codec, domain),
+        made_anew=_made_anew(codec),
         pairs=pairs,
         grids=grids,
         questions=questions,
@@ -150,14 +153,15 @@ def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = s
     `releasable_report` checks it.
     """
     model, codec = fitted.model, fitted.codec
-    domain = codec.domain
     comparable(synth)
-    if synth.domain != domain:
+    if synth.domain != codec.domain:
         raise WeftError("the model was fitted on other columns than the synthetic table has: give the rows it made")
     measured = fitted.measured
-    named, index = _named(codec, domain), by_column(measured)
+    view, fine = View.of(codec, synth), synth
+    synth, domain = view.records(fine), view.domain
+    named, index = {name: view.labels(name) for name in domain}, by_column(_seen(measured, domain))
     with stage(listener, "compare columns"):
-        expected = [np.asarray(model.marginal([name]), np.float64) for name in domain]
+        expected = [view.fold(name, np.asarray(model.marginal([name]), np.float64)) for name in domain]
         made = count(synth, [(name,) for name in domain])
         columns = tuple(
             _column(codec, name, named[name], a, b, index) for name, a, b in zip(domain, expected, made, strict=True)
@@ -173,14 +177,14 @@ def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = s
             asked = clique(names) in together
             distance = None
             if asked:
-                reference, rows = _modelled(fitted, names, groups), _counted(synth, names, groups)
+                reference, rows = _modelled(fitted, view, names, groups), _counted(synth, names, groups)
                 found[names] = reference, rows
                 distance = float(np.abs(reference - rows).sum()) / 2
             pairs.append(PairFigures(names, distance, None, float(matrix[i, j]), asked))
         worst = sorted((p for p in pairs if p.measured), key=lambda p: -p.association_synth)[:MOST_GRIDS]
         grids = tuple(_grid(pair.columns, groups, *found[pair.columns]) for pair in worst)
     with stage(listener, "weigh noise"):
-        marginals = marginal_figures(fitted, measured, synth, of_model)
+        marginals = marginal_figures(fitted, measured, fine, of_model)
     return Report(
         edition="releasable",
         reference="noisy model",
@@ -191,7 +195,7 @@ def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = s
         headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
         cautions=words.cautions_against_model(columns, pairs),
         columns=columns,
-        made_anew=_made_anew(codec, domain),
+        made_anew=_made_anew(codec),
         pairs=tuple(pairs),
         grids=grids,
         questions=None,
@@ -203,12 +207,18 @@ def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = s
     )
 
 
-def _named(codec: Codec, domain: Domain) -> dict[str, tuple[Label, ...]]:
-    return {name: labels(codec, name) for name in domain}
+def _made_anew(codec: Codec) -> tuple[str, ...]:
+    return tuple(column.name for column in codec.schema.columns if not column.modelled)
 
 
-def _made_anew(codec: Codec, domain: Domain) -> tuple[str, ...]:
-    return tuple(column.name for column in codec.schema.columns if column.name not in domain)
+def _seen(measured: Sequence[Measured], domain: Domain) -> list[Measured]:
+    """Return the measured tables in the codes that are looked at: where these are fewer, noise adds up."""
+    made = []
+    for table in measured:
+        sizes = [min(a, b) for a, b in zip(table.shape, domain.sizes(table.clique), strict=True)]
+        wider = math.sqrt(math.prod(a / b for a, b in zip(table.shape, sizes, strict=True)))
+        made.append(replace(table, shape=tuple(sizes), sigma=table.sigma * wider))
+    return made
 
 
 def _fitting(fitted: Fitted | None, domain: Domain) -> tuple[Measured, ...]:
@@ -239,7 +249,7 @@ def _column(
     sigma = combined_sigma((name,), index)
     return ColumnFigures(
         name,
-        codec.schema.column(name).kind,
+        codec.schema.column(codec.part(name).columns[0]).kind,
         len(named),
         float(np.abs(a - b).sum()) / 2,
         None if sigma is None else expected_tvd(reference, sigma),
@@ -270,15 +280,15 @@ def _counted(table: Records, names: tuple[str, str], groups: dict[str, Grouping]
     return shares_of(cells.reshape(shape))
 
 
-def _modelled(fitted: Fitted, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
+def _modelled(fitted: Fitted, view: View, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
     model = fitted.model
     table = (model.inner if isinstance(model, RecodedModel) else model).marginal(names)
     table = table if clique(names) == names else table.T
-    spreads = [_spread(fitted, name, groups[name]) for name in names]
+    spreads = [_spread(fitted, view, name, groups[name]) for name in names]
     return shares_of(spreads[0].T @ table @ spreads[1])
 
 
-def _spread(fitted: Fitted, name: str, grouping: Grouping) -> Floats:
+def _spread(fitted: Fitted, view: View, name: str, grouping: Grouping) -> Floats:
     """Share of each of the model's codes that belongs to each group of a chart."""
     model = fitted.model
     size = fitted.codec.domain.size(name)
@@ -286,7 +296,8 @@ def _spread(fitted: Fitted, name: str, grouping: Grouping) -> Floats:
     if isinstance(model, RecodedModel) and name in model.maps:
         codes, shares, size = model.maps[name].codes, model.maps[name].shares(), model.maps[name].size
     spread = np.zeros((size, len(grouping.labels)))
-    np.add.at(spread, (codes, grouping.groups), shares)
+    shown = grouping.groups[view.groups[name]] if name in view.groups else grouping.groups
+    np.add.at(spread, (codes, shown), shares)
     return spread
 
 

@@ -19,7 +19,7 @@ from weft.values.limits import MAX_CODES
 BEYOND = "no schema is nested so deep, or holds a number of so many digits. Check where the file comes from"
 """Said of text that readers give up on."""
 
-_KEYS = ("unit", "rows_per_unit", "extra_columns", "groups", "columns", "rules")
+_KEYS = ("unit", "rows_per_unit", "per_unit", "extra_columns", "groups", "columns", "rules")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Schema:
     Rows without an id (missing, or an empty text) are nobody's, and are left out."""
     rows_per_unit: int = 1
     """Rows of one unit that are kept; the rest are left out at random."""
+    per_unit: tuple[str, ...] = ()
+    """Columns that stay the same in all rows of a unit, such as sex and year of birth: made so in synthetic rows."""
     extra_columns: Literal["refuse", "ignore"] = "refuse"
     """What happens to columns of the table that the schema does not name."""
     rules: tuple[Rule, ...] = ()
@@ -66,6 +68,14 @@ class Schema:
             raise SchemaError(f'unit must name a column of kind "id"; "{self.unit}" is none')
         if self.unit is None and self.rows_per_unit != 1:
             raise SchemaError("rows_per_unit needs a unit: name the id column that tells whose row it is")
+        known = [column.name for column in self.columns if column.modelled]
+        for name in self.per_unit:
+            if name not in known:
+                raise SchemaError(
+                    f'per_unit names "{name}", which is no column of the schema.{suggestion(name, known)}'
+                )
+        if self.per_unit and self.rows_per_unit == 1:
+            raise SchemaError("per_unit needs a unit with several rows: set unit and rows_per_unit above 1")
         self._check_groups()
         if self.rules:
             check_rules(self.rules, plain_readers(self.columns))
@@ -160,6 +170,8 @@ class Schema:
         document: dict[str, Any] = {}
         if self.unit is not None:
             document |= {"unit": self.unit, "rows_per_unit": self.rows_per_unit}
+        if self.per_unit:
+            document["per_unit"] = list(self.per_unit)
         if self.extra_columns != "refuse":
             document["extra_columns"] = self.extra_columns
         if self.groups:
@@ -180,6 +192,11 @@ class Schema:
         if not isinstance(columns, Mapping):
             raise SchemaError("columns must be tables such as [columns.age]")
         facts = {key: document[key] for key in _KEYS if key not in ("columns", "rules", "groups") and key in document}
+        if "per_unit" in facts:
+            same = facts["per_unit"]
+            if not isinstance(same, list | tuple) or not all(isinstance(name, str) for name in same):
+                raise SchemaError('per_unit must be a list of columns, such as ["sex", "birth_year"]')
+            facts["per_unit"] = tuple(same)
         made = tuple(column_from_dict(name, entry) for name, entry in columns.items())
         groups = document.get("groups", [])
         if not isinstance(groups, list | tuple) or not all(isinstance(group, list | tuple) for group in groups):

@@ -65,7 +65,7 @@ def _rising(low: int, high: int, digits: int, growing: int) -> list[int]:
     start = low
     while start <= high:
         ten = 10 ** (len(str(start if growing else high - low)) - 1)
-        width = max(ten // 10**digits, 1)
+        width = max(ten // 10 ** (digits if growing else digits + 1), 1)
         end = min(10 * ten - 1 if growing else high, high)
         first = start // width * width
         for cut in range(first, end + 1, width):

@@ -15,6 +15,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.marginals.domain import Domain, clique
 from weft.marginals.marginal import Array, NoisyMarginal
+from weft.methods.steps.sharing import by_size
 from weft.models.bayesnet.model import BayesNet, Family
 from weft.progress import Listener, stage
 from weft.reconcile import simplex
@@ -99,11 +100,10 @@ class Learner:
     def _measure(self, curator: Curator, edges: Edges, share: float) -> list[NoisyMarginal]:
         """Measure the table of every family, those whose parents are bucketed alike in one question."""
         domain = curator.domain
-        # c cells have a summed error of c sigma: least for all tables where the share goes with its root.
-        roots = [
-            math.sqrt(domain.size(child) * math.prod(self._width(domain, name) for name in parents))
-            for child, parents in edges
+        cells = [
+            domain.size(child) * math.prod(self._width(domain, name) for name in parents) for child, parents in edges
         ]
+        parts = by_size(cells, curator.accounting)
         alike: dict[tuple[str, ...], list[int]] = {}
         for i, (_, parents) in enumerate(edges):
             alike.setdefault(tuple(sorted(name for name in parents if name in self.seen)), []).append(i)
@@ -112,9 +112,8 @@ class Learner:
             maps = {name: (self.seen[name], self._width(domain, name)) for name in bucketed}
             view = curator.recode(maps) if maps else curator
             cliques = [clique([edges[i][0], *edges[i][1]]) for i in members]
-            weights = [roots[i] for i in members]
-            part = share * math.fsum(weights) / math.fsum(roots)
-            tables |= zip(members, view.measure(cliques, part, weights), strict=True)
+            weights = [parts[i] for i in members]
+            tables |= zip(members, view.measure(cliques, share * math.fsum(weights), weights), strict=True)
         return [tables[i] for i in range(len(edges))]
 
 

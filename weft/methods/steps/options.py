@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from itertools import pairwise
 from numbers import Integral, Real
-from textwrap import dedent
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from weft.bounds import Bounds, bounds_of
 from weft.errors import MethodError
+
+_T = TypeVar("_T")
 
 _WORDS = {
     int: "a whole number",
@@ -31,6 +30,7 @@ _WORDS = {
 _MANY = {int: "whole numbers", float: "finite numbers", str: "texts"}
 _SOME: dict[Any, list[Any]] = {int: [1, 2], float: [0.5, 0.25], str: ["age", "ward"]}
 
+_MEANING = "meaning"
 _LARGEST = 1e300
 _SHOWN = 80
 
@@ -120,7 +120,7 @@ def suggest(word: str, known: Sequence[str]) -> str:
 def check_fields(option: str, given: Mapping[str, Any], taker: type[Any]) -> None:
     """Refuse what a dataclass behind an option does not take: names that it lacks, values of another kind."""
     kinds = get_type_hints(taker)
-    names = [field.name for field in fields(taker)]
+    names = [each.name for each in fields(taker)]
     for name, value in given.items():
         if name not in names:
             raise MethodError(f"option {option}: there is no {name!r} in it. {suggest(name, names)}")
@@ -137,6 +137,23 @@ def check_bounds(taker: type[Any], given: Mapping[str, Any], inside: str = "") -
             raise MethodError(f"option {inside}{name} must lie {bounds}{many}; not {shown(given[name])}.")
 
 
+def option(default: _T, meaning: str) -> _T:
+    """Declare an option of a recipe: its default, and what it means to whoever sets it.
+
+    >>> @dataclass(frozen=True)
+    ... class Recipe:
+    ...     rounds: int = option(8, "Rounds of refinement.")
+    >>> Recipe().rounds, options_of(Recipe)[0].meaning
+    (8, 'Rounds of refinement.')
+    """
+    metadata = {_MEANING: meaning}
+    if isinstance(default, Mapping):  # a recipe that is made without one has its own
+        made: _T = field(default_factory=lambda: deepcopy(default), metadata=metadata)
+    else:
+        made = field(default=default, metadata=metadata)
+    return made
+
+
 @dataclass(frozen=True)
 class Option:
     """An option of a recipe, as a person reads of it."""
@@ -144,31 +161,15 @@ class Option:
     name: str
     default: Any
     meaning: str
-    """What the text under the field in the source says, on one line."""
     bounds: Bounds | None = None
     """What a number must lie within."""
 
 
 def options_of(recipe: type[Any]) -> list[Option]:
-    """Return the options of a recipe, in its order."""
-    texts = _texts(recipe)
+    """Return the options of a recipe, in its order; KeyError if one does not say what it means."""
     made = recipe()
     bounds = bounds_of(recipe)
     return [
-        Option(field.name, plain(getattr(made, field.name)), texts[field.name], bounds.get(field.name))
-        for field in fields(recipe)
+        Option(each.name, plain(getattr(made, each.name)), each.metadata[_MEANING], bounds.get(each.name))
+        for each in fields(recipe)
     ]
-
-
-def _texts(recipe: type[Any]) -> dict[str, str]:
-    """Return the text under each field of a class, which Python itself does not keep."""
-    (body,) = ast.parse(dedent(inspect.getsource(recipe))).body
-    assert isinstance(body, ast.ClassDef)
-    return {
-        field.target.id: " ".join(str(text.value.value).split())
-        for field, text in pairwise(body.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-    }

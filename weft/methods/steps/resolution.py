@@ -34,6 +34,12 @@ LEAST_GROUPS = 8
 SHARE = 0.1
 """Share of the budget, were all attributes counted fine; it goes down with their part of the attributes."""
 
+SHARE_ROWS = 0.005
+"""Share for the number of rows, which says how fine a grid the noise allows."""
+
+CELLS_NOISE = 8.0
+"""A grid is so fine that the rows are this many times the noise of all its cells together."""
+
 ZOOM = 0.3
 """Part of that share for the values inside cells that hold many rows, where cells hold several values."""
 
@@ -67,7 +73,10 @@ def choose_resolution(curator: Curator, listener: Listener = silence) -> dict[st
     if not wide:
         return {}
     share = SHARE * len(wide) / len(domain)
-    grids = {name: domain.order(name).fine_grid(domain.size(name)) for name in wide}
+    with stage(listener, "count rows"):
+        rows = max(float(curator.total(SHARE_ROWS).table), 1.0)
+    most = (rows / (CELLS_NOISE * curator.sigma((1 - ZOOM) * share / len(wide)))) ** 2
+    grids = {name: _grid(domain, name, most) for name in wide}
     zoomed = [name for name in wide if grids[name].size < domain.size(name)]
     deeper = ZOOM * share * len(zoomed) / len(wide)
     with stage(listener, "measure numbers and dates"):
@@ -75,11 +84,10 @@ def choose_resolution(curator: Curator, listener: Listener = silence) -> dict[st
         fine = {name: _smoothed(counts[name], grids[name], domain.order(name)) for name in wide}
         if zoomed:
             fine |= _zoom(curator, {name: (grids[name], fine[name]) for name in zoomed}, deeper)
-    joint = curator.sigma((1 - share) / (3 * len(domain)))
+    joint = curator.sigma((1 - share - SHARE_ROWS) / (3 * len(domain)))
     maps = {}
     for name in wide:
         apart = domain.order(name).apart
-        rows = max(float(fine[name].sum()), 1.0)
         groups = round(min(max(math.sqrt(rows / (ROWS_PER_NOISE * joint)), LEAST_GROUPS), MOST_GROUPS))
         codes = coarse_groups(fine[name], apart, groups, LEAST_ROWS * joint)
         maps[name] = ValueMap(codes, int(codes.max()) + 1, fine[name])
@@ -99,6 +107,12 @@ def refined(domain: Domain, model: Model, maps: Mapping[str, ValueMap]) -> Model
         }
         model = model.inner
     return RecodedModel(domain, model, maps)
+
+
+def _grid(domain: Domain, name: str, most: float) -> FineGrid:
+    """Return the public grid of an attribute, of at most so many cells."""
+    order = domain.order(name)
+    return order.fine_grid(domain.size(name)).coarser(max(most, FEW), len(order.apart))
 
 
 def _measure(curator: Curator, cells: Mapping[str, Array], share: float) -> dict[str, NoisyMarginal]:

@@ -45,6 +45,8 @@ class BayesNet:
     """
 
     kind: ClassVar[str] = "bayesnet"
+    fixed_records: ClassVar[bool] = False
+    relates_columns: ClassVar[bool] = True
 
     domain: Domain
     total: float
@@ -158,6 +160,10 @@ class BayesNet:
             cell = cell * self.domain.size(name) + records.column(name)
         counts = np.bincount(cell, minlength=self.domain.cells(wanted)).reshape(self.domain.sizes(wanted))
         return np.asarray(counts * (self.total / COUNTED))
+
+    def network(self) -> BayesNet:
+        """Return the network, which it is already."""
+        return self
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the structure as JSON and the conditional tables as arrays."""

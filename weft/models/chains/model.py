@@ -132,6 +132,8 @@ class ChainsModel:
     """Potentials and targets over cliques; makes records by restarting chains from the forest of the targets."""
 
     kind: ClassVar[str] = "chains"
+    fixed_records: ClassVar[bool] = False
+    relates_columns: ClassVar[bool] = True
 
     domain: Domain
     total: float

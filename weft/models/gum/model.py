@@ -139,6 +139,8 @@ class GumModel:
     """
 
     kind: ClassVar[str] = "gum"
+    fixed_records: ClassVar[bool] = False
+    relates_columns: ClassVar[bool] = True
 
     domain: Domain
     total: float

@@ -15,10 +15,12 @@ from weft.marginals.marginal import Array, Marginal, Measured
 from weft.marginals.pooling import pooled_sigma
 from weft.marginals.records import Records
 from weft.models import stored
+from weft.models.bayesnet.model import BayesNet
 from weft.models.mrf.finish import finish
 from weft.models.mrf.inference import Beliefs, marginals
 from weft.models.mrf.junction import JunctionTree, junction_tree
 from weft.models.mrf.sample import sample
+from weft.models.sequential import chained
 from weft.progress import Listener, silence
 
 
@@ -30,6 +32,8 @@ class MrfModel:
     """
 
     kind: ClassVar[str] = "mrf"
+    fixed_records: ClassVar[bool] = False
+    relates_columns: ClassVar[bool] = True
 
     tree: JunctionTree
     total: float
@@ -104,6 +108,10 @@ class MrfModel:
         if given:
             return sample(self.given(given), n, rng, listener)
         return finish(sample(self.beliefs, n, rng, listener), self.targets, rng, listener)
+
+    def network(self) -> BayesNet:
+        """Return the junction tree as a network: the new attributes of a clique follow the others in it."""
+        return chained(self, self.tree.cliques)  # parents come first
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return what a model file keeps: the cliques as JSON, the potentials as arrays."""

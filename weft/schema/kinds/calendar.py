@@ -16,14 +16,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.marginals.domain import Domain, FineGrid, Order
-from weft.schema.kinds.base import Column
-from weft.schema.kinds.binned import GridCoder
+from weft.schema.kinds.binned import Binned, GridCoder
+from weft.schema.kinds.labels import Label, one
 from weft.schema.kinds.part import Arrays
+from weft.schema.kinds.stored import as_stored
 from weft.values.cells import roundness
-from weft.values.instants import DAY
+from weft.values.instants import DAY, write_moment
 
 MONDAY = 3
 """Days from a Monday to the first of January 1970."""
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 LEAST_DAYS = 28
 """A range of fewer days is not divided into weeks."""
@@ -49,12 +52,12 @@ class Clock:
 class Calendar:
     """A column of dates or time stamps as week, weekday and time of day."""
 
-    def __init__(self, column: Column, days: GridCoder, clock: Clock) -> None:
-        """Take the coder that gives each day a code, then the special values, then missing."""
+    def __init__(self, column: Binned, days: GridCoder, clock: Clock, stored: pa.DataType) -> None:
+        """Take the coder that gives each day a code, then the special values, then missing; and the column's type."""
         name = column.name
         self.columns = self.reads = (name,)
         self.needs: tuple[str, ...] = ()
-        self._days, self._clock = days, clock
+        self._column, self._days, self._clock, self._stored = column, days, clock, stored
         self._day = DAY // clock.unit
         firsts = days.bins.starts()
         number = (firsts + clock.shift) // self._day + MONDAY
@@ -81,6 +84,21 @@ class Calendar:
         self._existing = np.argsort(self._code < 0, axis=1, kind="stable")
         self._number = (self._code >= 0).sum(axis=1)
 
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Name weeks by their days, weekdays, and times of day."""
+        number = (self._days.bins.starts() + self._clock.shift) // self._day
+        first = np.where(self._code >= 0, self._code, self._many - 1).min(axis=1)
+        last = np.where(self._code >= 0, self._code, 0).max(axis=1)  # a week without days is named by the next one's
+        weeks = [Label(_date(number[a]), _date(number[max(a, b)]), "bin") for a, b in zip(first, last, strict=True)]
+        apart = [*self._column.special_labels(str), *([one("missing", "missing")] if self._column.missing else [])]
+        none = [one("none", "missing")] if apart else []
+        hands = [
+            [one(f"{n:02d}:00" if hand == "hour" else f"{n} min", "bin") for n in range(size)]
+            for hand, _, size in self._clock.hands
+        ]
+        days = [one(day, "value") for day in WEEKDAYS]
+        return [(*weeks, *apart), (*days, *none), *((*hand, *none) for hand in hands)]
+
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
         """Return week, weekday, and time of day where steps tell it."""
         array = arrays[self.columns[0]]
@@ -106,10 +124,11 @@ class Calendar:
         found = np.where((weekday < 7) & (asked >= 0), asked, self._code[at, chosen])
         plain = np.where(day, found, week - self._weeks + self._many)
         if not hands:
-            return {self.columns[0]: self._days.decode(plain, rng)}
+            return {self.columns[0]: as_stored(self._days.decode(plain, rng), self._stored)}
         start = self._days.bins.starts()[found]
         start = (start + self._clock.shift) // self._day * self._day - self._clock.shift
-        return {self.columns[0]: self._days.write(plain, self._moments(start, hands, rng), rng)}
+        array = self._days.write(plain, self._moments(start, hands, rng), rng)
+        return {self.columns[0]: as_stored(array, self._stored)}
 
     def _moments(self, start: NDArray[np.int64], hands: list[NDArray[np.int64]], rng: Any) -> NDArray[np.int64]:
         """Return a moment of each day at this hour and minute, on the grid of steps."""
@@ -120,6 +139,10 @@ class Calendar:
             least = length
         step = max(self._clock.step // self._clock.unit, 1)
         return np.asarray(moment + step * rng.integers(0, max(least // step, 1), len(moment)))
+
+
+def _date(day: int) -> str:
+    return write_moment(int(day) * DAY, whole_day=True, zoned=False)
 
 
 def _hand_order(size: int, none: int) -> Order:

@@ -116,14 +116,15 @@ class Datetime(Binned):
 
     def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Part:
         """Take weeks, weekdays and times of day apart, over a range that is long enough for it."""
-        arrow_type = fields[self.name].type
+        stored = fields[self.name].type
+        arrow_type = stored.value_type if pa.types.is_dictionary(stored) else stored
         low, high = (Moment.parse(end).nanoseconds for end in self.ends)
         days = (high - low) // DAY
-        plain = self.bins is None and self.edges is None and not pa.types.is_dictionary(arrow_type)
+        plain = self.bins is None and self.edges is None
         if not plain or not LEAST_DAYS <= days < EACH_CODE:
             return super().part(fields, columns)
         coder, clock = self._coder(arrow_type, daily=True)
-        return super().part(fields, columns) if clock.step > DAY else Calendar(self, coder, clock)
+        return super().part(fields, columns) if clock.step > DAY else Calendar(self, coder, clock, stored)
 
     def _coder(self, arrow_type: pa.DataType, daily: bool) -> tuple[GridCoder, Clock]:
         carrier: Carrier
@@ -210,7 +211,7 @@ class Datetime(Binned):
         texts = [self.ends[0], self.ends[1]] if self.edges is None else list(self.edges)
         moments = [Moment.parse(text) for text in texts]
         end = moments[-1].nanoseconds + (DAY if moments[-1].whole_day else 1)
-        day = pa.types.is_date(arrow_type) or (self.plain_date and not pa.types.is_timestamp(arrow_type))
+        day = pa.types.is_date(arrow_type) or self.plain_date
         step = parse_step(self.step) if self.step else DAY if day else parse_step("1s")
         if self.edges is None:
             low = moments[0].nanoseconds

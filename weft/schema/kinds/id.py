@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from weft.errors import DataError
 from weft.schema.kinds.base import Column, ColumnError
@@ -118,16 +119,16 @@ class IdMaker:
         elif not is_text(arrow_type):
             raise ColumnError(column.name, f"an id must be text or a whole number, not {arrow_type}", "kind")
 
-    def make(self, start: int, count: int, rng: np.random.Generator) -> pa.Array:
-        """Make `count` ids; numbers start from 1."""
-        if start + count >= self._limit:
+    def of(self, numbers: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
+        """Make the ids of these numbers, which start from 0: equal ones for equal numbers."""
+        if len(numbers) and int(numbers.max()) + 1 >= self._limit:
             raise DataError(f'column "{self._column.name}": its type {self._type} cannot number so many rows')
         head, slot, tail = self._parts
-        numbers = np.arange(start, start + count, dtype=np.int64)
         if pa.types.is_integer(self._type):
             return pa.array(numbers + 1).cast(self._type)
         if slot == "uuid":
-            words = _uuids(numbers, rng)
+            different, place = np.unique(numbers, return_inverse=True)
+            words = _uuids(different, rng).take(pa.array(place))
         else:
             words = pa.array(numbers + 1).cast(pa.string())
             if slot:

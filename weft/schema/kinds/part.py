@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from weft.marginals.domain import Domain
 from weft.schema.kinds.base import Column
+from weft.schema.kinds.labels import Label, one
 from weft.schema.kinds.stored import coder_of, plain_coder
 
 Arrays = Mapping[str, pa.Array]
@@ -45,6 +46,10 @@ class Part(Protocol):
         """Its attributes; the first one has the name of its column."""
         ...
 
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Name every code of each attribute."""
+        ...
+
     def encode(self, arrays: Arrays) -> Sequence[NDArray[np.int64]]:
         """Return the codes of each attribute; DataError under the refuse policy only."""
         ...
@@ -58,10 +63,22 @@ class Single:
     """A column whose values are the codes of one attribute."""
 
     def __init__(self, column: Column, field: pa.Field) -> None:
+        self._column, self._type = column, field.type
         self.coder = coder_of(column, field)
         self.columns = self.reads = (column.name,)
         self.needs: tuple[str, ...] = ()
         self.domain = Domain((column.name,), (self.coder.size,), (column.order(plain_coder(self.coder)),))
+
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Name every code, as its kind does: a bin that holds no value has no code."""
+        size = self.coder.size
+        made = self._column.labels(self._type, size)
+        if self._column.missing:
+            made.append(one("missing", "missing"))
+        if len(made) > size:  # Arrow's null type has no code but that of missing
+            made = made[len(made) - size :]
+        # What a type cannot tell apart the codec merges; a number is then better than a wrong name.
+        return [tuple(made) if len(made) == size else tuple(one(f"code {code}", "value") for code in range(size))]
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
         """Return the code of each value."""

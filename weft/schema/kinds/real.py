@@ -126,13 +126,13 @@ class FloatCoder:
         narrow = pa.types.is_float32(arrow_type)
         low, high = column.ends
         dtype = np.float32 if narrow else np.float64
-        edges = column.cuts(dtype)
         top = max(abs(low), abs(high))
         most = float(np.finfo(np.float32 if narrow else np.float64).max)
         column.need_fit(top <= most, arrow_type, "range")
         column.need_fit(all(abs(value) <= most for value in column.special), arrow_type, "special")
         if column.decimals is not None and top * 10.0**column.decimals > 2.0**53:
             raise ColumnError(column.name, "a float cannot hold so many decimals over this range", "decimals")
+        edges = column.cuts(dtype)
         self.bins = FloatBins(edges, column.special, column.decimals, dtype)
         column.need_bins(self.bins)
         if self.bins.repeats_special:
@@ -162,7 +162,8 @@ class FloatCoder:
         if not is_text(self._type):
             return write_floats(values, missing, self._type, self._nan)
         if self._decimals is not None:
-            whole = np.rint(values * 10.0**self._decimals).astype(np.int64)
+            scaled = np.rint(values * 10.0**self._decimals)
+            whole = np.where(np.abs(scaled) < 2.0**62, scaled, 0.0).astype(np.int64)
             if np.array_equal(whole / 10.0**self._decimals, values):  # a special value may have more digits
                 return decimal_array(whole, self._decimals, missing).cast(pa.string()).cast(self._type)
         return pa.array(values, mask=missing).cast(pa.string()).cast(self._type)

@@ -31,6 +31,11 @@ class DictionaryCoder:
         return dictionary_array(self.inner.decode(codes, rng), self._type)
 
 
+def as_stored(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """Return an array in a type that may be a dictionary of its own."""
+    return dictionary_array(array, arrow_type) if pa.types.is_dictionary(arrow_type) else array
+
+
 def dictionary_array(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     """Encode a plain array as a dictionary of this type."""
     encoded = array.dictionary_encode()
