@@ -111,7 +111,7 @@ def _findings(schema: Schema, codec: Codec) -> dict[str, Any]:
             "name": field.name,
             "kind": schema.column(field.name).kind,
             "type": str(field.type),
-            "codes": domain.size(field.name) if field.name in domain else None,
+            "codes": codec.codes_of(field.name),
             "modelled": schema.column(field.name).modelled,
             "attributes": [] if (part := codec.part_of(field.name)) is None else list(part.domain),
             "missing": schema.column(field.name).missing,
@@ -185,11 +185,10 @@ def _show(terminal: Terminal, found: dict[str, Any], schema: str, source: str | 
 
 
 def _codes(column: Mapping[str, Any]) -> str:
-    if column["codes"] is not None:
-        return f"{column['codes']:,}"
-    if not column["modelled"]:
-        return "made anew"
-    return "in a group" if column["attributes"] else "computed"
+    if column["codes"] is None:
+        return "computed" if column["modelled"] else "made anew"
+    grouped = column["attributes"] and column["name"] not in column["attributes"]
+    return f"{column['codes']:,}" + (", in a group" if grouped else "")
 
 
 def _rules(rules: Sequence[Mapping[str, Any]]) -> RenderableType:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.codec.compiled import compile_rules
+from weft.codec.group import Group
 from weft.codec.repair import Repair
 from weft.codec.types import released_type
 from weft.errors import DataError, ModelFileError, SchemaError
@@ -88,6 +89,13 @@ class Codec:
     def part_of(self, column: str) -> Part | None:
         """Return what stands between a column and its attributes; None for an id, which is made anew."""
         return next((part for part in self.parts if column in part.columns), None)
+
+    def codes_of(self, column: str) -> int | None:
+        """Return how many codes a column has by itself; None where it has none."""
+        part = self.part_of(column)
+        if isinstance(part, Group):
+            return part.shape[part.columns.index(column)]
+        return self.domain.size(column) if column in self.domain else None
 
     def narrowed(self, names: Collection[str]) -> Codec:
         """Return a codec that gives the same codes, of these attributes only, and makes no rows."""
