@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.errors import SchemaError
+from weft.schema.kinds.id import Id
 from weft.schema.kinds.part import Arrays, Part
 from weft.schema.rules import Block, Readers, Rule
 from weft.schema.rules.base import Rows
@@ -40,10 +41,13 @@ class Repair:
         self._alone = [rule for rule in rules if rule.alone]
         self._keys = [rule for rule in rules if not rule.alone]
         self._computed = [part for part in parts if not len(part.domain)]
+        self._tied = _tied([part for part in parts if part.needs and len(part.domain)])
+        made = {name for part in self._computed for name in part.columns}
+        self._free = [n for n, reader in readers.items() if n not in made and not isinstance(reader.column, Id)]
 
     def __call__(self, arrays: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return columns that break no rule; SchemaError if there is no way. Types and ids stay as they are."""
-        block = Block(arrays, self._readers)
+        block = Block(arrays, self._readers, self._tied)
         if not block.rows:
             return block.arrays
         self._mend(block, rng)
@@ -79,17 +83,17 @@ class Repair:
         return kept
 
     def _replace(self, block: Block, rng: np.random.Generator) -> None:
-        """Give rows that no mending helped all modelled values of rows that keep every rule."""
+        """Give rows that no mending helped all values, but ids, of rows that keep every rule."""
         kept = self._keeps(block)
         good, bad = np.flatnonzero(kept), np.flatnonzero(~kept)
         if not len(bad):
             return
-        modelled = [name for name, reader in self._readers.items() if reader.column.modelled]
+        columns = [name for name, reader in self._readers.items() if not isinstance(reader.column, Id)]
         if len(good):
-            block.copy(modelled, bad, good[rng.integers(0, len(good), len(bad))])
+            block.copy(columns, bad, good[rng.integers(0, len(good), len(bad))])
             return
         # A block of a few rows may hold no good one: rows of random codes, which nobody's rows had a part in, stand in.
-        spare = Block(self._spare(SPARES, rng), self._readers)
+        spare = Block(self._spare(SPARES, rng), self._readers, self._tied)
         self._mend(spare, rng)
         good = np.flatnonzero(self._keeps(spare))
         if not len(good):
@@ -99,17 +103,17 @@ class Repair:
                 "Rules may contradict one another: take them away one by one"
             )
         places = pa.array(good[rng.integers(0, len(good), len(bad))])
-        for name in modelled:
+        for name in columns:
             block.put(name, bad, decoded(spare.arrays[name]).take(places))
 
     # Keys.
 
     def _tell_apart(self, block: Block, rule: Rule, rng: np.random.Generator) -> None:
         """Draw repeated keys anew, from other rows or from all possible values, as long as the other rules hold."""
-        own = [name for name in rule.columns if self._readers[name].column.modelled]
+        own = [name for name in rule.columns if name in self._free]
         for attempt in range(TRIES):
             rows = np.flatnonzero(~rule.holds(block))
-            if not len(rows):
+            if not len(rows) or not own:
                 return
             trial = block.branch()
             if not self._propose(trial, rule, own, rows, attempt, rng):
@@ -131,6 +135,18 @@ class Repair:
                 return True
         trial.copy([name], rows, rng.integers(0, trial.rows, len(rows)))
         return True
+
+
+def _tied(parts: Sequence[Part]) -> dict[str, tuple[str, ...]]:
+    """Return for each column that is made from another, or another from it, all that move together."""
+    sets = [{*part.columns, *part.needs} for part in parts]
+    made: dict[str, tuple[str, ...]] = {}
+    for name in sorted({name for names in sets for name in names}):
+        found = {name}
+        for _ in sets:
+            found = found.union(*(names for names in sets if names & found))
+        made[name] = tuple(sorted(found))
+    return made
 
 
 def _unused(trial: Block, rule: Rule, rows: Rows, rng: np.random.Generator) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.errors import SchemaError
-from weft.schema.kinds import Category, Column, column_from_dict, suggestion
+from weft.schema.kinds import Category, Column, Id, column_from_dict, suggestion
 from weft.schema.rules import Rule, check_rules, plain_readers, rules_from_list
 from weft.values.limits import MAX_CODES
 
@@ -88,7 +88,7 @@ class Schema:
             for name in group:
                 if name not in self._by_name:
                     raise SchemaError(f'groups: there is no column "{name}".{suggestion(str(name), self._by_name)}')
-                if not self._by_name[name].modelled:
+                if isinstance(self._by_name[name], Id):
                     raise SchemaError(f'groups: column "{name}" is an id, which is made anew; leave it out')
                 if name in seen:
                     raise SchemaError(f'groups: column "{name}" stands in two places; leave it in one')

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from weft.errors import SchemaError
 from weft.schema.kinds.base import suggestion
+from weft.schema.kinds.id import Id
 from weft.schema.rules.values import Mask, Reader, UnfitValueError, Values
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ class Rule:
         """Return plain values in the shape of its TOML table."""
         return self.entry() | ({} if self.policy == "keep" else {"policy": self.policy})
 
-    def _check_names(self, readers: Readers, key: str, names: Sequence[str], modelled: bool = True) -> None:
+    def _check_names(self, readers: Readers, key: str, names: Sequence[str], ids: bool = False) -> None:
         for name in names:
             known_column(name, readers, key)
-            if modelled and not readers[name].column.modelled:
+            if isinstance(readers[name].column, Id) and not ids:
                 raise RuleError(f'column "{name}" is an id, which is made anew; leave it out of {key}', key)
         if len(set(names)) != len(names):
             raise RuleError(f"{key} names a column twice; name it once", key)

@@ -20,8 +20,11 @@ from weft.values.storage import decoded
 class Block(Mapping[str, Values]):
     """Columns of synthetic rows by name, as the numbers that rules compare."""
 
-    def __init__(self, arrays: Mapping[str, pa.Array], readers: Readers) -> None:
-        self.arrays, self.readers = dict(arrays), readers
+    def __init__(
+        self, arrays: Mapping[str, pa.Array], readers: Readers, tied: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """Take columns, what reads them, and for columns that are made from one another those that move together."""
+        self.arrays, self.readers, self._tied = dict(arrays), readers, tied or {}
         self._read: dict[str, Values] = {}
 
     def __getitem__(self, name: str) -> Values:
@@ -47,7 +50,7 @@ class Block(Mapping[str, Values]):
 
     def branch(self) -> Block:
         """Return a block that can be changed by itself."""
-        made = Block(self.arrays, self.readers)
+        made = Block(self.arrays, self.readers, self._tied)
         made._read = dict(self._read)
         return made
 
@@ -65,7 +68,7 @@ class Block(Mapping[str, Values]):
             return
         places = np.arange(self.rows)
         places[rows] = donors
-        for name in names:
+        for name in dict.fromkeys(other for name in names for other in self._tied.get(name, (name,))):
             self._set(name, self.arrays[name].take(pa.array(places)))
 
     def blank(self, name: str, rows: Rows) -> None:

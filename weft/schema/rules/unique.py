@@ -39,7 +39,7 @@ class Unique(Rule):
 
     def check(self, readers: Readers) -> None:
         """Refuse to ask input rows for it: each is read by itself."""
-        self._check_names(readers, "unique", self.unique, modelled=False)
+        self._check_names(readers, "unique", self.unique, ids=True)
         if self.policy == "refuse":
             raise RuleError(
                 'input rows are read one by one, so nobody can tell whether a key repeats; remove policy = "refuse"',
