@@ -68,7 +68,7 @@ class Block(Mapping[str, Values]):
             return
         places = np.arange(self.rows)
         places[rows] = donors
-        for name in dict.fromkeys(other for name in names for other in self._tied.get(name, (name,))):
+        for name in dict.fromkeys(tied for given in names for tied in self._tied.get(given, (given,))):
             self._set(name, self.arrays[name].take(pa.array(places)))
 
     def blank(self, name: str, rows: Rows) -> None:
