@@ -71,6 +71,8 @@ def rules_from_list(entries: Any, columns: Sequence[Column], folder: Path | None
             made.append(_rule(entry, readers, folder))
         except RuleError as error:
             raise error.at(index) from None
+        except UnfitValueError as fault:
+            raise RuleError(f"the range of one of its columns {fault}", None, index) from None
     return tuple(made)
 
 

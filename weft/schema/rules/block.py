@@ -100,8 +100,11 @@ class Block(Mapping[str, Values]):
         self._set(name, joined)
 
     def set_numbers(self, name: str, rows: Rows, numbers: NDArray[np.generic]) -> None:
-        """Give rows these values, as numbers that the column can hold."""
-        if len(rows):
+        """Give rows these values, as numbers that the column can hold.
+
+        A column that is made from another, or another from it, is left alone: the two would no longer fit.
+        """
+        if len(rows) and name not in self._tied:
             self.put(name, rows, self.readers[name].make(np.asarray(numbers)))
 
     def _set(self, name: str, array: pa.Array) -> None:

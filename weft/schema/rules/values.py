@@ -75,6 +75,11 @@ class Reader:
         return isinstance(self.column, Binned) or not is_text(self.type)
 
     @property
+    def follows(self) -> bool:
+        """Whether values are learned as differences from another column: then a range is one of differences."""
+        return getattr(self.column, "after", None) is not None
+
+    @property
     def whole(self) -> bool:
         """Whether values are whole numbers."""
         return isinstance(self.column, Integer) or (self._table is not None and self._table.dtype.kind in "iu")
@@ -198,7 +203,7 @@ class Reader:
         """Lowest and highest number that the column can hold, special values aside."""
         if self._table is not None:
             return self._table.min(), self._table.max()
-        if isinstance(self.column, Binned):
+        if isinstance(self.column, Binned) and not self.follows:
             low, high = self.column.ends
             return self.span(low)[0], self.span(high)[1]
         return -np.inf, np.inf
@@ -206,7 +211,9 @@ class Reader:
     @property
     def special(self) -> list[Any]:
         """Numbers of the values that may lie outside the range."""
-        return [self.span(v)[0] for v in self.column.special] if isinstance(self.column, Binned) else []
+        if not isinstance(self.column, Binned) or self.follows:
+            return []
+        return [self.span(value)[0] for value in self.column.special]
 
     def fits(self, numbers: NDArray[Any]) -> Mask:
         """Say which numbers the column can hold."""
@@ -214,7 +221,7 @@ class Reader:
             return np.isin(numbers, self._table)
         low, high = self.ends
         fits = (numbers >= low) & (numbers <= high)
-        if isinstance(self.column, Integer):
+        if isinstance(self.column, Integer) and not self.follows:
             fits &= (numbers - low) % self.column.step == 0
         return np.asarray(fits | np.isin(numbers, self.special))
 
@@ -223,7 +230,7 @@ class Reader:
         """Return the value of each code, where every code stands for one value alone; None where one does not."""
         if self._table is not None and self._coder is not None:
             numbers, size = self._table, self._coder.size
-        elif isinstance(self.column, Integer) and not pa.types.is_decimal(self.type):
+        elif isinstance(self.column, Integer) and not pa.types.is_decimal(self.type) and not self.follows:
             coder = plain_coder(coder_of(self.column, self.field))
             assert isinstance(coder, GridCoder)
             starts, widths = coder.bins.values()
