@@ -13,6 +13,7 @@ from weft import Schema
 from weft.codec import Codec, broken
 from weft.codec.group import Group, nearest
 from weft.errors import DataError, ModelFileError, SchemaError
+from weft.marginals.records import Records
 from weft.reading.csv import csv_arrow_schema
 from weft.schema.rules import Block, Reader
 
@@ -341,3 +342,48 @@ def test_a_codec_with_rules_is_stored_and_comes_back():
     damaged["schema"]["rules"][0]["then"] = {"status": "nonsense"}
     with pytest.raises(ModelFileError):
         Codec.from_dict(damaged)
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind"),
+    [
+        ('kind = "integer"\nrange = [0, 5]\nspecial = [0, 3, 99]\nmissing = true', pa.int8()),
+        ('kind = "integer"\nrange = [-6, 6]\nstep = 3', pa.float32()),
+        ('kind = "integer"\nrange = [1, 4]\nbins = "each"\nmissing = true\noutside = "clip"', pa.string()),
+        ('kind = "category"\nvalues = [0.5, 1.5]\nmissing = true', pa.float64()),
+        ('kind = "category"\nvalues = ["b", "a"]\nother = "rest"', pa.dictionary(pa.int8(), pa.string())),
+        ('kind = "boolean"\nmissing = true', pa.bool_()),
+    ],
+)
+def test_codes_stand_for_the_values_that_a_reader_says(entry, kind):
+    schema = Schema.from_toml(f"[columns.c]\n{entry}\n")
+    codec = Codec(schema, pa.schema([("c", kind)]))
+    reader = Reader(schema.column("c"), pa.field("c", kind))
+    known = reader.codes
+    size = codec.domain.size("c")
+    assert known is not None and len(known) == size
+    table = codec.decode(Records.of(codec.domain, [np.arange(size)]), np.random.default_rng(0))
+    read = reader.read(table.column("c").combine_chunks())
+    assert read.missing.tolist() == known.missing.tolist()
+    assert read.numbers[~read.missing].tolist() == known.numbers[~known.missing].tolist()
+    made = reader.make(known.numbers[~known.missing])
+    assert made.type == reader.type
+    back = codec.encode(pa.table([made], ["c"]))
+    assert back.column("c").tolist() == np.flatnonzero(~known.missing).tolist()
+
+
+def test_bins_of_several_values_are_not_codes_of_values():
+    schema = Schema.from_toml('[columns.c]\nkind = "integer"\nrange = [0, 9]\nbins = 5\n')
+    assert Reader(schema.column("c"), pa.field("c", pa.int64())).codes is None
+
+
+def test_conditions_inside_bins_are_kept():
+    """A rule may cut a bin in two: values are mended, not codes."""
+    columns = '[columns.a]\nkind = "boolean"\n[columns.n]\nkind = "integer"\nrange = [0, 99]\nbins = 2\n'
+    schema = schema_of(
+        "when = {a = true}\nthen = {n = [7, 77]}", "when = {a = false}\nthen = {n = {min = 98}}", columns=columns
+    )
+    codec = Codec(schema, csv_arrow_schema(schema))
+    for n in (1, 5, 4_000):
+        for row in codec.decode(drawn(codec.domain, n), np.random.default_rng(0)).to_pylist():
+            assert row["n"] in ((7, 77) if row["a"] else (98, 99))

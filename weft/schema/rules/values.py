@@ -233,10 +233,10 @@ class Reader:
         elif isinstance(self.column, Integer) and not pa.types.is_decimal(self.type) and not self.follows:
             coder = plain_coder(coder_of(self.column, self.field))
             assert isinstance(coder, GridCoder)
-            starts, widths = coder.bins.values()
-            if max(widths) > 1 or self.column.largest >= 2**63:
+            if max(coder.bins.values()[1]) > 1 or self.column.largest >= 2**63:
                 return None
-            numbers, size = np.array([*starts, *self.column.special], np.int64), coder.size
+            numbers = np.append(coder.bins.starts(), np.array(self.column.special, np.int64))
+            size = coder.size
         else:
             return None
         padded = np.append(numbers, numbers[:1].repeat(size - len(numbers)))
