@@ -42,10 +42,10 @@ class Schema:
     Rows without an id (missing, or an empty text) are nobody's, and are left out."""
     rows_per_unit: int = 1
     """Rows of one unit that are kept; the rest are left out at random."""
-    per_unit: tuple[str, ...] = ()
-    """Columns that stay the same in all rows of a unit, such as sex and year of birth: made so in synthetic rows."""
     extra_columns: Literal["refuse", "ignore"] = "refuse"
     """What happens to columns of the table that the schema does not name."""
+    per_unit: tuple[str, ...] = ()
+    """Columns that stay the same in all rows of a unit, such as sex and year of birth: made so in synthetic rows."""
     rules: tuple[Rule, ...] = ()
     """What is publicly known of every row."""
     groups: tuple[tuple[str, ...], ...] = ()
