@@ -111,7 +111,9 @@ def _findings(schema: Schema, codec: Codec) -> dict[str, Any]:
             "name": field.name,
             "kind": schema.column(field.name).kind,
             "type": str(field.type),
-            "codes": domain.size(field.name) if field.name in domain else None,
+            "codes": codec.codes_of(field.name),
+            "modelled": schema.column(field.name).modelled,
+            "attributes": [] if (part := codec.part_of(field.name)) is None else list(part.domain),
             "missing": schema.column(field.name).missing,
             "outside": schema.column(field.name).outside,
             "from_data": list(schema.column(field.name).from_data),
@@ -124,6 +126,16 @@ def _findings(schema: Schema, codec: Codec) -> dict[str, Any]:
             told.setdefault(finding.column, []).append(finding.text)
     return {
         "columns": columns,
+        "rules": [
+            {
+                "rule": str(form.rule),
+                "attribute": form.attribute,
+                "form": form.text,
+                "policy": form.rule.policy,
+                "rows": form.policy,
+            }
+            for form in codec.forms
+        ],
         "log10_domain": domain.log10_size(),
         "unit": schema.unit,
         "rows_per_unit": schema.rows_per_unit,
@@ -147,14 +159,14 @@ def _show(terminal: Terminal, found: dict[str, Any], schema: str, source: str | 
     table.add_column("outside")
     table.add_column("from data", style="bold yellow")
     for column in found["columns"]:
-        codes = "made anew" if column["codes"] is None else f"{column['codes']:,}"
+        codes = _codes(column)
         table.add_row(
             escape(column["name"]),
             column["kind"],
             escape(column["type"]),
             codes,
             "yes" if column["missing"] else "",
-            "" if column["codes"] is None else column["outside"],
+            column["outside"] if column["modelled"] else "",
             ", ".join(column["from_data"]),
         )
     protects = (
@@ -166,8 +178,31 @@ def _show(terminal: Terminal, found: dict[str, Any], schema: str, source: str | 
         table,
         summary.facts({"whole domain": f"10^{found['log10_domain']:.1f} cells", "protects": protects}),
     )
+    if found["rules"]:
+        terminal.show(_rules(found["rules"]))
     for warning in found["warnings"]:
         terminal.warn(warning)
+
+
+def _codes(column: Mapping[str, Any]) -> str:
+    if column["codes"] is None:
+        return "computed" if column["modelled"] else "made anew"
+    grouped = column["attributes"] and column["name"] not in column["attributes"]
+    return f"{column['codes']:,}" + (", in a group" if grouped else "")
+
+
+def _rules(rules: Sequence[Mapping[str, Any]]) -> RenderableType:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("rule", overflow="fold")
+    table.add_column("becomes", overflow="fold")
+    table.add_column("rows that break it", overflow="fold")
+    for rule in rules:
+        table.add_row(escape(rule["rule"]), escape(rule["form"]), escape(rule["rows"]))
+    return table
 
 
 def _verdict(schema: str, columns: Sequence[Mapping[str, Any]]) -> RenderableType:

@@ -11,14 +11,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from weft.codec.compiled import compile_rules
+from weft.codec.group import Group
+from weft.codec.repair import Repair
 from weft.codec.types import released_type
-from weft.errors import ModelFileError, SchemaError
+from weft.errors import DataError, ModelFileError, SchemaError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Codes, Records, code_dtype
 from weft.schema.kinds import Column, ColumnError, Id, suggestion
 from weft.schema.kinds.id import IdMaker
 from weft.schema.kinds.part import Part
 from weft.schema.kinds.stored import dictionary_array
+from weft.schema.rules import Block, Reader, check_rules
 from weft.schema.schema import Schema
 from weft.values.storage import decoded
 
@@ -46,11 +50,23 @@ class Codec:
                 self._ids[column.name] = column.maker(_value_type(field.type)), field.type
             else:
                 parts.append(column.part(fields, columns))
-        self.parts = tuple(parts)
+        rules = schema.rules
+        readers = {name: Reader(columns[name], fields[name]) for name in columns} if rules else {}
+        check_rules(rules, readers)  # in the types that the table has
+        compiled = compile_rules(schema, parts, readers)
+        self.parts = compiled.parts
         """What stands between the columns and the attributes."""
+        self.forms = compiled.forms
+        """What became of each rule."""
+        self.impossible = list(compiled.impossible)
+        """Attributes, and the cells of the table over them that no row has, beside what groups leave out."""
+        self._readers = readers
+        self.refusals = tuple((index, rule) for index, rule in enumerate(rules) if rule.policy == "refuse")
+        """Rules that every input row must keep, with their places in the schema."""
+        self._repair = Repair(rules, readers, self.parts, self._random) if rules else None
         if not any(len(part.domain) for part in parts):
             raise SchemaError("the schema has no column to model: every column is an id")
-        self.domain = _joined(parts)
+        self.domain = _joined(self.parts)
         # Metadata is dropped: pandas and others keep facts about the rows there. A column that may be missing
         # must be able to say so.
         self.arrow_schema = pa.schema([_output_field(field, schema.column(field.name)) for field in kept])
@@ -67,13 +83,27 @@ class Codec:
     @property
     def reads(self) -> list[str]:
         """Columns that are looked at when rows are coded."""
-        return list(dict.fromkeys(name for part in self.parts for name in part.reads))
+        refused = [name for _, rule in self.refusals for name in rule.columns]
+        return list(dict.fromkeys([*(name for part in self.parts for name in part.reads), *refused]))
+
+    def part_of(self, column: str) -> Part | None:
+        """Return what stands between a column and its attributes; None for an id, which is made anew."""
+        return next((part for part in self.parts if column in part.columns), None)
+
+    def codes_of(self, column: str) -> int | None:
+        """Return how many codes a column has by itself; None where it has none."""
+        part = self.part_of(column)
+        if isinstance(part, Group):
+            return part.shape[part.columns.index(column)]
+        return self.domain.size(column) if column in self.domain else None
 
     def narrowed(self, names: Collection[str]) -> Codec:
         """Return a codec that gives the same codes, of these attributes only, and makes no rows."""
         made = copy(self)
         made.parts = tuple(part for part in self.parts if any(name in names for name in part.domain))
-        made.domain = _joined(made.parts)
+        every = _joined(made.parts)
+        made.domain = every.project([name for name in every if name in names])  # a part may have attributes beside
+        made.refusals = ()  # rows are refused when they are read first, whole
         return made
 
     def encode(self, data: pa.Table | pa.RecordBatch) -> Records:
@@ -86,8 +116,12 @@ class Codec:
         arrays = {name: self._values(name, batch.column(name)) for name in self.reads}
         columns: list[Codes] = []
         for part in self.parts:
-            for size, codes in zip(part.domain.shape, part.encode(arrays), strict=True):
-                columns.append(codes.astype(code_dtype(size)))
+            for name, size, codes in zip(part.domain, part.domain.shape, part.encode(arrays), strict=True):
+                if name in self.domain:
+                    columns.append(codes.astype(code_dtype(size)))
+        for index, rule in self.refusals:
+            if not rule.holds({name: self._readers[name].read(arrays[name]) for name in rule.columns}).all():
+                raise DataError(f'rule {index + 1} ({rule}): a row breaks it. Mend the rows, or set policy = "keep"')
         return Records(self.domain, tuple(columns))
 
     def _values(self, name: str, array: pa.Array) -> pa.Array:
@@ -104,17 +138,32 @@ class Codec:
 
         `start` is the number of rows decoded before these, so that ids stay unique across blocks.
         """
+        made = self._decode(records, rng, start)
+        if self._repair is not None:
+            made = self._repair(made, rng)
+        return pa.Table.from_arrays([made[field.name] for field in self.arrow_schema], schema=self.arrow_schema)
+
+    def _decode(self, records: Records, rng: np.random.Generator, start: int) -> dict[str, pa.Array]:
         made: dict[str, pa.Array] = {}
         numbers = np.arange(start, start + len(records), dtype=np.int64)
         for name in self._ids:
             made[name] = self.ids(name, numbers, rng)
         for part in _in_order(self.parts, set(made)):
             made |= part.decode([records.column(name) for name in part.domain], made, rng)
-        return pa.Table.from_arrays([made[field.name] for field in self.arrow_schema], schema=self.arrow_schema)
+        return made
+
+    def _random(self, count: int, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return rows of random codes, by the domain alone."""
+        codes = [rng.integers(0, size, count) for size in self.domain.shape]
+        return self._decode(Records.of(self.domain, codes), rng, 0)
 
     def broken(self, table: pa.Table) -> NDArray[np.bool_]:
-        """Say which rows of a table break a rule of the schema."""
-        return np.zeros(len(table), bool)
+        """Say which rows of a synthetic table break a rule of the schema."""
+        found = np.zeros(len(table), bool)
+        block = Block({name: table.column(name).combine_chunks() for name in self._readers}, self._readers)
+        for rule in self.schema.rules:
+            found |= ~rule.holds(block)
+        return found
 
     def ids(self, name: str, numbers: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
         """Return the ids of these numbers in the type of an id column."""
@@ -136,6 +185,14 @@ class Codec:
             return cls(Schema.from_dict(document["schema"]), arrow_schema)
         except (KeyError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException, SchemaError):
             raise ModelFileError("the schema inside the model is damaged; ask for the file again") from None
+
+
+def broken(table: pa.Table, schema: Schema) -> dict[str, int]:
+    """Count the rows of a table that break each rule. For synthetic tables: of private rows no count may leave."""
+    fields = {field.name: field for field in table.schema}
+    readers = {column.name: Reader(column, _released_field(fields[column.name], column)) for column in schema.columns}
+    block = Block({name: table.column(name).combine_chunks() for name in readers}, readers)
+    return {f"rule {index + 1}: {rule}": int((~rule.holds(block)).sum()) for index, rule in enumerate(schema.rules)}
 
 
 def _released_field(field: pa.Field, column: Column) -> pa.Field:

@@ -9,9 +9,11 @@ from typing import Literal
 import pyarrow as pa
 
 from weft.codec.codec import Codec
+from weft.codec.group import Group
 from weft.reading.csv import csv_arrow_schema
 from weft.schema.naming import likely_units
 from weft.schema.schema import Schema
+from weft.words import counted
 
 MANY_CODES = 10_000
 
@@ -36,8 +38,17 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
         if not column.modelled:
             findings.append(Finding("info", column.name, "id: made anew, not modelled"))
         else:
-            size = codec.domain.size(column.name)
-            findings.append(Finding("info", column.name, f"{column.kind}: {size:,} codes"))
+            part = codec.part_of(column.name)
+            if isinstance(part, Group):
+                size = part.domain.shape[0]
+                counted_in = f"one attribute of {counted(size, 'combination')} with {_others(part, column.name)}"
+                findings.append(Finding("info", column.name, f"{column.kind}: {counted_in}"))
+            elif column.name not in codec.domain:
+                size = 0
+                findings.append(Finding("info", column.name, f"{column.kind}: computed, not measured"))
+            else:
+                size = codec.domain.size(column.name)
+                findings.append(Finding("info", column.name, f"{column.kind}: {size:,} codes"))
             if size > MANY_CODES:
                 advice = "take fewer bins, or fewer values and an other"
                 findings.append(Finding("warning", column.name, f"{size:,} codes drown in noise; {advice}"))
@@ -48,8 +59,21 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
     ids = likely_units([column.name for column in schema.columns if not column.modelled])
     if ids and schema.unit is None:
         findings.append(Finding("warning", None, f"each row is protected on its own; {_unit(ids)}"))
+    findings += [Finding("info", None, rule) for rule in rule_lines(codec)]
     findings.append(Finding("info", None, f"about 10^{codec.domain.log10_size():.0f} possible records"))
     return findings
+
+
+def rule_lines(codec: Codec) -> list[str]:
+    """Say of each rule what it was compiled to, and what happens to input rows that break it."""
+    return [
+        f"rule {i}: {form.rule}: {form.text}; input rows that break it are {form.policy}"
+        for i, form in enumerate(codec.forms, 1)
+    ]
+
+
+def _others(part: Group, name: str) -> str:
+    return " and ".join(f'"{other}"' for other in part.columns if other != name) or "itself alone"
 
 
 def _unreviewed(facts: Sequence[str]) -> str:

@@ -83,19 +83,22 @@ def card_json(
         "method": {"name": fitted.method, "options": fitted.options, "seeds": seeds(fitted)},
         "ledger": ledger.to_dict(),
         "costs": costs(ledger),
-        "schema": {"facts_read_from_the_data": schema.from_data_facts()},
+        "schema": {
+            "facts_read_from_the_data": schema.from_data_facts(),
+            "rules": [{"rule": str(form.rule), "rows_that_break_it": form.policy} for form in fitted.codec.forms],
+        },
         "columns": [_column(fitted, name) for name in fitted.codec.arrow_schema.names],
         "limits": [*cautions(fitted), *LIMITS, *([FORMULAS[formulas]] if formulas else [])],
     }
 
 
 def _column(fitted: Fitted, name: str) -> dict[str, Any]:
-    column, domain = fitted.schema.column(name), fitted.codec.domain
+    column = fitted.schema.column(name)
     return {
         "name": name,
         "kind": column.kind,
         "type": str(fitted.codec.arrow_schema.field(name).type),
-        "codes": domain.size(name) if name in domain else None,
+        "codes": fitted.codec.codes_of(name),
         "missing": column.missing,
         "from_data": list(column.from_data),
     }
@@ -141,6 +144,7 @@ def markdown(facts: dict[str, Any]) -> str:
     parts += [text(method["seeds"])] if method["seeds"] else []
     parts += ["Everything that was asked of the private rows:", _ledger(facts["ledger"], facts["costs"])]
     parts += ["## Columns", _columns(facts["columns"]), _provenance(facts["schema"]["facts_read_from_the_data"])]
+    parts += _rules(facts["schema"].get("rules", []))
     parts += ["## Known limits", _listed(*map(text, facts["limits"]))]
     checks = [f"SHA-256 of {code(table['file'])}: {code(table['sha256'])}"] if table["sha256"] else []
     if privacy["lifetime"] is not None:
@@ -252,6 +256,16 @@ def _provenance(facts: list[str]) -> str:
         "These facts of the schema were read from the private rows, outside the guarantee: "
         f"{', '.join(map(text, facts))}. All others were declared public by whoever wrote the schema."
     )
+
+
+def _rules(rules: list[dict[str, str]]) -> list[str]:
+    if not rules:
+        return []
+    rows = [[text(rule["rule"]), text(rule["rows_that_break_it"])] for rule in rules]
+    told = (
+        "Every row of this table keeps these rules, which were declared public. How many private rows do stays private."
+    )
+    return ["## Rules", told, _grid(["rule", "private rows that break it were"], rows)]
 
 
 def _grid(head: list[str], rows: list[list[str]]) -> str:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.errors import SchemaError
-from weft.schema.kinds import Category, Column, column_from_dict, suggestion
+from weft.schema.kinds import Category, Column, Id, column_from_dict, suggestion
+from weft.schema.rules import Rule, check_rules, plain_readers, rules_from_list
 from weft.values.limits import MAX_CODES
 
 BEYOND = "no schema is nested so deep, or holds a number of so many digits. Check where the file comes from"
 """Said of text that readers give up on."""
 
-_KEYS = ("unit", "rows_per_unit", "per_unit", "extra_columns", "columns")
+_KEYS = ("unit", "rows_per_unit", "per_unit", "extra_columns", "groups", "columns", "rules")
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,14 @@ class Schema:
     Rows without an id (missing, or an empty text) are nobody's, and are left out."""
     rows_per_unit: int = 1
     """Rows of one unit that are kept; the rest are left out at random."""
-    per_unit: tuple[str, ...] = ()
-    """Columns that stay the same in all rows of a unit, such as sex and year of birth: made so in synthetic rows."""
     extra_columns: Literal["refuse", "ignore"] = "refuse"
     """What happens to columns of the table that the schema does not name."""
+    per_unit: tuple[str, ...] = ()
+    """Columns that stay the same in all rows of a unit, such as sex and year of birth: made so in synthetic rows."""
+    rules: tuple[Rule, ...] = ()
+    """What is publicly known of every row."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Columns that are counted as one attribute."""
     source: str = field(default="", compare=False)
     """Where the schema came from, for messages."""
 
@@ -63,7 +68,6 @@ class Schema:
             raise SchemaError(f'unit must name a column of kind "id"; "{self.unit}" is none')
         if self.unit is None and self.rows_per_unit != 1:
             raise SchemaError("rows_per_unit needs a unit: name the id column that tells whose row it is")
-
         known = [column.name for column in self.columns if column.modelled]
         for name in self.per_unit:
             if name not in known:
@@ -72,6 +76,23 @@ class Schema:
                 )
         if self.per_unit and self.rows_per_unit == 1:
             raise SchemaError("per_unit needs a unit with several rows: set unit and rows_per_unit above 1")
+        self._check_groups()
+        if self.rules:
+            check_rules(self.rules, plain_readers(self.columns))
+
+    def _check_groups(self) -> None:
+        seen: set[str] = set()
+        for group in self.groups:
+            if not isinstance(group, tuple) or len(group) < 2:
+                raise SchemaError('groups must be lists of at least two columns, such as [["city", "district"]]')
+            for name in group:
+                if name not in self._by_name:
+                    raise SchemaError(f'groups: there is no column "{name}".{suggestion(str(name), self._by_name)}')
+                if isinstance(self._by_name[name], Id):
+                    raise SchemaError(f'groups: column "{name}" is an id, which is made anew; leave it out')
+                if name in seen:
+                    raise SchemaError(f'groups: column "{name}" stands in two places; leave it in one')
+                seen.add(name)
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -119,7 +140,7 @@ class Schema:
         columns = document.get("columns") if isinstance(document, dict) else None
         try:
             if isinstance(columns, dict) and "domain" not in columns:
-                return cls.from_dict(document, source)
+                return cls.from_dict(document, source, Path(source).parent)
             return cls.from_domain(document, source)
         except SchemaError as error:
             raise SchemaError(f"{source}: {error}") from None
@@ -153,11 +174,16 @@ class Schema:
             document["per_unit"] = list(self.per_unit)
         if self.extra_columns != "refuse":
             document["extra_columns"] = self.extra_columns
-        return document | {"columns": {column.name: column.to_dict() for column in self.columns}}
+        if self.groups:
+            document["groups"] = [list(group) for group in self.groups]
+        document["columns"] = {column.name: column.to_dict() for column in self.columns}
+        if self.rules:
+            document["rules"] = [rule.to_dict() for rule in self.rules]
+        return document
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any], source: str = "") -> Schema:
-        """Make a schema from what `to_dict` gave."""
+    def from_dict(cls, document: Mapping[str, Any], source: str = "", folder: Path | None = None) -> Schema:
+        """Make a schema from what `to_dict` gave; tables of rules are read from files in `folder` only."""
         for key in document:
             if key not in _KEYS:
                 near = suggestion(key, _KEYS) or f" Known are {', '.join(_KEYS)}."
@@ -165,14 +191,18 @@ class Schema:
         columns = document.get("columns", {})
         if not isinstance(columns, Mapping):
             raise SchemaError("columns must be tables such as [columns.age]")
-        facts = {key: document[key] for key in _KEYS if key != "columns" and key in document}
+        facts = {key: document[key] for key in _KEYS if key not in ("columns", "rules", "groups") and key in document}
         if "per_unit" in facts:
             same = facts["per_unit"]
             if not isinstance(same, list | tuple) or not all(isinstance(name, str) for name in same):
                 raise SchemaError('per_unit must be a list of columns, such as ["sex", "birth_year"]')
             facts["per_unit"] = tuple(same)
         made = tuple(column_from_dict(name, entry) for name, entry in columns.items())
-        return cls(made, **facts, source=source)
+        groups = document.get("groups", [])
+        if not isinstance(groups, list | tuple) or not all(isinstance(group, list | tuple) for group in groups):
+            raise SchemaError('groups must be lists of columns, such as [["city", "district"]]')
+        rules = rules_from_list(document.get("rules", []), made, folder)
+        return cls(made, **facts, rules=rules, groups=tuple(map(tuple, groups)), source=source)
 
     @classmethod
     def from_domain(cls, domain: Mapping[str, Any], source: str = "domain") -> Schema:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from weft.errors import SchemaError
 from weft.schema.kinds import ColumnError
+from weft.schema.rules import RuleError
 from weft.schema.schema import BEYOND, Schema
 
 _KEY = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""")
@@ -29,9 +31,13 @@ def read_toml(text: str, source: str) -> Schema:
     except (ValueError, RecursionError):
         raise SchemaError(f"{source}: {BEYOND}") from None
     try:
-        return Schema.from_dict(document, source)
+        folder = Path(source).parent if Path(source).is_file() else Path()
+        return Schema.from_dict(document, source, folder)
     except ColumnError as error:
         line_number = line_of(text, ("columns", error.column), error.key)
+        raise SchemaError(f"{source}, line {line_number}: {error}") from None
+    except RuleError as error:
+        line_number = line_of_item(text, "rules", error.index or 0, error.key)
         raise SchemaError(f"{source}, line {line_number}: {error}") from None
     except SchemaError as error:
         key = next((key for key in document if re.search(rf"\b{re.escape(key)}\b", str(error))), None)
@@ -39,15 +45,21 @@ def read_toml(text: str, source: str) -> Schema:
 
 
 def write_toml(document: Mapping[str, Any]) -> str:
-    """Write a schema in the shape of `Schema.to_dict`, a table for each column."""
-    top = [write_entry(key, value) for key, value in document.items() if key != "columns"]
+    """Write a schema in the shape of `Schema.to_dict`, a table for each column and each rule."""
+    top = [write_entry(key, value) for key, value in document.items() if key not in ("columns", "rules")]
     tables = [write_column(name, entry) for name, entry in document["columns"].items()]
+    tables += [write_rule(entry) for entry in document.get("rules", ())]
     return "\n".join(["".join(top), *tables] if top else tables)
 
 
 def write_column(name: str, entry: Mapping[str, Any]) -> str:
     """Write the table of one column."""
     return f"[columns.{_write_key(name)}]\n" + "".join(write_entry(key, value) for key, value in entry.items())
+
+
+def write_rule(entry: Mapping[str, Any]) -> str:
+    """Write the table of one rule."""
+    return "[[rules]]\n" + "".join(write_entry(key, value) for key, value in entry.items())
 
 
 def write_entry(key: str, value: Any) -> str:
@@ -71,6 +83,10 @@ def _write_key(name: str) -> str:
 
 
 def _write_scalar(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_write_key(key)} = {_write_scalar(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(_write_scalar(part) for part in value)}]"
     return tomli_w.dumps({"x": value}).removeprefix("x = ").removesuffix("\n")
 
 
@@ -90,6 +106,21 @@ def line_of(text: str, table: tuple[str, ...], key: str | None) -> int:
             if (*current, name) == table:  # an inline table, or a dotted one
                 found = number
     return found
+
+
+def line_of_item(text: str, name: str, index: int, key: str | None) -> int:
+    """Line of a key in one of the tables [[name]], or of its header, or of the list's own key."""
+    seen, inside, found = -1, False, 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = _header(line)
+        if header is not None:
+            inside = header[:1] == (name,)
+            seen += header == (name,)
+            if seen == index and header == (name,):
+                found = number
+        elif inside and seen == index and key is not None and _key(line) == key:
+            return number
+    return found or line_of(text, (), name)
 
 
 def _header(line: str) -> tuple[str, ...] | None:

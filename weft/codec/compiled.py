@@ -1,0 +1,174 @@
+"""Rules in their cheapest safe form: one attribute of what is possible, or a repair of the synthetic rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.codec.group import Group
+from weft.errors import SchemaError
+from weft.schema.kinds.part import Part, Single
+from weft.schema.rules import Readers, Rule, RuleError
+from weft.schema.rules.clusters import MOST_CELLS, Cluster, cluster, enumerable
+from weft.schema.rules.values import Mask
+from weft.schema.schema import Schema
+from weft.words import counted
+
+NARROW = 24
+"""An ordered column with more codes than this keeps its order rather than joining a group."""
+
+SMALL = 64
+"""Combinations that are always few enough for one attribute."""
+
+LARGE = 512
+"""Most combinations of one attribute, unless a column alone has half as many codes."""
+
+LARGEST = 4096
+MOST_DECLARED = 100_000
+"""Most combinations of a group that the schema asks for."""
+
+MOST_ZEROS = 1 << 16
+"""Cells of a table in which impossible ones are marked."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What became of a rule."""
+
+    rule: Rule
+    attribute: str | None
+    """The attribute that cannot break it; None: synthetic rows are repaired."""
+    text: str
+
+    @property
+    def policy(self) -> str:
+        """What happens to input rows that break it; how many do is never told."""
+        if self.rule.policy == "refuse":
+            return "refused before anything is spent"
+        return "counted as they are" if self.attribute is None else "counted as the nearest that is possible"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Parts of a codec, and what became of each rule."""
+
+    parts: tuple[Part, ...]
+    forms: tuple[Form, ...]
+    impossible: tuple[tuple[tuple[str, ...], Mask], ...]
+    """Attributes, and the cells of the table over them that no row has."""
+
+
+def compile_rules(schema: Schema, parts: Sequence[Part], readers: Readers) -> Compiled:
+    """Give each rule its cheapest safe form.
+
+    Rules over few codes become groups. The others are left to the repair; those that a difference (order) or a derived
+    column (sums, maps) could keep by construction would take that form here.
+    """
+    if not schema.rules and not schema.groups:
+        return Compiled(tuple(parts), (), ())
+    singles = {part.columns[0]: part for part in parts if isinstance(part, Single)}
+    clusters = _clusters(schema, singles, readers)
+    groups = {name: found for found in clusters for name in found.columns}
+    made = _grouped(parts, singles, clusters)
+    impossible, forms = [], []
+    for index, rule in enumerate(schema.rules):
+        grouped = next((found for found in clusters if index in found.rules), None)
+        if grouped is not None:
+            forms.append(Form(rule, " & ".join(grouped.columns), _saved(grouped)))
+            continue
+        zeros = _zeros(rule, singles, groups, readers)
+        if zeros is not None:
+            impossible.append((rule.columns, zeros))
+        forms.append(Form(rule, None, _repair_text(rule, zeros)))
+    return Compiled(made, tuple(forms), tuple(impossible))
+
+
+def _clusters(schema: Schema, singles: Mapping[str, Single], readers: Readers) -> list[Cluster]:
+    sizes = {name: part.domain.shape[0] for name, part in singles.items()}
+    made = [_declared(group, singles, sizes, readers) for group in schema.groups]
+    declared = {name for found in made for name in found.columns}
+    for index, rule in enumerate(schema.rules):
+        if not rule.combines or not enumerable(rule, readers) or not all(n in singles for n in rule.columns):
+            continue
+        if not all(_narrow(singles[name]) or name in declared for name in rule.columns):
+            continue
+        touching = [found for found in made if set(found.columns) & set(rule.columns)]
+        columns = tuple(dict.fromkeys([*(n for found in touching for n in found.columns), *rule.columns]))
+        if math.prod(sizes[name] for name in columns) > MOST_CELLS:
+            continue
+        members = sorted({index, *(i for found in touching for i in found.rules)})
+        joined = cluster(columns, [(i, schema.rules[i]) for i in members], readers, sizes)
+        if not joined.size:
+            raise RuleError(
+                f"no combination of {', '.join(columns)} is left by this rule and those before it; mend one of them",
+                None,
+                index,
+            )
+        asked = any(set(found.columns) & declared for found in touching)
+        if joined.size <= (MOST_DECLARED if asked else _most([sizes[name] for name in columns])):
+            made = [found for found in made if found not in touching] + [joined]
+    return made
+
+
+def _declared(
+    group: Sequence[str], singles: Mapping[str, Single], sizes: Mapping[str, int], readers: Readers
+) -> Cluster:
+    for name in group:
+        if name not in singles:
+            raise SchemaError(f'groups: column "{name}" is not counted in codes of its own; leave it out')
+    cells = math.prod(sizes[name] for name in group)
+    if cells > MOST_DECLARED:
+        raise SchemaError(
+            f"groups: {', '.join(group)} have {cells:,} combinations, more than {MOST_DECLARED:,}; leave one out, "
+            "or give it fewer bins or values"
+        )
+    return cluster(group, [], readers, sizes)
+
+
+def _narrow(part: Single) -> bool:
+    order = part.domain.order(part.columns[0])
+    return not order.ordered or part.domain.shape[0] - len(order.apart) <= NARROW
+
+
+def _most(sizes: Sequence[int]) -> int:
+    """Combinations that one attribute may have in place of columns of these sizes."""
+    return max(SMALL, min(2 * sum(sizes), max(LARGE, min(2 * max(sizes), LARGEST))))
+
+
+def _grouped(parts: Sequence[Part], singles: Mapping[str, Single], clusters: Sequence[Cluster]) -> tuple[Part, ...]:
+    """Put each group in the place of its first column."""
+    made: list[Part] = []
+    placed: set[int] = set()
+    member = {name: i for i, found in enumerate(clusters) for name in found.columns}
+    for part in parts:
+        i = member.get(part.columns[0]) if isinstance(part, Single) else None
+        if i is None:
+            made.append(part)
+        elif i not in placed:
+            placed.add(i)
+            made.append(Group([singles[name] for name in clusters[i].columns], clusters[i].possible))
+    return tuple(made)
+
+
+def _zeros(rule: Rule, singles: Mapping[str, Single], groups: Mapping[str, Cluster], readers: Readers) -> Mask | None:
+    """Return the cells of the table over a rule's attributes that no row has, where the table is small."""
+    if not enumerable(rule, readers) or any(n not in singles or n in groups for n in rule.columns):
+        return None
+    sizes = {name: singles[name].domain.shape[0] for name in rule.columns}
+    if math.prod(sizes.values()) > MOST_ZEROS:
+        return None
+    found = cluster(rule.columns, [(0, rule)], readers, sizes)
+    return None if found.possible.all() else ~found.possible.reshape(found.shape)
+
+
+def _saved(found: Cluster) -> str:
+    instead = " x ".join(f"{size:,}" for size in found.shape)
+    return f"one attribute of {counted(found.size, 'combination')} instead of {instead} codes"
+
+
+def _repair_text(rule: Rule, zeros: Mask | None) -> str:
+    if not rule.alone:
+        return "made to differ after the draw"
+    known = "" if zeros is None else f"; {int(zeros.sum()):,} of {zeros.size:,} cells are known to be empty"
+    return f"repaired after the draw{known}"

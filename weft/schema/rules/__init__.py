@@ -1,0 +1,107 @@
+"""The sorts of rules: one file each, and this list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from weft.schema.kinds.base import Column, either, suggestion
+from weft.schema.rules.allowed import Allowed
+from weft.schema.rules.base import Readers, Rule, RuleError
+from weft.schema.rules.block import Block
+from weft.schema.rules.clusters import check_together
+from weft.schema.rules.condition import Condition
+from weft.schema.rules.forbidden import Forbidden
+from weft.schema.rules.implication import Implication
+from weft.schema.rules.mapping import Mapped
+from weft.schema.rules.missing import MissingWhen
+from weft.schema.rules.order import Ordered
+from weft.schema.rules.sums import Summed
+from weft.schema.rules.together import MissingTogether
+from weft.schema.rules.unique import Unique
+from weft.schema.rules.values import Reader, UnfitValueError, Values
+
+__all__ = [
+    "RULES",
+    "Allowed",
+    "Block",
+    "Condition",
+    "Forbidden",
+    "Implication",
+    "Mapped",
+    "MissingTogether",
+    "MissingWhen",
+    "Ordered",
+    "Reader",
+    "Readers",
+    "Rule",
+    "RuleError",
+    "Summed",
+    "Unique",
+    "Values",
+    "check_rules",
+    "plain_readers",
+    "rules_from_list",
+]
+
+RULES: dict[str, type[Rule]] = {
+    rule.key: rule
+    for rule in (Ordered, Implication, Forbidden, Allowed, Mapped, MissingWhen, MissingTogether, Summed, Unique)
+}
+"""Every sort of rule, by the key that it is known by."""
+
+
+def plain_readers(columns: Sequence[Column]) -> dict[str, Reader]:
+    """Return readers for the types that columns have where their source declares none."""
+    return {column.name: Reader(column, pa.field(column.name, column.arrow_type())) for column in columns}
+
+
+def rules_from_list(entries: Any, columns: Sequence[Column], folder: Path | None) -> tuple[Rule, ...]:
+    """Make rules from the tables of a schema file; a RuleError says which one is at fault."""
+    if not isinstance(entries, list | tuple):
+        raise RuleError("rules must be tables, each under a line [[rules]]")
+    readers = plain_readers(columns) if entries else {}
+    made = []
+    for index, entry in enumerate(entries):
+        try:
+            made.append(_rule(entry, readers, folder))
+        except RuleError as error:
+            raise error.at(index) from None
+        except UnfitValueError as fault:
+            raise RuleError(f"the range of one of its columns {fault}", None, index) from None
+    return tuple(made)
+
+
+def _rule(entry: Any, readers: Readers, folder: Path | None) -> Rule:
+    if not isinstance(entry, Mapping):
+        raise RuleError('must be a table such as order = ["arrival", "departure"]')
+    sorts = [key for key in RULES if key in entry]
+    if len(sorts) != 1:
+        wrong = next((key for key in entry if suggestion(key, RULES)), None) if not sorts else None
+        near = "" if wrong is None else suggestion(wrong, RULES)
+        raise RuleError(f"must have one of the keys {either(RULES)}.{near}", wrong or next(iter(sorts[1:]), None))
+    sort = RULES[sorts[0]]
+    for key in entry:
+        if key not in (*sort.keys, "policy"):
+            near = suggestion(key, (*sort.keys, "policy")) or f" Known are {', '.join((*sort.keys, 'policy'))}."
+            raise RuleError(f'unknown key "{key}" for a rule with {sort.key}.{near}', key)
+    policy = entry.get("policy", "keep")
+    if policy not in ("keep", "refuse"):
+        raise RuleError('policy must be "keep" or "refuse"', "policy")
+    return replace(sort.read(entry, readers, folder), policy=policy)
+
+
+def check_rules(rules: Sequence[Rule], readers: Readers) -> None:
+    """Refuse rules that their columns cannot keep, one by one and all together."""
+    for index, rule in enumerate(rules):
+        try:
+            rule.check(readers)
+        except RuleError as error:
+            raise error.at(index) from None
+        except UnfitValueError as fault:
+            raise RuleError(f"the range of one of its columns {fault}", None, index) from None
+    check_together(rules, readers)

@@ -1,0 +1,111 @@
+"""Columns that rules tie together, and the combinations of their values that are left.
+
+Where every code of a column stands for one value, a rule can be asked of all combinations beforehand. What is left
+becomes one attribute (`weft/codec/group.py`), which no method can break; where nothing is left, the rules contradict
+one another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.schema.rules.base import Readers, Rule, RuleError
+from weft.schema.rules.clause import Clause
+from weft.schema.rules.implication import Implication
+from weft.schema.rules.missing import MissingWhen
+from weft.schema.rules.values import Mask, Values
+
+MOST_CELLS = 1 << 20
+"""Combinations that are looked at, possible or not."""
+
+Combinations = NDArray[np.int64]
+"""One row a combination, one column of codes for each column of the table."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Columns, the rules that tie them (by their place in the schema), and which combinations of codes are possible."""
+
+    columns: tuple[str, ...]
+    shape: tuple[int, ...]
+    rules: tuple[int, ...]
+    possible: Mask
+    """One entry for each cell of the table over the columns, in C order."""
+
+    @property
+    def size(self) -> int:
+        """Number of possible combinations."""
+        return int(self.possible.sum())
+
+
+def cluster(
+    columns: Sequence[str], rules: Sequence[tuple[int, Rule]], readers: Readers, sizes: Mapping[str, int]
+) -> Cluster:
+    """Ask rules of every combination of codes of these columns."""
+    shape = tuple(sizes[name] for name in columns)
+    possible = np.ones(math.prod(shape), bool)
+    for _, rule in rules:
+        possible &= rule.holds(cells(columns, shape, rule.columns, readers))
+    return Cluster(tuple(columns), shape, tuple(index for index, _ in rules), possible)
+
+
+def cells(columns: Sequence[str], shape: Sequence[int], wanted: Sequence[str], readers: Readers) -> dict[str, Values]:
+    """Return the values of some columns in every cell of a table, in C order."""
+    made = {}
+    for name in wanted:
+        known = readers[name].codes
+        assert known is not None
+        axis = list(columns).index(name)
+        inner = math.prod(shape[axis + 1 :])
+        codes = np.tile(np.repeat(np.arange(shape[axis]), inner), math.prod(shape[:axis]))
+        made[name] = known.take(codes)
+    return made
+
+
+def enumerable(rule: Rule, readers: Readers) -> bool:
+    """Whether every combination of codes can be asked."""
+    return rule.alone and all(readers[name].codes is not None for name in rule.columns)
+
+
+def check_together(rules: Sequence[Rule], readers: Readers) -> None:
+    """Refuse rules that leave no combination, or none to which one of them applies."""
+    tied: list[tuple[set[str], list[tuple[int, Rule]]]] = []
+    for index, rule in enumerate(rules):
+        if not enumerable(rule, readers):
+            continue
+        columns, members = set(rule.columns), [(index, rule)]
+        touching = [part for part in tied if part[0] & columns]
+        joined = columns.union(*(part[0] for part in touching))
+        if math.prod(_size(readers, name) for name in joined) > MOST_CELLS:
+            continue  # too many to ask; repairs find out
+        tied = [part for part in tied if part not in touching]
+        tied.append((joined, [member for part in touching for member in part[1]] + members))
+    for joined, members in tied:
+        _check(sorted(joined), members, readers)
+
+
+def _size(readers: Readers, name: str) -> int:
+    known = readers[name].codes
+    return 1 if known is None else len(known)
+
+
+def _check(columns: Sequence[str], members: Sequence[tuple[int, Rule]], readers: Readers) -> None:
+    sizes = {name: _size(readers, name) for name in columns}
+    found = cluster(columns, members, readers, sizes)
+    last = members[-1][0]
+    listed = " and ".join(str(index + 1) for index, _ in members)
+    which = f"rules {listed} contradict one another" if len(members) > 1 else "it contradicts itself"
+    if not found.size:
+        raise RuleError(f"{which}: no combination of {', '.join(columns)} is left; mend one", None, last)
+    for index, rule in members:
+        if not isinstance(rule, Implication | MissingWhen):
+            continue
+        clause: Clause = rule.clause
+        met = clause.applies(cells(columns, found.shape, clause.columns, readers))
+        if not (met & found.possible).any():
+            raise RuleError(f"{which}: no row can meet the when of rule {index + 1}; mend one", "when", index)

@@ -1,0 +1,124 @@
+"""A general column that follows from a detailed one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.schema.kinds.base import Scalar
+from weft.schema.rules.base import Readers, Rows, Rule, RuleError, known_column, point
+from weft.schema.rules.block import Block
+from weft.schema.rules.tables import read_table
+from weft.schema.rules.values import Mask, Reader, UnfitValueError, Values
+
+
+@dataclass(frozen=True)
+class Mapped(Rule):
+    """The value of one column gives that of another; a missing one gives a missing one, where there can be one."""
+
+    of: str
+    gives: str
+    map: tuple[tuple[Scalar, Scalar | None], ...]
+
+    key: ClassVar[str] = "map"
+    keys: ClassVar[tuple[str, ...]] = ("of", "gives", "map")
+    combines: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
+        """Read `of`, `gives`, and `map = {...}` or the name of a CSV file that has both columns."""
+        of, gives = (known_column(entry.get(key), readers, key) for key in ("of", "gives"))
+        given = entry["map"]
+        if isinstance(given, str):
+            _, rows = read_table(given, folder, readers, "map", (of, gives))
+            pairs = [(detail, general) for detail, general in rows if detail is not None]
+        elif isinstance(given, Mapping):
+            pairs = [
+                (_key(readers[of], detail), None if general == {"missing": True} else general)
+                for detail, general in given.items()
+            ]
+        else:
+            raise RuleError('map must be a table such as {"1.1" = "1", "1.2" = "1"}, or a CSV file', "map")
+        return cls(of, gives, tuple(pairs))
+
+    def entry(self) -> dict[str, Any]:
+        """Return the map, wherever it came from."""
+        pairs = {_spelled(detail): {"missing": True} if g is None else g for detail, g in self.map}
+        return {"of": self.of, "gives": self.gives, "map": pairs}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The detailed column, then the general one."""
+        return self.of, self.gives
+
+    def check(self, readers: Readers) -> None:
+        """Refuse a map with two answers, or with none for a value that the schema lists."""
+        self._check_names(readers, "of", [self.of])
+        self._check_names(readers, "gives", [self.gives])
+        if self.of == self.gives:
+            raise RuleError("of and gives must be different columns", "gives")
+        if not self.map:
+            raise RuleError("map is empty; say what each value gives", "map")
+        numbers = [point(readers[self.of], detail, "map") for detail, _ in self.map]
+        if len(set(numbers)) != len(numbers):
+            raise RuleError(f'map gives a value of "{self.of}" two answers; leave one', "map")
+        for _, general in self.map:
+            if general is not None:
+                point(readers[self.gives], general, "map")
+            elif not readers[self.gives].column.missing:
+                raise RuleError(f'column "{self.gives}" is never missing; map to a value', "map")
+        known = readers[self.of].codes
+        if known is not None and readers[self.of].column.listed is not None:
+            lacking = np.setdiff1d(known.numbers[~known.missing], numbers)
+            if len(lacking):
+                first = (readers[self.of].column.listed or ())[int(np.flatnonzero(known.numbers == lacking[0])[0])]
+                raise RuleError(f'map has no answer for "{first}" of column "{self.of}"; add one', "map")
+
+    def holds(self, values: Mapping[str, Values]) -> Mask:
+        """Compare the general value with the answer."""
+        wanted, blank, free = self._answers(values[self.of], values[self.gives].reader)
+        gives = values[self.gives]
+        return np.asarray(free | (gives.missing & blank) | (~gives.missing & ~blank & (gives.numbers == wanted)))
+
+    def _answers(self, detail: Values, general: Reader) -> tuple[NDArray[Any], Mask, Mask]:
+        """Return for each row the answer, whether it is missing, and whether there is none."""
+        given = np.array([detail.reader.span(value)[0] for value, _ in self.map])
+        blanks = np.array([value is None for _, value in self.map])
+        answers = np.array([0 if value is None else general.span(value)[0] for _, value in self.map])
+        order = np.argsort(given)
+        place = order[np.minimum(np.searchsorted(given[order], detail.numbers), len(given) - 1)]
+        known = (given[place] == detail.numbers) & ~detail.missing
+        blank = (known & blanks[place]) | (detail.missing & general.column.missing)
+        return answers[place], blank, ~known & ~blank
+
+    def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
+        """Write the answer."""
+        rows = rows[~self.holds({name: block[name].take(rows) for name in self.columns})]
+        if not len(rows):
+            return
+        wanted, blank, _ = self._answers(block[self.of].take(rows), block.readers[self.gives])
+        block.set_numbers(self.gives, rows[~blank], wanted[~blank])
+        if blank.any():
+            block.blank(self.gives, rows[blank])
+
+    def __str__(self) -> str:
+        return f"{self.of} gives {self.gives}"
+
+
+def _key(reader: Reader, text: Any) -> Scalar:
+    try:
+        value = reader.typed(str(text))
+    except UnfitValueError as fault:
+        raise RuleError(f'column "{reader.column.name}": "{text}" {fault}', "map") from None
+    if value is None:
+        raise RuleError("map must not say what a missing value gives: it gives a missing one", "map")
+    return value
+
+
+def _spelled(value: Scalar) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -1,0 +1,130 @@
+"""Columns whose values rise from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from weft.schema.rules.base import Readers, Rows, Rule, RuleError, names_of
+from weft.schema.rules.block import Block
+from weft.schema.rules.values import Mask, Values
+
+
+@dataclass(frozen=True)
+class Ordered(Rule):
+    """Each value is at least as large as those of the columns before; what is missing is passed over."""
+
+    order: tuple[str, ...]
+    strict: bool = False
+    """Whether each must be larger."""
+
+    key: ClassVar[str] = "order"
+    keys: ClassVar[tuple[str, ...]] = ("order", "strict")
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
+        """Read `order = [...]` and `strict`."""
+        strict = entry.get("strict", False)
+        if not isinstance(strict, bool):
+            raise RuleError("strict must be true or false", "strict")
+        return cls(names_of(entry, "order", readers, least=2), strict)
+
+    def entry(self) -> dict[str, Any]:
+        """Return the columns."""
+        return {"order": list(self.order)} | ({"strict": True} if self.strict else {})
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns, in order."""
+        return self.order
+
+    def check(self, readers: Readers) -> None:
+        """Refuse columns that cannot be compared, and ranges that lie the wrong way round."""
+        self._check_names(readers, "order", self.order)
+        for name in self.order:
+            if not readers[name].comparable:
+                raise RuleError(f'column "{name}": its values have no order; leave it out', "order")
+        if len({readers[name].moments for name in self.order}) > 1:
+            raise RuleError("dates cannot be compared with numbers; name columns of one sort", "order")
+        zones = {getattr(readers[n].type, "tz", None) is None for n in self.order if readers[n].moments}
+        if len(zones) > 1:
+            raise RuleError("times with a zone cannot be compared with times without; give all of them one", "order")
+        for i, before in enumerate(self.order):
+            for after in self.order[i + 1 :]:
+                low = min([readers[before].ends[0], *readers[before].special])
+                high = max([readers[after].ends[1], *readers[after].special])
+                if low > high or (self.strict and low == high):
+                    raise RuleError(
+                        f'"{before}" is always larger than "{after}" by their ranges, so that no row can keep it; '
+                        "change their places, or mend a range",
+                        "order",
+                    )
+
+    def holds(self, values: Mapping[str, Values]) -> Mask:
+        """Compare each value with the largest before it."""
+        kept = np.ones(len(values[self.order[0]]), bool)
+        largest = np.full(len(kept), -np.inf)
+        exact = all(values[name].numbers.dtype.kind in "iub" for name in self.order)
+        if exact:
+            largest = np.full(len(kept), np.iinfo(np.int64).min)
+        for name in self.order:
+            numbers = values[name].numbers
+            there = ~values[name].missing
+            rises = numbers > largest if self.strict else numbers >= largest
+            kept &= ~there | rises
+            largest = np.where(there, np.maximum(largest, numbers), largest)
+        return kept
+
+    def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
+        """Change places where the columns can hold each other's values; else draw a later value that fits."""
+        rows = self._broken(block, rows)
+        self._sort(block, rows)
+        for place in range(1, len(self.order)):
+            self._lift(block, self._broken(block, rows), place, rng)
+
+    def _broken(self, block: Block, rows: Rows) -> Rows:
+        return rows[~self.holds({name: block[name].take(rows) for name in self.columns})]
+
+    def _sort(self, block: Block, rows: Rows) -> None:
+        """Sort the values of rows in which all are there and each fits its new column."""
+        parts = [block[name].take(rows) for name in self.order]
+        sorted_ = np.sort(np.stack([part.numbers for part in parts]), axis=0)
+        fits = np.logical_and.reduce([~part.missing for part in parts])
+        for part, numbers in zip(parts, sorted_, strict=True):
+            fits &= part.reader.fits(numbers) & ~np.isin(numbers, part.reader.special)
+        if self.strict:
+            fits &= (np.diff(sorted_, axis=0) > 0).all(axis=0)
+        for name, numbers in zip(self.order, sorted_, strict=True):
+            block.set_numbers(name, rows[fits], numbers[fits])
+
+    def _lift(self, block: Block, rows: Rows, place: int, rng: np.random.Generator) -> None:
+        """Draw a later value anew from those of the block that are large enough, or else from its range."""
+        name = self.order[place]
+        before = [block[other].take(rows) for other in self.order[:place]]
+        lowest = block.readers[self.order[0]].ends[0]
+        least = np.max([np.where(part.missing, lowest, part.numbers) for part in before], axis=0)
+        there = ~np.logical_and.reduce([part.missing for part in before])
+        later = block[name].take(rows)
+        wrong = there & ~later.missing & ((later.numbers <= least) if self.strict else (later.numbers < least))
+        rows, least = rows[wrong], least[wrong]
+        if not len(rows):
+            return
+        pool = np.flatnonzero(~block[name].missing)
+        held = block[name].numbers[pool]
+        rising = np.argsort(held, kind="stable")
+        first = np.searchsorted(held, least, side="right" if self.strict else "left", sorter=rising)
+        chosen = first + (rng.random(len(rows)) * (len(held) - first)).astype(np.int64)
+        some = first < len(held)
+        block.copy([name], rows[some], pool[rising[chosen[some]]])
+        if not some.all():  # nobody in the block is so late
+            low = least[~some].max()
+            low = np.nextafter(low, np.inf) if isinstance(low, np.floating) and self.strict else low + int(self.strict)
+            drawn = block.readers[name].uniform(int((~some).sum()), rng, low)
+            block.set_numbers(name, rows[~some][: len(drawn)], drawn)
+
+    def __str__(self) -> str:
+        return f" {'<' if self.strict else '<='} ".join(self.order)

@@ -1,0 +1,108 @@
+"""A column that is the sum of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.schema.rules.base import Readers, Rows, Rule, RuleError, known_column, names_of
+from weft.schema.rules.block import Block
+from weft.schema.rules.values import Mask, Reader, Values
+
+
+@dataclass(frozen=True)
+class Summed(Rule):
+    """Where all parts are there, the total is their sum; it says nothing of rows in which a part is missing."""
+
+    sum: tuple[str, ...]
+    total: str
+
+    key: ClassVar[str] = "sum"
+    keys: ClassVar[tuple[str, ...]] = ("sum", "is")
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
+        """Read `sum = [...]` and `is`."""
+        return cls(names_of(entry, "sum", readers), known_column(entry.get("is"), readers, "is"))
+
+    def entry(self) -> dict[str, Any]:
+        """Return the parts and the total."""
+        return {"sum": list(self.sum), "is": self.total}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The parts, then the total."""
+        return (*self.sum, self.total)
+
+    def check(self, readers: Readers) -> None:
+        """Refuse what is no number, and ranges in which no sum can lie."""
+        self._check_names(readers, "sum", self.sum)
+        self._check_names(readers, "is", [self.total])
+        if self.total in self.sum:
+            raise RuleError("a total cannot be one of its own parts", "is")
+        for name in self.columns:
+            if not readers[name].comparable or readers[name].moments:
+                raise RuleError(f'column "{name}": only numbers can be added', "is" if name == self.total else "sum")
+        if readers[self.total].whole and not all(readers[name].whole for name in self.sum):
+            raise RuleError(f'"{self.total}" is a whole number, and a part of it is not; make it a real', "is")
+        reach = [_reach(readers[name]) for name in self.sum]
+        low, high = _reach(readers[self.total])
+        if sum(part[0] for part in reach) > high or sum(part[1] for part in reach) < low:
+            raise RuleError(
+                f'no sum of these columns lies in the range of "{self.total}", so that no row can keep it; '
+                "mend a range",
+                "is",
+            )
+
+    def holds(self, values: Mapping[str, Values]) -> Mask:
+        """Compare the total with the sum, to the digits that the total has."""
+        wanted, whole = self._sums(values)
+        total = values[self.total]
+        near = np.abs(total.numbers - wanted) <= _tolerance(total.reader, wanted)
+        return np.asarray(~whole | (~total.missing & near))
+
+    def _sums(self, values: Mapping[str, Values]) -> tuple[NDArray[Any], Mask]:
+        parts = [values[name] for name in self.sum]
+        return np.sum([part.numbers for part in parts], axis=0), ~np.logical_or.reduce([p.missing for p in parts])
+
+    def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
+        """Write the sum, where the total can hold it."""
+        part = {name: block[name].take(rows) for name in self.columns}
+        broken = ~self.holds(part)
+        wanted, _ = self._sums(part)
+        reader = block.readers[self.total]
+        fits = broken & reader.fits(_rounded(reader, wanted))
+        block.set_numbers(self.total, rows[fits], _rounded(reader, wanted)[fits])
+
+    def __str__(self) -> str:
+        return f"{self.total} = {' + '.join(self.sum)}"
+
+
+def _reach(reader: Reader) -> tuple[Any, Any]:
+    ends = [*reader.ends, *reader.special]
+    return min(ends), max(ends)
+
+
+def _digits(reader: Reader) -> int | None:
+    digits: int | None = getattr(reader.column, "decimals", None)
+    return reader.type.scale if digits is None and pa.types.is_decimal(reader.type) else digits
+
+
+def _rounded(reader: Reader, numbers: NDArray[Any]) -> NDArray[Any]:
+    digits = _digits(reader)
+    return numbers if digits is None or numbers.dtype.kind in "iu" else np.round(numbers, digits)
+
+
+def _tolerance(reader: Reader, numbers: NDArray[Any]) -> NDArray[Any]:
+    digits = _digits(reader)
+    if numbers.dtype.kind in "iu":
+        return np.zeros(1)
+    precision = 1e-6 if pa.types.is_float32(reader.type) else 1e-9
+    unit = 0.0 if digits is None else 0.5 * 10.0**-digits
+    return np.asarray(unit * (1 + 1e-6) + precision * np.maximum(np.abs(numbers), 1))
