@@ -48,7 +48,7 @@ class Codec:
         self.parts = tuple(parts)
         """What stands between the columns and the attributes."""
         if not any(len(part.domain) for part in parts):
-            raise SchemaError("the schema has no column to model: every column is an id")
+            raise SchemaError("the schema has no column to model: every column is an id or derived")
         self.domain = _joined(parts)
         # Metadata is dropped: pandas and others keep facts about the rows there. A column that may be missing
         # must be able to say so.

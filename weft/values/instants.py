@@ -133,7 +133,7 @@ def parse_time(given: object) -> int:
 
 def name_time(nanoseconds: int) -> str:
     """Write a time of day as `parse_time` reads it, without seconds where there are none."""
-    return write_moment(nanoseconds % DAY, whole_day=False, zoned=False)[11:].removesuffix(":00") or "00:00"
+    return write_moment(nanoseconds % DAY, whole_day=False, zoned=False)[11:].removesuffix(":00")
 
 
 def name_step(nanoseconds: int) -> str:

@@ -100,6 +100,11 @@ class Binned(Column):
         return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
 
     @property
+    def made_from(self) -> tuple[str, ...]:
+        """The column that this one comes after."""
+        return () if self.after is None else (self.after,)
+
+    @property
     def extent(self) -> tuple[Any, Any]:
         """Lowest and highest possible value, special ones included."""
         places = [*self.ends, *self.special]

@@ -57,7 +57,7 @@ def difference(column: Binned, fields: Mapping[str, pa.Field], columns: Mapping[
         raise ColumnError(
             column.name, f'it has fewer digits after the point than "{base.name}", which it comes after', "after"
         )
-    return Difference(column, base, field.type, (own, other), _span(column, columns))
+    return Difference(column, base, field.type, (own, other), bounds_of(column, columns))
 
 
 def _base(column: Binned, columns: Mapping[str, Column]) -> Binned:
@@ -85,7 +85,7 @@ def _scale(column: Binned, field: pa.Field) -> Scale:
     return column.scale(arrow_type, nan=not field.nullable)
 
 
-def _span(column: Binned, columns: Mapping[str, Column]) -> tuple[Fraction, Fraction]:
+def bounds_of(column: Binned, columns: Mapping[str, Column]) -> tuple[Fraction, Fraction]:
     """Return the lowest and highest value that a column can have, from the schema alone; moments in nanoseconds."""
     lowest, highest = column.extent
     low, high = _place(column, lowest, end=False), _place(column, highest, end=True)
@@ -93,7 +93,7 @@ def _span(column: Binned, columns: Mapping[str, Column]) -> tuple[Fraction, Frac
         return low, high
     base = columns[column.after]
     assert isinstance(base, Binned)
-    first, last = _span(base, columns)
+    first, last = bounds_of(base, columns)
     return first + low, last + high
 
 

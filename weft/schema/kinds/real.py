@@ -182,14 +182,13 @@ class FloatCoder:
         narrow = pa.types.is_float32(arrow_type)
         low, high = column.ends
         dtype = np.float32 if narrow else np.float64
-        edges = column.cuts(dtype)
         top = max(abs(low), abs(high))
         most = float(np.finfo(np.float32 if narrow else np.float64).max)
         column.need_fit(top <= most, arrow_type, "range")
         column.need_fit(all(abs(value) <= most for value in column.special), arrow_type, "special")
         if column.decimals is not None and top * 10.0**column.decimals > 2.0**53:
             raise ColumnError(column.name, "a float cannot hold so many decimals over this range", "decimals")
-        self.bins = FloatBins(edges, column.special, column.decimals, dtype)
+        self.bins = FloatBins(column.cuts(dtype), column.special, column.decimals, dtype)
         column.need_bins(self.bins)
         if self.bins.repeats_special:
             raise ColumnError(column.name, f"two special values are the same in the type {arrow_type}", "special")
