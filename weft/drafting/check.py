@@ -39,7 +39,8 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
             findings.append(Finding("info", column.name, "id: made anew, not modelled"))
         else:
             size = codec.domain.size(column.name)
-            findings.append(Finding("info", column.name, f"{column.kind}: {size:,} codes"))
+            after = "".join(f' after "{name}"' for name in column.made_from)
+            findings.append(Finding("info", column.name, f"{column.kind}{after}: {size:,} codes"))
             if size > MANY_CODES:
                 advice = "take fewer bins, or fewer values and an other"
                 findings.append(Finding("warning", column.name, f"{size:,} codes drown in noise; {advice}"))
