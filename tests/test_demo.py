@@ -60,6 +60,18 @@ def test_columns_are_as_a_register_has_them(stays: pa.Table) -> None:
     assert set(column(stays, "diagnosis")) == {d.code for d in DIAGNOSES}
 
 
+def test_stays_end_after_they_begin_and_their_length_follows(stays: pa.Table) -> None:
+    came, left = (stays[name].combine_chunks().cast("int32").to_numpy() for name in ("admitted", "discharged"))
+    assert np.array_equal(left - came, column(stays, "length_of_stay"))
+    codec = Codec(Schema.from_toml(hospital_schema()), stays.schema)
+    assert "length_of_stay" not in codec.domain
+    made = codec.decode(codec.encode(stays), np.random.default_rng(0))
+    came, left = (made[name].combine_chunks().cast("int32").to_numpy() for name in ("admitted", "discharged"))
+    assert (left >= came).all()
+    assert (left - came).max() <= 60
+    assert np.array_equal(left - came, column(made, "length_of_stay"))
+
+
 def test_columns_hang_together(stays: pa.Table) -> None:
     severity, age = column(stays, "severity"), column(stays, "age")
     nights, cost, back = (column(stays, name) for name in ("length_of_stay", "cost", "readmitted"))

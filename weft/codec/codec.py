@@ -65,7 +65,7 @@ class Codec:
         """Rules that every input row must keep, with their places in the schema."""
         self._repair = Repair(rules, readers, self.parts, self._random) if rules else None
         if not any(len(part.domain) for part in parts):
-            raise SchemaError("the schema has no column to model: every column is an id")
+            raise SchemaError("the schema has no column to model: every column is an id or derived")
         self.domain = _joined(self.parts)
         # Metadata is dropped: pandas and others keep facts about the rows there. A column that may be missing
         # must be able to say so.

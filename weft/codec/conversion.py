@@ -19,6 +19,8 @@ Mask = NDArray[np.bool_]
 _TRUE, _FALSE = pa.array(["true", "1"], pa.large_string()), pa.array(["false", "0"], pa.large_string())
 _TRUTHS = pa.array(["false", "true"], pa.large_string())
 _FRACTION = r"^(?P<whole>[^.]*:[0-9]{2})\.(?P<fraction>[0-9]{1,9})$"
+_SECONDS = r"(?::(?P<second>[0-5][0-9])(?:\.(?P<fraction>[0-9]{1,9}))?)?"
+_TIME = r"^(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])" + _SECONDS + "$"
 _TEXT_LIMIT = 10**18  # larger numbers in text are not told apart
 
 
@@ -40,6 +42,8 @@ def remedy(column: Column, wanted: pa.DataType) -> str:
     """Say what to do about a value that cannot be read."""
     if pa.types.is_integer(wanted):
         hint = ' If it has a fraction, or is written like 3.0, set type = "float64".'
+    elif pa.types.is_time(wanted):
+        hint = ' Give its format, such as format = "%H:%M", or a finer step.'
     elif pa.types.is_date(wanted) or pa.types.is_timestamp(wanted) or column.text_format is not None:
         hint = ' Give its format, such as format = "%d/%m/%Y", or a finer step.'
     else:
@@ -54,6 +58,8 @@ def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Ar
         return array, np.zeros(len(array), dtype=bool)
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), wanted), np.zeros(len(array), dtype=bool)
+    if pa.types.is_time(wanted):
+        return _times(array, wanted, column)
     if pa.types.is_temporal(array.type) and not is_text(wanted):
         return _instants(array, wanted, column)
     if is_text(wanted):
@@ -156,6 +162,36 @@ def _instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.
     unreadable = np.zeros_like(missing) if column.outside == "clip" else lost & ~missing
     whole = pa.array(made, mask=missing | unreadable)
     return (whole.cast(pa.int32()) if pa.types.is_date32(wanted) else whole).cast(wanted), unreadable
+
+
+def _times(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Times of day from text or another unit, floored; those that this changed cannot be read, but under clip."""
+    missing = missing_of(array)
+    if is_text(array.type):
+        parts = pc.extract_regex(readable(array), _TIME)
+        digits = pc.utf8_rpad(pc.struct_field(parts, "fraction"), width=9, padding="0")
+        pieces = [*(pc.struct_field(parts, part) for part in ("hour", "minute", "second")), digits]
+        hour, minute, second, fraction = map(_digits, pieces)
+        nanoseconds = ((hour * 60 + minute) * 60 + second) * UNIT["s"] + fraction
+        unreadable = missing_of(parts) & ~missing
+    elif pa.types.is_time(array.type):
+        stored = array.cast(pa.int32() if pa.types.is_time32(array.type) else pa.int64())
+        nanoseconds = stored.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64) * UNIT[array.type.unit]
+        unreadable = np.zeros_like(missing)
+    else:
+        return pa.nulls(len(array), wanted), ~missing
+    unit = UNIT[wanted.unit]
+    if column.outside != "clip":
+        unreadable = unreadable | ((nanoseconds % unit != 0) & ~missing)
+    whole = pa.array(nanoseconds // unit, mask=missing | unreadable)
+    return (whole.cast(pa.int32()) if pa.types.is_time32(wanted) else whole).cast(wanted), unreadable
+
+
+def _digits(words: pa.Array) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = (
+        pc.if_else(pc.not_equal(words, ""), words, None).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    )
+    return numbers
 
 
 def _is_moment(kind: pa.DataType) -> bool:

@@ -119,6 +119,11 @@ pattern = "STAY-{{:06d}}"
 kind = "datetime"                # the year that the table covers, by month
 edges = [{months}]
 
+[columns.discharged]
+kind = "datetime"
+after = "admitted"               # the time between both is learned: nobody leaves before coming
+edges = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 16, 21, 31, {longest}]  # days; nobody stays longer
+
 [columns.age]
 kind = "integer"
 range = [0, 109]
@@ -149,8 +154,9 @@ kind = "category"
 values = [{wards}]
 
 [columns.length_of_stay]
-kind = "integer"                 # nights; nobody stays longer than {longest}
-edges = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 16, 21, 31, {longest}]
+kind = "derived"                 # follows from both dates: computed, never measured
+formula = "discharged - admitted"
+type = "int64"
 
 [columns.insurance]
 kind = "category"

@@ -51,11 +51,13 @@ def hospital(rows: int = ROWS, seed: int = SEED) -> pa.Table:
     risk = -3.6 + 0.65 * severity + 0.018 * (age - 50) + 0.02 * days + 0.3 * emergency
     readmitted = rng.random(rows) < 1 / (1 + np.exp(-risk))
     creatinine, tested = _creatinine(age, sex, diagnosis, severity, rng)
+    admitted = _admissions(diagnosis, emergency, rng)
 
     return pa.table(
         {
             "stay_id": pa.array([f"STAY-{number:06d}" for number in range(1, rows + 1)], pa.string()),
-            "admitted": pa.array(_admissions(diagnosis, emergency, rng), pa.date32()),
+            "admitted": pa.array(admitted, pa.date32()),
+            "discharged": pa.array(admitted + days, pa.date32()),
             "age": pa.array(age, pa.int64()),
             "sex": _words(SEXES, sex),
             "region": _words(tuple(REGIONS), region),

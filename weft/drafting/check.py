@@ -35,7 +35,9 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
     codec = Codec(schema, csv_arrow_schema(schema) if arrow_schema is None else arrow_schema)
     findings = []
     for column in schema.columns:
-        if not column.modelled:
+        if not column.read:
+            findings.append(Finding("info", column.name, "derived: follows from others, never measured"))
+        elif not column.modelled:
             findings.append(Finding("info", column.name, "id: made anew, not modelled"))
         else:
             part = codec.part_of(column.name)
@@ -48,7 +50,8 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
                 findings.append(Finding("info", column.name, f"{column.kind}: computed, not measured"))
             else:
                 size = codec.domain.size(column.name)
-                findings.append(Finding("info", column.name, f"{column.kind}: {size:,} codes"))
+                after = "".join(f' after "{name}"' for name in column.made_from)
+                findings.append(Finding("info", column.name, f"{column.kind}{after}: {size:,} codes"))
             if size > MANY_CODES:
                 advice = "take fewer bins, or fewer values and an other"
                 findings.append(Finding("warning", column.name, f"{size:,} codes drown in noise; {advice}"))
@@ -56,7 +59,7 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
                 findings.append(Finding("warning", column.name, "only one code: nothing can be learned"))
         if column.from_data:
             findings.append(Finding("warning", column.name, _unreviewed(column.from_data)))
-    ids = likely_units([column.name for column in schema.columns if not column.modelled])
+    ids = likely_units([column.name for column in schema.columns if column.read and not column.modelled])
     if ids and schema.unit is None:
         findings.append(Finding("warning", None, f"each row is protected on its own; {_unit(ids)}"))
     findings += [Finding("info", None, rule) for rule in rule_lines(codec)]

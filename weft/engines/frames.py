@@ -56,6 +56,8 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
         return declared
     _require_text(column, declared)
     own = column.arrow_type()
+    if pa.types.is_time(own) and pa.types.is_time(declared):
+        return declared
     if not (pa.types.is_date(own) or pa.types.is_timestamp(own)):
         return own
     zoned = pa.types.is_timestamp(declared) and declared.tz is not None

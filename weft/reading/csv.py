@@ -137,11 +137,14 @@ def redact(error: Exception, path: str | PathLike[str], schema: Schema) -> DataE
 def _read_type(column: Column) -> pa.DataType:
     """Type that pyarrow reads: text where reading must not fail, or where the column has its own date format."""
     wanted = column.arrow_type()
-    return pa.string() if column.outside != "refuse" or column.text_format is not None else wanted
+    plain = column.read and column.outside == "refuse" and column.text_format is None
+    return wanted if plain else pa.string()
 
 
 def _finish(array: pa.Array, column: Column) -> pa.Array:
     wanted = column.arrow_type()
+    if not column.read:
+        return pa.nulls(len(array), wanted)
     if lists_breaks(column):
         require_listed_breaks(array, column)
     if is_text(array.type) and (column.missing or not is_text(wanted)):

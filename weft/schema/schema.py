@@ -64,7 +64,7 @@ class Schema:
             raise SchemaError("rows_per_unit must be a whole number from 1")
         if self.extra_columns not in ("refuse", "ignore"):
             raise SchemaError('extra_columns must be "refuse" or "ignore"')
-        if self.unit is not None and not any(c.name == self.unit and not c.modelled for c in self.columns):
+        if self.unit is not None and not any(c.name == self.unit and isinstance(c, Id) for c in self.columns):
             raise SchemaError(f'unit must name a column of kind "id"; "{self.unit}" is none')
         if self.unit is None and self.rows_per_unit != 1:
             raise SchemaError("rows_per_unit needs a unit: name the id column that tells whose row it is")

@@ -64,6 +64,9 @@ def write_rule(entry: Mapping[str, Any]) -> str:
 
 def write_entry(key: str, value: Any) -> str:
     """Write a line `key = value`; a long list is broken over several."""
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{_write_key(name)} = {_write_scalar(each)}" for name, each in value.items())
+        return f"{key} = {{{pairs}}}\n"
     if not isinstance(value, list):
         return f"{key} = {_write_scalar(value)}\n"
     items = [_write_scalar(item) for item in value]

@@ -22,6 +22,7 @@ _MOMENT = re.compile(
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?)?"
 )
 _OFFSET = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)")
+_SPAN = re.compile(r"(-?\d{1,9})\s*(d|h|min|s|ms|us|ns)")
 _EPOCH = date(1970, 1, 1).toordinal()
 _CYCLE_DAYS = 146_097  # the calendar repeats every 400 years
 
@@ -98,6 +99,41 @@ def parse_step(text: str) -> int:
     if found is None or int(found[1]) == 0:
         raise ValueError("not a step")
     return int(found[1]) * _STEPS[found[2]]
+
+
+def parse_span(given: object) -> int:
+    """Nanoseconds of a length of time such as "0d", "36h" or "-15min", or of a plain number of days.
+
+    >>> parse_span("-36h") == parse_span(-1) + parse_span("-12h")
+    True
+    """
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given * DAY
+    found = _SPAN.fullmatch(given) if isinstance(given, str) else None
+    if found is None:
+        raise ValueError("not a length of time")
+    return int(found[1]) * _STEPS[found[2]]
+
+
+def name_span(nanoseconds: int) -> str:
+    """Write a length of time in its largest whole unit, as `parse_span` reads it."""
+    return name_step(nanoseconds) if nanoseconds else "0d"
+
+
+def parse_time(given: object) -> int:
+    """Nanoseconds since midnight of "08:30" or "08:30:15.5"; ValueError if it is no time of day.
+
+    >>> parse_time("08:30") // parse_step("1min")
+    510
+    """
+    if not isinstance(given, str) or len(given) < 5:
+        raise ValueError("not a time of day")
+    return Moment.parse(f"1970-01-01 {given}").nanoseconds
+
+
+def name_time(nanoseconds: int) -> str:
+    """Write a time of day as `parse_time` reads it, without seconds where there are none."""
+    return write_moment(nanoseconds % DAY, whole_day=False, zoned=False)[11:].removesuffix(":00")
 
 
 def name_step(nanoseconds: int) -> str:

@@ -15,6 +15,7 @@ from weft.values import text
 Mask = NDArray[np.bool_]
 _INT64 = (-(2**63), 2**63 - 1)
 _DAY_MS = 86_400_000
+_SPAN = r"^(?P<sign>-?)(?P<hours>[0-9]{1,8}):(?P<minutes>[0-5][0-9]):(?P<seconds>[0-5][0-9])$"
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Integers:
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
-        if pa.types.is_date32(arrow_type):
+        if pa.types.is_date32(arrow_type) or pa.types.is_time32(arrow_type):
             self._stored = pa.int32()
         elif pa.types.is_temporal(arrow_type):
             self._stored = pa.int64()
@@ -139,6 +140,30 @@ def write_floats(values: NDArray[np.float64], missing: Mask, arrow_type: pa.Data
     return pa.array(values, type=pa.float64(), mask=missing).cast(arrow_type)
 
 
+class ScaledFloats:
+    """Numbers with so many digits after the point in a floating-point column, in units of the last one."""
+
+    def __init__(self, arrow_type: pa.DataType, digits: int, nan: bool) -> None:
+        self._type, self._scale, self._nan = arrow_type, 10.0**digits, nan
+        self.high = 2**24 if pa.types.is_float32(arrow_type) else 2**53
+        self.low = -self.high
+
+    def read(self, array: pa.Array) -> Reading:
+        """Return the nearest number with these digits; infinities and huge numbers stay outside every range."""
+        floats = floats_of(array)
+        missing = np.isnan(floats)
+        return Reading(_nearest(np.where(missing, 0.0, floats), self._scale), missing)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Store the float next to each number."""
+        return write_floats(values.view(np.int64) / self._scale, missing, self._type, self._nan)
+
+
+def _nearest(floats: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
+    with np.errstate(over="ignore"):
+        return np.clip(np.rint(floats * scale), -(2.0**62), 2.0**62).astype(np.int64)
+
+
 class Decimals:
     """Decimal columns, in units of their last digit."""
 
@@ -187,6 +212,117 @@ class TextIntegers:
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
         """Write the numbers in digits."""
         return pa.array(values.view(np.int64), mask=missing).cast(pa.string()).cast(self._type)
+
+
+class TextDecimals:
+    """Numbers with so many digits after the point, written as text, in units of the last one."""
+
+    low, high = -(2**53), 2**53
+
+    def __init__(self, arrow_type: pa.DataType, digits: int) -> None:
+        self._type, self._digits = arrow_type, digits
+
+    def read(self, array: pa.Array) -> Reading:
+        """Read each text as the nearest number with these digits."""
+        floats, unreadable = text.read_floats(array)
+        missing = np.isnan(floats) & ~unreadable
+        held = np.where(np.isnan(floats), 0.0, floats)
+        return Reading(_nearest(held, 10.0**self._digits), missing, None, unreadable)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Write the numbers with all their digits."""
+        return decimal_array(values.view(np.int64), self._digits, missing).cast(pa.string()).cast(self._type)
+
+
+class DayNumbers:
+    """Days written as the whole number yyyymmdd, in units of days; a number that names no day cannot be read."""
+
+    low, high = -719_162, 2_932_896  # the years 1 to 9999
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._numbers = Integers(arrow_type)
+
+    def read(self, array: pa.Array) -> Reading:
+        """Return the day that each number names."""
+        reading = self._numbers.read(array)
+        numbers = np.where((reading.values >= 10_101) & (reading.values <= 99_991_231), reading.values, 10_101)
+        numbers = numbers.astype(np.int64)
+        months = numbers // 100
+        year, month = months // 100, np.clip(months % 100, 1, 12)
+        days = _months(year, month).astype("M8[D]").astype(np.int64) + np.clip(numbers % 100, 1, 31) - 1
+        wrong = (_day_number(days) != reading.values) & ~reading.missing
+        return Reading(days, reading.missing, None, wrong)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Write the days as numbers."""
+        days = np.where(missing, 0, values.view(np.int64))
+        return self._numbers.write(_day_number(days).view(np.uint64), missing)
+
+
+def _months(year: NDArray[np.int64], month: NDArray[np.int64]) -> NDArray[Any]:
+    return ((year - 1970) * 12 + month - 1).astype("M8[M]")
+
+
+def _day_number(days: NDArray[np.int64]) -> NDArray[np.int64]:
+    dates = days.astype("M8[D]")
+    months = dates.astype("M8[M]")
+    years = months.astype("M8[Y]").astype(np.int64) + 1970
+    month = months.astype(np.int64) % 12 + 1
+    return np.asarray(years * 10_000 + month * 100 + (dates - months.astype("M8[D]")).astype(np.int64) + 1)
+
+
+class TextTimes:
+    """Times of day written as text, in seconds since midnight."""
+
+    low, high = 0, 86_399
+
+    def __init__(self, arrow_type: pa.DataType, forms: tuple[str, ...]) -> None:
+        """Take the formats that are read; the first one is written."""
+        self._type, self._forms = arrow_type, forms
+
+    def read(self, array: pa.Array) -> Reading:
+        """Read each text as a time of day."""
+        missing = missing_of(array)
+        moments = pc.coalesce(*(text.read_moments(array, form) for form in self._forms))
+        seconds = moments.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return Reading(seconds % 86_400, missing, None, missing_of(moments) & ~missing)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Write the times in the format."""
+        moments = pa.array(values.view(np.int64), mask=missing).cast(pa.timestamp("s"))
+        return pc.strftime(moments, format=self._forms[0]).cast(self._type)
+
+
+class TextSpans:
+    """Lengths of time written as hours, minutes and seconds (1:30:00), in seconds."""
+
+    low, high = -(10**12), 10**12
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+
+    def read(self, array: pa.Array) -> Reading:
+        """Read each text as a length of time."""
+        missing = missing_of(array)
+        found = pc.extract_regex(text.readable(array), _SPAN)
+        hours, minutes, seconds = (
+            pc.struct_field(found, part).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+            for part in ("hours", "minutes", "seconds")
+        )
+        negative = pc.equal(pc.struct_field(found, "sign"), "-").fill_null(False).to_numpy(zero_copy_only=False)
+        total = (hours * 60 + minutes) * 60 + seconds
+        return Reading(np.where(negative, -total, total), missing, None, missing_of(found) & ~missing)
+
+    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
+        """Write hours, minutes and seconds."""
+        total = np.abs(values.view(np.int64))
+        sign = pc.if_else(pa.array(values.view(np.int64) < 0), "-", "")
+        hours, minutes, seconds = (
+            pa.array(part, mask=missing).cast(pa.string()) for part in (total // 3600, total // 60 % 60, total % 60)
+        )
+        minutes, seconds = (pc.utf8_lpad(part, width=2, padding="0") for part in (minutes, seconds))
+        clock = pc.binary_join_element_wise(hours, minutes, seconds, ":")
+        return pc.binary_join_element_wise(sign, clock, "").cast(self._type)
 
 
 class TextMoments:

@@ -9,9 +9,12 @@ from weft.schema.kinds.base import Column, ColumnError, either, suggestion
 from weft.schema.kinds.boolean import Boolean
 from weft.schema.kinds.category import Category
 from weft.schema.kinds.datetime import Datetime
+from weft.schema.kinds.derived import Derived
+from weft.schema.kinds.duration import Duration
 from weft.schema.kinds.id import Id
 from weft.schema.kinds.integer import Integer
 from weft.schema.kinds.real import Real
+from weft.schema.kinds.time import Time
 
 __all__ = [
     "KINDS",
@@ -20,14 +23,19 @@ __all__ = [
     "Column",
     "ColumnError",
     "Datetime",
+    "Derived",
+    "Duration",
     "Id",
     "Integer",
     "Real",
+    "Time",
     "column_from_dict",
     "suggestion",
 ]
 
-KINDS: dict[str, type[Column]] = {c.kind: c for c in (Boolean, Datetime, Id, Integer, Real, Category)}
+KINDS: dict[str, type[Column]] = {
+    c.kind: c for c in (Boolean, Datetime, Time, Duration, Id, Integer, Real, Category, Derived)
+}
 """Every kind by name, in the order in which a draft asks them whether they recognise a column."""
 
 
@@ -39,12 +47,13 @@ def column_from_dict(name: str, entry: Any) -> Column:
     if not isinstance(kind, str) or kind not in KINDS:
         near = suggestion(kind, KINDS) if isinstance(kind, str) else ""
         raise ColumnError(name, f"kind must be {either(KINDS)}.{near}", "kind" if "kind" in entry else None)
-    known = [f.name for f in fields(KINDS[kind]) if f.name != "name"]
+    spelling = KINDS[kind].spelling
+    known = {spelling.get(f.name, f.name): f.name for f in fields(KINDS[kind]) if f.name != "name"}
     for key in entry:
         if key != "kind" and key not in known:
             near = suggestion(key, known) or f" Known are {', '.join(known)}."
             raise ColumnError(name, f'unknown key "{key}" for kind {kind}.{near}', key)
-    given = {key: _plain(value) for key, value in entry.items() if key != "kind"}
+    given = {known[key]: _plain(value) for key, value in entry.items() if key != "kind"}
     if given.get("other") is not None:
         given.setdefault("outside", "other")  # declaring the value is declaring the policy
     return KINDS[kind](name, **given)

@@ -80,6 +80,10 @@ class Column:
     policies: ClassVar[tuple[str, ...]] = ("refuse",)
     modelled: ClassVar[bool] = True
     """Whether a model learns the column; ids are made anew."""
+    read: ClassVar[bool] = True
+    """Whether its values are looked at when rows are read; those of a derived column are not."""
+    spelling: ClassVar[Mapping[str, str]] = {}
+    """Fields that a schema file spells otherwise, for the sake of a word that Python keeps for itself."""
     flipped: ClassVar[tuple[str, ...]] = ("missing",)
     """Facts of a draft that a single row can flip, beside the kind: their absence was read from the rows too."""
 
@@ -118,7 +122,7 @@ class Column:
         for part in fields(self):
             value = getattr(self, part.name)
             if part.name != "name" and (part.default is MISSING or value != part.default):
-                entry[part.name] = list(value) if isinstance(value, tuple) else value
+                entry[self.spelling.get(part.name, part.name)] = list(value) if isinstance(value, tuple) else value
         return entry
 
     # What a kind says for itself.
@@ -164,6 +168,11 @@ class Column:
     def text_format(self) -> str | None:
         """How text spells the values, in strptime's letters, if the schema says so."""
         return None
+
+    @property
+    def made_from(self) -> tuple[str, ...]:
+        """Columns that must be made before this one."""
+        return ()
 
     @property
     def places(self) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,9 @@ from weft.values.grid import Grid
 from weft.values.limits import EACH_CELL, MAX_CODES
 from weft.values.storage import Carrier
 
+if TYPE_CHECKING:
+    from weft.schema.kinds.part import Part
+
 
 @dataclass(frozen=True)
 class Binned(Column):
@@ -33,6 +37,8 @@ class Binned(Column):
     """Edges of the bins, in place of range and bins; a bin holds its left edge, the last one both."""
     special: tuple[Any, ...] = field(default=(), kw_only=True)
     """Values with a code of their own, inside or outside the range (0, 999999 for not asked)."""
+    after: str | None = field(default=None, kw_only=True)
+    """Column from which this one is counted: range, edges and special are then those of the difference."""
 
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
     rounded: ClassVar[bool] = True
@@ -40,6 +46,11 @@ class Binned(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._need(
+            self.after is None or (isinstance(self.after, str) and self.after not in ("", self.name)),
+            "after must name another column",
+            "after",
+        )
         for key in ("range", "edges", "special"):
             given = getattr(self, key)
             if given is not None:
@@ -60,20 +71,20 @@ class Binned(Column):
             "bins",
         )
         if self.range is not None:
-            two = len(self.range) == 2 and self._place(self.range[0]) <= self._place(self.range[1])
+            two = len(self.range) == 2 and self.place(self.range[0]) <= self.place(self.range[1])
             self._need(two, "range must be [lowest, highest]", "range")
         if self.edges is not None:
-            places = [self._place(edge) for edge in self.edges]
+            places = [self.place(edge) for edge in self.edges]
             rising = len(places) >= 2 and all(a < b for a, b in pairwise(places))
             self._need(rising, "edges must be at least two rising values", "edges")
             self._need(len(places) <= MAX_CODES, f"edges must be at most {MAX_CODES}", "edges")
-        places = [self._place(value) for value in self.special]
+        places = [self.place(value) for value in self.special]
         self._need(len(set(places)) == len(places), "special must not repeat a value", "special")
 
     def _member(self, value: Any, key: str) -> Any:
         raise NotImplementedError
 
-    def _place(self, value: Any) -> Any:
+    def place(self, value: Any) -> Any:
         """Position of a value on a line, for comparisons."""
         return value
 
@@ -88,25 +99,48 @@ class Binned(Column):
         """What to do about a value beyond the range."""
         return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
 
+    @property
+    def made_from(self) -> tuple[str, ...]:
+        """The column that this one comes after."""
+        return () if self.after is None else (self.after,)
+
+    @property
+    def extent(self) -> tuple[Any, Any]:
+        """Lowest and highest possible value, special ones included."""
+        places = [*self.ends, *self.special]
+        return min(places, key=self.place), max(places, key=self.place)
+
+    def scale(self, arrow_type: pa.DataType, nan: bool) -> Scale:
+        """Return how an Arrow type holds the values as exact integers; ColumnError if it cannot."""
+        raise NotImplementedError
+
+    def gaps(self, scale: Scale) -> Grid:
+        """Return the bins of the difference to another column, in the integers of the scale."""
+        raise NotImplementedError
+
+    def check_span(self, scale: Scale, low: int, high: int) -> None:
+        """Refuse values from `low` to `high` that the way of writing them would lose."""
+
+    def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Part:
+        """Return the difference to the column named by `after`, or the column by itself."""
+        if self.after is None:
+            return super().part(fields, columns)
+        from weft.schema.kinds.difference import difference
+
+        return difference(self, fields, columns)
+
     def order(self, coder: Coder) -> Order:
         """Bins are ordered; special values and missing come after them and stand apart."""
         assert isinstance(coder, BinCoder)
-        return Order(True, frozenset(range(coder.bins.bins, coder.size)), self._grid(coder.bins, coder.size))
+        return self.order_of(coder.bins, coder.size)
+
+    def order_of(self, bins: Bins, size: int) -> Order:
+        """Return the order of codes that are these bins first."""
+        return Order(True, frozenset(range(bins.bins, size)), self._grid(bins, size))
 
     def _grid(self, bins: Bins, size: int) -> FineGrid:
-        """Return the cells in which the codes are counted alone: the public grid, where each value has a code."""
-        starts, widths = bins.values()
-        cells = np.arange(size)
-        if bins.bins > EACH_CELL and max(widths) == 1:
-            found = np.searchsorted(public_cuts(starts[0], starts[-1]), np.array(starts), side="right")
-            _, cells[: bins.bins] = np.unique(found, return_inverse=True)
-            cells[bins.bins :] -= bins.bins - 1 - cells[bins.bins - 1]
-        first = np.unique(cells[: bins.bins], return_index=True)[1]
-        held = np.bincount(cells[: bins.bins], weights=np.array(widths, np.float64))
-        fits = self.rounded and max(map(abs, starts)) < 2**62
-        levels = roundness([starts[code] for code in first], held) if fits else np.zeros(len(first), np.int64)
-        apart = size - bins.bins
-        return FineGrid(cells, np.append(levels, np.zeros(apart, np.int64)), np.append(held, np.ones(apart)))
+        """Return the cells in which the codes are counted alone."""
+        return fine_grid(bins, size, public_cuts, roundness if self.rounded else None)
 
     def special_labels(self, write: Callable[[Any], str]) -> list[Label]:
         """Name the special values."""
@@ -119,6 +153,23 @@ class Binned(Column):
     def need_bins(self, bins: Bins) -> None:
         """Refuse special values that leave nothing else."""
         self._need(bins.bins > 0, "special leaves no value in range; declare a category instead", "special")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Values of a column as exact integers."""
+
+    carrier: Carrier
+    unit: Fraction
+    """What 1 stands for: a number, or nanoseconds."""
+    grain: Fraction
+    """What possible values differ by, at least."""
+    time: bool = False
+    """Whether the values are moments."""
+    zone: str | None = None
+    """Time zone of the moments."""
+    day: int = 0
+    """Integers in a day, where every value is the start of one; else 0."""
 
 
 class Bins(Protocol):
@@ -145,6 +196,27 @@ class BinCoder(Protocol):
 
     size: int
     bins: Bins
+
+
+def fine_grid(
+    bins: Bins,
+    size: int,
+    cuts: Callable[[int, int], list[int]],
+    levels: Callable[[Sequence[int], NDArray[Any]], NDArray[np.int64]] | None,
+) -> FineGrid:
+    """Return the cells in which codes are counted alone: those between `cuts`, where there are many of a value each."""
+    starts, widths = bins.values()
+    cells = np.arange(size)
+    if bins.bins > EACH_CELL and max(widths) == 1:
+        found = np.searchsorted(cuts(starts[0], starts[-1]), np.array(starts), side="right")
+        _, cells[: bins.bins] = np.unique(found, return_inverse=True)
+        cells[bins.bins :] -= bins.bins - 1 - cells[bins.bins - 1]
+    first = np.unique(cells[: bins.bins], return_index=True)[1]
+    held = np.bincount(cells[: bins.bins], weights=np.array(widths, np.float64))
+    told = levels is not None and max(map(abs, starts)) < 2**62
+    round_ = levels([starts[code] for code in first], held) if levels and told else np.zeros(len(first), np.int64)
+    apart = size - bins.bins
+    return FineGrid(cells, np.append(round_, np.zeros(apart, np.int64)), np.append(held, np.ones(apart)))
 
 
 class GridCoder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -12,20 +13,35 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.marginals.domain import FineGrid
 from weft.schema.kinds.base import Column, ColumnError
-from weft.schema.kinds.binned import Binned, GridCoder
+from weft.schema.kinds.binned import Binned, Bins, GridCoder, Scale
 from weft.schema.kinds.calendar import LEAST_DAYS, Calendar, Clock
 from weft.schema.kinds.evidence import FEW, Evidence, Guess
 from weft.schema.kinds.integer import common_step
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.part import Part
+from weft.schema.kinds.spans import Spans, span_grid
 from weft.values.grid import Grid, equal_width
-from weft.values.instants import DAY, UNIT, Moment, known_zone, name_step, parse_step, write_moment
+from weft.values.instants import (
+    DAY,
+    UNIT,
+    Moment,
+    known_zone,
+    name_span,
+    name_step,
+    parse_span,
+    parse_step,
+    write_moment,
+)
 from weft.values.limits import EACH_CODE
-from weft.values.storage import Carrier, Dates64, Integers, TextMoments
+from weft.values.storage import Carrier, Dates64, DayNumbers, Integers, TextMoments
 from weft.values.text import is_text, read_moments
 
 _FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y")
+_EPOCHS = {"epoch": UNIT["s"], "epoch_ms": UNIT["ms"]}
+_DAY_NUMBER = "%Y%m%d"
+_YEARS = (1800, 2200)  # whole numbers of eight digits that a draft takes for days
 _NATURAL_STEPS = ("7d", "1d", "1h", "30min", "15min", "1min", "1s", "1ms", "1us", "1ns")
 
 
@@ -39,7 +55,8 @@ class Datetime(Binned):
     timezone: str | None = field(default=None, kw_only=True)
     """Zone in which range, edges and special are read (None: that of the column's type)."""
     format: str | None = field(default=None, kw_only=True)
-    """How a text column writes it, in strptime's letters, such as "%d/%m/%Y"."""
+    """How a text column writes it, in strptime's letters, such as "%d/%m/%Y"; or how a column of whole numbers does:
+    "%Y%m%d", "epoch" for seconds since 1970, "epoch_ms" for milliseconds."""
     date: bool | None = field(default=None, kw_only=True)
     """Whether text and CSV hold a plain date (None: yes, if the ends are plain dates and steps are whole days)."""
 
@@ -51,8 +68,8 @@ class Datetime(Binned):
         super().__post_init__()
         self._need(self.date is None or isinstance(self.date, bool), "date must be true or false", "date")
         self._need(
-            self.format is None or (isinstance(self.format, str) and "%" in self.format),
-            'format must be in strptime letters, such as "%d/%m/%Y"',
+            self.format is None or (isinstance(self.format, str) and ("%" in self.format or self.format in _EPOCHS)),
+            'format must be in strptime letters, such as "%d/%m/%Y", or "epoch" or "epoch_ms"',
             "format",
         )
         if self.step is not None:
@@ -68,7 +85,15 @@ class Datetime(Binned):
             "timezone",
         )
 
-    def _member(self, value: Any, key: str) -> str:
+    def _member(self, value: Any, key: str) -> str | int:
+        if self.after is not None:
+            try:
+                parse_span(value)
+            except ValueError:
+                raise ColumnError(
+                    self.name, f'{key} must hold times between both, such as "0d", "36h" or "90min"', key
+                ) from None
+            return int(value) if isinstance(value, int) else str(value)
         try:
             Moment.parse(value)
         except (ValueError, TypeError):
@@ -77,7 +102,10 @@ class Datetime(Binned):
             ) from None
         return str(value)
 
-    def _place(self, value: Any) -> int:
+    def place(self, value: Any) -> int:
+        """Nanoseconds since 1970 on the wall clock, or between two columns."""
+        if self.after is not None:
+            return parse_span(value)
         return Moment.parse(value).nanoseconds
 
     @property
@@ -85,13 +113,22 @@ class Datetime(Binned):
         """Whether text and CSV hold plain dates."""
         if self.date is not None:
             return self.date
-        plain = all(Moment.parse(value).whole_day for value in (*(self.range or ()), *(self.edges or ())))
+        given = (*(self.range or ()), *(self.edges or ()))
+        if self.after is not None:
+            plain = all(parse_span(value) % DAY == 0 for value in given)
+        else:
+            plain = all(Moment.parse(value).whole_day for value in given)
         return plain and (self.step is None or parse_step(self.step) % parse_step("1d") == 0)
 
     @property
     def text_format(self) -> str | None:
         """How text spells it, if the schema says so."""
-        return self.format
+        return None if self._numbers else self.format
+
+    @property
+    def _numbers(self) -> bool:
+        """Whether the source has no type of its own, and the schema says that it holds whole numbers."""
+        return self.format in _EPOCHS or (self.type is not None and pa.types.is_integer(self.arrow_type()))
 
     @property
     def outside_remedy(self) -> str:
@@ -103,6 +140,8 @@ class Datetime(Binned):
 
     def plain_type(self) -> pa.DataType:
         """Return text where a format is given, days for plain dates, and else time stamps that hold the step."""
+        if self.format in _EPOCHS:
+            return pa.int64()
         if self.format is not None:
             return pa.string()  # stays text, and is written back in the same format
         if self.plain_date:
@@ -116,6 +155,8 @@ class Datetime(Binned):
 
     def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Part:
         """Take weeks, weekdays and times of day apart, over a range that is long enough for it."""
+        if self.after is not None:
+            return super().part(fields, columns)
         stored = fields[self.name].type
         arrow_type = stored.value_type if pa.types.is_dictionary(stored) else stored
         low, high = (Moment.parse(end).nanoseconds for end in self.ends)
@@ -126,26 +167,64 @@ class Datetime(Binned):
         coder, clock = self._coder(arrow_type, daily=True)
         return super().part(fields, columns) if clock.step > DAY else Calendar(self, coder, clock, stored)
 
-    def _coder(self, arrow_type: pa.DataType, daily: bool) -> tuple[GridCoder, Clock]:
+    def scale(self, arrow_type: pa.DataType, nan: bool = False) -> Scale:
+        """Return the integers of a column of dates, time stamps, text or whole numbers."""
         carrier: Carrier
         zone: str | None = None
-        if is_text(arrow_type):
+        day = self.plain_date
+        if is_text(arrow_type) and self.format not in _EPOCHS:
             form = self.format or ("%Y-%m-%d" if self.plain_date else "%Y-%m-%d %H:%M:%S")
-            carrier, unit, day = TextMoments(arrow_type, form), UNIT["s"], self.plain_date
+            carrier, unit = TextMoments(arrow_type, form), UNIT["s"]
         elif pa.types.is_date(arrow_type):
             carrier = Integers(arrow_type) if pa.types.is_date32(arrow_type) else Dates64(arrow_type)
             unit, day = DAY, True
         elif pa.types.is_timestamp(arrow_type):
             # Plain dates in a column of time stamps are midnights, which is how pandas holds days.
             carrier, unit, zone = Integers(arrow_type), UNIT[arrow_type.unit], arrow_type.tz
-            day = self.plain_date
+        elif pa.types.is_integer(arrow_type) and self.format == _DAY_NUMBER:
+            carrier, unit, day = DayNumbers(arrow_type), DAY, True
+        elif pa.types.is_integer(arrow_type) and self.format in _EPOCHS:
+            carrier, unit = Integers(arrow_type), _EPOCHS[self.format or ""]
         else:
             raise self.unfit(arrow_type)
         if self.timezone is not None and zone is None:
             raise ColumnError(self.name, f"its type {arrow_type} has no time zone; remove timezone", "timezone")
-        step = parse_step(self.step) if self.step else DAY if day else UNIT["s"]
-        if step % unit:
+        if self._step(day) % unit:
             raise ColumnError(self.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
+        starts = DAY // unit if day and self._step(day) % DAY == 0 else 0
+        return Scale(carrier, Fraction(unit), Fraction(unit), True, zone, starts)
+
+    def _step(self, day: bool) -> int:
+        return parse_step(self.step) if self.step else DAY if day else UNIT["s"]
+
+    def _spans(self, day: bool) -> Spans:
+        low, high = (self.place(end) for end in self.ends)
+        edges = None if self.edges is None else [self.place(edge) for edge in self.edges]
+        return Spans(low, high, self._step(day), self.bins, edges, [self.place(value) for value in self.special])
+
+    def gaps(self, scale: Scale) -> Grid:
+        """Return the bins of the time since another column."""
+        try:
+            return self._spans(scale.day > 0).grid(int(scale.unit))
+        except ValueError as error:
+            raise ColumnError(self.name, f"{error}", "range") from None
+
+    def check_span(self, scale: Scale, low: int, high: int) -> None:
+        """Refuse a format in which some moments cannot be told."""
+        if isinstance(scale.carrier, TextMoments):
+            step = self._step(scale.day > 0) // int(scale.unit)
+            day = scale.day or 1
+            self.check_format(scale.carrier, [end // day * day for end in (low, low + step, high)])
+
+    def _grid(self, bins: Bins, size: int) -> FineGrid:
+        if self.after is None:
+            return super()._grid(bins, size)
+        return span_grid(bins, size, self._step(self.plain_date))
+
+    def _coder(self, arrow_type: pa.DataType, daily: bool) -> tuple[GridCoder, Clock]:
+        scale = self.scale(arrow_type)
+        carrier, unit, zone = scale.carrier, int(scale.unit), scale.zone
+        step = self._step(unit == DAY or self.plain_date)
         shift = self._shift(zone) // unit
         try:
             cuts, special = self._cuts(zone or None, unit, step // unit, shift if daily else None)
@@ -157,7 +236,7 @@ class Datetime(Binned):
         grid = Grid(cuts, cuts[0], step // unit, special, strict=True)
         if isinstance(carrier, TextMoments):
             steps = (cuts[-1] - 1 - cuts[0]) * unit // step
-            self._check_format(carrier, [cuts[0] + i * step // unit for i in {0, min(1, steps), steps}] + special)
+            self.check_format(carrier, [cuts[0] + i * step // unit for i in {0, min(1, steps), steps}] + special)
         return GridCoder(self, grid, carrier), Clock(unit, step, shift)
 
     def _shift(self, zone: str | None) -> int:
@@ -197,7 +276,8 @@ class Datetime(Binned):
             raise ValueError("two edges change places when the clock does; move one of them")
         return cuts, special
 
-    def _check_format(self, carrier: TextMoments, sample: list[int]) -> None:
+    def check_format(self, carrier: Carrier, sample: list[int]) -> None:
+        """Refuse a format in which some of these moments cannot be told."""
         held = np.array(sample, dtype=np.int64)
         none = np.zeros(len(held), dtype=bool)
         back = carrier.read(carrier.write(held.view(np.uint64), none))
@@ -208,6 +288,8 @@ class Datetime(Binned):
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name bins of time on the column's own wall clock; a shift of the clock may move an edge by its hour."""
+        if self.after is not None:
+            return self._spans(self.plain_date).labels(name_span) + self.special_labels(_span)
         texts = [self.ends[0], self.ends[1]] if self.edges is None else list(self.edges)
         moments = [Moment.parse(text) for text in texts]
         end = moments[-1].nanoseconds + (DAY if moments[-1].whole_day else 1)
@@ -235,6 +317,8 @@ class Datetime(Binned):
             if form is not None:
                 entry = _moment(read_moments(evidence.values, form)).entry
                 return Guess({**entry, "format": form}, f"Text that reads as dates in the format {form}.")
+        if pa.types.is_integer(evidence.type) and len(evidence.values):
+            return _day_numbers(evidence.values)
         return None
 
 
@@ -247,6 +331,19 @@ def _date_format(words: pa.Array) -> str | None:
         ):
             return form
     return None
+
+
+def _day_numbers(values: pa.Array) -> Guess | None:
+    """Take whole numbers that are all days of these years, written yyyymmdd."""
+    ends = pc.min_max(values)
+    if not _YEARS[0] * 10_000 <= ends["min"].as_py() <= ends["max"].as_py() < _YEARS[1] * 10_000:
+        return None
+    reading = DayNumbers(values.type).read(values)
+    if reading.unreadable is None or reading.unreadable.any():
+        return None
+    entry = _moment(pa.array(reading.values.astype(np.int32)).cast(pa.date32())).entry
+    told = {"format": _DAY_NUMBER, "type": str(values.type)}
+    return Guess(entry | told, "Whole numbers that are all days, written yyyymmdd.")
 
 
 def _moment(values: pa.Array) -> Guess:
@@ -266,6 +363,10 @@ def _moment(values: pa.Array) -> Guess:
         "step": name_step(step),
     }
     return Guess(entry, "Dates." if days else "Moments.")
+
+
+def _span(value: Any) -> str:
+    return name_span(parse_span(value))
 
 
 def _clock_at(nanoseconds: int, whole_day: bool) -> str:

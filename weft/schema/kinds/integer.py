@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.schema.kinds.base import ColumnError
-from weft.schema.kinds.binned import Binned, GridCoder, small_decimal
+from weft.schema.kinds.binned import Binned, GridCoder, Scale, small_decimal
 from weft.schema.kinds.evidence import FEW, Evidence, Guess, with_spikes
 from weft.schema.kinds.labels import Label
 from weft.values.grid import Grid, equal_width
@@ -58,12 +59,14 @@ class Integer(Binned):
 
     def plain_type(self) -> pa.DataType:
         """Return 64 bits, unsigned where the range needs it."""
+        if self.after is not None:
+            return pa.int64()
         return pa.uint64() if max(*self.ends, *self.special) >= 2**63 else pa.int64()
 
-    def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
-        """Return the codes in a column of integers, floats, decimals or text."""
-        unit = 1
+    def scale(self, arrow_type: pa.DataType, nan: bool) -> Scale:
+        """Return the integers of a column of integers, floats, decimals or text."""
         carrier: Carrier
+        unit = 1
         if pa.types.is_integer(arrow_type):
             carrier = Integers(arrow_type)
         elif pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type):
@@ -74,15 +77,27 @@ class Integer(Binned):
             carrier = TextIntegers(arrow_type)
         else:
             raise self.unfit(arrow_type)
+        return Scale(carrier, Fraction(1, unit), Fraction(1))
+
+    def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
+        """Return the codes in a column of integers, floats, decimals or text."""
+        scale = self.scale(arrow_type, nan)
+        carrier, unit = scale.carrier, scale.unit.denominator
         low, high = self.ends
         self.need_fit(carrier.low <= low * unit and high * unit <= carrier.high, arrow_type, "range")
         for value in self.special:
             self.need_fit(carrier.low <= value * unit <= carrier.high, arrow_type, "special")
+        return GridCoder(self, self.gaps(scale), carrier)
+
+    def gaps(self, scale: Scale) -> Grid:
+        """Return the bins, in the integers of the scale."""
+        unit = scale.unit.denominator
+        low, high = self.ends
         edges = self.edges
         cuts = equal_width(low, high, self.step, self.bins) if edges is None else [*edges[:-1], high + 1]
         scaled = [cut * unit for cut in cuts[:-1]] + [high * unit + 1]
         special = [value * unit for value in self.special]
-        return GridCoder(self, Grid(scaled, low * unit, self.step * unit, special, strict=True), carrier)
+        return Grid(scaled, low * unit, self.step * unit, special, strict=True)
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name the bins that hold a value beside the special ones, then these."""

@@ -54,7 +54,7 @@ def listed_values(column: Column, listed: tuple[Scalar, ...], arrow_type: pa.Dat
     """Return the schema's values in the type they are matched in: the column's, or one that Arrow can look up in."""
     if is_text(arrow_type):
         target = pa.large_string() if pa.types.is_string_view(arrow_type) else arrow_type
-        plain: list[Any] = [_written(value) for value in listed]
+        plain: list[Any] = [written(value) for value in listed]
     elif pa.types.is_decimal256(arrow_type):
         # Refused here, whatever the rows hold: Arrow cannot look up in this type, and a cast may fail on a value.
         raise column.unfit(arrow_type)
@@ -85,7 +85,8 @@ def _cast(plain: list[Any], target: pa.DataType) -> pa.Array:
     return array
 
 
-def _written(value: Scalar) -> str:
+def written(value: Scalar) -> str:
+    """Return a value as text that means it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)

@@ -71,14 +71,7 @@ class Single:
 
     def labels(self) -> list[tuple[Label, ...]]:
         """Name every code, as its kind does: a bin that holds no value has no code."""
-        size = self.coder.size
-        made = self._column.labels(self._type, size)
-        if self._column.missing:
-            made.append(one("missing", "missing"))
-        if len(made) > size:  # Arrow's null type has no code but that of missing
-            made = made[len(made) - size :]
-        # What a type cannot tell apart the codec merges; a number is then better than a wrong name.
-        return [tuple(made) if len(made) == size else tuple(one(f"code {code}", "value") for code in range(size))]
+        return [named(self._column, self._type, self.coder.size)]
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
         """Return the code of each value."""
@@ -87,3 +80,14 @@ class Single:
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return a value for each code."""
         return {self.columns[0]: self.coder.decode(codes[0], rng)}
+
+
+def named(column: Column, arrow_type: pa.DataType, size: int) -> tuple[Label, ...]:
+    """Name the codes of a column, `size` in all, as its kind does."""
+    made = column.labels(arrow_type, size)
+    if column.missing:
+        made.append(one("missing", "missing"))
+    if len(made) > size:  # Arrow's null type has no code but that of missing
+        made = made[len(made) - size :]
+    # What a type cannot tell apart the codec merges; a number is then better than a wrong name.
+    return tuple(made) if len(made) == size else tuple(one(f"code {code}", "value") for code in range(size))

@@ -17,13 +17,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from weft.schema.kinds.base import Coder, ColumnError
-from weft.schema.kinds.binned import Binned, GridCoder, small_decimal
+from weft.schema.kinds.binned import Binned, GridCoder, Scale, small_decimal
 from weft.schema.kinds.evidence import Evidence, Guess, with_spikes
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.policies import Policies
 from weft.values.floats import FloatBins, equal_edges, public_edges
-from weft.values.grid import Grid
-from weft.values.storage import Carrier, Decimals, Integers, decimal_array, floats_of, write_floats
+from weft.values.grid import Grid, equal_width
+from weft.values.storage import (
+    Carrier,
+    Decimals,
+    Integers,
+    ScaledFloats,
+    TextDecimals,
+    decimal_array,
+    floats_of,
+    write_floats,
+)
 from weft.values.text import is_text, read_floats
 
 
@@ -92,11 +101,49 @@ class Real(Binned):
         origin = cuts[0] // step * step
         return GridCoder(self, Grid(cuts, origin, step, [int(value) for value in special], strict=False), carrier)
 
+    def scale(self, arrow_type: pa.DataType, nan: bool) -> Scale:
+        """Return the integers of a column of floats, text, decimals or integers: in units of its last digit."""
+        if pa.types.is_integer(arrow_type):
+            return Scale(Integers(arrow_type), Fraction(1), Fraction(1))
+        if small_decimal(arrow_type):
+            digits = self._digits(arrow_type.scale)
+            whole = all(_scaled(value, digits).denominator == 1 for value in self.special)
+            unit = Fraction(1, 10**arrow_type.scale)
+            return Scale(Decimals(arrow_type), unit, Fraction(1, 10**digits) if whole else unit)
+        narrow = pa.types.is_float32(arrow_type)
+        if not (narrow or pa.types.is_float64(arrow_type) or is_text(arrow_type)):
+            raise self.unfit(arrow_type)
+        if self.decimals is None:
+            raise ColumnError(self.name, "a difference is exact: set decimals, such as decimals = 2", "decimals")
+        digits = self.decimals
+        fits = all(_scaled(value, digits).denominator == 1 for value in self.special)
+        self._need(fits, f"special must have {digits} decimals where a column comes after another", "special")
+        carrier = TextDecimals(arrow_type, digits) if is_text(arrow_type) else ScaledFloats(arrow_type, digits, nan)
+        return Scale(carrier, Fraction(1, 10**digits), Fraction(1, 10**digits))
+
+    def gaps(self, scale: Scale) -> Grid:
+        """Return the bins of the difference to another column."""
+        digits = len(str(scale.unit.denominator)) - 1
+        step = 10 ** (digits - self._digits(digits))
+        low, high = (_scaled(end, digits) / step for end in self.ends)
+        first, last = math.ceil(low), math.floor(high)
+        self._need(first <= last, "range holds no number with its decimals; widen it", "range")
+        if self.edges is None:
+            cuts = equal_width(first, last, 1, self.bins)
+        else:
+            cuts = [*(math.ceil(_scaled(edge, digits) / step) for edge in self.edges[:-1]), last + 1]
+        special = [_scaled(value, digits) for value in self.special]
+        self._need(all(value.denominator == 1 for value in special), "special has too many decimals", "special")
+        scaled = [cut * step for cut in cuts[:-1]] + [last * step + 1]
+        return Grid(scaled, first * step, step, [int(value) for value in special], strict=False)
+
     def _digits(self, scale: int) -> int:
         return scale if self.decimals is None else min(self.decimals, scale)
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name the bins that hold a value, then the special ones."""
+        if self.after is not None:
+            return self._gap_labels(arrow_type)
         edges = self.cuts()
         bins = [Label(_number(a), _number(b), "bin") for a, b in pairwise(edges)]
         wanted = size - len(self.special) - self.missing
@@ -105,6 +152,15 @@ class Real(Binned):
             taken = [bisect_right(edges, s) - 1 for s in self.special]
             held = [round((b - a) / unit) - taken.count(i) for i, (a, b) in enumerate(pairwise(edges))]
             bins = [label for label, values in zip(bins, held, strict=True) if values > 0]
+        return bins + self.special_labels(_number)
+
+    def _gap_labels(self, arrow_type: pa.DataType) -> list[Label]:
+        scale = self.scale(arrow_type, nan=False)
+        grid, unit = self.gaps(scale), float(scale.unit)
+        starts, (steps, widths) = grid.starts().tolist(), grid.values()
+        step = (starts[-1] - starts[0]) // max(steps[-1] - steps[0], 1)
+        ends = [start + (width - 1) * step for start, width in zip(starts, widths, strict=True)]
+        bins = [Label(_number(a * unit), _number(b * unit), "bin") for a, b in zip(starts, ends, strict=True)]
         return bins + self.special_labels(_number)
 
     @classmethod
@@ -132,8 +188,7 @@ class FloatCoder:
         column.need_fit(all(abs(value) <= most for value in column.special), arrow_type, "special")
         if column.decimals is not None and top * 10.0**column.decimals > 2.0**53:
             raise ColumnError(column.name, "a float cannot hold so many decimals over this range", "decimals")
-        edges = column.cuts(dtype)
-        self.bins = FloatBins(edges, column.special, column.decimals, dtype)
+        self.bins = FloatBins(column.cuts(dtype), column.special, column.decimals, dtype)
         column.need_bins(self.bins)
         if self.bins.repeats_special:
             raise ColumnError(column.name, f"two special values are the same in the type {arrow_type}", "special")

@@ -1,0 +1,109 @@
+"""A length of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from weft.marginals.domain import FineGrid
+from weft.schema.kinds.base import ColumnError
+from weft.schema.kinds.binned import Binned, Bins, GridCoder
+from weft.schema.kinds.evidence import Evidence, Guess
+from weft.schema.kinds.integer import common_step
+from weft.schema.kinds.labels import Label
+from weft.schema.kinds.spans import Spans, span_grid
+from weft.values.instants import UNIT, name_span, name_step, parse_span, parse_step
+from weft.values.storage import Carrier, Integers, TextSpans
+from weft.values.text import is_text
+
+_STEPS = ("1d", "1h", "15min", "5min", "1min", "1s", "1ms", "1us", "1ns")
+
+
+@dataclass(frozen=True)
+class Duration(Binned):
+    """A length of time. Text writes it as hours, minutes and seconds: 1:30:00."""
+
+    step: str = field(default="1s", kw_only=True)
+    """Time between possible values, such as "1min", "15min" or "1s"."""
+
+    kind: ClassVar[str] = "duration"
+    flipped: ClassVar[tuple[str, ...]] = ("range", "step", "special", "missing", "outside")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._need(self.after is None, "after is for dates and numbers", "after")
+        try:
+            parse_step(self.step)
+        except ValueError:
+            raise ColumnError(self.name, 'step must be a time such as "1h", "15min" or "1s"', "step") from None
+
+    def _member(self, value: Any, key: str) -> str:
+        try:
+            parse_span(str(value) if not isinstance(value, str) else value)
+        except ValueError:
+            raise ColumnError(self.name, f'{key} must hold times such as "0min", "36h" or "2d"', key) from None
+        return str(value)
+
+    def place(self, value: Any) -> int:
+        """Nanoseconds."""
+        return parse_span(value)
+
+    @property
+    def outside_remedy(self) -> str:
+        """What to do about a value beyond the range, or between two steps."""
+        return (
+            "a value lies outside the schema. Widen range, take a finer step, add it to special, "
+            'or set outside = "clip"'
+        )
+
+    def plain_type(self) -> pa.DataType:
+        """Return text: files without types write lengths of time in it."""
+        return pa.string()
+
+    def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
+        """Return the codes in a column of durations or of text."""
+        carrier: Carrier
+        if is_text(arrow_type):
+            carrier, unit = TextSpans(arrow_type), UNIT["s"]
+        elif pa.types.is_duration(arrow_type):
+            carrier, unit = Integers(arrow_type), UNIT[arrow_type.unit]
+        else:
+            raise self.unfit(arrow_type)
+        if parse_step(self.step) % unit:
+            raise ColumnError(self.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
+        try:
+            grid = self._spans().grid(unit)
+        except ValueError as error:
+            raise ColumnError(self.name, f"{error}", "range") from None
+        low, high = (self.place(value) // unit for value in self.extent)
+        self.need_fit(carrier.low <= low and high <= carrier.high, arrow_type, "range")
+        return GridCoder(self, grid, carrier)
+
+    def _spans(self) -> Spans:
+        low, high = (self.place(end) for end in self.ends)
+        edges = None if self.edges is None else [self.place(edge) for edge in self.edges]
+        return Spans(low, high, parse_step(self.step), self.bins, edges, [self.place(value) for value in self.special])
+
+    def _grid(self, bins: Bins, size: int) -> FineGrid:
+        return span_grid(bins, size, parse_step(self.step))
+
+    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
+        """Name the bins by their shortest and longest time."""
+        return self._spans().labels(name_span) + self.special_labels(str)
+
+    @classmethod
+    def recognise(cls, evidence: Evidence) -> Guess | None:
+        """Take durations."""
+        if not pa.types.is_duration(evidence.type):
+            return None
+        if not len(evidence.values):
+            return Guess({"kind": cls.kind, "range": ["0h", "24h"]}, "No value was seen: give the range.")
+        unit = UNIT[evidence.type.unit]
+        different = np.unique(evidence.values.cast(pa.int64()).to_numpy())
+        found = common_step(np.unique(np.append(different, 0))) * unit if different.any() else parse_step("1d")
+        step = next(size for size in map(parse_step, _STEPS) if found % size == 0)
+        ends = [name_span(int(end) * unit) for end in (different[0], different[-1])]
+        return Guess({"kind": cls.kind, "range": ends, "step": name_step(step)}, "Lengths of time.")
