@@ -133,6 +133,17 @@ def test_a_fault_is_told_at_its_line_with_a_remedy(rule, line, told):
     assert str(caught.value).startswith(f"table.toml, line {expected}: rule 2: "), caught.value
 
 
+def test_orders_in_a_circle_are_found():
+    columns = "".join(f'[columns.{c}]\nkind = "real"\nrange = [0.0, 1.0]\n' for c in "abcd")
+    circle = ['order = ["a", "b", "c"]', 'order = ["d", "a"]', 'order = ["c", "d"]']
+    same = Schema.from_toml(columns + "".join(f"[[rules]]\n{rule}\n" for rule in circle))
+    assert len(same.rules) == 3  # all of them equal: a row can keep it
+    for place in range(3):
+        strict = [f"{rule}\nstrict = true" if i == place else rule for i, rule in enumerate(circle)]
+        with pytest.raises(SchemaError, match=r"rule 3: by this rule .* is larger than itself; mend one"):
+            Schema.from_toml(columns + "".join(f"[[rules]]\n{rule}\n" for rule in strict))
+
+
 def test_rules_that_contradict_one_another_are_found():
     with pytest.raises(SchemaError, match=r"line \d+: rule 2: rules 1 and 2 contradict .* no combination of a, b"):
         schema_of(
