@@ -146,6 +146,34 @@ def ablations(
     tell(Terminal(as_json, quiet, debug), "ablations", made)
 
 
+def structure(
+    tables: Tables = None,
+    epsilons: Epsilons = None,
+    seeds: Seeds = 1,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="Another method in its place.", rich_help_panel=WHAT)
+    ] = "weave",
+    data_folder: DataFolder = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Raw tables with reviewed schemas: shapes of numbers and dates, rules and slopes, before and after."""
+
+    def made(listener: Listener) -> Iterator[Sheet]:
+        from weft.bench.structure import EPSILONS, TABLES, Structure
+
+        return Structure(
+            TABLES if tables is None else words(tables),
+            EPSILONS if epsilons is None else numbers(epsilons),
+            seeds,
+            method,
+            data_folder,
+        ).sheets(listener)
+
+    tell(Terminal(as_json, quiet, debug), "structure", made)
+
+
 def orderings(
     tables: Tables = None,
     seeds: Seeds = 5,

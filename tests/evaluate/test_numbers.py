@@ -1,0 +1,54 @@
+"""Numbers and dates as a person sees them."""
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from weft.evaluate.numbers import compare_numbers, values_of, wasserstein
+from weft.schema import Schema
+
+SCHEMA = Schema.from_toml("""
+[columns.price]
+kind = "real"
+range = [0.0, 100.0]
+[columns.day]
+kind = "datetime"
+range = ["2024-01-01", "2024-12-31"]
+[columns.group]
+kind = "category"
+values = ["a", "b"]
+""")
+
+
+def table(prices, days):
+    return pa.table({"price": prices, "day": days, "group": ["a"] * len(prices)})
+
+
+def test_figures_of_a_column_are_those_of_its_values():
+    monday, sunday = dt.date(2024, 1, 1), dt.date(2024, 2, 4)
+    price, day = compare_numbers(
+        table([10.0, 20.0, 30.5, None], [monday] * 4), table([10.5, 20.5, 31.0, 41.0], [sunday] * 4), SCHEMA
+    )
+    assert price.column == "price" and not price.dates
+    assert price.means == pytest.approx((60.5 / 3, 103 / 4))
+    assert {grain: (a, b) for grain, a, b in price.round_share}[1.0] == pytest.approx((2 / 3, 1 / 2))
+    assert day.weekdays[0] == (1.0, 0.0) and day.weekdays[6] == (0.0, 1.0)
+    assert day.months[0] == (1.0, 0.0) and day.months[1] == (0.0, 1.0)
+    assert day.wasserstein == pytest.approx(34 * 86_400)
+
+
+def test_the_distance_is_how_far_values_are_moved():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=500)
+    assert wasserstein(values, values) == 0
+    assert wasserstein(values, values + 3) == pytest.approx(3)
+    assert wasserstein(np.array([0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])) == 0
+
+
+def test_text_and_dictionaries_are_read_and_words_are_not():
+    assert values_of(pa.chunked_array([pa.array(["3", "4.5", None])])).tolist() == [3, 4.5]
+    assert values_of(pa.chunked_array([pa.array([7, 8]).dictionary_encode()])).tolist() == [7, 8]
+    assert values_of(pa.chunked_array([pa.array(["01/02/2024"])]), "%d/%m/%Y").tolist() == [1706745600]
+    assert values_of(pa.chunked_array([pa.array([True])])) is None

@@ -1,0 +1,218 @@
+"""What structure is worth: raw tables with a reviewed schema, before and after, at the same budget.
+
+"Bins" is what a schema meant in version 0.1: numbers and dates of many values in 32 bins of equal width, each of them
+counted as one thing, and no rules. "Structure" is the schema as it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.bench.datasets import locate
+from weft.bench.sheet import Sheet
+from weft.codec import Codec
+from weft.errors import DataError
+from weft.evaluate.numbers import Numbers, compare_numbers
+from weft.progress import Listener, silence, stage
+from weft.schema import Column, Schema
+from weft.schema.kinds.binned import Binned
+from weft.synthesizer import Synthesizer
+
+TABLES = ("adult_raw", "hotel_bookings_raw", "cps_tax")
+EPSILONS = (1.0, 8.0)
+BINS = 32
+"""Bins that a wide column had by default."""
+WIDE = 100
+TRAINED = 0.8
+"""Share of the rows that is synthesised; the others are what classifiers are tested on."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A column that others are to predict, and how it is told."""
+
+    target: str
+    positive: str
+    slopes: tuple[str, ...] = ()
+    """Numbers whose slopes in a logistic regression are compared."""
+    hidden: tuple[str, ...] = ()
+    """Columns that give the target away."""
+
+
+TASKS = {
+    "adult_raw": Task("income", ">50K", ("age", "hours-per-week", "education-num")),
+    "hotel_bookings_raw": Task("is_canceled", "1", hidden=("reservation_status", "reservation_status_date")),
+}
+
+
+@dataclass
+class Structure:
+    """Raw tables in both ways."""
+
+    tables: Sequence[str] = TABLES
+    epsilons: Sequence[float] = EPSILONS
+    runs: int = 1
+    method: str = "weave"
+    folder: str | None = None
+
+    def sheets(self, listener: Listener = silence) -> Iterator[Sheet]:
+        """Yield two sheets for each table: the table as a whole, and its columns of numbers."""
+        with stage(listener, "run", 2 * self.runs * len(self.tables) * len(self.epsilons)) as work:
+            for name in self.tables:
+                rows, schema = _open(name, self.folder)
+                whole: list[list[str]] = []
+                columns: list[list[str]] = []
+                for epsilon, (how, used) in product(self.epsilons, (("bins", plain(schema)), ("structure", schema))):
+                    found = []
+                    for seed in range(self.runs):
+                        found.append(_run(rows, used, schema, epsilon, self.method, TASKS.get(name), seed))
+                        work.advance(note=f"{name}, epsilon {epsilon:g}, {how}")
+                    whole.append([f"{epsilon:g}", how, *_means([run.whole for run in found])])
+                    columns += [[f"{epsilon:g}", how, *_column(c)] for c in found[0].columns]
+                yield Sheet(f"{name}: {self.method}, {self.runs} runs", ("epsilon", "schema", *found[0].heads), whole)
+                heads = ("epsilon", "schema", "column", "mean", "sd", "99%", "moved by", "round", "weekdays off by")
+                yield Sheet(
+                    f"{name}: columns, first run (real / synthetic)", heads, sorted(columns, key=lambda r: r[2])
+                )
+
+
+def _open(name: str, folder: str | None) -> tuple[pa.Table, Schema]:
+    path = locate(name, folder)
+    if path is None or name not in TABLES:
+        raise DataError(
+            f"{name}: there is no such table here. Known are {', '.join(TABLES)}; `weft bench data` has them"
+        )
+    return pq.read_table(path), Schema.load(str(files("weft.bench") / "schemas" / f"{name}.toml"))
+
+
+@dataclass(frozen=True)
+class _Found:
+    heads: list[str]
+    whole: list[float]
+    columns: list[Numbers]
+
+
+def plain(schema: Schema) -> Schema:
+    """Return a schema as version 0.1 would have taken it."""
+    columns: list[Column] = []
+    for column in schema.columns:
+        if isinstance(column, Binned) and column.edges is None and column.bins is None:
+            low, high = column.ends
+            wide = column.kind != "integer" or (high - low) // getattr(column, "step", 1) >= WIDE
+            columns.append(replace(column, bins=BINS if wide else "each"))
+        else:
+            columns.append(column)
+    return replace(schema, columns=tuple(columns), per_unit=())
+
+
+def _run(
+    rows: pa.Table, used: Schema, schema: Schema, epsilon: float, method: str, task: Task | None, seed: int
+) -> _Found:
+    order = np.random.default_rng([seed, 3]).permutation(len(rows))
+    cut = int(TRAINED * len(rows))
+    seen, held = rows.take(order[:cut]), rows.take(order[cut:])
+    before = time.perf_counter()
+    made = Synthesizer(epsilon, 1e-5, method=method, journal=None).fit(seen, used).sample(len(seen))
+    took = time.perf_counter() - before
+    columns = compare_numbers(seen, made, schema)
+    numbers = [c for c in columns if not c.dates and c.sds[0] > 0]
+    moved = [c.wasserstein / c.sds[0] for c in numbers]
+    spread = [abs(c.sds[1] / c.sds[0] - 1) for c in numbers]
+    rounded = [max(abs(a - b) for _, a, b in c.round_share) for c in numbers]
+    values = {
+        "moved by, in sd": float(np.mean(moved)),
+        "worst": float(np.max(moved)),
+        "sd off by": float(np.median(spread)),
+        "round off by": float(np.mean(rounded)),
+        "rows with a broken rule": float(np.count_nonzero(Codec(schema, made.schema).broken(made))),
+    }
+    if task is not None:
+        values |= _learned(seen, made, held, task)
+    values["seconds"] = took
+    return _Found(list(values), list(values.values()), columns)
+
+
+def _learned(seen: pa.Table, made: pa.Table, held: pa.Table, task: Task) -> dict[str, float]:
+    real, synth = (slopes(table, task) for table in (seen, made))
+    found = {f"slope of {name}": float(b / a) for name, a, b in zip(task.slopes, real, synth, strict=True)}
+    score = _area(made, held, task)
+    return found if score is None else found | {"area under the curve": score}
+
+
+def slopes(table: pa.Table, task: Task) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the slopes of a logistic regression of the target on standardised numbers, by Newton's method."""
+    if not task.slopes:
+        return np.zeros(0)
+    features = [np.asarray(table.column(name).cast(pa.float64()), np.float64) for name in task.slopes]
+    x = np.column_stack([np.ones(len(table)), *((f - f.mean()) / max(f.std(), 1e-9) for f in features)])
+    scale = np.array([f.std() for f in features])
+    y = np.array([str(value) == task.positive for value in table.column(task.target).to_pylist()], np.float64)
+    beta = np.zeros(x.shape[1])
+    for _ in range(25):
+        p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
+        weight = np.maximum(p * (1 - p), 1e-9)
+        beta += np.linalg.solve(x.T @ (x * weight[:, None]) + 1e-9 * np.eye(len(beta)), x.T @ (y - p))
+    return np.asarray(beta[1:] / scale)
+
+
+def _area(made: pa.Table, held: pa.Table, task: Task) -> float | None:
+    """Return the area under the curve of LightGBM trained on synthetic rows and tested on real ones, if it is here."""
+    try:
+        import lightgbm  # type: ignore[import-not-found]
+    except ImportError:
+        return None
+    names = [n for n in held.column_names if n not in (task.target, *task.hidden)]
+    kinds = {n: held.schema.field(n).type for n in names}
+    known = {
+        n: {v: i for i, v in enumerate(sorted(set(held.column(n).drop_null().to_pylist())))}
+        for n in names
+        if not (pa.types.is_integer(kinds[n]) or pa.types.is_floating(kinds[n]))
+    }
+
+    def features(table: pa.Table) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        columns = []
+        for n in names:
+            values = table.column(n).to_pylist()
+            told = (
+                [known[n].get(v, np.nan) for v in values]
+                if n in known
+                else [np.nan if v is None else v for v in values]
+            )
+            columns.append(np.array(told, np.float64))
+        return np.column_stack(columns)
+
+    y, truth = (np.array([str(v) == task.positive for v in t.column(task.target).to_pylist()]) for t in (made, held))
+    model = lightgbm.LGBMClassifier(n_estimators=200, learning_rate=0.05, verbose=-1, n_jobs=2)
+    model.fit(features(made), y, categorical_feature=[i for i, n in enumerate(names) if n in known])
+    scores = model.predict_proba(features(held))[:, 1]
+    ranks = np.argsort(np.argsort(scores, kind="stable"), kind="stable") + 1.0
+    return float((ranks[truth].sum() - truth.sum() * (truth.sum() + 1) / 2) / (truth.sum() * (~truth).sum()))
+
+
+def _means(found: Sequence[Sequence[float]]) -> list[str]:
+    return [f"{value:.4g}" for value in np.mean(found, axis=0)]
+
+
+def _column(column: Numbers) -> list[str]:
+    def both(pair: tuple[float, float]) -> str:
+        return f"{pair[0]:.4g} / {pair[1]:.4g}"
+
+    days = max((abs(a - b) for a, b in column.weekdays), default=0.0)
+    share = max(column.round_share, key=lambda part: part[1] * (1 - part[1]), default=None)
+    return [
+        column.column,
+        "" if column.dates else both(column.means),
+        "" if column.dates else both(column.sds),
+        "" if column.dates else both(column.quantiles[-1]),
+        f"{column.wasserstein / (86_400 if column.dates else 1):.4g}{' days' if column.dates else ''}",
+        "" if share is None else f"of {share[0]:g}: {share[1]:.1%} / {share[2]:.1%}",
+        f"{days:.1%}" if column.dates else "",
+    ]
