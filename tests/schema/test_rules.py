@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from tests.schema.rules import SCHEMA
 from weft import Schema
 from weft.errors import SchemaError
 from weft.schema.rules import RULES, Allowed, Condition, Mapped, Ordered, RuleError
+
+from .rules import SCHEMA
 
 COLUMNS = """
 [columns.a]

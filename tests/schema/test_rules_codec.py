@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.schema.rules import SCHEMA, drawn, expected_faults, numbers_broken
 from weft import Schema
 from weft.codec import Codec, broken
 from weft.codec.group import Group, nearest
@@ -16,6 +15,8 @@ from weft.errors import DataError, ModelFileError, SchemaError
 from weft.marginals.records import Records
 from weft.reading.csv import csv_arrow_schema
 from weft.schema.rules import Block, Reader
+
+from .rules import SCHEMA, drawn, expected_faults, numbers_broken
 
 SMALL = """
 [columns.a]
