@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from tests.schema.rules import SCHEMA
 from weft import Schema
 from weft.errors import SchemaError
 from weft.schema.rules import RULES, Allowed, Condition, Mapped, Ordered, RuleError
+
+from .rules import SCHEMA
 
 COLUMNS = """
 [columns.a]
@@ -131,6 +132,17 @@ def test_a_fault_is_told_at_its_line_with_a_remedy(rule, line, told):
         schema_of('order = ["n", "m"]', rule)
     expected = FIRST + 2 + (line or 0)  # after the first rule, which is sound
     assert str(caught.value).startswith(f"table.toml, line {expected}: rule 2: "), caught.value
+
+
+def test_orders_in_a_circle_are_found():
+    columns = "".join(f'[columns.{c}]\nkind = "real"\nrange = [0.0, 1.0]\n' for c in "abcd")
+    circle = ['order = ["a", "b", "c"]', 'order = ["d", "a"]', 'order = ["c", "d"]']
+    same = Schema.from_toml(columns + "".join(f"[[rules]]\n{rule}\n" for rule in circle))
+    assert len(same.rules) == 3  # all of them equal: a row can keep it
+    for place in range(3):
+        strict = [f"{rule}\nstrict = true" if i == place else rule for i, rule in enumerate(circle)]
+        with pytest.raises(SchemaError, match=r"rule 3: by this rule .* is larger than itself; mend one"):
+            Schema.from_toml(columns + "".join(f"[[rules]]\n{rule}\n" for rule in strict))
 
 
 def test_rules_that_contradict_one_another_are_found():

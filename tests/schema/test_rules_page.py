@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.schema.rules import drawn
 from weft import Schema, Synthesizer
 from weft.cli import app
 from weft.codec import Codec, broken
@@ -18,6 +17,8 @@ from weft.drafting.check import check
 from weft.reading.csv import csv_arrow_schema
 from weft.release.card import card_markdown
 from weft.schema.rules import RULES
+
+from .rules import drawn
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
 TABLE, *EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)

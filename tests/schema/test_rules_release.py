@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
-from tests.schema.rules import SCHEMA, drawn, expected_faults
 from weft import Schema, Synthesizer, load
 from weft.codec import Codec, broken
 from weft.errors import DataError
 from weft.reading.csv import csv_arrow_schema
+
+from .rules import SCHEMA, drawn, expected_faults
 
 ROWS = 2_000
 

@@ -116,25 +116,24 @@ class Repair:
             if not len(rows) or not own:
                 return
             trial = block.branch()
-            if not self._propose(trial, rule, own, rows, attempt, rng):
-                continue
+            self._propose(trial, rule, own, rows, attempt, rng)
             self._compute(trial, rng)
             accepted = rows[self._keeps(trial)[rows]]
             block.adopt(trial, accepted)
 
     def _propose(
         self, trial: Block, rule: Rule, own: Sequence[str], rows: Rows, attempt: int, rng: np.random.Generator
-    ) -> bool:
+    ) -> None:
+        """Give rows other values in one column, or at last keys that no row has."""
         if attempt >= TRIES // 2 and _unused(trial, rule, rows, rng):
-            return True
+            return
         name = own[int(rng.integers(0, len(own)))]
         if attempt % 2:
             drawn = self._readers[name].uniform(len(rows), rng)
             if len(drawn):
                 trial.set_numbers(name, rows, drawn)
-                return True
+                return
         trial.copy([name], rows, rng.integers(0, trial.rows, len(rows)))
-        return True
 
 
 def _tied(parts: Sequence[Part]) -> dict[str, tuple[str, ...]]:

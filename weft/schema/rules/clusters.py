@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from weft.schema.rules.base import Readers, Rule, RuleError
 from weft.schema.rules.clause import Clause
 from weft.schema.rules.implication import Implication
 from weft.schema.rules.missing import MissingWhen
+from weft.schema.rules.order import Ordered
 from weft.schema.rules.values import Mask, Values
 
 MOST_CELLS = 1 << 20
@@ -87,6 +89,26 @@ def check_together(rules: Sequence[Rule], readers: Readers) -> None:
         tied.append((joined, [member for part in touching for member in part[1]] + members))
     for joined, members in tied:
         _check(sorted(joined), members, readers)
+    _check_circles([(index, rule) for index, rule in enumerate(rules) if isinstance(rule, Ordered)])
+
+
+def _check_circles(orders: Sequence[tuple[int, Ordered]]) -> None:
+    """Refuse orders by which a column would have to be larger than itself."""
+    reached: dict[str, dict[str, bool]] = {}  # from a column to later ones, and whether one step on the way is strict
+    for index, rule in orders:
+        for before, after in pairwise(rule.order):
+            ahead = {after: rule.strict} | {n: rule.strict or s for n, s in reached.get(after, {}).items()}
+            behind = {before: False} | {n: way[before] for n, way in reached.items() if before in way}
+            for name, so_far in behind.items():
+                way = reached.setdefault(name, {})
+                for later, rest in ahead.items():
+                    way[later] = way.get(later, False) or so_far or rest
+                if way.get(name):
+                    raise RuleError(
+                        f'by this rule and those before it "{name}" is larger than itself; mend one of them',
+                        "order",
+                        index,
+                    )
 
 
 def _size(readers: Readers, name: str) -> int:
