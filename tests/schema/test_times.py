@@ -201,3 +201,9 @@ def test_times_in_frames_keep_their_type():
     assert fit(declared, schema).sample().schema.field("x").type == pa.time64("ns")
     made = fit(pd.DataFrame({"x": times}), schema).sample()
     assert dt.time(8, 30) in set(made["x"])
+
+
+def test_the_finest_steps_have_cells_of_a_second():
+    column = Duration("x", ("0h", "2000d"), step="1ns")
+    codec = Codec(Schema((column,)), pa.schema([("x", pa.duration("ns"))]))
+    assert codec.domain.size("x") < 20_000

@@ -70,6 +70,12 @@ class Grid:
         first = [self._runs.first[bin_] + shift for bin_ in self._kept]
         return first, [self._runs.drawable[bin_] for bin_ in self._kept]
 
+    def aligned(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the next value on the grid, none outside its ends."""
+        next_up = self._origin - (self._origin - values) // self._step * self._step
+        last = self._origin + (self.high - self._origin) // self._step * self._step
+        return np.clip(next_up, self.low, last)
+
     def starts(self) -> NDArray[np.int64]:
         """Return the first value of each bin that has a code."""
         found = (self._runs.first[bin_] * self._step + self._origin for bin_ in self._kept)

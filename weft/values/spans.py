@@ -1,7 +1,8 @@
 """The fine public grid of lengths of time and times of day: people round them to quarters, hours and days, not to tens.
 
-Few steps have a cell each. Where there are more, cells are as long as a step up to an hour from zero, a minute up to a
-day, an hour up to two months, and a day beyond; a round length at the start of a cell has a cell of its own.
+Few steps have a cell each. Where there are more, cells are as long as a step (or a second) up to an hour from zero, a
+minute up to a day, an hour up to two months, and a day beyond; a round
+length at the start of a cell has a cell of its own.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.values.cells import MOST_CELLS
-from weft.values.instants import DAY, parse_step
+from weft.values.instants import DAY, UNIT, parse_step
 from weft.values.limits import EACH_CELL
 
 _GRAINS = tuple(map(parse_step, ("1s", "15s", "1min", "5min", "15min", "30min", "1h", "12h", "1d", "7d")))
 _HOUR, _MINUTE = parse_step("1h"), parse_step("1min")
-_WIDTHS = ((0, 1), (_HOUR, _MINUTE), (DAY, _HOUR), (60 * DAY, DAY), (3650 * DAY, 7 * DAY))
+_WIDTHS = ((0, UNIT["s"]), (_HOUR, _MINUTE), (DAY, _HOUR), (60 * DAY, DAY), (3650 * DAY, 7 * DAY))
 
 
 def span_cuts(step: int) -> Callable[[int, int], list[int]]:

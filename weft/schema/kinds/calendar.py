@@ -138,7 +138,7 @@ class Calendar:
             moment += length * np.where(hand < size, hand, rng.integers(0, size, len(hand)))
             least = length
         step = max(self._clock.step // self._clock.unit, 1)
-        return np.asarray(moment + step * rng.integers(0, max(least // step, 1), len(moment)))
+        return self._days.bins.aligned(moment + step * rng.integers(0, max(least // step, 1), len(moment)))
 
 
 def _date(day: int) -> str:

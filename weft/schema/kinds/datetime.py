@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,14 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from weft.marginals.domain import FineGrid
 from weft.schema.kinds.base import Column, ColumnError
 from weft.schema.kinds.binned import Binned, Bins, GridCoder, Scale
 from weft.schema.kinds.calendar import LEAST_DAYS, Calendar, Clock
 from weft.schema.kinds.evidence import FEW, Evidence, Guess
-from weft.schema.kinds.integer import common_step
+from weft.schema.kinds.guessed_dates import DAY_NUMBER, date_format, day_numbers, moments
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.part import Part
 from weft.schema.kinds.spans import Spans, span_grid
@@ -29,20 +27,16 @@ from weft.values.instants import (
     Moment,
     known_zone,
     name_span,
-    name_step,
     parse_span,
     parse_step,
     write_moment,
 )
 from weft.values.limits import EACH_CODE
-from weft.values.storage import Carrier, Dates64, DayNumbers, Integers, TextMoments
+from weft.values.storage import Carrier, Dates64, DayNumbers, Integers
 from weft.values.text import is_text, read_moments
+from weft.values.written import TextMoments
 
-_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y")
 _EPOCHS = {"epoch": UNIT["s"], "epoch_ms": UNIT["ms"]}
-_DAY_NUMBER = "%Y%m%d"
-_YEARS = (1800, 2200)  # whole numbers of eight digits that a draft takes for days
-_NATURAL_STEPS = ("7d", "1d", "1h", "30min", "15min", "1min", "1s", "1ms", "1us", "1ns")
 
 
 @dataclass(frozen=True)
@@ -181,7 +175,7 @@ class Datetime(Binned):
         elif pa.types.is_timestamp(arrow_type):
             # Plain dates in a column of time stamps are midnights, which is how pandas holds days.
             carrier, unit, zone = Integers(arrow_type), UNIT[arrow_type.unit], arrow_type.tz
-        elif pa.types.is_integer(arrow_type) and self.format == _DAY_NUMBER:
+        elif pa.types.is_integer(arrow_type) and self.format == DAY_NUMBER:
             carrier, unit, day = DayNumbers(arrow_type), DAY, True
         elif pa.types.is_integer(arrow_type) and self.format in _EPOCHS:
             carrier, unit = Integers(arrow_type), _EPOCHS[self.format or ""]
@@ -311,58 +305,15 @@ class Datetime(Binned):
     def recognise(cls, evidence: Evidence) -> Guess | None:
         """Take dates and time stamps, and text that reads as dates in a usual format."""
         if pa.types.is_date(evidence.type) or pa.types.is_timestamp(evidence.type):
-            return _moment(evidence.values)
+            return moments(evidence.values)
         if is_text(evidence.type) and len(evidence.values) and len(evidence.different) > FEW:
-            form = _date_format(evidence.different)
+            form = date_format(evidence.different)
             if form is not None:
-                entry = _moment(read_moments(evidence.values, form)).entry
+                entry = moments(read_moments(evidence.values, form)).entry
                 return Guess({**entry, "format": form}, f"Text that reads as dates in the format {form}.")
         if pa.types.is_integer(evidence.type) and len(evidence.values):
-            return _day_numbers(evidence.values)
+            return day_numbers(evidence.values)
         return None
-
-
-def _date_format(words: pa.Array) -> str | None:
-    for form in _FORMATS:
-        moments = read_moments(words, form)
-        if (
-            moments.null_count == 0
-            and pc.all(pc.equal(pc.strftime(moments, format=form), words.cast("string"))).as_py()
-        ):
-            return form
-    return None
-
-
-def _day_numbers(values: pa.Array) -> Guess | None:
-    """Take whole numbers that are all days of these years, written yyyymmdd."""
-    ends = pc.min_max(values)
-    if not _YEARS[0] * 10_000 <= ends["min"].as_py() <= ends["max"].as_py() < _YEARS[1] * 10_000:
-        return None
-    reading = DayNumbers(values.type).read(values)
-    if reading.unreadable is None or reading.unreadable.any():
-        return None
-    entry = _moment(pa.array(reading.values.astype(np.int32)).cast(pa.date32())).entry
-    told = {"format": _DAY_NUMBER, "type": str(values.type)}
-    return Guess(entry | told, "Whole numbers that are all days, written yyyymmdd.")
-
-
-def _moment(values: pa.Array) -> Guess:
-    date32, stamp = pa.types.is_date32(values.type), pa.types.is_timestamp(values.type)
-    unit = DAY if date32 else UNIT[values.type.unit] if stamp else UNIT["ms"]
-    zoned = stamp and values.type.tz is not None
-    if not len(values):
-        return Guess({"kind": "datetime", "range": ["2000-01-01", "2029-12-31"]}, "No value was seen: give the range.")
-    different = np.unique(values.cast(pa.int32() if date32 else pa.int64()).to_numpy())
-    low, high = int(different[0]) * unit, int(different[-1]) * unit
-    common = common_step(different.astype(np.int64)) * unit if len(different) > 1 else math.gcd(low, DAY)
-    step = next(size for size in map(parse_step, _NATURAL_STEPS) if common % size == 0)
-    days = not zoned and low % DAY == 0 and step % DAY == 0
-    entry = {
-        "kind": "datetime",
-        "range": [write_moment(low, days, zoned), write_moment(high, days, zoned)],
-        "step": name_step(step),
-    }
-    return Guess(entry, "Dates." if days else "Moments.")
 
 
 def _span(value: Any) -> str:

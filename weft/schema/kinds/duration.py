@@ -16,8 +16,9 @@ from weft.schema.kinds.integer import common_step
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.spans import Spans, span_grid
 from weft.values.instants import UNIT, name_span, name_step, parse_span, parse_step
-from weft.values.storage import Carrier, Integers, TextSpans
+from weft.values.storage import Carrier, Integers
 from weft.values.text import is_text
+from weft.values.written import TextSpans
 
 _STEPS = ("1d", "1h", "15min", "5min", "1min", "1s", "1ms", "1us", "1ns")
 

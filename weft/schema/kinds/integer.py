@@ -20,8 +20,9 @@ from weft.schema.kinds.evidence import FEW, Evidence, Guess, with_spikes
 from weft.schema.kinds.labels import Label
 from weft.values.grid import Grid, equal_width
 from weft.values.limits import MAX_CODES
-from weft.values.storage import Carrier, Decimals, Integers, TextIntegers, WholeFloats
+from weft.values.storage import Carrier, Decimals, Integers, WholeFloats
 from weft.values.text import is_text
+from weft.values.written import TextIntegers
 
 _EACH = 100  # possible values that a draft takes for numbers, however few of them were seen
 INTEGER_LIMITS = (-(2**63), 2**64 - 1)

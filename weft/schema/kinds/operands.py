@@ -16,8 +16,9 @@ from weft.schema.kinds.difference import bounds_of
 from weft.schema.kinds.real import Real
 from weft.values.exact import UNKNOWN, Interval, Numbers
 from weft.values.instants import DAY, UNIT
-from weft.values.storage import Carrier, Decimals, Integers, TextIntegers, floats_of, missing_of
+from weft.values.storage import Carrier, Decimals, Integers, floats_of, missing_of
 from weft.values.text import is_text, read_floats
+from weft.values.written import TextIntegers
 
 Reader = Callable[[pa.Array], Numbers]
 

@@ -23,17 +23,9 @@ from weft.schema.kinds.labels import Label
 from weft.schema.kinds.policies import Policies
 from weft.values.floats import FloatBins, equal_edges, public_edges
 from weft.values.grid import Grid, equal_width
-from weft.values.storage import (
-    Carrier,
-    Decimals,
-    Integers,
-    ScaledFloats,
-    TextDecimals,
-    decimal_array,
-    floats_of,
-    write_floats,
-)
+from weft.values.storage import Carrier, Decimals, Integers, ScaledFloats, decimal_array, floats_of, write_floats
 from weft.values.text import is_text, read_floats
+from weft.values.written import TextDecimals
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from weft.schema.kinds.integer import common_step
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.spans import Spans, span_grid
 from weft.values.instants import DAY, UNIT, name_step, name_time, parse_step, parse_time
-from weft.values.storage import Carrier, Integers, TextTimes
+from weft.values.storage import Carrier, Integers
 from weft.values.text import is_text
+from weft.values.written import TextTimes
 
 _WRITTEN = r"^([01][0-9]|2[0-3]):[0-5][0-9]%s$"
 _STEPS = ("1h", "30min", "15min", "5min", "1min", "1s", "1ms", "1us", "1ns")
