@@ -23,6 +23,7 @@ from weft.errors import DataError
 from weft.evaluate.numbers import Numbers, compare_numbers
 from weft.progress import Listener, silence, stage
 from weft.schema import Column, Schema
+from weft.schema.kinds import Datetime
 from weft.schema.kinds.binned import Binned
 from weft.synthesizer import Synthesizer
 
@@ -31,6 +32,8 @@ EPSILONS = (1.0, 8.0)
 BINS = 32
 """Bins that a wide column had by default."""
 WIDE = 100
+DATES = ("2014-01-01", "2017-12-31")
+"""Range of dates that are learned by themselves, where the schema counts them from another column."""
 TRAINED = 0.8
 """Share of the rows that is synthesised; the others are what classifiers are tested on."""
 
@@ -104,13 +107,17 @@ def plain(schema: Schema) -> Schema:
     """Return a schema as version 0.1 would have taken it."""
     columns: list[Column] = []
     for column in schema.columns:
-        if isinstance(column, Binned) and column.edges is None and column.bins is None:
+        if not column.in_table:
+            continue
+        if isinstance(column, Datetime) and column.after is not None:
+            columns.append(Datetime(column.name, DATES, bins=BINS, missing=column.missing))
+        elif isinstance(column, Binned) and column.edges is None and column.bins is None:
             low, high = column.ends
             wide = column.kind != "integer" or (high - low) // getattr(column, "step", 1) >= WIDE
             columns.append(replace(column, bins=BINS if wide else "each"))
         else:
             columns.append(column)
-    return replace(schema, columns=tuple(columns), per_unit=())
+    return replace(schema, columns=tuple(columns), per_unit=(), rules=())
 
 
 def _run(

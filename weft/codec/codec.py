@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from weft.codec.compiled import compile_rules
 from weft.codec.group import Group
+from weft.codec.pieces import Piece, Pieces
 from weft.codec.repair import Repair
 from weft.codec.types import released_type
 from weft.errors import DataError, ModelFileError, SchemaError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Codes, Records, code_dtype
-from weft.schema.kinds import Column, ColumnError, Id, suggestion
+from weft.schema.kinds import Column, ColumnError, Datetime, Id, suggestion
 from weft.schema.kinds.id import IdMaker
 from weft.schema.kinds.part import Part
 from weft.schema.kinds.stored import dictionary_array
@@ -39,17 +40,23 @@ class Codec:
         check_names(schema, arrow_schema.names)
         kept = [_released_field(field, schema.column(field.name)) for field in arrow_schema if field.name in schema]
         fields = {field.name: field for field in kept}
+        fields |= {c.name: pa.field(c.name, pa.date32()) for c in schema.columns if not c.in_table}
         self._ids: dict[str, tuple[IdMaker, pa.DataType]] = {}
         columns = {column.name: column for column in schema.columns}
         parts: list[Part] = []
+        dates = [c for c in schema.columns if isinstance(c, Datetime) and not c.in_table]
+        self._dates = {column.name: Pieces(column, fields, columns) for column in dates}
+        pieces = {r.column.name: (date, p, r) for date, made in self._dates.items() for p, r in made.readers.items()}
         for column in schema.columns:
             field = fields[column.name]
             if isinstance(_value_type(field.type), pa.BaseExtensionType):
                 raise ColumnError(column.name, f"its type {field.type} cannot be read; store it as a plain one", "type")
             if isinstance(column, Id):
                 self._ids[column.name] = column.maker(_value_type(field.type)), field.type
+            elif column.name in pieces:
+                parts.append(Piece(*pieces[column.name]))
             else:
-                parts.append(column.part(fields, columns))
+                parts.append(self._dates.get(column.name) or column.part(fields, columns))
         rules = schema.rules
         readers = {name: Reader(columns[name], fields[name]) for name in columns} if rules else {}
         check_rules(rules, readers)  # in the types that the table has
@@ -84,7 +91,9 @@ class Codec:
     def reads(self) -> list[str]:
         """Columns that are looked at when rows are coded."""
         refused = [name for _, rule in self.refusals for name in rule.columns]
-        return list(dict.fromkeys([*(name for part in self.parts for name in part.reads), *refused]))
+        read = dict.fromkeys([*(name for part in self.parts for name in part.reads), *refused])
+        pieces = [r.column.name for name in read if name in self._dates for r in self._dates[name].readers.values()]
+        return [name for name in dict.fromkeys([*read, *pieces]) if name not in self._dates]
 
     def part_of(self, column: str) -> Part | None:
         """Return what stands between a column and its attributes; None for an id, which is made anew."""
@@ -114,6 +123,9 @@ class Codec:
 
     def _encode(self, batch: pa.RecordBatch) -> Records:
         arrays = {name: self._values(name, batch.column(name)) for name in self.reads}
+        needed = {name for part in self.parts for name in part.reads}
+        needed |= {name for _, rule in self.refusals for name in rule.columns}
+        arrays |= {name: date.assembled(arrays) for name, date in self._dates.items() if name in needed}
         columns: list[Codes] = []
         for part in self.parts:
             for name, size, codes in zip(part.domain, part.domain.shape, part.encode(arrays), strict=True):
@@ -159,11 +171,16 @@ class Codec:
 
     def broken(self, table: pa.Table) -> NDArray[np.bool_]:
         """Say which rows of a synthetic table break a rule of the schema."""
-        found = np.zeros(len(table), bool)
-        block = Block({name: table.column(name).combine_chunks() for name in self._readers}, self._readers)
-        for rule in self.schema.rules:
-            found |= ~rule.holds(block)
-        return found
+        return np.asarray(np.logical_or.reduce([np.zeros(len(table), bool), *self.breaches(table)]))
+
+    def breaches(self, table: pa.Table) -> list[NDArray[np.bool_]]:
+        """Say of each rule which rows of a table break it."""
+        arrays = {
+            name: decoded(table.column(name).combine_chunks()) for name in table.column_names if name in self.schema
+        }
+        arrays |= {name: date.assembled(arrays) for name, date in self._dates.items()}
+        block = Block({name: arrays[name] for name in self._readers}, self._readers)
+        return [~rule.holds(block) for rule in self.schema.rules]
 
     def ids(self, name: str, numbers: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
         """Return the ids of these numbers in the type of an id column."""
@@ -189,10 +206,9 @@ class Codec:
 
 def broken(table: pa.Table, schema: Schema) -> dict[str, int]:
     """Count the rows of a table that break each rule. For synthetic tables: of private rows no count may leave."""
-    fields = {field.name: field for field in table.schema}
-    readers = {column.name: Reader(column, _released_field(fields[column.name], column)) for column in schema.columns}
-    block = Block({name: table.column(name).combine_chunks() for name in readers}, readers)
-    return {f"rule {index + 1}: {rule}": int((~rule.holds(block)).sum()) for index, rule in enumerate(schema.rules)}
+    found = Codec(schema, table.schema).breaches(table)
+    told = (f"rule {index + 1}: {rule}" for index, rule in enumerate(schema.rules))
+    return {rule: int(rows.sum()) for rule, rows in zip(told, found, strict=True)}
 
 
 def _released_field(field: pa.Field, column: Column) -> pa.Field:
@@ -236,7 +252,7 @@ def check_names(schema: Schema, names: list[str]) -> None:
         if names.count(name) > 1 and name in schema:
             raise SchemaError(f'column "{name}": the table has several columns of this name; rename them')
     for column in schema.columns:
-        if column.name not in names:
+        if column.in_table and column.name not in names:
             near = suggestion(column.name, names)
             raise SchemaError(f'column "{column.name}": the table has no such column.{near} Remove it from the schema')
     extra = [name for name in names if name not in schema]

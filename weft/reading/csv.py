@@ -27,7 +27,7 @@ _COLUMN = re.compile(r"In CSV column #(\d+)")
 
 def csv_arrow_schema(schema: Schema, names: Sequence[str] | None = None) -> pa.Schema:
     """Return the Arrow schema that the codec sees for a CSV file with these columns (None: the schema's order)."""
-    order = [column.name for column in schema.columns] if names is None else list(names)
+    order = [column.name for column in schema.columns if column.in_table] if names is None else list(names)
     check_names(schema, order)
     return pa.schema([pa.field(name, schema.column(name).arrow_type()) for name in order if name in schema])
 
@@ -38,7 +38,7 @@ def _options(schema: Schema, broken: bool) -> dict[str, Any]:
     The empty text is missing everywhere but in text columns, where `_finished` decides. `broken` says whether a name or
     a value may hold a line break.
     """
-    types = {column.name: _read_type(column) for column in schema.columns}
+    types = {column.name: _read_type(column) for column in schema.columns if column.in_table}
     convert_options = pyarrow.csv.ConvertOptions(
         column_types=types,
         null_values=[""],

@@ -125,6 +125,11 @@ class Column:
                 entry[self.spelling.get(part.name, part.name)] = list(value) if isinstance(value, tuple) else value
         return entry
 
+    @property
+    def in_table(self) -> bool:
+        """Whether a table has a column of this name."""
+        return True
+
     # What a kind says for itself.
 
     def plain_type(self) -> pa.DataType:

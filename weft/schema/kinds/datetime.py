@@ -36,6 +36,9 @@ from weft.values.storage import Carrier, Dates64, DayNumbers, Integers
 from weft.values.text import is_text, read_moments
 from weft.values.written import TextMoments
 
+PIECES = {"year": (1, 9999), "month": (1, 12), "day": (1, 31), "week": (1, 53), "week_from_sunday": (1, 54)}
+"""What columns may hold of a date, and between which ends: ISO weeks, or weeks that begin on Sundays."""
+
 _EPOCHS = {"epoch": UNIT["s"], "epoch_ms": UNIT["ms"]}
 
 
@@ -54,12 +57,16 @@ class Datetime(Binned):
     date: bool | None = field(default=None, kw_only=True)
     """Whether text and CSV hold a plain date (None: yes, if the ends are plain dates and steps are whole days)."""
 
+    pieces: tuple[tuple[str, str], ...] | Mapping[str, str] | None = field(default=None, kw_only=True)
+    """Columns that hold its year, month and day, and maybe its week: the date itself is in no file."""
+
     kind: ClassVar[str] = "datetime"
     rounded: ClassVar[bool] = False
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "format", "missing", "outside")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_pieces()
         self._need(self.date is None or isinstance(self.date, bool), "date must be true or false", "date")
         self._need(
             self.format is None or (isinstance(self.format, str) and ("%" in self.format or self.format in _EPOCHS)),
@@ -78,6 +85,31 @@ class Datetime(Binned):
             'timezone must be a known zone such as "Europe/Berlin"',
             "timezone",
         )
+
+    def _check_pieces(self) -> None:
+        if self.pieces is None:
+            return
+        given = dict(self.pieces)
+        known = all(piece in PIECES and isinstance(name, str) for piece, name in given.items())
+        self._need(
+            known and {"year", "month", "day"} <= set(given) and len(set(given.values())) == len(given),
+            'pieces must name the columns of year, month and day, such as {year = "y", month = "m", day = "d"}, '
+            "and may name those of week or week_from_sunday",
+            "pieces",
+        )
+        plain = self.after is None and self.format is None and self.edges is None and self.bins is None
+        self._need(plain and self.plain_date, "a date in pieces needs a range of plain dates, and no format", "pieces")
+        self._set(pieces=tuple(given.items()))
+
+    @property
+    def in_table(self) -> bool:
+        """Whether a table has this column: not if it is in pieces."""
+        return self.pieces is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, the pieces as a table."""
+        entry = super().to_dict()
+        return entry if self.pieces is None else entry | {"pieces": dict(self.pieces)}
 
     def _member(self, value: Any, key: str) -> str | int:
         if self.after is not None:

@@ -1,4 +1,4 @@
-"""A column that is the sum of others."""
+"""A column that is the sum of others: numbers, or a date and numbers of days."""
 
 from __future__ import annotations
 
@@ -11,34 +11,44 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from weft.schema.kinds.binned import Binned
 from weft.schema.rules.base import Readers, Rows, Rule, RuleError, known_column, names_of
 from weft.schema.rules.block import Block
-from weft.schema.rules.values import Mask, Reader, Values
+from weft.schema.rules.condition import Conditions, all_hold, entry_of, read_conditions, shown_all
+from weft.schema.rules.values import MICRO, Mask, Reader, Values
+from weft.values.instants import DAY
+
+_DAY = DAY // MICRO
 
 
 @dataclass(frozen=True)
 class Summed(Rule):
-    """Where all parts are there, the total is their sum; it says nothing of rows in which a part is missing."""
+    """Where all parts are there, the total is their sum; it says nothing of rows in which a part is missing.
+
+    With `when`, it speaks of the rows alone that meet these conditions.
+    """
 
     sum: tuple[str, ...]
     total: str
+    when: Conditions = ()
 
     key: ClassVar[str] = "sum"
-    keys: ClassVar[tuple[str, ...]] = ("sum", "is")
+    keys: ClassVar[tuple[str, ...]] = ("sum", "is", "when")
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
-        """Read `sum = [...]` and `is`."""
-        return cls(names_of(entry, "sum", readers), known_column(entry.get("is"), readers, "is"))
+        """Read `sum = [...]`, `is` and `when`."""
+        when = read_conditions(entry["when"], readers, "when") if "when" in entry else ()
+        return cls(names_of(entry, "sum", readers), known_column(entry.get("is"), readers, "is"), when)
 
     def entry(self) -> dict[str, Any]:
         """Return the parts and the total."""
-        return {"sum": list(self.sum), "is": self.total}
+        return {"sum": list(self.sum), "is": self.total} | ({"when": entry_of(self.when)} if self.when else {})
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The parts, then the total."""
-        return (*self.sum, self.total)
+        """The columns that decide, the parts, then the total."""
+        return tuple(dict.fromkeys([*(name for name, _ in self.when), *self.sum, self.total]))
 
     def check(self, readers: Readers) -> None:
         """Refuse what is no number, and ranges in which no sum can lie."""
@@ -46,9 +56,18 @@ class Summed(Rule):
         self._check_names(readers, "is", [self.total])
         if self.total in self.sum:
             raise RuleError("a total cannot be one of its own parts", "is")
-        for name in self.columns:
-            if not readers[name].comparable or readers[name].moments:
+        for name, condition in self.when:
+            condition.check(readers[name], "when")
+        dated = readers[self.total].moments
+        for name in (*self.sum, self.total):
+            if not readers[name].comparable:
                 raise RuleError(f'column "{name}": only numbers can be added', "is" if name == self.total else "sum")
+        if sum(readers[name].moments for name in self.sum) != int(dated):
+            raise RuleError("a date is one date and numbers of days; a number is the sum of numbers alone", "sum")
+        if dated:
+            if not all(readers[name].whole or readers[name].moments for name in self.sum):
+                raise RuleError("to a date whole numbers of days are added", "sum")
+            return
         if readers[self.total].whole and not all(readers[name].whole for name in self.sum):
             raise RuleError(f'"{self.total}" is a whole number, and a part of it is not; make it a real', "is")
         reach = [_reach(readers[name]) for name in self.sum]
@@ -65,11 +84,14 @@ class Summed(Rule):
         wanted, whole = self._sums(values)
         total = values[self.total]
         near = np.abs(total.numbers - wanted) <= _tolerance(total.reader, wanted)
-        return np.asarray(~whole | (~total.missing & near))
+        asked = all_hold(self.when, values) if self.when else np.ones(len(near), bool)
+        return np.asarray(~whole | ~asked | (~total.missing & near))
 
     def _sums(self, values: Mapping[str, Values]) -> tuple[NDArray[Any], Mask]:
         parts = [values[name] for name in self.sum]
-        return np.sum([part.numbers for part in parts], axis=0), ~np.logical_or.reduce([p.missing for p in parts])
+        days = any(part.reader.moments for part in parts)  # moments are counted in microseconds
+        scaled = [p.numbers * (_DAY if days and not p.reader.moments else 1) for p in parts]
+        return np.sum(scaled, axis=0), ~np.logical_or.reduce([p.missing for p in parts])
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
         """Write the sum, where the total can hold it."""
@@ -77,11 +99,21 @@ class Summed(Rule):
         broken = ~self.holds(part)
         wanted, _ = self._sums(part)
         reader = block.readers[self.total]
+        after = getattr(reader.column, "after", None)
+        if after in self.sum:  # both stay together: the difference is what is set
+            gap = wanted - part[after].numbers
+            assert isinstance(reader.column, Binned)
+            unit = MICRO if reader.moments else 1
+            low, high = (reader.column.place(end) // unit for end in reader.column.ends)
+            fits = broken & (gap >= low) & (gap <= high)
+            block.put(self.total, rows[fits], reader.make(wanted[fits]))
+            return
         fits = broken & reader.fits(_rounded(reader, wanted))
         block.set_numbers(self.total, rows[fits], _rounded(reader, wanted)[fits])
 
     def __str__(self) -> str:
-        return f"{self.total} = {' + '.join(self.sum)}"
+        said = f"{self.total} = {' + '.join(self.sum)}"
+        return f"{said} when {shown_all(self.when)}" if self.when else said
 
 
 def _reach(reader: Reader) -> tuple[Any, Any]:

@@ -1,0 +1,147 @@
+"""A date in pieces: a table that keeps year, month and day in columns of their own is learned as one date.
+
+The date itself is in no file. It is put together from a row's own pieces when the row is coded, and the pieces follow
+from it when rows are made: no month has a 31st day too many, and what the date tells of the weekday is learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from weft.marginals.domain import Domain
+from weft.schema.kinds import Column, ColumnError
+from weft.schema.kinds.datetime import PIECES, Datetime
+from weft.schema.kinds.labels import Label
+from weft.schema.kinds.part import Arrays, Part
+from weft.schema.kinds.stored import as_stored
+from weft.schema.rules import Reader
+from weft.values.storage import decoded
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+class Pieces:
+    """A date that its pieces make up, as attributes; the pieces themselves have none (`Piece`)."""
+
+    def __init__(self, column: Datetime, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> None:
+        self._column = column
+        held = dict(column.pieces or ())
+        self.readers = {piece: _reader(column, piece, name, fields, columns) for piece, name in held.items()}
+        self._names = held
+        self._inner: Part = column.part(fields, columns)
+        self.columns, self.needs, self.domain = self._inner.columns, self._inner.needs, self._inner.domain
+        self.reads = (column.name,)
+
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Name the codes of the date."""
+        return self._inner.labels()
+
+    def encode(self, arrays: Arrays) -> Sequence[NDArray[np.int64]]:
+        """Return the codes of the date, which `assembled` put among the arrays."""
+        return self._inner.encode(arrays)
+
+    def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return the date."""
+        return self._inner.decode(codes, made, rng)
+
+    def assembled(self, arrays: Arrays) -> pa.Array:
+        """Return the date of each row, of its own pieces; a day that a month does not have is its last one."""
+        values = {p: reader.read(arrays[self._names[p]]) for p, reader in self.readers.items() if p in _DATE}
+        missing = np.logical_or.reduce([part.missing for part in values.values()])
+        year, month, day = (np.where(missing, 1, values[piece].numbers).astype(np.int64) for piece in _DATE)
+        if self.readers["month"].column.listed is not None and isinstance(self.readers["month"].column.listed[0], str):
+            month = np.array(_months(self.readers["month"].column))[np.where(missing, 0, month)] + 1
+        wrong = missing | (month < 1) | (month > 12) | (year < 1) | (year > 9999) | (day < 1)
+        first = (np.where(wrong, 0, year - 1970) * 12 + np.where(wrong, 0, month - 1)).astype("datetime64[M]")
+        start, end = first.astype("datetime64[D]"), (first + 1).astype("datetime64[D]")
+        days = np.minimum(start + (np.where(wrong, 1, day) - 1), end - 1)
+        return pa.array(days.astype(np.int32), mask=wrong).cast(pa.date32())
+
+
+_DATE = ("year", "month", "day")
+
+
+class Piece:
+    """A column that is a piece of a date: computed from it, never counted."""
+
+    def __init__(self, date: str, piece: str, reader: Reader) -> None:
+        self.columns: tuple[str, ...] = (reader.column.name,)
+        self.reads: tuple[str, ...] = ()
+        self.needs: tuple[str, ...] = (date,)
+        self.domain = Domain((), ())
+        self._piece, self._reader = piece, reader
+
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Name nothing: there is no attribute."""
+        return []
+
+    def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
+        """Return nothing: a row adds nothing to any table."""
+        return []
+
+    def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return the piece of each date."""
+        dates = decoded(made[self.needs[0]])
+        missing = pc.is_null(dates).to_numpy(zero_copy_only=False)
+        numbers = piece_of(dates, self._piece)
+        column = self._reader.column
+        if self._piece == "month" and column.listed is not None and isinstance(column.listed[0], str):
+            place = np.argsort(_months(column))
+            numbers = place[np.where(missing, 0, numbers - 1)]
+        array = self._reader.make(np.where(missing, self._reader.ends[0], numbers).astype(np.int64))
+        if missing.any():
+            array = pc.if_else(pa.array(missing), self._reader.null, array)
+        return {self.columns[0]: as_stored(array, self._reader.field.type)}
+
+
+def piece_of(dates: pa.Array, piece: str) -> NDArray[np.int64]:
+    """Return a piece of each date; anything where it is missing.
+
+    >>> import datetime
+    >>> dates = pa.array([datetime.date(2016, 1, 1), datetime.date(2016, 1, 3)])
+    >>> piece_of(dates, "week").tolist(), piece_of(dates, "week_from_sunday").tolist()
+    ([53, 53], [1, 2])
+    """
+    if piece == "week_from_sunday":  # the week of the first of January is the first, and a Sunday begins the next
+        first = pc.day_of_week(pc.floor_temporal(dates, unit="year"), week_start=7)
+        found = pc.add(pc.divide(pc.add(pc.subtract(pc.day_of_year(dates), 1), first), 7), 1)
+    else:
+        found = {"year": pc.year, "month": pc.month, "day": pc.day, "week": pc.iso_week}[piece](dates)
+    return np.asarray(found.cast(pa.int64()).fill_null(1).to_numpy(zero_copy_only=False))
+
+
+def _months(column: Column) -> list[int]:
+    """Return the month, from 0, that each listed value names."""
+    named = [str(value)[:3].lower() for value in column.listed or ()]
+    if sorted(named) != sorted(_MONTHS):
+        raise ColumnError(column.name, "its values must name the twelve months, or be 1 to 12", "values")
+    return [_MONTHS.index(name) for name in named]
+
+
+def _reader(
+    date: Datetime, piece: str, name: str, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]
+) -> Reader:
+    column = columns.get(name)
+    if column is None or name not in fields or not column.modelled or name == date.name:
+        raise ColumnError(date.name, f'pieces names "{name}", which is no column of the table', "pieces")
+    reader = Reader(column, fields[name])
+    spelled = column.listed is not None and isinstance(column.listed[0], str)
+    if spelled and piece == "month":
+        _months(column)
+    elif spelled or not reader.whole:
+        raise ColumnError(name, f"it is the {piece} of a date: it must hold whole numbers", "kind")
+    if column.missing != date.missing:
+        raise ColumnError(date.name, f'"{name}" is missing where the date is: give both the same missing', "missing")
+    low, high = reader.ends
+    first, last = date.ends
+    years = int(first[:4]), int(last[:4])
+    least, most = years if piece == "year" else PIECES[piece]
+    if not spelled and not (low <= least and most <= high):
+        raise ColumnError(name, f"it is the {piece} of a date: its range must reach from {least} to {most}", "range")
+    return reader
