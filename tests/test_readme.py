@@ -1,5 +1,6 @@
 """The README is executed: its Python runs, its schema loads, its commands exist."""
 
+import datetime as dt
 import re
 import shlex
 from pathlib import Path
@@ -72,6 +73,9 @@ def test_the_schema_shown_rules_out_seeds_as_said():
     rows = {
         "patient": [f"P{i:06d}" for i in range(60)],
         "age": [30] * 60,
+        "admitted": [dt.date(2024, 1, 5)] * 60,
+        "discharged": [dt.date(2024, 1, 9)] * 60,
+        "stay": [4] * 60,
         "cost": [10.0] * 60,
         "ward": ["surgery"] * 60,
     }

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft import Schema, Synthesizer
+from weft.errors import WeftError
 from weft.marginals.domain import Domain, FineGrid, Order
 from weft.marginals.recode import ValueMap, coarse_groups
 from weft.methods import METHODS
@@ -190,3 +191,18 @@ def test_every_recipe_takes_wide_columns_and_spends_no_more_than_its_budget():
         made = Synthesizer(4.0, method=method, journal=None, noise_seed=1, **options).fit(real, SCHEMA)
         assert made.ledger_.used <= 1 + 1e-9
         assert made.sample(50, seed=1).schema.equals(real.schema)
+
+
+def test_what_a_recipe_refuses_is_refused_before_anything_is_charged(tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    refused = [
+        ("bsg", {"omega": 1, "rows": 10}, 'unit = "id"\nrows_per_unit = 3\n'),
+        ("weave", {"share_columns": 1e-12}, ""),
+    ]
+    for method, options, unit in refused:
+        text = unit + SCHEMA.to_toml() + ('[columns.id]\nkind = "id"\n' if unit else "")
+        rows = table(200)
+        rows = rows.append_column("id", pa.array([f"{i}" for i in range(200)])) if unit else rows
+        with pytest.raises(WeftError):
+            Synthesizer(1.0, method=method, journal=journal, **options).fit(rows, Schema.from_toml(text))
+        assert not journal.exists() or "charge" not in journal.read_text()

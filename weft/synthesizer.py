@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.codec.people import People
 from weft.curator import Curator
+from weft.curator.rehearsal import Rehearsal, RehearsedError
 from weft.engines import open_engine
 from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
 from weft.engines.sources import fingerprint, source_name
@@ -21,7 +22,7 @@ from weft.errors import BudgetError, SchemaError, WeftError
 from weft.methods import AUTO, Method, known
 from weft.methods import method as recipe
 from weft.methods.steps.options import plain
-from weft.methods.steps.resolution import choose_resolution, coarse_domain, refined
+from weft.methods.steps.resolution import choose_resolution, coarse_domain, refined, resolution_share
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
@@ -191,8 +192,12 @@ class Synthesizer:
                 facts={"source": source_name(data), "fingerprint": fingerprint(data), "method": name},
             )
             curator = Curator(opened.engine, ledger, release)
+            several = schema.unit is not None and schema.rows_per_unit > 1
+            before = 1 - (1 - (SHARE_PEOPLE if several else 0.0)) * (1 - resolution_share(domain))
+            if before:
+                self._rehearse(chosen, Rehearsal(opened.engine, ledger, release, coarse_domain(domain), 1 - before))
             people = None
-            if schema.unit is not None and schema.rows_per_unit > 1:
+            if several:
                 with stage(listener, "measure rows a person"):
                     people = People.of(curator.rows_per_unit(SHARE_PEOPLE), schema.per_unit)
                 curator = curator.rest()
@@ -218,6 +223,11 @@ class Synthesizer:
                 "their from_data marks, or pass trust_data_for_schema (--trust-data-for-schema) to accept the leak."
             )
         return facts
+
+    def _rehearse(self, chosen: Method, curator: Rehearsal) -> None:
+        """Let the recipe refuse whatever it would refuse, before anything else is charged."""
+        with suppress(RehearsedError):
+            chosen.fit(curator, np.random.default_rng(self.seed), silence)
 
     def _check_files(self, data: Any) -> None:
         """Refuse a journal that is the private table, or a budget, before anything is read."""

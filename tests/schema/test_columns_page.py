@@ -1,5 +1,6 @@
 """Every schema on the page about columns loads, makes rows in its own types, and reads them again."""
 
+import datetime as dt
 import re
 from pathlib import Path
 
@@ -36,7 +37,11 @@ def test_an_example_runs(text):
 def test_the_page_shows_what_it_says():
     made = {name: row for text in BLOCKS for row in rows_of(text) for name in [tuple(row)]}
     assert len(made) == len(BLOCKS)
-    stays, visits, trips, wards, times, numbers = (rows_of(text) for text in BLOCKS)
+    stays, visits, trips, wards, pieces, people, times, numbers = (rows_of(text) for text in BLOCKS)
+    for row in pieces:
+        arrival = dt.date(row["arrival_year"], row["arrival_month"], row["arrival_day"])
+        assert 0 <= (row["departure"] - arrival).days <= 70
+    assert all(isinstance(row["patient"], int) for row in people)
     assert all(0 <= (row["discharged"] - row["admitted"]).days <= 60 for row in stays)
     assert all(row["gross"] >= row["net"] for row in visits)
     assert all(row["seen"] is None or row["seen"] >= row["triage"] for row in visits)

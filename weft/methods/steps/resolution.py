@@ -66,13 +66,19 @@ def coarse_domain(domain: Domain) -> Domain:
     return Domain(domain.names, sizes, domain.orders)
 
 
+def resolution_share(domain: Domain) -> float:
+    """Return the share of the budget that choosing the resolution costs."""
+    wide = sum(is_wide(domain, name) for name in domain)
+    return SHARE_ROWS + SHARE * wide / len(domain) if wide else 0.0
+
+
 def choose_resolution(curator: Curator, listener: Listener = silence) -> dict[str, ValueMap]:
     """Count the wide attributes fine; return their coarse codes. Nothing is asked where there are none."""
     domain = curator.domain
     wide = [name for name in domain if is_wide(domain, name)]
     if not wide:
         return {}
-    share = SHARE * len(wide) / len(domain)
+    share = resolution_share(domain) - SHARE_ROWS
     with stage(listener, "count rows"):
         rows = max(float(curator.total(SHARE_ROWS).table), 1.0)
     most = (rows / (CELLS_NOISE * curator.sigma((1 - ZOOM) * share / len(wide)))) ** 2
