@@ -197,12 +197,12 @@ def test_what_a_recipe_refuses_is_refused_before_anything_is_charged(tmp_path):
     journal = tmp_path / "journal.jsonl"
     refused = [
         ("bsg", {"omega": 1, "rows": 10}, 'unit = "id"\nrows_per_unit = 3\n'),
-        ("weave", {"share_columns": 1e-12}, ""),
+        ("aim", {"share_scores": 1e-6, "epsilon": 5e-4}, ""),
     ]
     for method, options, unit in refused:
         text = unit + SCHEMA.to_toml() + ('[columns.id]\nkind = "id"\n' if unit else "")
         rows = table(200)
         rows = rows.append_column("id", pa.array([f"{i}" for i in range(200)])) if unit else rows
         with pytest.raises(WeftError):
-            Synthesizer(1.0, method=method, journal=journal, **options).fit(rows, Schema.from_toml(text))
-        assert not journal.exists() or "charge" not in journal.read_text()
+            Synthesizer(method=method, journal=journal, **options).fit(rows, Schema.from_toml(text))
+        assert not journal.exists() or "question" not in journal.read_text()

@@ -22,7 +22,7 @@ from weft.errors import BudgetError, SchemaError, WeftError
 from weft.methods import AUTO, Method, known
 from weft.methods import method as recipe
 from weft.methods.steps.options import plain
-from weft.methods.steps.resolution import choose_resolution, coarse_domain, refined, resolution_share
+from weft.methods.steps.resolution import check_resolution, choose_resolution, coarse_domain, refined, resolution_share
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
@@ -194,6 +194,7 @@ class Synthesizer:
             curator = Curator(opened.engine, ledger, release)
             several = schema.unit is not None and schema.rows_per_unit > 1
             before = 1 - (1 - (SHARE_PEOPLE if several else 0.0)) * (1 - resolution_share(domain))
+            check_resolution(curator)
             if before:
                 self._rehearse(chosen, Rehearsal(opened.engine, ledger, release, coarse_domain(domain), 1 - before))
             people = None

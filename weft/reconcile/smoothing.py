@@ -69,7 +69,8 @@ def _rates(y: Array, sigma: float, grid: Grid, live: NDArray[np.bool_]) -> Array
 
 def _kept(difference: Array, noise: Array) -> Array:
     """Return the part of a difference that is kept: none of it where its square is no more than noise."""
-    return np.asarray(np.clip(1 - noise / np.maximum(difference**2, _TINY), 0, 1))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip(1 - noise / np.maximum(difference**2, _TINY), 0, 1))
 
 
 def _blocks(y: Array, base: Array, live: NDArray[np.bool_], sigma: float) -> NDArray[np.int64]:

@@ -15,11 +15,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from weft.curator import Curator
+from weft.errors import MethodError
 from weft.marginals.domain import Domain, FineGrid, Order
 from weft.marginals.marginal import Array, NoisyMarginal
 from weft.marginals.recode import ValueMap, coarse_groups
 from weft.models import Model
 from weft.models.recoded import RecodedModel
+from weft.privacy.noise import LARGEST_SCALE
 from weft.progress import Listener, silence, stage
 from weft.reconcile.smoothing import Grid, smooth
 
@@ -70,6 +72,18 @@ def resolution_share(domain: Domain) -> float:
     """Return the share of the budget that choosing the resolution costs."""
     wide = sum(is_wide(domain, name) for name in domain)
     return SHARE_ROWS + SHARE * wide / len(domain) if wide else 0.0
+
+
+def check_resolution(curator: Curator) -> None:
+    """Refuse a budget so small that the noise on what is asked here could not be drawn, before anything is charged."""
+    domain = curator.domain
+    wide = sum(is_wide(domain, name) for name in domain)
+    least = min(SHARE_ROWS, ZOOM * SHARE / len(domain)) if wide else 1.0
+    if not curator.sigma(least) <= LARGEST_SCALE:
+        raise MethodError(
+            "the budget is too small for numbers and dates: their noise would be above "
+            f"{LARGEST_SCALE:g}. Raise epsilon, or give them edges or bins, at most {FEW} of them."
+        )
 
 
 def choose_resolution(curator: Curator, listener: Listener = silence) -> dict[str, ValueMap]:
