@@ -163,7 +163,7 @@ def _learned(seen: pa.Table, made: pa.Table, held: pa.Table, task: Task) -> dict
 
 
 def three_way(real: pa.Table, made: pa.Table, most: int = 400) -> float:
-    """Return 1000 times one minus the mean total variation over triples of columns; numbers in twentieths of real rows."""
+    """Return 1000 times one minus the mean total variation over triples of columns; numbers in twentieths of rows."""
     columns = [_codes(real.column(n), made.column(n)) for n in real.column_names if n in made.column_names]
     columns = [pair for pair in columns if pair[2] <= 1000]
     triples = list(combinations(range(len(columns)), 3))
@@ -171,12 +171,8 @@ def three_way(real: pa.Table, made: pa.Table, most: int = 400) -> float:
     apart = []
     for a, b, c in (triples[i] for i in chosen):
         sizes = [columns[i][2] for i in (a, b, c)]
-        tables = [
-            np.bincount(
-                (columns[a][s] * sizes[1] + columns[b][s]) * sizes[2] + columns[c][s], minlength=math.prod(sizes)
-            )
-            for s in (0, 1)
-        ]
+        keys = [(columns[a][s] * sizes[1] + columns[b][s]) * sizes[2] + columns[c][s] for s in (0, 1)]
+        tables = [np.bincount(key, minlength=math.prod(sizes)) for key in keys]
         apart.append(np.abs(tables[0] / tables[0].sum() - tables[1] / tables[1].sum()).sum() / 2)
     return float(1000 * (1 - np.mean(apart)))
 
@@ -185,12 +181,15 @@ def _codes(real: pa.ChunkedArray, made: pa.ChunkedArray) -> tuple[NDArray[np.int
     """Return the codes of a column in both tables and their number: missing is the first."""
     pair = [decoded(column.combine_chunks()) for column in (real, made)]
     numbers = [values_of(pa.chunked_array([array])) for array in pair]
-    if numbers[0] is None or len(np.unique(numbers[0])) <= 20:
+    if numbers[0] is None or not len(numbers[0]):
         words = [array.cast(pa.string()) for array in pair]
         known = pc.unique(pc.drop_null(words[0]))
         found = [pc.index_in(w, value_set=known).fill_null(-1).to_numpy(zero_copy_only=False) for w in words]
         return found[0].astype(np.int64) + 1, found[1].astype(np.int64) + 1, len(known) + 1
-    edges = np.unique(np.quantile(numbers[0], np.linspace(0, 1, 21)))
+    different = np.unique(numbers[0])
+    edges = np.append(different, np.inf)
+    if len(different) > 20:
+        edges = np.unique(np.quantile(numbers[0], np.linspace(0, 1, 21)))
     coded = []
     for array in pair:
         floats = read_floats(array)[0] if is_text(array.type) else floats_of(_plain(array))
