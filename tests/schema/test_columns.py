@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from weft.errors import SchemaError
@@ -175,7 +175,10 @@ def columns(draw, name):
         shared["decimals"] = draw(st.none() | st.integers(0, 9))
     if kind is Datetime:
         shared |= {"step": "15min", "timezone": "Europe/Paris", "date": draw(st.none() | st.booleans())}
-    return kind(name, **shared)
+    try:
+        return kind(name, **shared)
+    except SchemaError:  # two ways of writing one moment make no pair of edges
+        return reject()
 
 
 @st.composite

@@ -37,6 +37,7 @@ import numpy as np
 
 from weft.codec import Codec
 from weft.codec.people import People
+from weft.curator.units import MOST_ROWS
 from weft.errors import ModelFileError, WeftError
 from weft.marginals.domain import Domain, clique
 from weft.marginals.marginal import Array, Measured
@@ -244,7 +245,11 @@ def _people(schema: Schema, sizes: list[float] | None) -> People | None:
     if sizes is None:
         return None
     shares = np.array(sizes, np.float64)
-    if shares.shape != (schema.rows_per_unit,) or not (shares >= 0).all() or not 0 < shares.sum() < math.inf:
+    if (
+        shares.shape != (min(schema.rows_per_unit, MOST_ROWS),)
+        or not (shares >= 0).all()
+        or not 0 < shares.sum() < math.inf
+    ):
         raise ModelFileError("damaged: its numbers of rows a person do not fit its schema")
     return People(shares, schema.per_unit)
 
