@@ -97,7 +97,7 @@ def test_a_row_that_would_break_a_rule_is_a_person_of_its_own():
 def test_synthetic_people_have_as_many_rows_as_real_ones_and_ids_keep_their_type(method, tmp_path):
     real = table()
     fitted = Synthesizer(6.0, method=method, journal=None, noise_seed=1).fit(real, SCHEMA)
-    assert [entry.purpose for entry in fitted.ledger_.entries][0] == "units"
+    assert fitted.ledger_.entries[0].purpose == "units"
     assert fitted.ledger_.used <= 1 + 1e-9
     fitted.save(tmp_path / "m.weft")
     made = weft.load(tmp_path / "m.weft").sample(3000, seed=1)
