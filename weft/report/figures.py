@@ -90,6 +90,7 @@ class RuleFigures:
     """A rule of the schema, and the rows that break it."""
 
     rule: str
+    columns: tuple[str, ...]
     policy: str
     """What was done about private rows that break it: keep or refuse."""
     synth: int
@@ -266,6 +267,8 @@ class Report:
     guarantee: Guarantee | None
     headlines: tuple[Headline, ...]
     cautions: tuple[Caution, ...]
+    table_columns: int
+    """Columns that the table has: a date is counted as several attributes, a group of columns as one."""
     columns: tuple[ColumnFigures, ...]
     made_anew: tuple[str, ...]
     """Id columns, which are not compared."""

@@ -26,7 +26,9 @@ def rule_figures(schema: Schema, synth: pa.Table, real: pa.Table | None = None) 
     after = broken(synth, schema)
     before = {} if real is None else broken(real, schema)
     return tuple(
-        RuleFigures(str(rule), rule.policy, count, before.get(named) if rule.policy == "keep" else None)
+        RuleFigures(
+            str(rule), rule.columns, rule.policy, count, before.get(named) if rule.policy == "keep" else None
+        )
         for rule, (named, count) in zip(schema.rules, after.items(), strict=True)
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from statistics import median
 
 from weft.evaluate import Coverage
 from weft.report.figures import (
@@ -10,10 +12,14 @@ from weft.report.figures import (
     ColumnFigures,
     Headline,
     MarginalFigures,
+    NumberFigures,
     PairFigures,
+    PeopleFigures,
     Prediction,
     Questions,
+    RuleFigures,
 )
+from weft.words import counted
 
 FAR = 0.05
 """Columns farther apart than this are named in the summary."""
@@ -21,7 +27,15 @@ FAR_PAIR = 0.10
 """Pairs farther apart than this are."""
 CHANGED = 0.10
 """And pairs whose association changed by more than this."""
+SHIFTED = 0.10
+"""And numbers whose mean moved by more than this, in standard deviations,"""
+WIDENED = 0.20
+"""whose standard deviation changed by more than this part of it,"""
+UNROUNDED = 0.10
+"""or whose share of round numbers changed by more than this."""
 MOST = 6
+SAME = 0.999
+"""What stays the same for a person should do so for all but a few, whose rows a rule keeps apart."""
 
 
 def percent(share: float) -> str:
@@ -35,6 +49,27 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g}%"
 
 
+def number(value: float) -> str:
+    """Write a number to four digits, or to the unit where it is larger.
+
+    >>> number(1234567.8), number(12.3456), number(0.5)
+    ('1,234,568', '12.35', '0.5')
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def moment(seconds: float) -> str:
+    """Write the day of a moment.
+
+    >>> moment(1704067200.0)
+    '2024-01-01'
+    """
+    try:
+        return (datetime(1970, 1, 1) + timedelta(seconds=seconds)).date().isoformat()
+    except OverflowError:
+        return number(seconds)
+
+
 def against_real(
     columns: Sequence[ColumnFigures],
     pairs: Sequence[PairFigures],
@@ -43,8 +78,10 @@ def against_real(
     predictions: Sequence[Prediction],
 ) -> tuple[Headline, ...]:
     """Five figures of the curator's edition."""
-    one = _mean([column.distance for column in columns])
-    two = _mean([pair.distance for pair in pairs if pair.distance is not None])
+    single = {(column.name,): column.distance for column in columns}
+    joint = {pair.columns: pair.distance for pair in pairs if pair.distance is not None}
+    kept = {c: 1 - f / r for c, r, f in zip(rare.cliques, rare.rare.tolist(), rare.found.tolist(), strict=True) if r}
+    one, two = _mean(list(single.values())), _mean(list(joint.values()))
     found, all_rare = int(rare.found.sum()), int(rare.rare.sum())
     return (
         Headline(
@@ -52,7 +89,8 @@ def against_real(
             f"{percent(1 - one)} alike",
             1 - one,
             f"On average {percent(one)} of the rows would have to take another value in a column for its distribution "
-            "to be exactly the private one.",
+            f"to be exactly the private one.{_flattered(columns)}",
+            *_alike(single),
         ),
         Headline(
             "Pairs of columns",
@@ -60,13 +98,15 @@ def against_real(
             1 - two,
             f"The same for two columns together: {percent(two)} of the rows would have to move. This is where broken "
             "relations show.",
+            *_alike(joint),
         ),
         Headline(
             "Counting questions",
             f"off by {percent(questions.error)}",
             questions.error,
             f"Asked {questions.count:,} times how many rows lie in random ranges of three columns, the synthetic "
-            f"table is off by {percent(questions.error)} of all rows on average, {percent(questions.worst)} at worst.",
+            f"table is off by {percent(questions.error)} of all rows on average.",
+            *_off(questions),
         ),
         Headline(
             "Rare values",
@@ -76,6 +116,7 @@ def against_real(
             "values are what noise blurs first."
             if all_rare
             else "No value of the private table is rarer than one row in a hundred.",
+            *_alike(kept, "kept"),
         ),
         _predicted(predictions) if predictions else _changed_relations(pairs),
     )
@@ -89,17 +130,20 @@ def _predicted(predictions: Sequence[Prediction]) -> Headline:
         synth,
         f"Classifiers trained on synthetic rows are right {synth:.0%} of the time about real rows. Trained on "
         f"real rows they reach {real:.0%}; always saying the most frequent value gives {majority:.0%}.",
+        *_lost(predictions),
     )
 
 
 def _changed_relations(pairs: Sequence[PairFigures]) -> Headline:
-    change = _mean([abs(pair.association_synth - (pair.association or 0.0)) for pair in pairs])
+    changes = {pair.columns: abs(_change(pair)) for pair in pairs}
+    change = _mean(list(changes.values()))
     return Headline(
         "Relations",
         f"{change:.3f} changed",
         change,
         "Cramer's V, from 0 (two columns have nothing to do with each other) to 1, changed by this much on "
         "average over all pairs.",
+        *_spread(changes, "{:.3f}".format),
     )
 
 
@@ -122,6 +166,7 @@ def against_model(
             noise,
             f"The privacy noise alone is expected to put {percent(noise)} of the rows of a column into another value "
             "than the private table has.",
+            *_spread({(c.name,): c.noise for c in columns if c.noise is not None}, percent),
         ),
         Headline(
             "Noise in a marginal",
@@ -130,6 +175,7 @@ def against_model(
             f"The same for the {len(joint):,} tables over several columns that were measured."
             if any(len(m.columns) > 1 for m in marginals)
             else "Only single columns were measured.",
+            *_spread({m.columns: m.noise for m in joint}, percent),
         ),
         Headline(
             "Pairs measured",
@@ -144,6 +190,7 @@ def against_model(
             1 - follows,
             f"The synthetic rows follow the noisy model: on average {percent(follows)} of them would have to move in a "
             "column to match it exactly.",
+            *_alike({(column.name,): column.distance for column in columns}),
         ),
         Headline(
             "Values lost in noise",
@@ -156,7 +203,7 @@ def against_model(
 
 
 def cautions_against_real(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
-    """Name the columns and pairs whose figures are far off, worst first."""
+    """Name the columns and pairs whose figures are far off, worst first; the worst pair is always among them."""
     far = sorted((c for c in columns if c.distance > FAR), key=lambda c: -c.distance)[:MOST]
     made = [Caution((c.name,), f"{percent(c.distance)} of the rows are misplaced{_cause(c)}") for c in far]
     changed = sorted(pairs, key=lambda p: -abs(_change(p)))[:MOST]
@@ -168,12 +215,50 @@ def cautions_against_real(columns: Sequence[ColumnFigures], pairs: Sequence[Pair
         (p for p in pairs if (p.distance or 0) > FAR_PAIR and not off & set(p.columns)),
         key=lambda p: -(p.distance or 0),
     )
-    made += [
-        Caution(p.columns, f"{percent(p.distance or 0)} of the rows are misplaced")
-        for p in wide[:MOST]
-        if p.columns not in told
-    ]
+    wide = [pair for pair in wide[:MOST] if pair.columns not in told]
+    made += [Caution(p.columns, f"{percent(p.distance or 0)} of the rows are misplaced") for p in wide]
+    worst = max(pairs, key=lambda p: p.distance or 0.0, default=None)
+    if worst is not None and worst.distance and worst.columns not in {caution.columns for caution in made}:
+        said = f"the pair that differs most: {percent(worst.distance)} of the rows are misplaced"
+        made.append(Caution(worst.columns, said))
     return tuple(made)
+
+
+def cautions_of_values(
+    numbers: Sequence[NumberFigures], rules: Sequence[RuleFigures], people: PeopleFigures | None
+) -> tuple[Caution, ...]:
+    """Name what values show: broken rules, people who change what stays the same, numbers that lost their shape."""
+    made = [
+        Caution(rule.columns, f"{counted(rule.synth, 'synthetic row')} {_breaks(rule.synth)} a rule ({rule.rule})")
+        for rule in rules
+        if rule.synth
+    ]
+    for part in () if people is None else people.agreement:
+        if part.synth is not None and part.synth < SAME:
+            said = f"it stays the same for only {percent(part.synth)} of the synthetic people with several rows"
+            made.append(Caution((part.column,), said))
+    shapes = [(column.name, _lost_shape(column)) for column in numbers if not column.dates]
+    return (*made, *[Caution((name,), said) for name, said in shapes if said][:MOST])
+
+
+def _lost_shape(column: NumberFigures) -> str:
+    """Say how a column of numbers differs from the private one; empty where it hardly does, or nothing is known."""
+    (before, after), (spread, made) = column.mean, column.sd
+    if before is None or after is None or not spread or made is None:
+        return ""
+    told = []
+    if abs(after - before) > SHIFTED * spread:
+        told.append(f"its mean {number(before)} became {number(after)}")
+    if abs(made / spread - 1) > WIDENED:
+        told.append(f"its standard deviation {number(spread)} became {number(made)}")
+    a, b = column.round_share
+    if a is not None and b is not None and abs(a - b) > UNROUNDED:
+        told.append(f"multiples of {number(column.grain or 0)} were {percent(a)} and are {percent(b)}")
+    return ", ".join(told)
+
+
+def _breaks(rows: int) -> str:
+    return "breaks" if rows == 1 else "break"
 
 
 def cautions_against_model(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
@@ -202,7 +287,57 @@ def _change(pair: PairFigures) -> float:
 
 def _relation(pair: PairFigures) -> str:
     way = "weaker" if _change(pair) < 0 else "stronger"
-    return f"their relation is {way}: {pair.association or 0:.2f} became {pair.association_synth:.2f} (Cramer's V)"
+    told = f"their relation is {way}: {pair.association or 0:.2f} became {pair.association_synth:.2f} (Cramer's V)"
+    return f"{told}; {few_cells(pair)}" if pair.on_few else told
+
+
+def few_cells(pair: PairFigures) -> str:
+    """Say that a relation rests on a few rare cells."""
+    return f"half of it rests on cells with {percent(pair.rests_on or 0)} of the rows"
+
+
+Spread = tuple[float | None, float | None, tuple[str, ...], str]
+"""Median, worst, whose it is, and both in words: the last fields of a headline."""
+
+
+def _spread(figures: Mapping[tuple[str, ...], float], write: Callable[[float], str]) -> Spread:
+    """Return the median and the worst, which is the largest."""
+    if len(figures) < 2:
+        return None, None, (), ""
+    worst = max(figures, key=lambda name: figures[name])
+    middle = median(figures.values())
+    return middle, figures[worst], worst, f"median {write(middle)}, worst {write(figures[worst])} ({_by(worst)})"
+
+
+def _alike(distances: Mapping[tuple[str, ...], float], word: str = "alike") -> Spread:
+    """Return the same of shares that agree: the worst is the smallest."""
+    middle, worst, whose, told = _spread(distances, lambda distance: f"{percent(1 - distance)} {word}")
+    return None if middle is None else 1 - middle, None if worst is None else 1 - worst, whose, told
+
+
+def _off(questions: Questions) -> Spread:
+    middle = median(abs(a - b) for a, b in zip(questions.reference, questions.synth, strict=True))
+    return middle, questions.worst, (), f"median {percent(middle)}, worst {percent(questions.worst)}"
+
+
+def _lost(predictions: Sequence[Prediction]) -> Spread:
+    """Return the median of what is right, and the column of which least of what can be learned was."""
+    worst = max(predictions, key=lambda p: p.real - p.synth)
+    middle = median(p.synth for p in predictions)
+    told = f"median {middle:.0%}, worst {worst.synth:.0%} where real rows reach {worst.real:.0%} ({worst.target})"
+    return middle, worst.synth, (worst.target,), told
+
+
+def _flattered(columns: Sequence[ColumnFigures]) -> str:
+    same = sum(column.constant for column in columns)
+    if not same:
+        return ""
+    told = "has" if same == 1 else "have"
+    return f" {counted(same, 'column')} {told} nearly one value only, which flatters the mean."
+
+
+def _by(names: tuple[str, ...]) -> str:
+    return " \N{MULTIPLICATION SIGN} ".join(names) or "number of rows"
 
 
 def _mean(figures: Sequence[float]) -> float:
