@@ -182,12 +182,12 @@ def profile(labels: Sequence[str], shares: Sequence[Beside], title: str, referen
     for i, (label, (a, b)) in enumerate(zip(labels, shares, strict=True)):
         x, inner = 2 + i * wide, wide - 4
         told = "" if a is None else f"{percent(a)} in the {reference}, "
+        under = (
+            f'<text class="tick" x="{px(x + inner / 2)}" y="58" text-anchor="middle">{escape(label[:letters])}</text>'
+        )
         drawn = f'<path class="s" d="{_bar(x, inner, base, b, top)}z"/>'
         drawn += "" if a is None else f'<path class="r" d="{_bar(x, inner, base, a, top)}"/>'
-        parts.append(
-            f"<g><title>{escape(label)}: {told}{percent(b or 0.0)} synthetic</title>{drawn}"
-            f'<text class="tick" x="{px(x + inner / 2)}" y="58" text-anchor="middle">{escape(label[:letters])}</text></g>'
-        )
+        parts.append(f"<g><title>{escape(label)}: {told}{percent(b or 0.0)} synthetic</title>{drawn}{under}</g>")
     parts.append(f'<path class="axis" d="M0 {px(base)}H{px(wide * len(labels))}"/>')
     return svg(wide * len(labels) + 2, 61, title, "".join(parts))
 

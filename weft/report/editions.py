@@ -12,8 +12,8 @@ from weft.progress import Listener, silence, stage
 from weft.release.modelfile import Fitted
 from weft.report.figures import Report
 from weft.report.measure import SEED, measure_private, measure_releasable
-from weft.report.provenance import check_release
 from weft.report.people import dealt_out
+from weft.report.provenance import check_release
 from weft.report.reading import read_coded
 from weft.schema import Schema
 

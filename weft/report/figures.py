@@ -92,7 +92,7 @@ class RuleFigures:
     rule: str
     columns: tuple[str, ...]
     policy: str
-    """What was done about private rows that break it: keep or refuse."""
+    """What was done about private rows that break it, in words."""
     synth: int
     real: int | None
     """None in the releasable edition, and for rules that refuse such rows."""

@@ -48,7 +48,6 @@ from weft.report.numbers import number_figures, rule_figures
 from weft.report.pairs import PairMatrices, compare_pairs, only
 from weft.report.people import people_figures
 from weft.report.view import View
-from weft.schema import Schema
 from weft.schema.kinds import Id
 from weft.schema.kinds.labels import Label
 
@@ -107,7 +106,7 @@ def measure_private(
             for pair in _worst(pairs)
         )
     with stage(listener, "compare values"):
-        numbers, rules, people = _seen_in_values(codec.schema, *(tables or (None, None))[::-1])
+        numbers, rules, people = _seen_in_values(codec, *(tables or (None, None))[::-1])
     with stage(listener, "ask questions"):
         questions = _questions(real, synth)
     with stage(listener, "predict"):
@@ -124,7 +123,9 @@ def measure_private(
         stamps=() if fitted is None else fitted.ledger.stamps,
         guarantee=None if fitted is None else _guarantee(fitted),
         headlines=words.against_real(columns, pairs, questions, rare, predictions),
-        cautions=words.cautions_of_values(numbers, rules, people) + words.cautions_against_real(columns, pairs),
+        cautions=words.joined(
+            *words.cautions_of_values(numbers, rules, people), *words.cautions_against_real(columns, pairs)
+        ),
         table_columns=len(codec.schema.columns),
         columns=columns,
         made_anew=tuple(column.name for column in codec.schema.columns if isinstance(column, Id)),
@@ -209,7 +210,7 @@ def measure_releasable(
         worst = sorted((p for p in pairs if p.measured), key=lambda p: -p.association_synth)[:MOST_GRIDS]
         grids = tuple(_grid(pair.columns, groups, *found[pair.columns]) for pair in worst)
     with stage(listener, "describe values"):
-        numbers, rules, people = _seen_in_values(codec.schema, table)
+        numbers, rules, people = _seen_in_values(codec, table)
     with stage(listener, "weigh noise"):
         marginals = marginal_figures(fitted, measured, fine, of_model)
     return Report(
@@ -220,7 +221,9 @@ def measure_releasable(
         stamps=fitted.ledger.stamps,
         guarantee=_guarantee(fitted),
         headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
-        cautions=words.cautions_of_values(numbers, rules, people) + words.cautions_against_model(columns, pairs),
+        cautions=words.joined(
+            *words.cautions_of_values(numbers, rules, people), *words.cautions_against_model(columns, pairs)
+        ),
         table_columns=len(codec.schema.columns),
         columns=columns,
         made_anew=tuple(column.name for column in codec.schema.columns if isinstance(column, Id)),
@@ -240,12 +243,13 @@ def measure_releasable(
 
 
 def _seen_in_values(
-    schema: Schema, synth: pa.Table | None, real: pa.Table | None = None
+    codec: Codec, synth: pa.Table | None, real: pa.Table | None = None
 ) -> tuple[tuple[NumberFigures, ...], tuple[RuleFigures, ...], PeopleFigures | None]:
     """Return what values show and codes do not; with `real` it is PRIVATE."""
     if synth is None:
         return (), (), None
-    return number_figures(schema, synth, real), rule_figures(schema, synth, real), people_figures(schema, synth, real)
+    schema = codec.schema
+    return number_figures(schema, synth, real), rule_figures(codec, synth, real), people_figures(schema, synth, real)
 
 
 def _seen(measured: Sequence[Measured], domain: Domain) -> list[Measured]:

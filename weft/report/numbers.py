@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from weft.codec.codec import broken
+from weft.codec import Codec, broken
 from weft.evaluate.numbers import LEVELS, Numbers, Summary, compare_numbers, describe_numbers
 from weft.report.figures import Beside, NumberFigures, RuleFigures
 from weft.schema import Schema
@@ -19,17 +19,21 @@ def number_figures(schema: Schema, synth: pa.Table, real: pa.Table | None = None
     return tuple(_compared(found) for found in compare_numbers(real, synth, schema))
 
 
-def rule_figures(schema: Schema, synth: pa.Table, real: pa.Table | None = None) -> tuple[RuleFigures, ...]:
-    """Count the rows that break each rule; private ones, with `real`, only where they were counted as they are."""
-    if not schema.rules:
+def rule_figures(codec: Codec, synth: pa.Table, real: pa.Table | None = None) -> tuple[RuleFigures, ...]:
+    """Count the rows that break each rule; private ones, with `real`, only of rules that do not refuse them."""
+    if not codec.forms:
         return ()
-    after = broken(synth, schema)
-    before = {} if real is None else broken(real, schema)
+    after = broken(synth, codec.schema)
+    before = {} if real is None else broken(real, codec.schema)
     return tuple(
         RuleFigures(
-            str(rule), rule.columns, rule.policy, count, before.get(named) if rule.policy == "keep" else None
+            str(form.rule),
+            form.rule.columns,
+            form.policy,
+            count,
+            before.get(named) if form.rule.policy == "keep" else None,
         )
-        for rule, (named, count) in zip(schema.rules, after.items(), strict=True)
+        for form, (named, count) in zip(codec.forms, after.items(), strict=True)
     )
 
 

@@ -31,7 +31,7 @@ class PairMatrices:
     synth: Floats
     """Cramer's V in the synthetic one."""
     rests_on: Floats
-    """Share of the rows in the fewest cells that make half of the relation, where it is stronger; NaN: not looked at."""
+    """Share of the rows in the fewest cells that make half of the relation, where it is stronger; NaN: not known."""
 
 
 def compare_pairs(real: Records, synth: Records) -> PairMatrices:

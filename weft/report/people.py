@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.report.figures import Agreement, PeopleFigures
 from weft.release.modelfile import Fitted
+from weft.report.figures import Agreement, PeopleFigures
 from weft.report.grouping import Floats
 from weft.schema import Schema
 from weft.values.storage import decoded

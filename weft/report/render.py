@@ -22,7 +22,7 @@ from weft.report.figures import (
     Prediction,
     Report,
 )
-from weft.report.words import few_cells, moment, number, percent
+from weft.report.words import few_cells, moment, number, percent, rounded
 
 BY = " \N{MULTIPLICATION SIGN} "
 OPEN_PAIRS = 6
@@ -119,7 +119,7 @@ def _card(column: ColumnFigures, report: Report) -> dict[str, Any]:
 
 def _number(column: NumberFigures, reference: str) -> dict[str, Any]:
     figures = [column.mean, column.sd, *(column.quantile(level) for level in (0.5, 0.9, 0.99))]
-    grain = "" if column.grain is None else f"multiples of {number(column.grain)}"
+    grain = "" if column.grain is None else rounded(column.grain)
     return {
         "name": column.name,
         "figures": [_written(figure, number) for figure in figures],
@@ -155,12 +155,13 @@ def _sizes(people: PeopleFigures | None, reference: str) -> str:
     """Draw how many rows people have; beyond `MOST_SIZES` in one bar."""
     if people is None:
         return ""
-    before, after = (None if sizes is None else _joined(sizes) for sizes in (people.real_sizes, people.sizes))
-    labels = [str(rows) for rows in range(1, len(after or ()) + 1)]
+    before, after = None if people.real_sizes is None else _joined(people.real_sizes), _joined(people.sizes)
+    labels = [str(rows) for rows in range(1, len(after) + 1)]
     if len(people.sizes) > MOST_SIZES:
         labels[-1] += " or more"
-    shares = list(zip(before or [None] * len(labels), after or (), strict=True))
-    return charts.profile(labels, shares, f"Shares of people by how many rows they have, up to {people.most}", reference)
+    unknown: list[float | None] = [None] * len(labels)
+    shares: list[Beside] = list(zip(before or unknown, after, strict=True))
+    return charts.profile(labels, shares, f"Shares of people by their number of rows, up to {people.most}", reference)
 
 
 def _joined(sizes: tuple[float, ...]) -> list[float]:

@@ -38,6 +38,10 @@ SAME = 0.999
 """What stays the same for a person should do so for all but a few, whose rows a rule keeps apart."""
 
 
+Figures = Mapping[tuple[str, ...], float]
+"""A figure for each of some columns, pairs or marginals."""
+
+
 def percent(share: float) -> str:
     """Write a share as a percentage of three digits at most.
 
@@ -56,6 +60,15 @@ def number(value: float) -> str:
     ('1,234,568', '12.35', '0.5')
     """
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def rounded(grain: float) -> str:
+    """Name the numbers that are multiples of a grain.
+
+    >>> rounded(1.0), rounded(1000.0)
+    ('whole numbers', 'multiples of 1,000')
+    """
+    return "whole numbers" if grain == 1 else f"multiples of {number(grain)}"
 
 
 def moment(seconds: float) -> str:
@@ -78,8 +91,8 @@ def against_real(
     predictions: Sequence[Prediction],
 ) -> tuple[Headline, ...]:
     """Five figures of the curator's edition."""
-    single = {(column.name,): column.distance for column in columns}
-    joint = {pair.columns: pair.distance for pair in pairs if pair.distance is not None}
+    single: Figures = {(column.name,): column.distance for column in columns}
+    joint: Figures = {pair.columns: pair.distance for pair in pairs if pair.distance is not None}
     kept = {c: 1 - f / r for c, r, f in zip(rare.cliques, rare.rare.tolist(), rare.found.tolist(), strict=True) if r}
     one, two = _mean(list(single.values())), _mean(list(joint.values()))
     found, all_rare = int(rare.found.sum()), int(rare.rare.sum())
@@ -135,7 +148,7 @@ def _predicted(predictions: Sequence[Prediction]) -> Headline:
 
 
 def _changed_relations(pairs: Sequence[PairFigures]) -> Headline:
-    changes = {pair.columns: abs(_change(pair)) for pair in pairs}
+    changes: Figures = {pair.columns: abs(_change(pair)) for pair in pairs}
     change = _mean(list(changes.values()))
     return Headline(
         "Relations",
@@ -253,12 +266,20 @@ def _lost_shape(column: NumberFigures) -> str:
         told.append(f"its standard deviation {number(spread)} became {number(made)}")
     a, b = column.round_share
     if a is not None and b is not None and abs(a - b) > UNROUNDED:
-        told.append(f"multiples of {number(column.grain or 0)} were {percent(a)} and are {percent(b)}")
+        told.append(f"{rounded(column.grain or 1)} were {percent(a)} and are {percent(b)}")
     return ", ".join(told)
 
 
 def _breaks(rows: int) -> str:
     return "breaks" if rows == 1 else "break"
+
+
+def joined(*cautions: Caution) -> tuple[Caution, ...]:
+    """Return cautions with all that is said of the same columns in one place."""
+    said: dict[tuple[str, ...], list[str]] = {}
+    for caution in cautions:
+        said.setdefault(caution.columns, []).append(caution.reason)
+    return tuple(Caution(columns, "; ".join(reasons)) for columns, reasons in said.items())
 
 
 def cautions_against_model(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
@@ -300,7 +321,7 @@ Spread = tuple[float | None, float | None, tuple[str, ...], str]
 """Median, worst, whose it is, and both in words: the last fields of a headline."""
 
 
-def _spread(figures: Mapping[tuple[str, ...], float], write: Callable[[float], str]) -> Spread:
+def _spread(figures: Figures, write: Callable[[float], str]) -> Spread:
     """Return the median and the worst, which is the largest."""
     if len(figures) < 2:
         return None, None, (), ""
@@ -309,7 +330,7 @@ def _spread(figures: Mapping[tuple[str, ...], float], write: Callable[[float], s
     return middle, figures[worst], worst, f"median {write(middle)}, worst {write(figures[worst])} ({_by(worst)})"
 
 
-def _alike(distances: Mapping[tuple[str, ...], float], word: str = "alike") -> Spread:
+def _alike(distances: Figures, word: str = "alike") -> Spread:
     """Return the same of shares that agree: the worst is the smallest."""
     middle, worst, whose, told = _spread(distances, lambda distance: f"{percent(1 - distance)} {word}")
     return None if middle is None else 1 - middle, None if worst is None else 1 - worst, whose, told
@@ -324,7 +345,7 @@ def _lost(predictions: Sequence[Prediction]) -> Spread:
     """Return the median of what is right, and the column of which least of what can be learned was."""
     worst = max(predictions, key=lambda p: p.real - p.synth)
     middle = median(p.synth for p in predictions)
-    told = f"median {middle:.0%}, worst {worst.synth:.0%} where real rows reach {worst.real:.0%} ({worst.target})"
+    told = f"median {middle:.0%}; most is lost for {worst.target}: {worst.synth:.0%}, from real rows {worst.real:.0%}"
     return middle, worst.synth, (worst.target,), told
 
 
