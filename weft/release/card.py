@@ -119,7 +119,7 @@ def _merged(fitted: Fitted, name: str) -> list[dict[str, Any]]:
     which the schema makes public.
     """
     model, part = fitted.model, fitted.codec.part_of(name)
-    if not isinstance(model, RecodedModel) or part is None:
+    if part is None or not (isinstance(model, RecodedModel) and model.relates_columns):
         return []
     made = []
     for attribute, named in zip(part.domain, part.labels(), strict=True):

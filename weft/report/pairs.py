@@ -55,15 +55,18 @@ def compare_pairs(real: Records, synth: Records) -> PairMatrices:
 def rests_on(table: Array) -> float:
     """Return the share of the rows in the fewest cells that make half of chi-square.
 
+    A cell that is emptier than chance would have it counts for the rows that chance would give it.
+
     >>> rests_on(np.array([[500, 0], [0, 500]])), rests_on(np.array([[995, 0], [0, 5]]))
-    (0.5, 0.005)
+    (0.75, 0.005)
     """
     counts = np.asarray(table, np.float64)
     expected = counts.sum(1, keepdims=True) * counts.sum(0, keepdims=True) / max(counts.sum(), 1.0)
     parts = np.divide((counts - expected) ** 2, expected, out=np.zeros_like(counts), where=expected > 0).ravel()
     order = np.argsort(-parts, kind="stable")
     reached = int(np.searchsorted(np.cumsum(parts[order]), parts.sum() * (0.5 - 1e-9))) + 1
-    return float(counts.ravel()[order[:reached]].sum() / max(counts.sum(), 1.0))
+    held = np.maximum(counts, expected).ravel()[order[:reached]].sum()
+    return min(float(held / max(counts.sum(), 1.0)), 1.0)
 
 
 def _enter(figures: Floats, domain: Domain, pair: Clique, *values: float) -> None:
