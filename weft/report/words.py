@@ -326,8 +326,10 @@ def _spread(figures: Figures, write: Callable[[float], str]) -> Spread:
     if len(figures) < 2:
         return None, None, (), ""
     worst = max(figures, key=lambda name: figures[name])
-    middle = median(figures.values())
-    return middle, figures[worst], worst, f"median {write(middle)}, worst {write(figures[worst])} ({_by(worst)})"
+    middle, most = median(figures.values()), figures[worst]
+    if most == min(figures.values()):  # nobody is worse than others
+        return middle, most, (), ""
+    return middle, most, worst, f"median {write(middle)}, worst {write(most)} ({_by(worst)})"
 
 
 def _alike(distances: Figures, word: str = "alike") -> Spread:
