@@ -12,10 +12,10 @@ import pytest
 from weft.codec import Codec
 from weft.marginals.records import Records
 from weft.report import private_report, releasable_report, render
+from weft.report.cautions import against_real
 from weft.report.figures import Bar, ColumnFigures, PairFigures
 from weft.report.measure import measure_private, measure_releasable
 from weft.report.pairs import compare_pairs, rests_on
-from weft.report.words import cautions_against_real
 from weft.schema import Schema
 from weft.synthesizer import Synthesizer
 
@@ -110,6 +110,8 @@ def test_the_page_and_its_twin_carry_them(report):
 
 def test_numbers_that_lost_their_shape_are_named(report):
     said = next(caution.reason for caution in report.cautions if caution.columns == ("price",))
+    weekday = next(caution.reason for caution in report.cautions if caution.columns == ("arrival",))
+    assert "Saturdays were 0.0% of its days and are 20.0%" in weekday
     assert "mean 50 became 30.3" in said and "whole numbers were 100.0% and are 40.0%" in said
 
 
@@ -178,9 +180,9 @@ def column(name, distance, share=0.5):
 
 def test_the_worst_pair_is_always_named():
     pairs = [PairFigures(("a", "b"), 0.02, 0.3, 0.3, True), PairFigures(("a", "c"), 0.03, 0.3, 0.3, True)]
-    named = cautions_against_real([column(name, 0.01) for name in "abc"], pairs)
+    named = against_real([column(name, 0.01) for name in "abc"], pairs)
     assert [caution.columns for caution in named] == [("a", "c")] and "differs most" in named[0].reason
-    off = cautions_against_real([column("a", 0.4), column("b", 0.0), column("c", 0.0)], pairs)
+    off = against_real([column("a", 0.4), column("b", 0.0), column("c", 0.0)], pairs)
     assert [caution.columns for caution in off] == [("a",), ("a", "c")]
 
 
@@ -198,7 +200,7 @@ def test_a_relation_that_rests_on_rare_cells_is_called_so():
     assert rests_on(np.diag([500, 500])) == 0.75  # an empty cell is no rare one: 250 rows were to be expected
     pair = PairFigures(("a", "b"), 0.1, 0.9, 0.2, True, 0.005)
     assert pair.on_few and not PairFigures(("a", "b"), 0.1, 0.01, 0.02, True, 0.005).on_few
-    said = cautions_against_real([column("a", 0.0), column("b", 0.0)], [pair])[0].reason
+    said = against_real([column("a", 0.0), column("b", 0.0)], [pair])[0].reason
     assert "half of it rests on cells with 0.5% of the rows" in said
 
 

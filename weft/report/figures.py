@@ -139,6 +139,11 @@ class PairFigures:
     """Share of the rows in the fewest cells that make half of the relation, in the table where it is stronger."""
 
     @property
+    def change(self) -> float:
+        """By how much the association grew."""
+        return self.association_synth - (self.association or 0.0)
+
+    @property
     def on_few(self) -> bool:
         """Whether a relation worth naming rests on a few rare cells."""
         strong = max(self.association or 0.0, self.association_synth) >= STRONG

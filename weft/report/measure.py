@@ -28,7 +28,7 @@ from weft.models.recoded import RecodedModel
 from weft.progress import Listener, silence, stage
 from weft.release.modelfile import Fitted
 from weft.release.statement import meaning
-from weft.report import words
+from weft.report import cautions, words
 from weft.report.figures import (
     ColumnFigures,
     Grid,
@@ -123,9 +123,7 @@ def measure_private(
         stamps=() if fitted is None else fitted.ledger.stamps,
         guarantee=None if fitted is None else _guarantee(fitted),
         headlines=words.against_real(columns, pairs, questions, rare, predictions),
-        cautions=words.joined(
-            *words.cautions_of_values(numbers, rules, people), *words.cautions_against_real(columns, pairs)
-        ),
+        cautions=cautions.joined(*cautions.of_values(numbers, rules, people), *cautions.against_real(columns, pairs)),
         table_columns=len(codec.schema.columns),
         columns=columns,
         made_anew=tuple(column.name for column in codec.schema.columns if isinstance(column, Id)),
@@ -221,9 +219,7 @@ def measure_releasable(
         stamps=fitted.ledger.stamps,
         guarantee=_guarantee(fitted),
         headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
-        cautions=words.joined(
-            *words.cautions_of_values(numbers, rules, people), *words.cautions_against_model(columns, pairs)
-        ),
+        cautions=cautions.joined(*cautions.of_values(numbers, rules, people), *cautions.against_model(columns, pairs)),
         table_columns=len(codec.schema.columns),
         columns=columns,
         made_anew=tuple(column.name for column in codec.schema.columns if isinstance(column, Id)),

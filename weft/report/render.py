@@ -12,6 +12,7 @@ from weft.errors import WeftError
 from weft.privacy import at_most
 from weft.release.atomic import staged
 from weft.report import charts, maps
+from weft.report.cautions import few_cells
 from weft.report.figures import (
     Beside,
     ColumnFigures,
@@ -22,18 +23,13 @@ from weft.report.figures import (
     Prediction,
     Report,
 )
-from weft.report.words import few_cells, moment, number, percent, rounded
+from weft.report.words import MONTHS, WEEKDAYS, moment, number, percent, rounded
 
 BY = " \N{MULTIPLICATION SIGN} "
 OPEN_PAIRS = 6
 """Pairs whose heat maps are open from the start, and so in print."""
 SHOWN_MARGINALS = 25
 """Marginals in the table; the others are folded away."""
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 MOST_SIZES = 20
 """Numbers of rows that a person may have with a bar of their own."""
 GRID_ROW = 10

@@ -1,4 +1,4 @@
-"""The summary in plain words: headline figures with what they mean, and what to be careful with."""
+"""The summary in plain words: how figures are written, and the headlines with what they mean."""
 
 from __future__ import annotations
 
@@ -8,35 +8,20 @@ from statistics import median
 
 from weft.evaluate import Coverage
 from weft.report.figures import (
-    Caution,
     ColumnFigures,
     Headline,
     MarginalFigures,
-    NumberFigures,
     PairFigures,
-    PeopleFigures,
     Prediction,
     Questions,
-    RuleFigures,
 )
 from weft.words import counted
 
-FAR = 0.05
-"""Columns farther apart than this are named in the summary."""
-FAR_PAIR = 0.10
-"""Pairs farther apart than this are."""
-CHANGED = 0.10
-"""And pairs whose association changed by more than this."""
-SHIFTED = 0.10
-"""And numbers whose mean moved by more than this, in standard deviations,"""
-WIDENED = 0.20
-"""whose standard deviation changed by more than this part of it,"""
-UNROUNDED = 0.10
-"""or whose share of round numbers changed by more than this."""
-MOST = 6
-SAME = 0.999
-"""What stays the same for a person should do so for all but a few, whose rows a rule keeps apart."""
-
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 Figures = Mapping[tuple[str, ...], float]
 """A figure for each of some columns, pairs or marginals."""
@@ -148,7 +133,7 @@ def _predicted(predictions: Sequence[Prediction]) -> Headline:
 
 
 def _changed_relations(pairs: Sequence[PairFigures]) -> Headline:
-    changes: Figures = {pair.columns: abs(_change(pair)) for pair in pairs}
+    changes: Figures = {pair.columns: abs(pair.change) for pair in pairs}
     change = _mean(list(changes.values()))
     return Headline(
         "Relations",
@@ -213,108 +198,6 @@ def against_model(
             "says nothing.",
         ),
     )
-
-
-def cautions_against_real(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
-    """Name the columns and pairs whose figures are far off, worst first; the worst pair is always among them."""
-    far = sorted((c for c in columns if c.distance > FAR), key=lambda c: -c.distance)[:MOST]
-    made = [Caution((c.name,), f"{percent(c.distance)} of the rows are misplaced{_cause(c)}") for c in far]
-    changed = sorted(pairs, key=lambda p: -abs(_change(p)))[:MOST]
-    made += [Caution(p.columns, _relation(p)) for p in changed if abs(_change(p)) > CHANGED]
-    told = {caution.columns for caution in made}
-    # A pair with a column that is off by itself is off too: that is told already.
-    off = {c.name for c in columns if c.distance > FAR}
-    wide = sorted(
-        (p for p in pairs if (p.distance or 0) > FAR_PAIR and not off & set(p.columns)),
-        key=lambda p: -(p.distance or 0),
-    )
-    wide = [pair for pair in wide[:MOST] if pair.columns not in told]
-    made += [Caution(p.columns, f"{percent(p.distance or 0)} of the rows are misplaced") for p in wide]
-    worst = max(pairs, key=lambda p: p.distance or 0.0, default=None)
-    if worst is not None and worst.distance and worst.columns not in {caution.columns for caution in made}:
-        said = f"the pair that differs most: {percent(worst.distance)} of the rows are misplaced"
-        made.append(Caution(worst.columns, said))
-    return tuple(made)
-
-
-def cautions_of_values(
-    numbers: Sequence[NumberFigures], rules: Sequence[RuleFigures], people: PeopleFigures | None
-) -> tuple[Caution, ...]:
-    """Name what values show: broken rules, people who change what stays the same, numbers that lost their shape."""
-    made = [
-        Caution(rule.columns, f"{counted(rule.synth, 'synthetic row')} {_breaks(rule.synth)} a rule ({rule.rule})")
-        for rule in rules
-        if rule.synth
-    ]
-    for part in () if people is None else people.agreement:
-        if part.synth is not None and part.synth < SAME:
-            said = f"it stays the same for only {percent(part.synth)} of the synthetic people with several rows"
-            made.append(Caution((part.column,), said))
-    shapes = [(column.name, _lost_shape(column)) for column in numbers if not column.dates]
-    return (*made, *[Caution((name,), said) for name, said in shapes if said][:MOST])
-
-
-def _lost_shape(column: NumberFigures) -> str:
-    """Say how a column of numbers differs from the private one; empty where it hardly does, or nothing is known."""
-    (before, after), (spread, made) = column.mean, column.sd
-    if before is None or after is None or not spread or made is None:
-        return ""
-    told = []
-    if abs(after - before) > SHIFTED * spread:
-        told.append(f"its mean {number(before)} became {number(after)}")
-    if abs(made / spread - 1) > WIDENED:
-        told.append(f"its standard deviation {number(spread)} became {number(made)}")
-    a, b = column.round_share
-    if a is not None and b is not None and abs(a - b) > UNROUNDED:
-        told.append(f"{rounded(column.grain or 1)} were {percent(a)} and are {percent(b)}")
-    return ", ".join(told)
-
-
-def _breaks(rows: int) -> str:
-    return "breaks" if rows == 1 else "break"
-
-
-def joined(*cautions: Caution) -> tuple[Caution, ...]:
-    """Return cautions with all that is said of the same columns in one place."""
-    said: dict[tuple[str, ...], list[str]] = {}
-    for caution in cautions:
-        said.setdefault(caution.columns, []).append(caution.reason)
-    return tuple(Caution(columns, "; ".join(reasons)) for columns, reasons in said.items())
-
-
-def cautions_against_model(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
-    """Name the columns that noise blurs, and those whose relations nobody asked about."""
-    noisy = sorted((c for c in columns if (c.noise or 0) > FAR), key=lambda c: -(c.noise or 0))[:MOST]
-    made = [
-        Caution((c.name,), f"noise alone is expected to misplace {percent(c.noise or 0)} of its rows") for c in noisy
-    ]
-    related = {name for pair in pairs if pair.measured for name in pair.columns}
-    alone = tuple(column.name for column in columns if column.name not in related)
-    if alone and len(columns) > 1:
-        made.append(Caution(alone, "no relation to any other column was measured: do not cross-tabulate"))
-    return tuple(made)
-
-
-def _cause(column: ColumnFigures) -> str:
-    if column.noise is None:
-        return ""
-    within = column.distance <= 1.5 * column.noise
-    return f"; noise alone explains {percent(column.noise)}" + ("" if within else ", the model the rest")
-
-
-def _change(pair: PairFigures) -> float:
-    return pair.association_synth - (pair.association or 0.0)
-
-
-def _relation(pair: PairFigures) -> str:
-    way = "weaker" if _change(pair) < 0 else "stronger"
-    told = f"their relation is {way}: {pair.association or 0:.2f} became {pair.association_synth:.2f} (Cramer's V)"
-    return f"{told}; {few_cells(pair)}" if pair.on_few else told
-
-
-def few_cells(pair: PairFigures) -> str:
-    """Say that a relation rests on a few rare cells."""
-    return f"half of it rests on cells with {percent(pair.rests_on or 0)} of the rows"
 
 
 Spread = tuple[float | None, float | None, tuple[str, ...], str]
