@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.evaluate.numbers import compare_numbers, values_of, wasserstein
+from weft.evaluate.numbers import compare_numbers, describe_numbers, values_of, wasserstein
 from weft.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -52,3 +52,29 @@ def test_text_and_dictionaries_are_read_and_words_are_not():
     assert values_of(pa.chunked_array([pa.array([7, 8]).dictionary_encode()])).tolist() == [7, 8]
     assert values_of(pa.chunked_array([pa.array(["01/02/2024"])]), "%d/%m/%Y").tolist() == [1706745600]
     assert values_of(pa.chunked_array([pa.array([True])])) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "values"),
+    [
+        ("", pa.array(["2024-01-01", "2024-06-08"])),
+        ('format = "%Y%m%d"', pa.array([20240101, 20240608])),
+        ('format = "epoch_ms"\nstep = "1s"', pa.array([1704067200000, 1717804800000])),
+        ('timezone = "Europe/Berlin"', pa.array([1704063600, 1717797600]).cast(pa.timestamp("s", "Europe/Berlin"))),
+    ],
+    ids=["text", "digits", "epoch", "zone"],
+)
+def test_dates_are_read_however_they_are_written(entry, values):
+    schema = Schema.from_toml(f'[columns.day]\nkind = "datetime"\nrange = ["2024-01-01", "2024-12-31"]\n{entry}')
+    (day,) = describe_numbers(pa.table({"day": values}), schema)
+    assert day.mean == (1704067200 + 1717804800) / 2
+    assert day.weekdays == (0.5, 0, 0, 0, 0, 0.5, 0) and day.months[0] == day.months[5] == 0.5
+
+
+def test_one_table_is_described_as_two_are_compared():
+    prices, days = [10.0, 20.5, None], [dt.date(2024, 1, 1)] * 3
+    described = describe_numbers(table(prices, days), SCHEMA)
+    compared = compare_numbers(table([1.0], days[:1]), table(prices, days), SCHEMA)
+    for one, both in zip(described, compared, strict=True):
+        assert (one.column, one.mean, one.sd) == (both.column, both.means[1], both.sds[1])
+        assert one.quantiles == tuple(pair[1] for pair in both.quantiles)

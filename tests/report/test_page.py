@@ -105,6 +105,36 @@ def browser():
     )
 
 
+def drawn(page, folder):
+    return subprocess.run(
+        [
+            *(browser(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+            *("--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}"),
+            *("--virtual-time-budget=2000", "--dump-dom", page.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+
+
+@pytest.mark.skipif(browser() is None, reason="no Chromium on the PATH")
+@pytest.mark.parametrize("edition", ["private", "releasable"])
+def test_nothing_sticks_out_on_a_phone_and_the_map_can_be_sorted(edition, request, tmp_path):
+    write(request.getfixturevalue(edition), tmp_path / "r.html")
+    frame = tmp_path / "frame.html"
+    frame.write_text("""<iframe src="r.html" style="width:390px;height:800px"></iframe><script>
+      addEventListener("load",function(){var page=document.querySelector("iframe").contentDocument;
+      var wide=page.documentElement.scrollWidth,shown=function(id){return page.getElementById(id).clientWidth>0?1:0};
+      var before=[shown("pair-map"),shown("pair-map-sorted")];page.getElementById("worst-first").click();
+      document.title="wide="+wide+" maps="+before.concat([shown("pair-map"),shown("pair-map-sorted")]).join("");});
+      </script>""")
+    title = re.search(r"<title>wide=(\d+) maps=(\d+)</title>", drawn(frame, tmp_path))
+    assert int(title[1]) <= 390 and title[2] == "1001"
+
+
 @pytest.mark.skipif(browser() is None, reason="no Chromium on the PATH")
 @pytest.mark.parametrize("edition", ["private", "releasable"])
 def test_a_browser_draws_the_plots(edition, request, tmp_path):
@@ -118,17 +148,7 @@ def test_a_browser_draws_the_plots(edition, request, tmp_path):
       var shown=document.querySelectorAll(".card:not([hidden])").length;
       document.title="drawn="+drawn.length+" shown="+shown;});</script>"""
     page.write_text(page.read_text().replace("</body>", probe + "</body>"))
-    dom = subprocess.run(
-        [
-            *(browser(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-            *(f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000", "--dump-dom", page.as_uri()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
+    dom = drawn(page, tmp_path)
     title = re.search(r"<title>drawn=(\d+) shown=(\d+)</title>", dom)
     opened = min(len(report.grids), 6)
     assert int(title[1]) == len(report.columns) + 1 + opened

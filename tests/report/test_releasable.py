@@ -28,7 +28,8 @@ def program(method, build):
 
 
 def releasable(fitted, synth, data):
-    report = measure_releasable(fitted, synth)
+    table = fitted.codec.decode(synth, np.random.default_rng(7))
+    report = measure_releasable(fitted, synth, table=table)
     report = dataclasses.replace(report, ledger=timeless(report.ledger))
     return {"page": render(report), "twin": report.to_dict()}
 

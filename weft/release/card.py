@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from weft import __version__
+from weft.models.recoded import RecodedModel
 from weft.privacy import at_most
 from weft.release.markup import code, text, yaml
 from weft.release.modelfile import Fitted
@@ -18,11 +19,17 @@ from weft.words import counted
 CARD = 2
 """Version of the card's JSON."""
 
+MERGED_SHOWN = 12
+"""Merged values that the page names; the JSON names all."""
+
 LIMITS = (
     "Only what the ledger lists was asked of the private rows. Relations between columns that no question covers are "
     "not in this table, except by chance.",
     "Counts carry noise. Rare values and small groups may be lost, or appear where there were none.",
-    "Inside a bin of numbers or dates, values are drawn evenly: finer detail is not learned.",
+    "Numbers and dates were counted finely alone and in groups of neighbours together: how values lie inside a group "
+    "is kept over all rows, not within the rows that another column picks out. Where the schema gives bins, and inside "
+    "the finest steps, they are spread evenly.",
+    "Rare values that were merged keep about their own numbers, but the company of all that were merged with them.",
     "Identifiers are made up and point to nobody. Relations between rows, and their order, are not kept.",
     "Statistical tests that take these rows for real ones overstate their certainty: the noise is not in their model.",
 )
@@ -101,7 +108,26 @@ def _column(fitted: Fitted, name: str) -> dict[str, Any]:
         "codes": fitted.codec.codes_of(name),
         "missing": column.missing,
         "from_data": list(column.from_data),
+        "merged": _merged(fitted, name),
     }
+
+
+def _merged(fitted: Fitted, name: str) -> list[dict[str, Any]]:
+    """Tell which codes of a column's attributes stood together in joint tables: a map made of released answers.
+
+    Groups of numbers and dates are told by their number; of values in a list, those that were merged by their names,
+    which the schema makes public.
+    """
+    model, part = fitted.model, fitted.codec.part_of(name)
+    if part is None or not (isinstance(model, RecodedModel) and model.relates_columns):
+        return []
+    made = []
+    for attribute, named in zip(part.domain, part.labels(), strict=True):
+        if attribute in model.maps and len(model.maps[attribute].merged):
+            found = model.maps[attribute]
+            values = [] if part.domain.order(attribute).ordered else [str(named[code]) for code in found.merged]
+            made.append({"attribute": attribute, "codes": len(named), "groups": found.size, "values": values})
+    return made
 
 
 def card_markdown(fitted: Fitted, rows: int, *, name: str, sha256: str | None = None) -> str:
@@ -144,6 +170,7 @@ def markdown(facts: dict[str, Any]) -> str:
     parts += [text(method["seeds"])] if method["seeds"] else []
     parts += ["Everything that was asked of the private rows:", _ledger(facts["ledger"], facts["costs"])]
     parts += ["## Columns", _columns(facts["columns"]), _provenance(facts["schema"]["facts_read_from_the_data"])]
+    parts += _merging(facts["columns"])
     parts += _rules(facts["schema"].get("rules", []))
     parts += ["## Known limits", _listed(*map(text, facts["limits"]))]
     checks = [f"SHA-256 of {code(table['file'])}: {code(table['sha256'])}"] if table["sha256"] else []
@@ -256,6 +283,22 @@ def _provenance(facts: list[str]) -> str:
         "These facts of the schema were read from the private rows, outside the guarantee: "
         f"{', '.join(map(text, facts))}. All others were declared public by whoever wrote the schema."
     )
+
+
+def _merging(columns: list[dict[str, Any]]) -> list[str]:
+    """Say in a line for each attribute what was merged in joint tables."""
+    found = {part["attribute"]: part for column in columns for part in column.get("merged", [])}
+    if not found:
+        return []
+    lines = []
+    for part in found.values():
+        line = f"{text(part['attribute'])}: {part['codes']:,} values or steps in {counted(part['groups'], 'group')}"
+        if part["values"]:
+            shown = ", ".join(map(text, part["values"][:MERGED_SHOWN]))
+            more = len(part["values"]) - MERGED_SHOWN
+            line = f"{text(part['attribute'])}: merged as rare: {shown}{f' and {more:,} more' if more > 0 else ''}"
+        lines.append(line)
+    return ["In tables over several columns, noisy counts decided that these stood together:", _listed(*lines)]
 
 
 def _rules(rules: list[dict[str, str]]) -> list[str]:

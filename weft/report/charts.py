@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from weft.report.figures import Bar, Questions
+from weft.report.figures import Bar, Beside, Questions
 from weft.report.words import percent
 from weft.svg import px, short, svg
 
@@ -45,7 +45,7 @@ def _rows(title: str, bars: Sequence[Bar], reference: str, height: int) -> str:
         soft = ' class="soft"' if bar.sort in ("missing", "special", "rest") else ""
         parts.append(
             f"<g><title>{_told(bar, reference)}</title>"
-            f'<text x="{_NAMES - 6}" y="{y + 10}" text-anchor="end"{soft}>{escape(short(bar.label, 18))}</text>'
+            f'<text x="{_NAMES - 6}" y="{y + 10}" text-anchor="end"{soft}>{clipped(bar.label, 18)}</text>'
             f'<path class="s" d="M{_NAMES} {y + 1}h{px(b)}v10h-{px(b)}z"/>'
             f'<path class="r" d="M{_NAMES} {y + 1}h{px(a)}v10h-{px(a)}"/>'
             f"{cut or _whisker_across(bar, top, room, y)}</g>"
@@ -97,7 +97,7 @@ def _steps(title: str, bars: Sequence[Bar], reference: str) -> str:
             f"{_tower(x + inner / 2, bar, top) or _whiskers([(x + inner / 2, bar)], base, tall / top)}"
             f"{_hover(x, inner, base, bar, reference)}"
             f'<text class="tick soft" transform="translate({px(x + inner / 2 + 3)} {px(base + 4)}) rotate(-38)" '
-            f'text-anchor="end">{escape(short(bar.label, 9))}</text>'
+            f'text-anchor="end">{clipped(bar.label, 9)}</text>'
         )
         x += broad
     parts.append(f'<path class="axis" d="M{px(left)} {px(base)}H{px(end)}"/>')
@@ -166,6 +166,52 @@ def _ticks(bins: Sequence[Bar], left: float, wide: float, base: float) -> str:
         if not middle:
             parts.append(f'<path class="axis" d="M{px(x)} {px(base)}v4"/>')
     return "".join(parts)
+
+
+def clipped(text: str, most: int) -> str:
+    """Return what stands inside a text element: cut to its place, with the whole beside it for the pointer."""
+    whole = f"<title>{escape(text)}</title>" if len(text) > most else ""
+    return whole + escape(short(text, most))
+
+
+def profile(labels: Sequence[str], shares: Sequence[Beside], title: str, reference: str, letters: int = 2) -> str:
+    """Draw a few shares side by side, each with its first letters below: an outline for the reference, if known."""
+    wide, base = min(24.0, 200.0 / max(len(labels), 1)), 46.0
+    top = max((part or 0.0 for pair in shares for part in pair), default=0.0) or 1.0
+    parts = []
+    for i, (label, (a, b)) in enumerate(zip(labels, shares, strict=True)):
+        x, inner = 2 + i * wide, wide - 4
+        told = "" if a is None else f"{percent(a)} in the {reference}, "
+        under = (
+            f'<text class="tick" x="{px(x + inner / 2)}" y="58" text-anchor="middle">{escape(label[:letters])}</text>'
+        )
+        drawn = f'<path class="s" d="{_bar(x, inner, base, b, top)}z"/>'
+        drawn += "" if a is None else f'<path class="r" d="{_bar(x, inner, base, a, top)}"/>'
+        parts.append(f"<g><title>{escape(label)}: {told}{percent(b or 0.0)} synthetic</title>{drawn}{under}</g>")
+    parts.append(f'<path class="axis" d="M0 {px(base)}H{px(wide * len(labels))}"/>')
+    return svg(wide * len(labels) + 2, 61, title, "".join(parts))
+
+
+def deciles(values: Sequence[Beside], title: str) -> str:
+    """Draw the deciles as steps from the lowest to the highest; nothing where all are the same."""
+    known = [value for pair in values for value in pair if value is not None]
+    low, high = min(known), max(known)
+    if high <= low:
+        return ""
+    wide, base = 9.0, 30.0
+
+    def steps(which: int) -> str:
+        heights = [base - 26 * ((pair[which] or 0.0) - low) / (high - low) for pair in values]
+        return f"M1 {px(base)}{_staircase(1, wide, heights)}V{px(base)}"
+
+    outline = "" if values[0][0] is None else f'<path class="r" d="{steps(0)}"/>'
+    end = wide * len(values) + 2
+    axis = f'<path class="axis" d="M0 {px(base)}H{px(end)}"/>'
+    return svg(end, 32, title, f'<path class="s" d="{steps(1)}z"/>{outline}{axis}')
+
+
+def _bar(x: float, wide: float, base: float, share: float | None, top: float) -> str:
+    return f"M{px(x)} {px(base)}V{px(base - (base - 3) * (share or 0.0) / top)}h{px(wide)}V{px(base)}"
 
 
 def scatter(questions: Questions) -> str:

@@ -12,8 +12,9 @@ from weft.progress import Listener, silence, stage
 from weft.release.modelfile import Fitted
 from weft.report.figures import Report
 from weft.report.measure import SEED, measure_private, measure_releasable
+from weft.report.people import dealt_out
 from weft.report.provenance import check_release
-from weft.report.reading import read_records
+from weft.report.reading import read_coded
 from weft.schema import Schema
 
 File = str | PathLike[str]
@@ -38,9 +39,9 @@ def private_report(
     with stage(listener, "read"):
         if fitted is not None:
             _check(Path(synth), fitted)
-        codec, rows = read_records(Path(real), known)
-        _, made = read_records(Path(synth), known)
-    return measure_private(rows, made, codec, fitted, listener=listener)
+        rows, made = (read_coded(Path(file), known) for file in (real, synth))
+    tables = rows.table, made.table
+    return measure_private(rows.records, made.records, rows.codec, fitted, tables=tables, listener=listener)
 
 
 def releasable_report(fitted: Fitted, synth: File | None = None, *, listener: Listener = silence) -> Report:
@@ -50,13 +51,15 @@ def releasable_report(fitted: Fitted, synth: File | None = None, *, listener: Li
     like any other: without a file, the report is on rows that it draws from the model itself.
     """
     if synth is None:
-        rows = max(round(fitted.model.total), 1)
-        made = fitted.model.sample(rows, np.random.default_rng(SEED), listener)
+        rows, rng = max(round(fitted.model.total), 1), np.random.default_rng(SEED)
+        made = fitted.model.sample(rows, rng, listener)
+        table = dealt_out(fitted, fitted.codec.decode(made, rng), rng)
     else:
         with stage(listener, "read"):
             _check(Path(synth), fitted)
-            _, made = read_records(Path(synth), fitted.schema)
-    return measure_releasable(fitted, made, listener=listener)
+            found = read_coded(Path(synth), fitted.schema)
+            made, table = found.records, found.table
+    return measure_releasable(fitted, made, table=table, listener=listener)
 
 
 def _check(synth: Path, fitted: Fitted) -> None:

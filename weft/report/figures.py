@@ -9,6 +9,15 @@ from typing import Any, Literal
 from weft.schema.kinds.labels import Sort
 
 Edition = Literal["private", "releasable"]
+Beside = tuple[float | None, float | None]
+"""A figure of the private table (None: not told), and of the synthetic one."""
+
+NEARLY_ALL = 0.99
+"""Columns with one value in so large a share of both tables are folded away: they flatter every average."""
+STRONG = 0.10
+"""Relations from this Cramer's V on are worth naming."""
+FEW_ROWS = 0.01
+"""A relation half of which is made by cells with so few of the rows rests on chance, or on very few people."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,80 @@ class ColumnFigures:
     """What the privacy noise alone is expected to make of it (None: not known)."""
     bars: tuple[Bar, ...]
 
+    @property
+    def constant(self) -> bool:
+        """Whether nearly all rows of both tables have the same value."""
+        return any(min(bar.reference, bar.synth) >= NEARLY_ALL for bar in self.bars if bar.sort != "rest")
+
+
+@dataclass(frozen=True)
+class NumberFigures:
+    """A column of numbers or dates as a person sees it; of two figures the first is the private table's.
+
+    It is None in the releasable edition.
+    """
+
+    name: str
+    dates: bool
+    """Whether the numbers are seconds since 1970, on the clock of the column's zone."""
+    mean: Beside
+    sd: Beside
+    levels: tuple[float, ...]
+    quantiles: tuple[Beside, ...]
+    """At each of the levels."""
+    moved: float | None
+    """How far values have to be moved, on average, to turn one column into the other: the Wasserstein distance."""
+    grain: float | None
+    """Of the multiples that people round to, those that tell most; None for dates."""
+    round_share: Beside
+    """Share of the values that are multiples of it."""
+    weekdays: tuple[Beside, ...]
+    """Shares of Monday to Sunday, for dates."""
+    months: tuple[Beside, ...]
+    """Shares of January to December."""
+
+    def quantile(self, level: float) -> Beside:
+        """Return a quantile in both tables."""
+        return self.quantiles[self.levels.index(level)]
+
+
+@dataclass(frozen=True)
+class RuleFigures:
+    """A rule of the schema, and the rows that break it."""
+
+    rule: str
+    columns: tuple[str, ...]
+    policy: str
+    """What was done about private rows that break it, in words."""
+    synth: int
+    real: int | None
+    """None in the releasable edition, and for rules that refuse such rows."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A column that stays the same for a person: the share of the people with several rows for whom it does."""
+
+    column: str
+    real: float | None
+    """None in the releasable edition, and where nobody has several rows."""
+    synth: float | None
+
+
+@dataclass(frozen=True)
+class PeopleFigures:
+    """Rows per person."""
+
+    unit: str
+    most: int
+    """Rows of a person that are kept."""
+    real_people: int | None
+    people: int
+    real_sizes: tuple[float, ...] | None
+    """Share of the people with 1, 2, ... rows; None in the releasable edition."""
+    sizes: tuple[float, ...]
+    agreement: tuple[Agreement, ...]
+
 
 @dataclass(frozen=True)
 class PairFigures:
@@ -52,6 +135,19 @@ class PairFigures:
     association_synth: float
     measured: bool
     """Whether a measured marginal holds both columns."""
+    rests_on: float | None = None
+    """Share of the rows in the fewest cells that make half of the relation, in the table where it is stronger."""
+
+    @property
+    def change(self) -> float:
+        """By how much the association grew."""
+        return self.association_synth - (self.association or 0.0)
+
+    @property
+    def on_few(self) -> bool:
+        """Whether a relation worth naming rests on a few rare cells."""
+        strong = max(self.association or 0.0, self.association_synth) >= STRONG
+        return strong and self.rests_on is not None and self.rests_on <= FEW_ROWS
 
 
 @dataclass(frozen=True)
@@ -130,6 +226,14 @@ class Headline:
     figure: str
     value: float
     meaning: str
+    median: float | None = None
+    """The middle one of what `value` is the mean of."""
+    worst: float | None = None
+    """The worst of them."""
+    worst_of: tuple[str, ...] = ()
+    """The columns that it is the figure of."""
+    beside: str = ""
+    """Both in words."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +272,16 @@ class Report:
     guarantee: Guarantee | None
     headlines: tuple[Headline, ...]
     cautions: tuple[Caution, ...]
+    table_columns: int
+    """Columns that the table has: a date is counted as several attributes, a group of columns as one."""
     columns: tuple[ColumnFigures, ...]
     made_anew: tuple[str, ...]
     """Id columns, which are not compared."""
+    derived: tuple[str, ...]
+    """Columns that follow from others, and have no codes to compare."""
+    numbers: tuple[NumberFigures, ...]
+    rules: tuple[RuleFigures, ...]
+    people: PeopleFigures | None
     pairs: tuple[PairFigures, ...]
     grids: tuple[Grid, ...]
     """The pairs that differ most, in detail."""

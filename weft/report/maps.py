@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
+from weft.report.charts import clipped
 from weft.report.figures import Grid
 from weft.svg import px, short, svg
 
@@ -26,12 +27,13 @@ def pair_map(
     names: Sequence[str],
     values: dict[tuple[int, int], float],
     steps: Sequence[float],
-    links: dict[tuple[int, int], str],
+    links: dict[tuple[int, int], tuple[str, str]],
     marked: Iterable[tuple[int, int]],
     kind: str,
     title: str,
+    attributes: str = "",
 ) -> str:
-    """Draw a triangle of all pairs, darker where `values` are larger; pairs with a detail link to it."""
+    """Draw a triangle of all pairs, darker where `values` are larger; pairs with a detail link to it, by its id."""
     d = len(names)
     cell = max(6.6, min(32.0, 820 / d))
     font = min(11.0, cell * 0.92)
@@ -54,18 +56,18 @@ def pair_map(
     if dots:
         parts.append(f'<path class="dots" stroke-width="{px(cell / 4)}" d="{dots}"/>')
     for i, name in enumerate(names):
-        text = escape(short(name, 22))
+        text = clipped(name, 22)
         end = f'text-anchor="end" font-size="{px(font)}">{text}</text>'
         if i > 0:
             parts.append(f'<text x="{px(edge - 4)}" y="{px((i - 0.5) * cell + font * 0.35)}" {end}')
         if i < d - 1:
             where = f"translate({px(edge + (i + 0.5) * cell + font * 0.35)} {px(tall + 4)}) rotate(-90)"
             parts.append(f'<text transform="{where}" {end}')
-    for (a, b), text in links.items():
+    for (a, b), (home, text) in links.items():
         box = f'x="{px(edge + a * cell)}" y="{px((b - 1) * cell)}" width="{px(cell)}" height="{px(cell)}"'
-        parts.append(f'<a href="#pair-{a}-{b}"><rect class="h" {box}><title>{escape(text)}</title></rect></a>')
+        parts.append(f'<a href="#{home}"><rect class="h" {box}><title>{escape(text)}</title></rect></a>')
     data = f'data-cell="{px(cell)}" data-edge="{px(edge)}"'
-    return svg(edge + tall + 2, tall + edge + 4, title, "".join(parts), f'id="pair-map" {data}')
+    return svg(edge + tall + 2, tall + edge + 4, title, "".join(parts), f"{attributes} {data}")
 
 
 def key(steps: Sequence[float], kind: str, write: str) -> str:
@@ -112,7 +114,7 @@ def twin_maps(grid: Grid, reference: str) -> str:
     wide, tall = cell * len(grid.across), cell * len(grid.rows)
     below = 10 + 5.4 * max(len(short(label, 16)) for label in grid.across)
     parts = [
-        f'<text x="{px(edge - 5)}" y="{px(18 + (i + 0.7) * cell)}" text-anchor="end">{escape(short(label, 19))}</text>'
+        f'<text x="{px(edge - 5)}" y="{px(18 + (i + 0.7) * cell)}" text-anchor="end">{clipped(label, 19)}</text>'
         for i, label in enumerate(grid.rows)
     ]
     for n, (caption, table) in enumerate((("in the " + reference, grid.reference), ("synthetic", grid.synth))):
@@ -130,7 +132,7 @@ def twin_maps(grid: Grid, reference: str) -> str:
         parts.append(f'<path class="frame" d="M{px(left)} 18h{px(wide)}v{px(tall)}h-{px(wide)}z"/>')
         parts += [
             f'<text transform="translate({px(left + (j + 0.75) * cell)} {px(tall + 23)}) rotate(-90)" '
-            f'text-anchor="end">{escape(short(label, 16))}</text>'
+            f'text-anchor="end">{clipped(label, 16)}</text>'
             for j, label in enumerate(grid.across)
         ]
     title = f"{grid.columns[0]} (down) by {grid.columns[1]} (across): shares of rows, darker is more"

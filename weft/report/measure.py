@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+import pyarrow as pa
 
 from weft import __version__
 from weft.codec import Codec
@@ -27,21 +28,27 @@ from weft.models.recoded import RecodedModel
 from weft.progress import Listener, silence, stage
 from weft.release.modelfile import Fitted
 from weft.release.statement import meaning
-from weft.report import words
+from weft.report import cautions, words
 from weft.report.figures import (
     ColumnFigures,
     Grid,
     Guarantee,
+    NumberFigures,
     PairFigures,
+    PeopleFigures,
     Prediction,
     Questions,
     Report,
+    RuleFigures,
 )
 from weft.report.grouping import Floats, Grouping, bars, group, shares_of
 from weft.report.marginals import marginal_figures, of_model, of_records
 from weft.report.noise import by_column, combined_sigma, expected_tvd
+from weft.report.numbers import number_figures, rule_figures
 from weft.report.pairs import PairMatrices, compare_pairs, only
+from weft.report.people import people_figures
 from weft.report.view import View
+from weft.schema.kinds import Id
 from weft.schema.kinds.labels import Label
 
 MOST_GRIDS = 200
@@ -63,12 +70,19 @@ SEED = 0
 
 
 def measure_private(
-    real: Records, synth: Records, codec: Codec, fitted: Fitted | None = None, *, listener: Listener = silence
+    real: Records,
+    synth: Records,
+    codec: Codec,
+    fitted: Fitted | None = None,
+    *,
+    tables: tuple[pa.Table, pa.Table] | None = None,
+    listener: Listener = silence,
 ) -> Report:
     """Compare a synthetic table with the real one. PRIVATE: nothing here carries noise.
 
     Both are coded by the schema of `codec`. With `fitted`, the report also tells what was spent and how much of each
     distance the privacy noise explains: the caller vouches that this model made the rows (`private_report` checks it).
+    With `tables`, the same rows as values, it also tells what codes do not show: numbers, dates, rules, people.
     """
     measured = _fitting(fitted, comparable(real, synth))
     view, rows, made = View.of(codec, synth), real, synth
@@ -91,6 +105,8 @@ def measure_private(
             _grid(pair.columns, groups, *(_counted(table, pair.columns, groups) for table in (real, synth)))
             for pair in _worst(pairs)
         )
+    with stage(listener, "compare values"):
+        numbers, rules, people = _seen_in_values(codec, *(tables or (None, None))[::-1])
     with stage(listener, "ask questions"):
         questions = _questions(real, synth)
     with stage(listener, "predict"):
@@ -107,9 +123,14 @@ def measure_private(
         stamps=() if fitted is None else fitted.ledger.stamps,
         guarantee=None if fitted is None else _guarantee(fitted),
         headlines=words.against_real(columns, pairs, questions, rare, predictions),
-        cautions=words.cautions_against_real(columns, pairs),
+        cautions=cautions.joined(*cautions.of_values(numbers, rules, people), *cautions.against_real(columns, pairs)),
+        table_columns=len(codec.schema.columns),
         columns=columns,
-        made_anew=_made_anew(codec),
+        made_anew=tuple(column.name for column in codec.schema.columns if isinstance(column, Id)),
+        derived=tuple(c.name for c in codec.schema.columns if not (c.modelled or isinstance(c, Id))),
+        numbers=numbers,
+        rules=rules,
+        people=people,
         pairs=pairs,
         grids=grids,
         questions=questions,
@@ -129,6 +150,7 @@ def _pairs(domain: Domain, found: PairMatrices, together: set[Clique]) -> tuple[
             float(found.real[i, j]),
             float(found.synth[i, j]),
             clique((domain.names[i], domain.names[j])) in together,
+            None if math.isnan(found.rests_on[i, j]) else float(found.rests_on[i, j]),
         )
         for i, j in combinations(range(len(domain)), 2)
     )
@@ -145,12 +167,14 @@ def _questions(real: Records, synth: Records) -> Questions:
     )
 
 
-def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = silence) -> Report:
+def measure_releasable(
+    fitted: Fitted, synth: Records, *, table: pa.Table | None = None, listener: Listener = silence
+) -> Report:
     """Compare a synthetic table with the model that made it, and say how much noise the model carries.
 
     Nothing but the model and the synthetic rows is used: post-processing, free, if `synth` is a sample of the model.
     The caller vouches for that, since coded rows cannot show it and private ones would be published in exact counts;
-    `releasable_report` checks it.
+    `releasable_report` checks it. With `table`, the same rows as values, it also tells what codes do not show.
     """
     model, codec = fitted.model, fitted.codec
     comparable(synth)
@@ -183,6 +207,8 @@ def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = s
             pairs.append(PairFigures(names, distance, None, float(matrix[i, j]), asked))
         worst = sorted((p for p in pairs if p.measured), key=lambda p: -p.association_synth)[:MOST_GRIDS]
         grids = tuple(_grid(pair.columns, groups, *found[pair.columns]) for pair in worst)
+    with stage(listener, "describe values"):
+        numbers, rules, people = _seen_in_values(codec, table)
     with stage(listener, "weigh noise"):
         marginals = marginal_figures(fitted, measured, fine, of_model)
     return Report(
@@ -193,9 +219,14 @@ def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = s
         stamps=fitted.ledger.stamps,
         guarantee=_guarantee(fitted),
         headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
-        cautions=words.cautions_against_model(columns, pairs),
+        cautions=cautions.joined(*cautions.of_values(numbers, rules, people), *cautions.against_model(columns, pairs)),
+        table_columns=len(codec.schema.columns),
         columns=columns,
-        made_anew=_made_anew(codec),
+        made_anew=tuple(column.name for column in codec.schema.columns if isinstance(column, Id)),
+        derived=tuple(c.name for c in codec.schema.columns if not (c.modelled or isinstance(c, Id))),
+        numbers=numbers,
+        rules=rules,
+        people=people,
         pairs=tuple(pairs),
         grids=grids,
         questions=None,
@@ -207,8 +238,14 @@ def measure_releasable(fitted: Fitted, synth: Records, *, listener: Listener = s
     )
 
 
-def _made_anew(codec: Codec) -> tuple[str, ...]:
-    return tuple(column.name for column in codec.schema.columns if not column.modelled)
+def _seen_in_values(
+    codec: Codec, synth: pa.Table | None, real: pa.Table | None = None
+) -> tuple[tuple[NumberFigures, ...], tuple[RuleFigures, ...], PeopleFigures | None]:
+    """Return what values show and codes do not; with `real` it is PRIVATE."""
+    if synth is None:
+        return (), (), None
+    schema = codec.schema
+    return number_figures(schema, synth, real), rule_figures(codec, synth, real), people_figures(schema, synth, real)
 
 
 def _seen(measured: Sequence[Measured], domain: Domain) -> list[Measured]:

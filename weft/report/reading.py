@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,12 +15,27 @@ from weft.reading.csv import read_csv
 from weft.schema import Schema
 
 
+@dataclass(frozen=True)
+class Coded:
+    """A table as it was read, and in codes."""
+
+    codec: Codec
+    records: Records
+    table: pa.Table
+
+
 def read_records(path: Path, schema: Schema) -> tuple[Codec, Records]:
     """Read and encode a CSV or Parquet file; messages name the file, and never quote it."""
+    found = read_coded(path, schema)
+    return found.codec, found.records
+
+
+def read_coded(path: Path, schema: Schema) -> Coded:
+    """Read and encode a CSV or Parquet file, and keep its values too; messages name the file, and never quote it."""
     try:
         table = _read(path, schema)
         codec = Codec(schema, table.schema)
-        return codec, codec.encode(table)
+        return Coded(codec, codec.encode(table), table)
     except (DataError, SchemaError) as error:
         text = str(error)
         kind = SchemaError if isinstance(error, SchemaError) else DataError

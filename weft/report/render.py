@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,26 @@ from weft.errors import WeftError
 from weft.privacy import at_most
 from weft.release.atomic import staged
 from weft.report import charts, maps
-from weft.report.figures import ColumnFigures, Grid, PairFigures, Prediction, Report
-from weft.report.words import percent
+from weft.report.cautions import few_cells
+from weft.report.figures import (
+    Beside,
+    ColumnFigures,
+    Grid,
+    NumberFigures,
+    PairFigures,
+    PeopleFigures,
+    Prediction,
+    Report,
+)
+from weft.report.words import MONTHS, WEEKDAYS, moment, number, percent, rounded
 
 BY = " \N{MULTIPLICATION SIGN} "
 OPEN_PAIRS = 6
 """Pairs whose heat maps are open from the start, and so in print."""
 SHOWN_MARGINALS = 25
 """Marginals in the table; the others are folded away."""
+MOST_SIZES = 20
+"""Numbers of rows that a person may have with a bar of their own."""
 GRID_ROW = 10
 """Pixels of a row of the page's grid of charts, by which their heights are counted."""
 
@@ -48,7 +61,12 @@ def render(report: Report) -> str:
         cards=[_card(column, report) for column in report.columns],
         place=place,
         opened={grid.columns: "pair-{}-{}".format(*_at(grid.columns, place)) for grid in report.grids},
-        pair_map=_pair_map(report, place),
+        names=names,
+        numbers=[_number(column, report.reference) for column in report.numbers if not column.dates],
+        dates=[_date(column, report.reference) for column in report.numbers if column.dates],
+        sizes=_sizes(report.people, report.reference),
+        pair_map=_pair_map(report, place, list(range(len(names))), 'id="pair-map"'),
+        sorted_map=_pair_map(report, place, _worst_first(report), 'id="pair-map-sorted"') if len(names) > 2 else "",
         pair_key=maps.key(*((maps.DISTANCE_STEPS, "o", "%") if private else (maps.ASSOCIATION_STEPS, "b", ""))),
         pair_data=_pair_data(report),
         details=[
@@ -91,28 +109,97 @@ def _card(column: ColumnFigures, report: Report) -> dict[str, Any]:
         "noise": None if column.noise is None else percent(column.noise),
         "chart": drawing,
         "span": -(-(height + 74) // GRID_ROW),
+        "constant": column.constant,
     }
 
 
-def _pair_map(report: Report, place: dict[str, int]) -> str:
+def _number(column: NumberFigures, reference: str) -> dict[str, Any]:
+    figures = [column.mean, column.sd, *(column.quantile(level) for level in (0.5, 0.9, 0.99))]
+    grain = "" if column.grain is None else rounded(column.grain)
+    return {
+        "name": column.name,
+        "figures": [_written(figure, number) for figure in figures],
+        "grain": grain,
+        "round": _written(column.round_share, percent),
+        "chart": charts.deciles(
+            column.quantiles[:9], f"{column.name}: deciles in the {reference} (outline) and synthetic (filled)"
+        ),
+    }
+
+
+def _date(column: NumberFigures, reference: str) -> dict[str, Any]:
+    days = _written(column.sd, lambda seconds: f"{number(seconds / 86_400)} days")
+    told = f"{column.name}: shares of rows by"
+    return {
+        "name": column.name,
+        "figures": [
+            _written(column.mean, moment),
+            days,
+            *(_written(column.quantile(level), moment) for level in (0.1, 0.5, 0.9)),
+        ],
+        "weekdays": charts.profile(WEEKDAYS, column.weekdays, f"{told} weekday", reference),
+        "months": charts.profile(MONTHS, column.months, f"{told} month", reference, 1),
+    }
+
+
+def _written(figure: Beside, write: Callable[[float], str]) -> tuple[str | None, str]:
+    before, after = figure
+    return None if before is None else write(before), "" if after is None else write(after)
+
+
+def _sizes(people: PeopleFigures | None, reference: str) -> str:
+    """Draw how many rows people have; beyond `MOST_SIZES` in one bar."""
+    if people is None:
+        return ""
+    before, after = None if people.real_sizes is None else _joined(people.real_sizes), _joined(people.sizes)
+    labels = [str(rows) for rows in range(1, len(after) + 1)]
+    if len(people.sizes) > MOST_SIZES:
+        labels[-1] += " or more"
+    unknown: list[float | None] = [None] * len(labels)
+    shares: list[Beside] = list(zip(before or unknown, after, strict=True))
+    return charts.profile(labels, shares, f"Shares of people by their number of rows, up to {people.most}", reference)
+
+
+def _joined(sizes: tuple[float, ...]) -> list[float]:
+    return [*sizes[: MOST_SIZES - 1], *([sum(sizes[MOST_SIZES - 1 :])] if len(sizes) >= MOST_SIZES else [])]
+
+
+def _pair_map(report: Report, place: dict[str, int], order: list[int], attributes: str) -> str:
+    """Draw the map of all pairs with its columns in some order, of which `attributes` tells the page's script."""
     if len(report.columns) < 2:
         return ""
     private = report.edition == "private"
+    names = [column.name for column in report.columns]
+    there = {names[column]: i for i, column in enumerate(order)}
     values = {
-        _at(pair.columns, place): (pair.distance or 0.0) if private else pair.association_synth for pair in report.pairs
+        _at(pair.columns, there): (pair.distance or 0.0) if private else pair.association_synth for pair in report.pairs
     }
-    told = {_at(pair.columns, place): _pair_told(pair, private) for pair in report.pairs}
-    detailed = {_at(grid.columns, place): told[_at(grid.columns, place)] for grid in report.grids}
+    told = {pair.columns: _pair_told(pair, private) for pair in report.pairs}
     return maps.pair_map(
-        [column.name for column in report.columns],
+        [names[column] for column in order],
         values,
         maps.DISTANCE_STEPS if private else maps.ASSOCIATION_STEPS,
-        detailed,
-        [] if private else [_at(pair.columns, place) for pair in report.pairs if pair.measured],
+        {
+            _at(grid.columns, there): ("pair-{}-{}".format(*_at(grid.columns, place)), told[grid.columns])
+            for grid in report.grids
+        },
+        [] if private else [_at(pair.columns, there) for pair in report.pairs if pair.measured],
         "o" if private else "b",
         "All pairs of columns, darker where "
         + ("the two tables differ more" if private else "the synthetic columns hang together more"),
+        f'{attributes} data-order="{" ".join(map(str, order))}"',
     )
+
+
+def _worst_first(report: Report) -> list[int]:
+    """Return the columns by what the map shows of their pairs, the largest mean first."""
+    private = report.edition == "private"
+    sums = dict.fromkeys((column.name for column in report.columns), 0.0)
+    for pair in report.pairs:
+        for name in pair.columns:
+            sums[name] += (pair.distance or 0.0) if private else pair.association_synth
+    names = list(sums)
+    return sorted(range(len(names)), key=lambda i: -sums[names[i]])
 
 
 def _at(columns: tuple[str, str], place: dict[str, int]) -> tuple[int, int]:
@@ -155,6 +242,7 @@ def _detail(grid: Grid, pair: PairFigures, reference: str, place: dict[str, int]
         "distance": None if pair.distance is None else percent(pair.distance),
         "before": pair.association,
         "after": pair.association_synth,
+        "few": few_cells(pair) if pair.on_few else "",
         "measured": pair.measured,
         "chart": maps.twin_maps(grid, reference),
         "open": opened,

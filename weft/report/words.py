@@ -1,12 +1,13 @@
-"""The summary in plain words: headline figures with what they mean, and what to be careful with."""
+"""The summary in plain words: how figures are written, and the headlines with what they mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from statistics import median
 
 from weft.evaluate import Coverage
 from weft.report.figures import (
-    Caution,
     ColumnFigures,
     Headline,
     MarginalFigures,
@@ -14,14 +15,16 @@ from weft.report.figures import (
     Prediction,
     Questions,
 )
+from weft.words import counted
 
-FAR = 0.05
-"""Columns farther apart than this are named in the summary."""
-FAR_PAIR = 0.10
-"""Pairs farther apart than this are."""
-CHANGED = 0.10
-"""And pairs whose association changed by more than this."""
-MOST = 6
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+Figures = Mapping[tuple[str, ...], float]
+"""A figure for each of some columns, pairs or marginals."""
 
 
 def percent(share: float) -> str:
@@ -35,6 +38,36 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g}%"
 
 
+def number(value: float) -> str:
+    """Write a number to four digits, or to the unit where it is larger.
+
+    >>> number(1234567.8), number(12.3456), number(0.5)
+    ('1,234,568', '12.35', '0.5')
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def rounded(grain: float) -> str:
+    """Name the numbers that are multiples of a grain.
+
+    >>> rounded(1.0), rounded(1000.0)
+    ('whole numbers', 'multiples of 1,000')
+    """
+    return "whole numbers" if grain == 1 else f"multiples of {number(grain)}"
+
+
+def moment(seconds: float) -> str:
+    """Write the day of a moment.
+
+    >>> moment(1704067200.0)
+    '2024-01-01'
+    """
+    try:
+        return (datetime(1970, 1, 1) + timedelta(seconds=seconds)).date().isoformat()
+    except OverflowError:
+        return number(seconds)
+
+
 def against_real(
     columns: Sequence[ColumnFigures],
     pairs: Sequence[PairFigures],
@@ -43,8 +76,10 @@ def against_real(
     predictions: Sequence[Prediction],
 ) -> tuple[Headline, ...]:
     """Five figures of the curator's edition."""
-    one = _mean([column.distance for column in columns])
-    two = _mean([pair.distance for pair in pairs if pair.distance is not None])
+    single: Figures = {(column.name,): column.distance for column in columns}
+    joint: Figures = {pair.columns: pair.distance for pair in pairs if pair.distance is not None}
+    kept = {c: 1 - f / r for c, r, f in zip(rare.cliques, rare.rare.tolist(), rare.found.tolist(), strict=True) if r}
+    one, two = _mean(list(single.values())), _mean(list(joint.values()))
     found, all_rare = int(rare.found.sum()), int(rare.rare.sum())
     return (
         Headline(
@@ -52,7 +87,8 @@ def against_real(
             f"{percent(1 - one)} alike",
             1 - one,
             f"On average {percent(one)} of the rows would have to take another value in a column for its distribution "
-            "to be exactly the private one.",
+            f"to be exactly the private one.{_flattered(columns)}",
+            *_alike(single),
         ),
         Headline(
             "Pairs of columns",
@@ -60,13 +96,15 @@ def against_real(
             1 - two,
             f"The same for two columns together: {percent(two)} of the rows would have to move. This is where broken "
             "relations show.",
+            *_alike(joint),
         ),
         Headline(
             "Counting questions",
             f"off by {percent(questions.error)}",
             questions.error,
             f"Asked {questions.count:,} times how many rows lie in random ranges of three columns, the synthetic "
-            f"table is off by {percent(questions.error)} of all rows on average, {percent(questions.worst)} at worst.",
+            f"table is off by {percent(questions.error)} of all rows on average.",
+            *_off(questions),
         ),
         Headline(
             "Rare values",
@@ -76,6 +114,7 @@ def against_real(
             "values are what noise blurs first."
             if all_rare
             else "No value of the private table is rarer than one row in a hundred.",
+            *_alike(kept, "kept"),
         ),
         _predicted(predictions) if predictions else _changed_relations(pairs),
     )
@@ -89,17 +128,20 @@ def _predicted(predictions: Sequence[Prediction]) -> Headline:
         synth,
         f"Classifiers trained on synthetic rows are right {synth:.0%} of the time about real rows. Trained on "
         f"real rows they reach {real:.0%}; always saying the most frequent value gives {majority:.0%}.",
+        *_lost(predictions),
     )
 
 
 def _changed_relations(pairs: Sequence[PairFigures]) -> Headline:
-    change = _mean([abs(pair.association_synth - (pair.association or 0.0)) for pair in pairs])
+    changes: Figures = {pair.columns: abs(pair.change) for pair in pairs}
+    change = _mean(list(changes.values()))
     return Headline(
         "Relations",
         f"{change:.3f} changed",
         change,
         "Cramer's V, from 0 (two columns have nothing to do with each other) to 1, changed by this much on "
         "average over all pairs.",
+        *_spread(changes, "{:.3f}".format),
     )
 
 
@@ -122,6 +164,7 @@ def against_model(
             noise,
             f"The privacy noise alone is expected to put {percent(noise)} of the rows of a column into another value "
             "than the private table has.",
+            *_spread({(c.name,): c.noise for c in columns if c.noise is not None}, percent),
         ),
         Headline(
             "Noise in a marginal",
@@ -130,6 +173,7 @@ def against_model(
             f"The same for the {len(joint):,} tables over several columns that were measured."
             if any(len(m.columns) > 1 for m in marginals)
             else "Only single columns were measured.",
+            *_spread({m.columns: m.noise for m in joint}, percent),
         ),
         Headline(
             "Pairs measured",
@@ -144,6 +188,7 @@ def against_model(
             1 - follows,
             f"The synthetic rows follow the noisy model: on average {percent(follows)} of them would have to move in a "
             "column to match it exactly.",
+            *_alike({(column.name,): column.distance for column in columns}),
         ),
         Headline(
             "Values lost in noise",
@@ -155,54 +200,50 @@ def against_model(
     )
 
 
-def cautions_against_real(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
-    """Name the columns and pairs whose figures are far off, worst first."""
-    far = sorted((c for c in columns if c.distance > FAR), key=lambda c: -c.distance)[:MOST]
-    made = [Caution((c.name,), f"{percent(c.distance)} of the rows are misplaced{_cause(c)}") for c in far]
-    changed = sorted(pairs, key=lambda p: -abs(_change(p)))[:MOST]
-    made += [Caution(p.columns, _relation(p)) for p in changed if abs(_change(p)) > CHANGED]
-    told = {caution.columns for caution in made}
-    # A pair with a column that is off by itself is off too: that is told already.
-    off = {c.name for c in columns if c.distance > FAR}
-    wide = sorted(
-        (p for p in pairs if (p.distance or 0) > FAR_PAIR and not off & set(p.columns)),
-        key=lambda p: -(p.distance or 0),
-    )
-    made += [
-        Caution(p.columns, f"{percent(p.distance or 0)} of the rows are misplaced")
-        for p in wide[:MOST]
-        if p.columns not in told
-    ]
-    return tuple(made)
+Spread = tuple[float | None, float | None, tuple[str, ...], str]
+"""Median, worst, whose it is, and both in words: the last fields of a headline."""
 
 
-def cautions_against_model(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
-    """Name the columns that noise blurs, and those whose relations nobody asked about."""
-    noisy = sorted((c for c in columns if (c.noise or 0) > FAR), key=lambda c: -(c.noise or 0))[:MOST]
-    made = [
-        Caution((c.name,), f"noise alone is expected to misplace {percent(c.noise or 0)} of its rows") for c in noisy
-    ]
-    related = {name for pair in pairs if pair.measured for name in pair.columns}
-    alone = tuple(column.name for column in columns if column.name not in related)
-    if alone and len(columns) > 1:
-        made.append(Caution(alone, "no relation to any other column was measured: do not cross-tabulate"))
-    return tuple(made)
+def _spread(figures: Figures, write: Callable[[float], str]) -> Spread:
+    """Return the median and the worst, which is the largest."""
+    if len(figures) < 2:
+        return None, None, (), ""
+    worst = max(figures, key=lambda name: figures[name])
+    middle, most = median(figures.values()), figures[worst]
+    if most == min(figures.values()):  # nobody is worse than others
+        return middle, most, (), ""
+    return middle, most, worst, f"median {write(middle)}, worst {write(most)} ({_by(worst)})"
 
 
-def _cause(column: ColumnFigures) -> str:
-    if column.noise is None:
+def _alike(distances: Figures, word: str = "alike") -> Spread:
+    """Return the same of shares that agree: the worst is the smallest."""
+    middle, worst, whose, told = _spread(distances, lambda distance: f"{percent(1 - distance)} {word}")
+    return None if middle is None else 1 - middle, None if worst is None else 1 - worst, whose, told
+
+
+def _off(questions: Questions) -> Spread:
+    middle = median(abs(a - b) for a, b in zip(questions.reference, questions.synth, strict=True))
+    return middle, questions.worst, (), f"median {percent(middle)}, worst {percent(questions.worst)}"
+
+
+def _lost(predictions: Sequence[Prediction]) -> Spread:
+    """Return the median of what is right, and the column of which least of what can be learned was."""
+    worst = max(predictions, key=lambda p: p.real - p.synth)
+    middle = median(p.synth for p in predictions)
+    told = f"median {middle:.0%}; most is lost for {worst.target}: {worst.synth:.0%}, from real rows {worst.real:.0%}"
+    return middle, worst.synth, (worst.target,), told
+
+
+def _flattered(columns: Sequence[ColumnFigures]) -> str:
+    same = sum(column.constant for column in columns)
+    if not same:
         return ""
-    within = column.distance <= 1.5 * column.noise
-    return f"; noise alone explains {percent(column.noise)}" + ("" if within else ", the model the rest")
+    told = "has" if same == 1 else "have"
+    return f" {counted(same, 'column')} {told} nearly one value only, which flatters the mean."
 
 
-def _change(pair: PairFigures) -> float:
-    return pair.association_synth - (pair.association or 0.0)
-
-
-def _relation(pair: PairFigures) -> str:
-    way = "weaker" if _change(pair) < 0 else "stronger"
-    return f"their relation is {way}: {pair.association or 0:.2f} became {pair.association_synth:.2f} (Cramer's V)"
+def _by(names: tuple[str, ...]) -> str:
+    return " \N{MULTIPLICATION SIGN} ".join(names) or "number of rows"
 
 
 def _mean(figures: Sequence[float]) -> float:
