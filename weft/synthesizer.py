@@ -6,23 +6,24 @@ import html
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from weft.codec.people import People
 from weft.curator import Curator
-from weft.curator.rehearsal import Rehearsal, RehearsedError
+from weft.curator.rehearsal import Rehearsal
 from weft.engines import open_engine
 from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
 from weft.engines.sources import fingerprint, source_name
 from weft.errors import BudgetError, SchemaError, WeftError
 from weft.methods import AUTO, Method, known
 from weft.methods import method as recipe
+from weft.methods.steps.learning import learn
 from weft.methods.steps.options import plain
-from weft.methods.steps.resolution import check_resolution, choose_resolution, coarse_domain, refined, resolution_share
+from weft.methods.steps.resolution import coarse_domain
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
 JOURNAL = "weft.ledger.jsonl"
 """Where a run writes down its charges unless told otherwise: in the working directory."""
-
-SHARE_PEOPLE = 0.02
-"""Share of the budget for how many rows people have, where they may have several."""
 
 BLOCK_ROWS = 1_000_000
 """Rows decoded and handed on at a time."""
@@ -155,8 +153,7 @@ class Synthesizer:
         Parquet, or a `duckdb:` source. Everything that can be refused is refused before the first charge.
         `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
         """
-        schema = schema if isinstance(schema, Schema) else Schema.load(Path(schema))
-        data = collected(data)
+        schema, data = schema if isinstance(schema, Schema) else Schema.load(Path(schema)), collected(data)
         facts = self._facts(schema)
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
@@ -175,11 +172,10 @@ class Synthesizer:
         if lifetime is not None:  # before anything is read
             lifetime.check(*terms)
             _check_unbounded(chosen, facts, release)
-
         with stage(listener, "read"):
             opened = open_engine(data, schema, engine=self.engine, listener=listener)
-        domain = opened.codec.domain
-        chosen.check(coarse_domain(domain))
+        coarse = coarse_domain(opened.codec.domain)
+        chosen.check(coarse)
         account = None if lifetime is None else lifetime.begin(*terms, method=name, source=source_name(data))
         try:
             ledger = Ledger(
@@ -192,19 +188,8 @@ class Synthesizer:
                 facts={"source": source_name(data), "fingerprint": fingerprint(data), "method": name},
             )
             curator = Curator(opened.engine, ledger, release)
-            several = schema.unit is not None and schema.rows_per_unit > 1
-            before = 1 - (1 - (SHARE_PEOPLE if several else 0.0)) * (1 - resolution_share(domain))
-            check_resolution(curator)
-            if before:
-                self._rehearse(chosen, Rehearsal(opened.engine, ledger, release, coarse_domain(domain), 1 - before))
-            people = None
-            if several:
-                with stage(listener, "measure rows a person"):
-                    people = People.of(curator.rows_per_unit(SHARE_PEOPLE), schema.per_unit)
-                curator = curator.rest()
-            maps = choose_resolution(curator, listener)
-            coarse = curator.recode({n: (m.codes, m.size) for n, m in maps.items()}).rest() if maps else curator
-            model = refined(domain, chosen.fit(coarse, rng, listener), maps)
+            stand_in = partial(Rehearsal, opened.engine, ledger, release, coarse)
+            model, people = learn(chosen, curator, opened.codec, stand_in, rng, listener)
             self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured, people)
             self._frame = _frame_maker(data, schema)
         finally:
@@ -224,11 +209,6 @@ class Synthesizer:
                 "their from_data marks, or pass trust_data_for_schema (--trust-data-for-schema) to accept the leak."
             )
         return facts
-
-    def _rehearse(self, chosen: Method, curator: Rehearsal) -> None:
-        """Let the recipe refuse whatever it would refuse, before anything else is charged."""
-        with suppress(RehearsedError):
-            chosen.fit(curator, np.random.default_rng(self.seed), silence)
 
     def _check_files(self, data: Any) -> None:
         """Refuse a journal that is the private table, or a budget, before anything is read."""
@@ -272,20 +252,10 @@ class Synthesizer:
         while True:
             block = min(BLOCK_ROWS, rows - start)
             records = fitted.model.sample(block, rng, listener)
-            table = fitted.codec.decode(records, rng, start=start)
-            yield table if fitted.people is None else self._settled(fitted, fitted.people, table, start, rng)
+            yield fitted.rows(records, rng, start)
             start += block
             if start >= rows:
                 return
-
-    @staticmethod
-    def _settled(fitted: Fitted, people: People, table: pa.Table, start: int, rng: np.random.Generator) -> pa.Table:
-        """Return the rows dealt out to people, who have numbers after those of earlier rows."""
-        made, person = people.settle(table, fitted.codec.broken, rng)
-        at = made.schema.get_field_index(fitted.schema.unit)
-        return made.set_column(
-            at, made.schema.field(at), fitted.codec.ids(fitted.schema.unit or "", person + start, rng)
-        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, its schema and its ledger to one file."""

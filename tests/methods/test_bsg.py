@@ -294,3 +294,17 @@ def test_a_stream_of_rows_has_the_same_seeds(tmp_path):
 def test_a_model_that_is_no_method_is_said_to_be_none():
     with pytest.raises(MethodError, match=r"no method 'mts'. Did you mean 'mst'"):
         fit(make_table(60), **SEEDS | {"model": "mts", "k": 5, "guarantee": "deniability"})
+
+
+def test_seeds_are_grown_beside_wide_columns():
+    import pyarrow as pa
+
+    from weft import Schema, Synthesizer
+
+    schema = Schema.from_toml(
+        '[columns.a]\nkind = "integer"\nrange = [0, 200]\n[columns.b]\nkind = "category"\nvalues = ["x", "y"]'
+    )
+    rows = pa.table({"a": [i % 150 for i in range(3000)], "b": ["x", "y"] * 1500})
+    made = Synthesizer(2.0, method="bsg", omega=1, rows=50, journal=None, noise_seed=1).fit(rows, schema)
+    assert made.ledger_.used <= 1 + 1e-9
+    assert len(made.sample(seed=1)) == 50

@@ -191,11 +191,11 @@ def test_from_a_file_to_a_release(tmp_path, outside):
     assert all(day is None or 20240101 <= day <= 20241231 for day in rows["day"])
 
 
-def test_times_in_frames_keep_their_type():
+def test_times_in_frames_have_the_type_of_the_schema():
     import pandas as pd
 
     times = [dt.time(8, 30), None, dt.time(17)] * 50
-    schema = Schema((Time("x", missing=True, outside="clip"),))
+    schema = Schema((Time("x", missing=True, outside="clip", type="time64[ns]"),))
     fit = Synthesizer(8.0, method="independent", noise_seed=1, journal=None).fit
     declared = pa.table({"x": pa.array(times, pa.time64("ns"))})
     assert fit(declared, schema).sample().schema.field("x").type == pa.time64("ns")

@@ -60,6 +60,8 @@ def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Ar
         return pa.nulls(len(array), wanted), np.zeros(len(array), dtype=bool)
     if pa.types.is_time(wanted):
         return _times(array, wanted, column)
+    if pa.types.is_duration(wanted) and pa.types.is_duration(array.type):
+        return _instants(array, wanted, column)
     if pa.types.is_temporal(array.type) and not is_text(wanted):
         return _instants(array, wanted, column)
     if is_text(wanted):
@@ -126,8 +128,8 @@ def _floats(array: pa.Array) -> NDArray[np.float64]:
 
 def _decimals(floats: NDArray[np.float64], null: Mask, wanted: pa.DataType) -> pa.Array:
     # The type's bound is no float in general (10^16 - 1 would become 10^16), so the last cut is among integers.
-    scaled = np.rint(np.where(null, 0.0, floats) * 10.0**wanted.scale)
-    unscaled = np.clip(scaled, -(2.0**62), 2.0**62).astype(np.int64)
+    bound = 2.0**62 / 10.0**wanted.scale  # before the product, which may overflow
+    unscaled = np.rint(np.clip(np.where(null, 0.0, floats), -bound, bound) * 10.0**wanted.scale).astype(np.int64)
     top = min(10**wanted.precision - 1, 2**62)
     return decimal_array(np.clip(unscaled, -top, top), wanted.scale, null).cast(wanted)
 
@@ -144,7 +146,8 @@ def _booleans(array: pa.Array, missing: Mask) -> tuple[pa.Array, Mask]:
 def _instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
     """Dates and time stamps in another unit, floored; those that this changed cannot be read, but under clip."""
     missing = missing_of(array)
-    if not (_is_moment(array.type) and _is_moment(wanted)):
+    both = array.type, wanted
+    if not (all(map(_is_moment, both)) or all(map(pa.types.is_duration, both))):
         return pa.nulls(len(array), wanted), ~missing
     stored = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).cast(pa.int64())
     values = stored.fill_null(0).to_numpy(zero_copy_only=False)
@@ -159,9 +162,18 @@ def _instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.
         lost = values % (after // before) != 0
     if pa.types.is_date64(wanted):
         made, lost = made - made % (DAY // UNIT["ms"]), lost | (made % (DAY // UNIT["ms"]) != 0)
+    if pa.types.is_date32(wanted):
+        made, lost = _held(made, lost)
     unreadable = np.zeros_like(missing) if column.outside == "clip" else lost & ~missing
     whole = pa.array(made, mask=missing | unreadable)
     return (whole.cast(pa.int32()) if pa.types.is_date32(wanted) else whole).cast(wanted), unreadable
+
+
+def _held(values: NDArray[np.int64], lost: Mask) -> tuple[NDArray[np.int64], Mask]:
+    """Hold numbers to 32 bits, and mark those that this changed."""
+    info = np.iinfo(np.int32)
+    held = np.clip(values, info.min, info.max)
+    return held, lost | (held != values)
 
 
 def _times(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
@@ -181,9 +193,11 @@ def _times(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Arr
     else:
         return pa.nulls(len(array), wanted), ~missing
     unit = UNIT[wanted.unit]
+    units, lost = _held(nanoseconds // unit, nanoseconds % unit != 0)
+    units = units if pa.types.is_time32(wanted) else nanoseconds // unit
     if column.outside != "clip":
-        unreadable = unreadable | ((nanoseconds % unit != 0) & ~missing)
-    whole = pa.array(nanoseconds // unit, mask=missing | unreadable)
+        unreadable = unreadable | (lost & ~missing)
+    whole = pa.array(units, mask=missing | unreadable)
     return (whole.cast(pa.int32()) if pa.types.is_time32(wanted) else whole).cast(wanted), unreadable
 
 

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 
 from weft.marginals.domain import Domain
 from weft.schema.kinds import Column, ColumnError
-from weft.schema.kinds.datetime import PIECES, Datetime
+from weft.schema.kinds.datetime import Datetime
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.part import Arrays, Part
-from weft.schema.kinds.stored import as_stored
+from weft.schema.kinds.pieced import PIECES
+from weft.schema.kinds.stored import as_stored, coder_of
 from weft.schema.rules import Reader
 from weft.values.storage import decoded
 
+_FAR = 1e6  # no year, month or day is as large; infinities and numbers beyond 64 bits are neither
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
@@ -34,6 +36,8 @@ class Pieces:
         held = dict(column.pieces or ())
         self.readers = {piece: _reader(column, piece, name, fields, columns) for piece, name in held.items()}
         self._names = held
+        strict = [piece for piece, name in held.items() if columns[name].outside == "refuse"]
+        self._strict = {piece: coder_of(columns[held[piece]], fields[held[piece]]) for piece in strict}
         self._inner: Part = column.part(fields, columns)
         self.columns, self.needs, self.domain = self._inner.columns, self._inner.needs, self._inner.domain
         self.reads = (column.name,)
@@ -52,8 +56,11 @@ class Pieces:
 
     def assembled(self, arrays: Arrays) -> pa.Array:
         """Return the date of each row, of its own pieces; a day that a month does not have is its last one."""
+        for piece, coder in self._strict.items():
+            coder.encode(arrays[self._names[piece]])  # refuses what its column refuses
         values = {p: reader.read(arrays[self._names[p]]) for p, reader in self.readers.items() if p in _DATE}
-        missing = np.logical_or.reduce([part.missing for part in values.values()])
+        far = [~(np.abs(part.numbers.astype(np.float64)) < _FAR) for part in values.values()]
+        missing = np.logical_or.reduce([*(part.missing for part in values.values()), *far])
         year, month, day = (np.where(missing, 1, values[piece].numbers).astype(np.int64) for piece in _DATE)
         if self.readers["month"].column.listed is not None and isinstance(self.readers["month"].column.listed[0], str):
             month = np.array(_months(self.readers["month"].column))[np.where(missing, 0, month)] + 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.curator.curator import Curator
-from weft.marginals.domain import Domain
+from weft.marginals.counting import Counts
+from weft.marginals.domain import Clique, Domain
 from weft.privacy import Charge, Ledger
 from weft.privacy.mechanisms import Release
 
@@ -29,6 +31,12 @@ class _Seats:
         """Refuse what the real engine refuses."""
         self.engine.check_order()
 
+    def count(self, cliques: Sequence[Clique]) -> list[Counts]:
+        """Count the rows alone, for the one refusal that looks at their number (decision 008)."""
+        if any(cliques):
+            raise RehearsedError
+        return self.engine.count(cliques)
+
 
 class Rehearsal(Curator):
     """A curator who answers nothing: the first question ends the rehearsal."""
@@ -38,5 +46,13 @@ class Rehearsal(Curator):
         super().__init__(_Seats(domain, engine), ledger, release)  # type: ignore[arg-type]
         self._whole = whole
 
+    def left_with(self, slack: float) -> float:
+        """Return the share that would be left: as much as there will be, less the slack."""
+        return super().left_with(slack) - (1 - self._whole) / self._whole
+
     def _enter(self, charge: Charge) -> Charge:
+        raise RehearsedError
+
+    def _beside(self, engine: Engine, part: str, whole: float | None = None) -> Curator:
+        """Whoever goes on without asking would go on with real rows: this is as far as a rehearsal goes."""
         raise RehearsedError

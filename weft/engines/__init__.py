@@ -107,7 +107,7 @@ def open_engine(
         return Opened(MemoryEngine(records, listener, threads, owners), codec)
     # Columns that clip or have an `other` refuse nothing: if no row can spoil a pass either, there is nothing to check
     # before the first charge.
-    lenient = all(column.outside != "refuse" for column in schema.modelled)
+    lenient = all(column.outside != "refuse" for column in schema.modelled) and not codec.refusals
     keep, owners = None, None
     if not (reader.sound and lenient and units.column is None):
         keep, owners = check(reader, codec, units, rng, listener)

@@ -25,7 +25,7 @@ from weft.codec.types import index_type
 from weft.engines.reader import Batches, Reader
 from weft.errors import DataError
 from weft.schema import Schema
-from weft.schema.kinds import Column, ColumnError
+from weft.schema.kinds import Column, ColumnError, Duration
 from weft.values.instants import UNIT
 from weft.values.storage import decoded
 from weft.values.text import is_text
@@ -45,6 +45,7 @@ def is_guessed(declared: pa.DataType) -> bool:
         or pa.types.is_date(declared)
         or pa.types.is_timestamp(declared)
         or pa.types.is_time(declared)
+        or pa.types.is_duration(declared)
     )
 
 
@@ -56,8 +57,9 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
         return declared
     _require_text(column, declared)
     own = column.arrow_type()
-    if pa.types.is_time(own) and pa.types.is_time(declared):
-        return declared
+    if pa.types.is_duration(declared) and isinstance(column, Duration):
+        # Libraries pick the unit by the values; the schema's step decides instead.
+        return own if pa.types.is_duration(own) else pa.duration(_UNIT if column.fits_unit(_UNIT) else "ns")
     if not (pa.types.is_date(own) or pa.types.is_timestamp(own)):
         return own
     zoned = pa.types.is_timestamp(declared) and declared.tz is not None

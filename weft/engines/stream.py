@@ -88,7 +88,8 @@ class StreamEngine:
         """
         self.check_order()
         pieces = [np.empty(0, np.uint64)]
-        for _, records in self.reader.read(self.codec.reads, self.codec.encode, self.listener, "divide"):
+        codec = self.codec.narrowed(self.codec.domain.names)  # rows were refused when they were read first
+        for _, records in self.reader.read(codec.reads, codec.encode, self.listener, "divide"):
             pieces.append(names_of(records))
         names = np.concatenate(pieces)
         kept = np.arange(len(names)) if self.keep is None else np.flatnonzero(self.keep)

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from weft.codec import Codec
 from weft.codec.people import People
@@ -41,6 +42,7 @@ from weft.curator.units import MOST_ROWS
 from weft.errors import ModelFileError, WeftError
 from weft.marginals.domain import Domain, clique
 from weft.marginals.marginal import Array, Measured
+from weft.marginals.records import Records
 from weft.methods import METHODS
 from weft.methods import method as recipe
 from weft.models import Model, model_class
@@ -96,6 +98,16 @@ class Fitted:
     """The marginals that were measured, and the noise on them."""
     people: People | None = None
     """How many rows people have, where they may have several."""
+
+    def rows(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
+        """Return records as rows, dealt out to people where these may have several; `start` rows came before."""
+        table = self.codec.decode(records, rng, start=start)
+        unit = self.schema.unit
+        if self.people is None or unit is None:
+            return table
+        made, person = self.people.settle(table, self.codec.broken, rng)
+        at = made.schema.get_field_index(unit)
+        return made.set_column(at, made.schema.field(at), self.codec.ids(unit, person + start, rng))
 
 
 def save(fitted: Fitted, path: Path) -> None:

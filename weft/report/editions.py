@@ -12,7 +12,6 @@ from weft.progress import Listener, silence, stage
 from weft.release.modelfile import Fitted
 from weft.report.figures import Report
 from weft.report.measure import SEED, measure_private, measure_releasable
-from weft.report.people import dealt_out
 from weft.report.provenance import check_release
 from weft.report.reading import read_coded
 from weft.schema import Schema
@@ -53,7 +52,7 @@ def releasable_report(fitted: Fitted, synth: File | None = None, *, listener: Li
     if synth is None:
         rows, rng = max(round(fitted.model.total), 1), np.random.default_rng(SEED)
         made = fitted.model.sample(rows, rng, listener)
-        table = dealt_out(fitted, fitted.codec.decode(made, rng), rng)
+        table = fitted.rows(made, rng)
     else:
         with stage(listener, "read"):
             _check(Path(synth), fitted)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,6 @@ from weft.marginals.counting import count
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Array, Measured
 from weft.marginals.records import Records
-from weft.models.recoded import RecodedModel
 from weft.progress import Listener, silence, stage
 from weft.release.modelfile import Fitted
 from weft.release.statement import meaning
@@ -42,6 +42,7 @@ from weft.report.figures import (
     RuleFigures,
 )
 from weft.report.grouping import Floats, Grouping, bars, group, shares_of
+from weft.report.heatmaps import MOST_GRIDS, counted, grid, modelled, worst
 from weft.report.marginals import marginal_figures, of_model, of_records
 from weft.report.noise import by_column, combined_sigma, expected_tvd
 from weft.report.numbers import number_figures, rule_figures
@@ -51,8 +52,6 @@ from weft.report.view import View
 from weft.schema.kinds import Id
 from weft.schema.kinds.labels import Label
 
-MOST_GRIDS = 200
-"""Pairs that carry their two heat maps; the others only their figures."""
 GRID_SIZE = 14
 """Values or bins of a column in a heat map."""
 MOST_TARGETS = 5
@@ -97,14 +96,7 @@ def measure_private(
     with stage(listener, "compare pairs"):
         found = compare_pairs(real, synth)
         pairs = _pairs(domain, found, _together(measured))
-        groups = {
-            n: group(named[n], a / len(real) + b / len(synth), GRID_SIZE, GRID_SIZE)
-            for n, a, b in zip(domain, *ones, strict=True)
-        }
-        grids = tuple(
-            _grid(pair.columns, groups, *(_counted(table, pair.columns, groups) for table in (real, synth)))
-            for pair in _worst(pairs)
-        )
+        grids = _compared_grids(real, synth, pairs, named, ones)
     with stage(listener, "compare values"):
         numbers, rules, people = _seen_in_values(codec, *(tables or (None, None))[::-1])
     with stage(listener, "ask questions"):
@@ -112,9 +104,7 @@ def measure_private(
     with stage(listener, "predict"):
         predictions, note = _predictions(real, synth, ones[0], found.real)
     with stage(listener, "weigh noise"):
-        marginals = (
-            () if fitted is None else marginal_figures(fitted, measured, made, lambda codes: of_records(codes, rows))
-        )
+        weighed = () if fitted is None else marginal_figures(fitted, measured, made, lambda c: of_records(c, rows))
     return Report(
         edition="private",
         reference="private table",
@@ -124,10 +114,7 @@ def measure_private(
         guarantee=None if fitted is None else _guarantee(fitted),
         headlines=words.against_real(columns, pairs, questions, rare, predictions),
         cautions=cautions.joined(*cautions.of_values(numbers, rules, people), *cautions.against_real(columns, pairs)),
-        table_columns=len(codec.schema.columns),
         columns=columns,
-        made_anew=tuple(column.name for column in codec.schema.columns if isinstance(column, Id)),
-        derived=tuple(c.name for c in codec.schema.columns if not (c.modelled or isinstance(c, Id))),
         numbers=numbers,
         rules=rules,
         people=people,
@@ -136,9 +123,9 @@ def measure_private(
         questions=questions,
         predictions=predictions,
         prediction_note=note,
-        marginals=marginals,
+        marginals=weighed,
         ledger=None if fitted is None else fitted.ledger.to_dict(),
-        weft=__version__,
+        **_of_table(codec),
     )
 
 
@@ -154,6 +141,52 @@ def _pairs(domain: Domain, found: PairMatrices, together: set[Clique]) -> tuple[
         )
         for i, j in combinations(range(len(domain)), 2)
     )
+
+
+def _modelled_pairs(
+    fitted: Fitted, view: View, synth: Records, groups: dict[str, Grouping]
+) -> tuple[list[PairFigures], tuple[Grid, ...]]:
+    """Set every pair that was measured beside the model, and draw those that hang together most."""
+    domain, matrix, together = view.domain, associations(synth), _together(fitted.measured)
+    pairs, found = [], {}
+    for i, j in combinations(range(len(domain)), 2):
+        names = (domain.names[i], domain.names[j])
+        asked = clique(names) in together
+        distance = None
+        if asked:
+            reference, rows = modelled(fitted, view, names, groups), counted(synth, names, groups)
+            found[names] = reference, rows
+            distance = float(np.abs(reference - rows).sum()) / 2
+        pairs.append(PairFigures(names, distance, None, float(matrix[i, j]), asked))
+    strongest = sorted((p for p in pairs if p.measured), key=lambda p: -p.association_synth)[:MOST_GRIDS]
+    return pairs, tuple(grid(pair.columns, groups, *found[pair.columns]) for pair in strongest)
+
+
+def _compared_grids(
+    real: Records,
+    synth: Records,
+    pairs: Sequence[PairFigures],
+    named: Mapping[str, Sequence[Label]],
+    ones: Sequence[Sequence[Array]],
+) -> tuple[Grid, ...]:
+    """Draw the pairs that are farthest off."""
+    weights = (a / len(real) + b / len(synth) for a, b in zip(*ones, strict=True))
+    groups = {n: group(named[n], w, GRID_SIZE, GRID_SIZE) for n, w in zip(real.domain, weights, strict=True)}
+    return tuple(
+        grid(pair.columns, groups, *(counted(table, pair.columns, groups) for table in (real, synth)))
+        for pair in worst(pairs)
+    )
+
+
+def _of_table(codec: Codec) -> dict[str, Any]:
+    """Return what a report says of the columns of the table that have no figures of their own."""
+    columns = codec.schema.columns
+    return {
+        "table_columns": len(columns),
+        "made_anew": tuple(column.name for column in columns if isinstance(column, Id)),
+        "derived": tuple(c.name for c in columns if not (c.modelled or isinstance(c, Id))),
+        "weft": __version__,
+    }
 
 
 def _questions(real: Records, synth: Records) -> Questions:
@@ -192,21 +225,8 @@ def measure_releasable(
         )
         drowned = sum(_drowned(name, table, index) for name, table in zip(domain, expected, strict=True))
     with stage(listener, "compare pairs"):
-        matrix = associations(synth)
-        together = _together(measured)
         groups = {n: group(named[n], b / len(synth), GRID_SIZE, GRID_SIZE) for n, b in zip(domain, made, strict=True)}
-        pairs, found = [], {}
-        for i, j in combinations(range(len(domain)), 2):
-            names = (domain.names[i], domain.names[j])
-            asked = clique(names) in together
-            distance = None
-            if asked:
-                reference, rows = _modelled(fitted, view, names, groups), _counted(synth, names, groups)
-                found[names] = reference, rows
-                distance = float(np.abs(reference - rows).sum()) / 2
-            pairs.append(PairFigures(names, distance, None, float(matrix[i, j]), asked))
-        worst = sorted((p for p in pairs if p.measured), key=lambda p: -p.association_synth)[:MOST_GRIDS]
-        grids = tuple(_grid(pair.columns, groups, *found[pair.columns]) for pair in worst)
+        pairs, grids = _modelled_pairs(fitted, view, synth, groups)
     with stage(listener, "describe values"):
         numbers, rules, people = _seen_in_values(codec, table)
     with stage(listener, "weigh noise"):
@@ -220,10 +240,7 @@ def measure_releasable(
         guarantee=_guarantee(fitted),
         headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
         cautions=cautions.joined(*cautions.of_values(numbers, rules, people), *cautions.against_model(columns, pairs)),
-        table_columns=len(codec.schema.columns),
         columns=columns,
-        made_anew=tuple(column.name for column in codec.schema.columns if isinstance(column, Id)),
-        derived=tuple(c.name for c in codec.schema.columns if not (c.modelled or isinstance(c, Id))),
         numbers=numbers,
         rules=rules,
         people=people,
@@ -234,7 +251,7 @@ def measure_releasable(
         prediction_note="",
         marginals=marginals,
         ledger=fitted.ledger.to_dict(),
-        weft=__version__,
+        **_of_table(codec),
     )
 
 
@@ -301,51 +318,6 @@ def _drowned(name: str, table: Floats, index: Index) -> int:
 
 def _together(measured: Sequence[Measured]) -> set[Clique]:
     return {pair for table in measured for pair in combinations(table.clique, 2)}
-
-
-def _worst(pairs: Sequence[PairFigures]) -> list[PairFigures]:
-    def score(pair: PairFigures) -> float:
-        return max(pair.distance or 0.0, abs(pair.association_synth - (pair.association or 0.0)))
-
-    return sorted(pairs, key=score, reverse=True)[:MOST_GRIDS]
-
-
-def _counted(table: Records, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
-    a, b = (groups[name].groups[table.column(name)] for name in names)
-    shape = tuple(len(groups[name].labels) for name in names)
-    cells = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1])
-    return shares_of(cells.reshape(shape))
-
-
-def _modelled(fitted: Fitted, view: View, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
-    model = fitted.model
-    table = (model.inner if isinstance(model, RecodedModel) else model).marginal(names)
-    table = table if clique(names) == names else table.T
-    spreads = [_spread(fitted, view, name, groups[name]) for name in names]
-    return shares_of(spreads[0].T @ table @ spreads[1])
-
-
-def _spread(fitted: Fitted, view: View, name: str, grouping: Grouping) -> Floats:
-    """Share of each of the model's codes that belongs to each group of a chart."""
-    model = fitted.model
-    size = fitted.codec.domain.size(name)
-    codes, shares = np.arange(size), np.ones(size)
-    if isinstance(model, RecodedModel) and name in model.maps:
-        codes, shares, size = model.maps[name].codes, model.maps[name].shares(), model.maps[name].size
-    spread = np.zeros((size, len(grouping.labels)))
-    shown = grouping.groups[view.groups[name]] if name in view.groups else grouping.groups
-    np.add.at(spread, (codes, shown), shares)
-    return spread
-
-
-def _grid(names: tuple[str, str], groups: dict[str, Grouping], reference: Floats, synth: Floats) -> Grid:
-    rows, across = (tuple(str(label) for label in groups[name].labels) for name in names)
-    rest = [tuple(i for i, label in enumerate(groups[name].labels) if label.sort == "rest") for name in names]
-    return Grid(names, rows, across, _nested(reference), _nested(synth), (rest[0], rest[1]))
-
-
-def _nested(table: Floats) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(row) for row in table.tolist())
 
 
 def _predictions(

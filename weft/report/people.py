@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.release.modelfile import Fitted
 from weft.report.figures import Agreement, PeopleFigures
 from weft.report.grouping import Floats
 from weft.schema import Schema
@@ -33,15 +32,6 @@ def people_figures(schema: Schema, synth: pa.Table, real: pa.Table | None = None
         () if after is None else tuple(after.tolist()),
         tuple(Agreement(name, agree[0].get(name), agree[1].get(name)) for name in schema.per_unit),
     )
-
-
-def dealt_out(fitted: Fitted, table: pa.Table, rng: np.random.Generator) -> pa.Table:
-    """Return synthetic rows dealt out to people, as a release has them."""
-    if fitted.people is None or fitted.schema.unit is None:
-        return table
-    made, person = fitted.people.settle(table, fitted.codec.broken, rng)
-    at = made.schema.get_field_index(fitted.schema.unit)
-    return made.set_column(at, made.schema.field(at), fitted.codec.ids(fitted.schema.unit, person, rng))
 
 
 def _sizes(table: pa.Table, unit: str) -> Floats:

@@ -19,6 +19,7 @@ from weft.schema.kinds.evidence import FEW, Evidence, Guess
 from weft.schema.kinds.guessed_dates import DAY_NUMBER, date_format, day_numbers, moments
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.part import Part
+from weft.schema.kinds.pieced import PIECES_REMEDY, make_a_date
 from weft.schema.kinds.spans import Spans, span_grid
 from weft.values.grid import Grid, equal_width
 from weft.values.instants import (
@@ -35,9 +36,6 @@ from weft.values.limits import EACH_CODE
 from weft.values.storage import Carrier, Dates64, DayNumbers, Integers
 from weft.values.text import is_text, read_moments
 from weft.values.written import TextMoments
-
-PIECES = {"year": (1, 9999), "month": (1, 12), "day": (1, 31), "week": (1, 53), "week_from_sunday": (1, 54)}
-"""What columns may hold of a date, and between which ends: ISO weeks, or weeks that begin on Sundays."""
 
 _EPOCHS = {"epoch": UNIT["s"], "epoch_ms": UNIT["ms"]}
 
@@ -90,13 +88,7 @@ class Datetime(Binned):
         if self.pieces is None:
             return
         given = dict(self.pieces)
-        known = all(piece in PIECES and isinstance(name, str) for piece, name in given.items())
-        self._need(
-            known and {"year", "month", "day"} <= set(given) and len(set(given.values())) == len(given),
-            'pieces must name the columns of year, month and day, such as {year = "y", month = "m", day = "d"}, '
-            "and may name those of week or week_from_sunday",
-            "pieces",
-        )
+        self._need(make_a_date(given), PIECES_REMEDY, "pieces")
         plain = self.after is None and self.format is None and self.edges is None and self.bins is None
         self._need(plain and self.plain_date, "a date in pieces needs a range of plain dates, and no format", "pieces")
         self._set(pieces=tuple(given.items()))

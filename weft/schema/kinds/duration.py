@@ -60,6 +60,10 @@ class Duration(Binned):
             'or set outside = "clip"'
         )
 
+    def fits_unit(self, unit: str) -> bool:
+        """Whether whole numbers of an Arrow unit hold every step."""
+        return parse_step(self.step) % UNIT[unit] == 0
+
     def plain_type(self) -> pa.DataType:
         """Return text: files without types write lengths of time in it."""
         return pa.string()

@@ -95,10 +95,19 @@ def _rule(entry: Any, readers: Readers, folder: Path | None) -> Rule:
     return replace(sort.read(entry, readers, folder), policy=policy)
 
 
+def _check_read(rule: Rule, readers: Readers) -> None:
+    """Refuse to look for broken rows by a column that is never read."""
+    for name in rule.columns:
+        if name in readers and not readers[name].column.read:
+            raise RuleError(f'"{name}" is computed and never read, so that no row can be refused for it', "policy")
+
+
 def check_rules(rules: Sequence[Rule], readers: Readers) -> None:
     """Refuse rules that their columns cannot keep, one by one and all together."""
     for index, rule in enumerate(rules):
         try:
+            if rule.policy == "refuse":
+                _check_read(rule, readers)
             rule.check(readers)
         except RuleError as error:
             raise error.at(index) from None
