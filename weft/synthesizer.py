@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from weft.curator import Curator
-from weft.curator.rehearsal import Rehearsal
+from weft.codec.people import People
+from weft.curator import Curator, Rehearsal
 from weft.engines import open_engine
 from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
 from weft.engines.sources import fingerprint, source_name
@@ -189,8 +189,10 @@ class Synthesizer:
             )
             curator = Curator(opened.engine, ledger, release)
             stand_in = partial(Rehearsal, opened.engine, ledger, release, coarse)
-            model, people = learn(chosen, curator, opened.codec, stand_in, rng, listener)
-            self.fitted_ = Fitted(name, options, schema, opened.codec, model, ledger, curator.measured, people)
+            model, people = learn(chosen, curator, schema.rows_per_unit > 1, stand_in, rng, listener)
+            self.fitted_ = Fitted(
+                name, options, schema, opened.codec, model, ledger, curator.measured, _people(people, schema)
+            )
             self._frame = _frame_maker(data, schema)
         finally:
             if account is not None:
@@ -286,6 +288,10 @@ def load(path: str | PathLike[str]) -> Synthesizer:
     )
     synthesizer.fitted_ = fitted
     return synthesizer
+
+
+def _people(noisy: Any, schema: Schema) -> People | None:
+    return None if noisy is None else People.of(noisy, schema.per_unit)
 
 
 def _stamps(release: Release, facts: list[str]) -> tuple[str, ...]:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.codec import Codec
-from weft.codec.people import People
-from weft.curator import Curator
-from weft.curator.rehearsal import Rehearsal, RehearsedError
+from weft.curator import Curator, Rehearsal, RehearsedError
+from weft.marginals.marginal import Array
 from weft.methods.steps.resolution import check_resolution, choose_resolution, refined, resolution_share
 from weft.models import Model
 from weft.progress import Listener, silence, stage
@@ -26,27 +24,26 @@ SHARE_PEOPLE = 0.02
 def learn(
     chosen: Method,
     curator: Curator,
-    codec: Codec,
+    several: bool,
     rehearsal: Callable[[float], Rehearsal],
     rng: np.random.Generator,
     listener: Listener = silence,
-) -> tuple[Model, People | None]:
-    """Spend the budget: return the model, and how many rows people have.
+) -> tuple[Model, Array | None]:
+    """Spend the budget: return the model, and how many people have 1, 2, ... rows, where they may have `several`.
 
     `rehearsal` makes a stand-in of the curator with a part of the budget: whatever the recipe refuses, it refuses
     before anything is charged.
     """
-    schema, domain = codec.schema, codec.domain
-    several = schema.unit is not None and schema.rows_per_unit > 1
+    domain = curator.domain
     before = 1 - (1 - (SHARE_PEOPLE if several else 0.0)) * (1 - resolution_share(domain))
     check_resolution(curator)
     if before:
         with suppress(RehearsedError):
             chosen.fit(rehearsal(1 - before), np.random.default_rng(0), silence)
-    people = None
+    people: Array | None = None
     if several:
         with stage(listener, "measure rows a person"):
-            people = People.of(curator.rows_per_unit(SHARE_PEOPLE), schema.per_unit)
+            people = curator.rows_per_unit(SHARE_PEOPLE)
         curator = curator.rest()
     maps = choose_resolution(curator, listener)
     coarse = curator.recode({n: (m.codes, m.size) for n, m in maps.items()}).rest() if maps else curator
