@@ -26,9 +26,9 @@ LIMITS = (
     "Only what the ledger lists was asked of the private rows. Relations between columns that no question covers are "
     "not in this table, except by chance.",
     "Counts carry noise. Rare values and small groups may be lost, or appear where there were none.",
-    "Numbers and dates were counted finely alone and together in groups of values side by side: how they lie inside a group "
-    "is kept over all rows, not within the rows that another column picks out. Where the schema gives bins, and inside "
-    "the finest steps, they are spread evenly.",
+    "Numbers and dates were counted finely alone, and together in groups of values side by side: how they lie inside a "
+    "group is kept over all rows, not within the rows that another column picks out. Where the schema gives bins, and "
+    "inside the finest steps, they are spread evenly.",
     "Rare values that were merged keep about their own numbers, but the company of all that were merged with them.",
     "Identifiers are made up and point to nobody. Relations between rows, and their order, are not kept.",
     "Statistical tests that take these rows for real ones overstate their certainty: the noise is not in their model.",
