@@ -17,20 +17,25 @@ if TYPE_CHECKING:
     from weft.privacy.deniability import Acceptance
     from weft.privacy.plausible import PlausibleTest
 
-Mechanism = Literal["gaussian", "geometric", "exponential", "seeded", "deniable", "coins"]
-Purpose = Literal["", "marginals", "total", "scores", "dependence", "choice", "seeds", "units"]
+Mechanism = Literal["gaussian", "geometric", "exponential", "partitions", "seeded", "deniable", "coins"]
+Purpose = Literal["", "marginals", "total", "scores", "dependence", "choice", "seeds", "units", "discovery"]
 """What an answer is for; "" where nobody has to know."""
 
-Norm = Literal["l1", "l2", "linf", "rows", "none"]
+Norm = Literal["l1", "l2", "linf", "values", "rows", "none"]
 
 _NORM: dict[str, Norm] = {
     "gaussian": "l2",
     "geometric": "l1",
     "exponential": "linf",
+    "partitions": "values",
     "seeded": "rows",
     "deniable": "none",
     "coins": "none",
 }
+
+
+_LIKE_GAUSSIAN = ("gaussian", "partitions", "seeded")
+"""Mechanisms that cost what Gaussian noise of their scale costs, or less."""
 
 
 def rho_of_gaussian(sensitivity: float, sigma: float) -> float:
@@ -58,8 +63,9 @@ class Charge:
     mechanism: Mechanism
     """The noise: its law decides what the question costs."""
     norm: Norm
-    """Norm of the sensitivity: l2 for gaussian, l1 for geometric, linf (each score) for choices, rows (how many
-    prefixes change their number of seeds) for records grown from seeds, none where no such promise is made."""
+    """Norm of the sensitivity: l2 for gaussian, l1 for geometric, linf (each score) for choices, values (l2 over all
+    values that either table has) for values that many rows share, rows (how many prefixes change their number of
+    seeds) for records grown from seeds, none where no such promise is made."""
     sensitivity: float | tuple[float, ...]
     """How far one privacy unit moves the answer, or each of several tables; a tuple where it differs among them."""
     scale: float | tuple[float, ...]
@@ -109,6 +115,18 @@ class Charge:
             from weft.privacy.plausible import PlausibleTest
 
             PlausibleTest.of(self.terms)  # refuses one that cannot be
+        if self.mechanism == "partitions":
+            self._check_threshold()
+
+    def _check_threshold(self) -> None:
+        """Refuse a threshold that lets values of one unit through more often than the slack says."""
+        from weft.privacy.partitions import release_chance
+
+        threshold, rows = (self.terms.get(name, 0) for name in ("threshold", "rows"))
+        if not (rows >= 1 and threshold == int(threshold) and rows == int(rows)):
+            raise BudgetError(f"{self.question!r} needs a threshold and the rows of a unit, whole numbers")
+        if math.fsum(release_chance(int(threshold), s, int(rows)) for s in self.scales) > self.slack:
+            raise BudgetError(f"the slack of {self.question!r} does not pay for its threshold")
 
     @classmethod
     def gaussian(
@@ -128,6 +146,17 @@ class Charge:
     def exponential(cls, question: str, *, sensitivity: float, epsilon: float) -> Charge:
         """Choice by the exponential mechanism; each integer score moves by at most the sensitivity."""
         return cls(question, "exponential", "linf", sensitivity, selection_scale(sensitivity, epsilon), 1)
+
+    @classmethod
+    def partitions(
+        cls, question: str, *, sensitivity: float, scale: float, columns: int, rows: int, slack: float
+    ) -> Charge:
+        """Values of columns that many rows share (`weft.privacy.partitions`); `slack` is for all columns together."""
+        from weft.privacy.partitions import MOST_VALUES, threshold_for
+
+        terms = {"threshold": threshold_for(slack / columns, scale, rows), "rows": rows}
+        scales = (scale,) * columns
+        return cls(question, "partitions", "values", sensitivity, scales, MOST_VALUES, slack, terms=terms)
 
     @classmethod
     def seeded(cls, question: str, *, test: Acceptance, records: int, passing: float, slack: float) -> Charge:
@@ -177,7 +206,7 @@ class Charge:
     @property
     def epsilon(self) -> float:
         """Pure-DP cost: sensitivity/scale for geometric noise, twice that for choices."""
-        if self.mechanism in ("gaussian", "seeded"):
+        if self.mechanism in _LIKE_GAUSSIAN:
             return math.inf
         if self.norm == "none":
             return 0.0
@@ -188,10 +217,10 @@ class Charge:
     def rho(self) -> float:
         """zCDP cost.
 
-        Gaussian, and seeded, which is no worse: sum of s^2/(2 sigma^2), exact also for mu^2/2. Exponential mechanism:
+        Gaussian, and what is no worse: sum of s^2/(2 sigma^2), exact also for mu^2/2. Exponential mechanism:
         epsilon^2/8 by bounded range. Others: epsilon^2/2, the cost of any epsilon-DP mechanism (each scale is one).
         """
-        if self.mechanism in ("gaussian", "seeded"):
+        if self.mechanism in _LIKE_GAUSSIAN:
             return math.fsum(
                 rho_of_gaussian(s, sigma) for s, sigma in zip(self.sensitivities, self.scales, strict=True)
             )
@@ -205,14 +234,14 @@ class Charge:
     @property
     def gdp(self) -> float:
         """Cost in mu^2/2 of Gaussian DP: exact for Gaussian noise, and for others that of any epsilon-DP mechanism."""
-        if self.mechanism in ("gaussian", "seeded") or self.norm == "none":
+        if self.mechanism in _LIKE_GAUSSIAN or self.norm == "none":
             return self.rho
         factor = 1 if self.mechanism == "geometric" else 2
         return math.fsum(pure_mu(factor * ratio) ** 2 / 2 for ratio in self._ratios)
 
     def price(self, accounting: Accounting) -> float:
         """Cost under an accounting; refused where the mechanism has no finite cost under it."""
-        if accounting == "gaussian" and self.mechanism not in ("gaussian", "seeded") and self.norm != "none":
+        if accounting == "gaussian" and self.mechanism not in _LIKE_GAUSSIAN and self.norm != "none":
             raise BudgetError(
                 f"{self.question!r} uses {self.mechanism} noise, but gaussian accounting takes Gaussian "
                 "noise only: choose zcdp accounting for mixtures"

@@ -11,6 +11,7 @@ from weft.marginals.marginal import Array
 from weft.privacy.charge import Charge
 from weft.privacy.deniability import Acceptance
 from weft.privacy.noise import Noise
+from weft.privacy.partitions import ARRAYS, select
 from weft.privacy.plausible import PlausibleTest
 from weft.privacy.selection import exponential_mechanism
 from weft.privacy.uniform import below
@@ -49,6 +50,11 @@ class Mechanisms:
             return [a + self._noise.gaussian(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
         if charge.mechanism == "geometric":
             return [a + self._noise.geometric(s, a.shape) for a, s in zip(exact, charge.scales, strict=True)]
+        if charge.mechanism == "partitions":
+            threshold = int(charge.terms["threshold"])
+            columns = [exact[i : i + ARRAYS] for i in range(0, len(exact), ARRAYS)]
+            kept = [select(each, s, threshold, self._noise) for each, s in zip(columns, charge.scales, strict=True)]
+            return [array for column in kept for array in column]
         if charge.mechanism == "coins":
             (names,) = exact  # for an audit; a coin must not depend on them
             return [_words(len(names), self._noise)]

@@ -102,6 +102,14 @@ class Adjacency:
         """
         return self.rows_per_unit
 
+    def distinct(self) -> int:
+        """Sensitivity of the number of different values of a column: k under both relations.
+
+        A row that comes adds one value or none, one that goes takes one away or none. So k rows more add at most k, k
+        rows fewer take at most k away, and rows exchanged for others do one and then the other.
+        """
+        return self.rows_per_unit
+
     def indif(self) -> int:
         """Sensitivity of floor(InDif), InDif = sum_ij |alpha_ij - a_i b_j / n| in counts: 4k, or 8k.
 
