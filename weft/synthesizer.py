@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from weft.codec.people import People
-from weft.curator import Curator, Rehearsal
-from weft.engines import open_engine
-from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
+from weft.curator import Curator, PrivateTable, Rehearsal
+from weft.discovery import ROWS_PER_UNIT, SHARE, Search, stated, with_cost
+from weft.engines import Opened, open_engine
+from weft.engines.frames import collected, repeatable
+from weft.engines.returned import as_is, frame_maker
 from weft.engines.sources import fingerprint, source_name
 from weft.errors import BudgetError, SchemaError, WeftError
 from weft.methods import AUTO, Method, known
@@ -25,6 +28,7 @@ from weft.methods.steps.learning import learn
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import coarse_domain
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
+from weft.privacy.books import Terms, open_books
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
 from weft.release import modelfile
@@ -64,6 +68,7 @@ class Synthesizer:
         journal: str | PathLike[str] | None = JOURNAL,
         budget_file: str | PathLike[str] | None = None,
         trust_data_for_schema: bool = False,
+        discover: float = SHARE,
         seed: int | None = None,
         noise_seed: int | None = None,
         **options: Any,
@@ -80,6 +85,7 @@ class Synthesizer:
             journal: a file to which every charge is appended before the rows are asked; None keeps no such record.
             budget_file: the lifetime budget of the table (`weft budget create`), which all runs on it draw from.
             trust_data_for_schema: accept a schema with facts read from the data; stamped on everything released.
+            discover: share of the budget for finding privately what the schema does not state; 0 refuses to look.
             seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
             noise_seed: makes the noise itself reproducible, for tests; stamped NOT PRIVATE.
             options: the recipe's own options.
@@ -93,6 +99,7 @@ class Synthesizer:
         self.journal = journal
         self.budget_file = budget_file
         self.trust_data_for_schema = trust_data_for_schema
+        self.discover = discover
         self.seed = seed
         self.noise_seed = noise_seed
         self.options = options
@@ -142,65 +149,115 @@ class Synthesizer:
     def fit(
         self,
         data: Any,
-        schema: Schema | str | PathLike[str],
+        schema: Schema | str | PathLike[str] | None = None,
         *,
+        unit: str | Literal[False] | None = None,
+        rows_per_unit: int = ROWS_PER_UNIT,
         listener: Listener = silence,
         release: Release | None = None,
     ) -> Self:
         """Learn a model of the table within the budget.
 
         `data` is a data frame (pandas, polars, pyarrow, anything with the Arrow stream interface), a path to CSV or
-        Parquet, or a `duckdb:` source. Everything that can be refused is refused before the first charge.
-        `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
+        Parquet, or a `duckdb:` source. What the schema does not state is found privately (`discover`); without one,
+        that is everything, and `unit` names the column that tells whose row it is, of whom at most `rows_per_unit`
+        rows are used; `unit=False` says that everybody has one row. Everything that can be refused is refused before the first
+        charge. `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
         """
-        schema, data = schema if isinstance(schema, Schema) else Schema.load(Path(schema)), collected(data)
-        facts = self._facts(schema)
+        run = self._prepare(data, schema, unit, rows_per_unit, release, listener)
+        chosen, schema, rng = run.chosen, run.schema, np.random.default_rng(self.seed)
+        opened = None if run.search is not None else self._open(run, schema)
+        with self._books(run) as ledger:
+            whole = 1.0
+            if run.search is not None:
+                self.discovered_, whole = run.search.run(ledger, run.release)
+                schema = self.discovered_.schema
+                opened = self._open(run, schema)
+            assert opened is not None
+            curator = Curator(opened.engine, ledger, run.release, whole)
+            coarse = coarse_domain(opened.codec.domain)
+            stand_in = partial(Rehearsal, opened.engine, ledger, run.release, coarse, whole)
+            model, people = learn(chosen, curator, schema.rows_per_unit > 1, stand_in, rng, listener)
+            options = plain(self.options)
+            self.fitted_ = Fitted(
+                run.name, options, schema, opened.codec, model, ledger, curator.measured, _people(people, schema)
+            )
+            self._frame = frame_maker(run.table.source, schema)
+        return self
+
+    def find_schema(
+        self,
+        data: Any,
+        schema: Schema | str | PathLike[str] | None = None,
+        *,
+        unit: str | Literal[False] | None = None,
+        rows_per_unit: int = ROWS_PER_UNIT,
+        listener: Listener = silence,
+        release: Release | None = None,
+    ) -> Schema:
+        """Spend the whole budget on finding privately what a schema does not state, and learn nothing else.
+
+        The schema that comes back says what it cost. Later runs use it at no further cost; their own adds to it.
+        """
+        run = self._prepare(data, schema, unit, rows_per_unit, release, listener)
+        if run.search is None:
+            return run.schema
+        with self._books(run) as ledger:
+            self.discovered_, _ = replace(run.search, share=1.0).run(ledger, run.release)
+        return with_cost(self.discovered_.schema, ledger)
+
+    def _prepare(
+        self,
+        data: Any,
+        schema: Schema | str | PathLike[str] | None,
+        unit: str | Literal[False] | None,
+        rows_per_unit: int,
+        release: Release | None,
+        listener: Listener,
+    ) -> _Run:
+        """Refuse whatever can be refused before a row is counted."""
+        if schema is not None and not isinstance(schema, Schema):
+            schema = Schema.load(Path(schema))
+        data = collected(data)
+        table = PrivateTable(repeatable(data) if schema is None or schema.incomplete else data, self.engine, listener)
+        known_so_far = stated(table, schema, unit, rows_per_unit)
+        facts = self._facts(known_so_far)
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
         pure = {"accounting": "pure"} if budget.delta == 0 else {}
-        name, options = known(self.method), plain(self.options)
-        chosen = recipe(name, **(pure | options))
+        name = known(self.method)
+        chosen = recipe(name, **(pure | plain(self.options)))
         if release is None:
             release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
-        rng = np.random.default_rng(self.seed)
         budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
-        adjacency = Adjacency(self.neighbours, schema.rows_per_unit if schema.unit else 1)
+        adjacency = Adjacency(self.neighbours, known_so_far.rows_per_unit if known_so_far.unit else 1)
         # Quoted, so that a column called row is not taken for rows.
-        terms = (adjacency, "row" if schema.unit is None else f'"{schema.unit}"', budget, chosen.accounting)
-        self._check_files(data)
+        whose = "row" if known_so_far.unit is None else f'"{known_so_far.unit}"'
+        terms = (adjacency, whose, budget, chosen.accounting)
+        self._check_files(table.source)
         lifetime = None if self.budget_file is None else Lifetime(self.budget_file)
         if lifetime is not None:  # before anything is read
             lifetime.check(*terms)
             _check_unbounded(chosen, facts, release)
+        search = Search.prepare(table, known_so_far, self.discover, budget, chosen.accounting)
+        return _Run(table, known_so_far, name, chosen, release, terms, lifetime, _stamps(release, facts), search)
+
+    def _open(self, run: _Run, schema: Schema) -> Opened:
+        listener = run.table.listener
         with stage(listener, "read"):
-            opened = open_engine(data, schema, engine=self.engine, listener=listener)
-        coarse = coarse_domain(opened.codec.domain)
-        chosen.check(coarse)
-        account = None if lifetime is None else lifetime.begin(*terms, method=name, source=source_name(data))
-        try:
-            ledger = Ledger(
-                budget,
-                chosen.accounting,
-                adjacency,
-                journal=None if self.journal is None else Path(self.journal),
-                stamps=_stamps(release, facts),
-                lifetime=account,
-                facts={"source": source_name(data), "fingerprint": fingerprint(data), "method": name},
-            )
-            curator = Curator(opened.engine, ledger, release)
-            stand_in = partial(Rehearsal, opened.engine, ledger, release, coarse)
-            model, people = learn(chosen, curator, schema.rows_per_unit > 1, stand_in, rng, listener)
-            self.fitted_ = Fitted(
-                name, options, schema, opened.codec, model, ledger, curator.measured, _people(people, schema)
-            )
-            self._frame = _frame_maker(data, schema)
-        finally:
-            if account is not None:
-                with suppress(WeftError):  # what it held is free once this process ends
-                    account.end()
-        with suppress(WeftError):  # every charge is entered; only the newest hash would be missing
-            ledger.close()
-        return self
+            opened = open_engine(run.table.source, schema, engine=self.engine, listener=listener)
+        run.chosen.check(coarse_domain(opened.codec.domain))
+        return opened
+
+    def _books(self, run: _Run) -> AbstractContextManager[Ledger]:
+        source = run.table.source
+        return open_books(
+            run.terms,
+            run.lifetime,
+            journal=None if self.journal is None else Path(self.journal),
+            stamps=run.stamps,
+            facts={"source": source_name(source), "fingerprint": fingerprint(source), "method": run.name},
+        )
 
     def _facts(self, schema: Schema) -> list[str]:
         """Return the facts of a schema that were read from the data; refused unless the caller accepts the leak."""
@@ -239,7 +296,7 @@ class Synthesizer:
         import pyarrow as pa
 
         tables = list(self.tables(n, seed=seed, listener=listener))
-        return getattr(self, "_frame", _as_is)(pa.concat_tables(tables))
+        return getattr(self, "_frame", as_is)(pa.concat_tables(tables))
 
     def tables(
         self, n: int | None = None, *, seed: int | None = None, listener: Listener = silence
@@ -267,6 +324,21 @@ class Synthesizer:
         if not hasattr(self, "fitted_"):
             raise WeftError("this synthesizer has learned nothing yet: call fit(data, schema) first")
         return self.fitted_
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run, as far as it is known before anything is spent."""
+
+    table: PrivateTable
+    schema: Schema
+    name: str
+    chosen: Method
+    release: Release
+    terms: Terms
+    lifetime: Lifetime | None
+    stamps: tuple[str, ...]
+    search: Search | None
 
 
 def _settings() -> list[str]:
@@ -319,18 +391,3 @@ def _shortened(facts: list[str], most: int = 8) -> str:
     """Return facts such as "age: range" as a list that stays readable for wide tables."""
     more = f" and {len(facts) - most} more; `weft schema check` lists them" if len(facts) > most else ""
     return ", ".join(facts[:most]) + more
-
-
-def _as_is(table: pa.Table) -> pa.Table:
-    return table
-
-
-def _frame_maker(data: Any, schema: Schema) -> Callable[[pa.Table], Any]:
-    """Return what turns a pyarrow Table into the kind of frame that `data` is."""
-    if is_pandas(data):
-        dtypes = {str(name): dtype for name, dtype in data.dtypes.items()}
-        return lambda table: to_pandas(table, dtypes, schema)
-    if is_polars(data):
-        dtypes = dict(data.schema)
-        return lambda table: to_polars(table, dtypes, schema)
-    return _as_is

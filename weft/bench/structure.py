@@ -223,7 +223,7 @@ def slopes(table: pa.Table, task: Task) -> np.ndarray[tuple[int], np.dtype[np.fl
 def _area(made: pa.Table, held: pa.Table, task: Task) -> float | None:
     """Return the area under the curve of LightGBM trained on synthetic rows and tested on real ones, if it is here."""
     try:
-        import lightgbm  # type: ignore[import-not-found]
+        import lightgbm
     except ImportError:
         return None
     names = [n for n in held.column_names if n not in (task.target, *task.hidden)]

@@ -52,8 +52,8 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions,
 
     def _beside(self, engine: Engine, part: str, whole: float | None = None) -> Curator:
         """Return a curator over other rows or codes of the same table, with the same ledger and noise."""
-        curator = Curator(engine, self._ledger, self._release)
+        curator = Curator(engine, self._ledger, self._release, self._whole if whole is None else whole)
         if part == self._part:  # counts of a part of the rows are not those of the table
             curator._measured = self._measured
-        curator._part, curator._whole = part, self._whole if whole is None else whole
+        curator._part = part
         return curator

@@ -33,13 +33,14 @@ class Door:
     Gaussian; with "pure" it is that share of epsilon and the noise is two-sided geometric.
     """
 
-    def __init__(self, engine: Engine, ledger: Ledger, release: Release) -> None:
+    def __init__(self, engine: Engine, ledger: Ledger, release: Release, whole: float = 1.0) -> None:
+        """Open the door; `whole` is the part of the budget that shares are of."""
         self._engine = engine
         self._ledger = ledger
         self._release = release
         self._measured: list[Measured] = []
         self._part = ""
-        self._whole = 1.0
+        self._whole = whole
 
     @property
     def domain(self) -> Domain:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from weft.curator.door import Door
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import NoisyMarginal, interaction
+from weft.privacy.charge import Purpose
 from weft.words import counted
 
 
@@ -25,22 +26,28 @@ class MarginalQuestions(Door):
         the rho_i = sensitivity^2 / (2 sigma_i^2) add up to the share. Geometric noise of scale
         sensitivity/epsilon_i is epsilon_i-DP, and the epsilon_i add up.
         """
+        noisy = self._tables("marginals", _describe(cliques), cliques, share, weights)
+        self._measured += [marginal.measured for marginal in noisy]
+        return noisy
+
+    def look(self, cliques: Sequence[Clique], share: float, question: str) -> list[NoisyMarginal]:
+        """Release marginals from which a schema is made: of attributes that the table will not have when it is learned.
+
+        Theorem. That of `measure`.
+        """
+        return self._tables("discovery", question, cliques, share, None)
+
+    def _tables(
+        self, purpose: Purpose, question: str, cliques: Sequence[Clique], share: float, weights: Sequence[float] | None
+    ) -> list[NoisyMarginal]:
         if not cliques:
             return []
         self._check(cliques)
-        parts = _normalised(weights, len(cliques))
-        noise = [self._noise(share * part) for part in parts]
-        charge = self._charge(
-            "marginals",
-            _describe(cliques),
-            self._marginal_sensitivity(),
-            [scale for scale, _ in noise],
-            draws=sum(self.domain.cells(c) for c in cliques),
-        )
+        noise = [self._noise(share * part) for part in _normalised(weights, len(cliques))]
+        scales, cells = [scale for scale, _ in noise], sum(self.domain.cells(c) for c in cliques)
+        charge = self._charge(purpose, question, self._marginal_sensitivity(), scales, draws=cells)
         released = self._release(charge, self._count(cliques))
-        noisy = [NoisyMarginal(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
-        self._measured += [marginal.measured for marginal in noisy]
-        return noisy
+        return [NoisyMarginal(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
 
     def interactions(
         self, cliques: Sequence[Clique], order: int, share: float, weights: Sequence[float] | None = None

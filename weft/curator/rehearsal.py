@@ -41,14 +41,16 @@ class _Seats:
 class Rehearsal(Curator):
     """A curator who answers nothing: the first question ends the rehearsal."""
 
-    def __init__(self, engine: Engine, ledger: Ledger, release: Release, domain: Domain, whole: float) -> None:
-        """Stand in for a curator of this domain who has a part of the budget."""
-        super().__init__(_Seats(domain, engine), ledger, release)  # type: ignore[arg-type]
-        self._whole = whole
+    def __init__(
+        self, engine: Engine, ledger: Ledger, release: Release, domain: Domain, whole: float, part: float
+    ) -> None:
+        """Stand in for a curator of this domain who has a part of what is now the whole."""
+        super().__init__(_Seats(domain, engine), ledger, release, whole * part)  # type: ignore[arg-type]
+        self._before = (1 - part) / part
 
     def left_with(self, slack: float) -> float:
         """Return the share that would be left: as much as there will be, less the slack."""
-        return super().left_with(slack) - (1 - self._whole) / self._whole
+        return super().left_with(slack) - self._before
 
     def _enter(self, charge: Charge) -> Charge:
         raise RehearsedError

@@ -1,4 +1,4 @@
-"""Questions about columns of which nobody has said what values they may hold: how many there are, and which are common."""
+"""Questions about columns of which nobody has said what they may hold: how many values, and which are common."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from weft.curator.door import Door
-from weft.marginals.marginal import Array
 from weft.privacy import Charge, Ledger
 from weft.privacy.mechanisms import Release
-from weft.privacy.partitions import ARRAYS, packed, unpacked
+from weft.privacy.partitions import ARRAYS, unpacked
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 class ValueCurator(Door):
     """Answers questions about values as they are written, for a price: a share of the whole budget (`Door`)."""
 
-    def __init__(self, listing: Listing, ledger: Ledger, release: Release) -> None:
-        super().__init__(listing, ledger, release)  # type: ignore[arg-type]
+    def __init__(self, listing: Listing, ledger: Ledger, release: Release, whole: float = 1.0) -> None:
+        super().__init__(listing, ledger, release, whole)  # type: ignore[arg-type]
         self._listing = listing
 
     def distinct(self, columns: Sequence[str], share: float) -> list[int]:
@@ -38,7 +39,7 @@ class ValueCurator(Door):
             "discovery", question, self._adjacency.distinct(), [scale] * len(columns), draws=len(columns)
         )
         listed = self._listing.values(columns)
-        released = self._release(charge, [_number(listed[name][1]) for name in columns])
+        released = self._release(charge, [np.array([len(listed[name][0])]) for name in columns])
         return [int(number[0]) for number in released]
 
     def values(self, columns: Sequence[str], share: float, slack: float) -> list[dict[str, int]]:
@@ -64,9 +65,5 @@ class ValueCurator(Door):
         )
         charge = self._enter(replace(charge, purpose="discovery"))
         listed = self._listing.values(columns)
-        released = self._release(charge, [array for name in columns for array in packed(*listed[name])])
+        released = self._release(charge, [array for name in columns for array in listed[name]])
         return [unpacked(released[i : i + ARRAYS]) for i in range(0, len(released), ARRAYS)]
-
-
-def _number(counts: Array) -> Array:
-    return counts[:0].astype("int64").sum(keepdims=True) + len(counts)

@@ -1,4 +1,4 @@
-"""Data frames in and out: which of their types are declared, and which their library guessed from the rows.
+"""Data frames: which of their types are declared, and which their library guessed from the rows.
 
 A declared type is public (decision 002). A guessed one is not: one blank turns whole numbers into floats, one odd word
 turns dates into text, and a column that happens to hold nothing has no type at all. No frame tells whether its types
@@ -10,7 +10,7 @@ values are read one by one in that type, so that no row changes how another is u
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from importlib import import_module
@@ -34,8 +34,8 @@ from weft.values.text import is_text
 Objects = NDArray[np.object_]
 
 _GUESSABLE = re.compile(r"\s*([+-]?(\.?[0-9]|inf|nan)|(true|false)\s*$)", re.IGNORECASE)
-_EXACT = 2**53  # up to here a float tells whole numbers apart
-_UNIT = "us"  # of guessed time stamps, whatever resolution the library found in them
+EXACT = 2**53  # up to here a float tells whole numbers apart
+GUESSED_UNIT = "us"  # of guessed time stamps, whatever resolution the library found in them
 
 
 def is_guessed(declared: pa.DataType) -> bool:
@@ -60,15 +60,17 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
     own = column.arrow_type()
     if pa.types.is_duration(declared) and isinstance(column, Duration):
         # Libraries pick the unit by the values; the schema's step decides instead.
-        return own if pa.types.is_duration(own) else pa.duration(_UNIT if column.fits_unit(_UNIT) else "ns")
+        return (
+            own if pa.types.is_duration(own) else pa.duration(GUESSED_UNIT if column.fits_unit(GUESSED_UNIT) else "ns")
+        )
     if not (pa.types.is_date(own) or pa.types.is_timestamp(own)):
         return own
     zoned = pa.types.is_timestamp(declared) and declared.tz is not None
     if zoned and (pa.types.is_date(own) or own.tz is None):
         remedy = f'say which in the schema, as in timezone = "{declared.tz}" with date = false'
         raise ColumnError(column.name, f"its values have a time zone; {remedy}", "timezone")
-    if column.type is None and pa.types.is_timestamp(own) and UNIT[own.unit] > UNIT[_UNIT]:
-        return pa.timestamp(_UNIT, own.tz)
+    if column.type is None and pa.types.is_timestamp(own) and UNIT[own.unit] > UNIT[GUESSED_UNIT]:
+        return pa.timestamp(GUESSED_UNIT, own.tz)
     return own
 
 
@@ -106,10 +108,10 @@ def held(array: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
 
 def _require_exact(array: pa.Array, column: Column) -> None:
     """Refuse whole numbers that a guessed float has already merged with their neighbours, where each one matters."""
-    if not pa.types.is_float64(array.type) or (column.modelled and column.largest < _EXACT):
+    if not pa.types.is_float64(array.type) or (column.modelled and column.largest < EXACT):
         return
     floats = array.fill_null(0.0).to_numpy(zero_copy_only=False)
-    if (np.abs(floats) >= _EXACT).any():
+    if (np.abs(floats) >= EXACT).any():
         raise DataError(
             f'column "{column.name}": whole numbers of 2^53 and more stand in a column of floats, which merges '
             "neighbours. Read it as text or as Int64"
@@ -160,7 +162,13 @@ def collected(source: Any) -> Any:
     return source.collect() if lazy else source
 
 
-def _pandas() -> Any:
+def repeatable(source: Any) -> Any:
+    """Return a stream of batches, which can be read once, as a table; anything else as it is."""
+    return source.read_all() if isinstance(source, pa.RecordBatchReader) else source
+
+
+def pandas() -> Any:
+    """Return pandas."""
     return import_module("pandas")  # only where a frame shows that it is there
 
 
@@ -188,7 +196,7 @@ def open_pandas(frame: Any, schema: Schema, batch_rows: int) -> Reader:
 
 def _type(dtype: Any, column: Column) -> pa.DataType:
     """Return the Arrow type of a pandas column: from its dtype if that is declared, else from the schema."""
-    pd = _pandas()
+    pd = pandas()
     if isinstance(dtype, pd.CategoricalDtype):
         # Its categories are values of the rows, as often as not: neither their number nor their type is public.
         return pa.dictionary(index_type(column), _type(dtype.categories.dtype, column), bool(dtype.ordered))
@@ -199,16 +207,16 @@ def _type(dtype: Any, column: Column) -> pa.DataType:
 
 def _values(series: Any, column: Column, wanted: pa.DataType) -> pa.Array:
     """Return a piece of a pandas column in the wanted type; a dictionary's as plain values."""
-    if not isinstance(series.dtype, _pandas().CategoricalDtype):
+    if not isinstance(series.dtype, pandas().CategoricalDtype):
         return held(_array(series, column, wanted), column, wanted)
     codes = series.cat.codes.to_numpy().astype(np.int64)
-    categories = _array(_pandas().Series(series.cat.categories), column, wanted.value_type)
+    categories = _array(pandas().Series(series.cat.categories), column, wanted.value_type)
     return held(categories.take(pa.array(codes, mask=codes < 0)), column, wanted)
 
 
 def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa.Array:
     """Return a pandas column as Arrow has it; objects as the text that a CSV would hold, fit to be read as `wanted`."""
-    if isinstance(series.dtype, _pandas().StringDtype):
+    if isinstance(series.dtype, pandas().StringDtype):
         return _texts(series, column)
     if series.dtype == object:
         number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
@@ -242,7 +250,7 @@ def _each(write: Callable[[Any], str], values: Objects, column: Column) -> Objec
     """Apply a function to the values that are not missing."""
     words = np.full(len(values), None, object)
     try:
-        present = ~_pandas().isna(values)
+        present = ~pandas().isna(values)
         words[present] = np.frompyfunc(write, 1, 1)(values[present])
     except (ValueError, ArithmeticError):  # 5,000 digits, a moment before the first year, a signalling NaN
         raise DataError(
@@ -257,65 +265,8 @@ def _word(value: Any, number: bool, form: str | None) -> str:
         return value
     if isinstance(value, bool | np.bool_):
         return str(int(value)) if number else str(bool(value)).lower()
-    if isinstance(value, float | np.floating) and abs(float(value)) < _EXACT and value == int(value):
+    if isinstance(value, float | np.floating) and abs(float(value)) < EXACT and value == int(value):
         return str(int(value))
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)
     return value.strftime(form) if form is not None and isinstance(value, date) else str(value)
-
-
-def to_pandas(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any:
-    """Return a release as a pandas frame: in the dtypes that were declared, and else those of the schema.
-
-    Whole numbers that may be missing are floats in pandas's own types, drawn missing or not; where a float would
-    not tell them apart they are Int64 or UInt64.
-    """
-    pd = _pandas()
-    table = table.unify_dictionaries()
-    series = {name: _series(table.column(name), dtypes[name], schema.column(name)) for name in table.column_names}
-    return pd.DataFrame(series, columns=table.column_names)
-
-
-def _series(values: pa.ChunkedArray, dtype: Any, column: Column) -> Any:
-    """Return a released column in the family of its dtype: Arrow's, pandas's nullable types, or numpy's."""
-    pd = _pandas()
-    if isinstance(dtype, pd.ArrowDtype):
-        return values.to_pandas(types_mapper=pd.ArrowDtype)
-    if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
-        return values.to_pandas(types_mapper=lambda kind: dtype if is_text(kind) else _nullable(kind))
-    if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(dtype, "numpy_dtype"):
-        return values.to_pandas(types_mapper=_nullable)
-    if pa.types.is_date(values.type):
-        return values.to_pandas(date_as_object=False).astype(f"datetime64[{_UNIT}]")  # pandas has no dates of its own
-    if column.missing and pa.types.is_boolean(values.type):
-        return values.to_pandas().astype(object)
-    if not (column.missing and pa.types.is_integer(values.type)):
-        return values.to_pandas()
-    if column.largest <= _EXACT:
-        return values.to_pandas().astype(np.float64)
-    return values.to_pandas(types_mapper=_nullable)
-
-
-def _nullable(kind: pa.DataType) -> Any:
-    """Return pandas's nullable dtype for an Arrow type; None where it has none."""
-    pd = _pandas()
-    if pa.types.is_boolean(kind):
-        return pd.BooleanDtype()
-    if is_text(kind):
-        return pd.StringDtype(na_value=pd.NA)
-    if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
-        return None
-    name = str(np.dtype(kind.to_pandas_dtype()))
-    return pd.api.types.pandas_dtype(name.replace("uint", "UInt") if name[0] == "u" else name.capitalize())
-
-
-def to_polars(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any:
-    """Return a release as a polars frame; an Enum stays one, of the schema's values: its own may be those of rows."""
-    import polars as pl
-
-    frame: Any = pl.from_arrow(table)
-    for name, dtype in dtypes.items():
-        column = schema.column(name) if name in schema else None
-        if isinstance(dtype, pl.Enum) and column is not None and column.listed is not None:
-            frame = frame.with_columns(pl.col(name).cast(pl.Enum([str(value) for value in column.listed])))
-    return frame

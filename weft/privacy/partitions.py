@@ -1,25 +1,26 @@
 """Values that nobody has listed: those that so many rows share that noise cannot hide them.
 
-A column's different values are counted, each count gets Gaussian noise, and those at or above a threshold leave with it.
-Nothing is drawn for values that no row has, so the list of what is counted depends on the rows. That is paid for thus:
+A column's different values are counted, each count gets Gaussian noise, and those at or above a threshold leave with
+it. Nothing is drawn for values that no row has, so the list of what is counted depends on the rows. That is
+paid for thus:
 
 Let D and D' be neighbours, and V all values that either has. The mechanism M* that counts every value of V (those
-without a row too) with the same noise and threshold is post-processing of Gaussian noise on a table over V, a set that is
-the same for both: mu-GDP for the sensitivity of a marginal. M differs from M* on D only if M* releases a value that no row
-of D has. Such a value belongs to the one unit that D lacks, which has at most k rows. If it has j different such
-values, each has at most k - j + 1 rows on D', and on D none at all; so the chance is at most the largest j P(Z >= T - (k
-- j + 1)), a bound for D' as well as for D. M is therefore within this total-variation distance t of M*, on both tables,
-for each column: P(M(D) in S) <= P(M*(D) in S) + t <= e^eps P(M*(D') in S) + delta + t <= e^eps P(M(D') in S) + delta +
-(1 + e^eps) t. The ledger pays t from delta as slack.
+without a row too) with the same noise and threshold is post-processing of Gaussian noise on a table over V, a set that
+is the same for both: mu-GDP for the sensitivity of a marginal. M differs from M* on D only if M* releases a value that
+no row of D has. Such a value belongs to the one unit that D lacks, which has at most k rows. If it has j different
+such values, each has at most k - j + 1 rows on D', and on D none at all; so the chance is at most the largest
+j P(Z >= T - (k - j + 1)), a bound for D' as well as for D. M is therefore within this total-variation distance t of
+M*, on both tables, for each column: P(M(D) in S) <= P(M*(D) in S) + t <= e^eps P(M*(D') in S) + delta + t <= e^eps
+P(M(D') in S) + delta + (1 + e^eps) t. The ledger pays t from delta as slack.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 from scipy.special import ndtr
 
 from weft.marginals.marginal import Array
@@ -61,27 +62,16 @@ def threshold_for(slack: float, sigma: float, rows: int) -> int:
     return low
 
 
-def packed(values: pa.Array, counts: Array) -> list[Array]:
-    """Return texts and their counts as arrays of whole numbers, in the order of their bytes."""
-    texts = values.cast(pa.large_binary())
-    order = np.argsort(np.array(texts.to_pylist(), dtype=object), kind="stable") if len(texts) else np.empty(0, int)
-    texts = pa.concat_arrays([texts.take(pa.array(order, pa.int64()))])
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, np.int64)[: len(texts) + 1] if len(texts) else np.zeros(1, np.int64)
-    octets = np.frombuffer(data, np.uint8)[: ends[-1]] if data is not None else np.empty(0, np.uint8)
-    return [np.asarray(counts, np.int64)[order], np.diff(ends), octets]
-
-
 def unpacked(arrays: Sequence[Array]) -> dict[str, int]:
     """Return texts with their counts; bytes that are no text are dropped.
 
-    >>> unpacked(packed(pa.array(["b", "a"]), np.array([3, 5])))
-    {'a': 5, 'b': 3}
+    >>> unpacked([np.array([5, 3]), np.array([1, 2]), np.frombuffer(b"abc", np.uint8)])
+    {'a': 5, 'bc': 3}
     """
     counts, lengths, octets = arrays
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     held = octets.astype(np.uint8).tobytes()
-    texts = [held[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    texts = [held[a:b] for a, b in pairwise(ends)]
     pairs = zip(texts, counts.tolist(), strict=True)
     return {text.decode(): count for text, count in pairs if _sound(text)}
 

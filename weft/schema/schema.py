@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.errors import SchemaError
-from weft.schema.kinds import Category, Column, Id, column_from_dict, marked, suggestion
+from weft.schema.kinds import Category, Column, Id, Unknown, column_from_dict, marked, suggestion
 from weft.schema.rules import Rule, check_rules, plain_readers, rules_from_list
 from weft.values.limits import MAX_CODES
 from weft.values.markers import Marker
@@ -20,7 +21,7 @@ from weft.values.markers import Marker
 BEYOND = "no schema is nested so deep, or holds a number of so many digits. Check where the file comes from"
 """Said of text that readers give up on."""
 
-_KEYS = ("unit", "rows_per_unit", "per_unit", "extra_columns", "groups", "columns", "rules")
+_KEYS = ("unit", "rows_per_unit", "per_unit", "extra_columns", "groups", "discovery", "columns", "rules")
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,16 @@ class Schema:
     Rows without an id (missing, or an empty text) are nobody's, and are left out."""
     rows_per_unit: int = 1
     """Rows of one unit that are kept; the rest are left out at random."""
-    extra_columns: Literal["refuse", "ignore"] = "refuse"
-    """What happens to columns of the table that the schema does not name."""
+    extra_columns: Literal["refuse", "ignore", "discover"] = "refuse"
+    """What happens to columns of the table that the schema does not name: "discover" finds them out privately."""
     per_unit: tuple[str, ...] = ()
     """Columns that stay the same in all rows of a unit, such as sex and year of birth: made so in synthetic rows."""
     rules: tuple[Rule, ...] = ()
     """What is publicly known of every row."""
     groups: tuple[tuple[str, ...], ...] = ()
     """Columns that are counted as one attribute."""
+    discovery: Mapping[str, float] | None = None
+    """What finding the facts marked as paid has cost: epsilon and delta."""
     source: str = field(default="", compare=False)
     """Where the schema came from, for messages."""
 
@@ -63,8 +66,8 @@ class Schema:
         whole = isinstance(self.rows_per_unit, int) and not isinstance(self.rows_per_unit, bool)
         if not whole or self.rows_per_unit < 1:
             raise SchemaError("rows_per_unit must be a whole number from 1")
-        if self.extra_columns not in ("refuse", "ignore"):
-            raise SchemaError('extra_columns must be "refuse" or "ignore"')
+        if self.extra_columns not in ("refuse", "ignore", "discover"):
+            raise SchemaError('extra_columns must be "refuse", "ignore" or "discover"')
         if self.unit is not None and not any(c.name == self.unit and isinstance(c, Id) for c in self.columns):
             raise SchemaError(f'unit must name a column of kind "id"; "{self.unit}" is none')
         if self.unit is None and self.rows_per_unit != 1:
@@ -78,6 +81,7 @@ class Schema:
         if self.per_unit and self.rows_per_unit == 1:
             raise SchemaError("per_unit needs a unit with several rows: set unit and rows_per_unit above 1")
         self._check_groups()
+        self._check_discovery()
         if self.rules:
             check_rules(self.rules, plain_readers(self.columns))
 
@@ -94,6 +98,14 @@ class Schema:
                 if name in seen:
                     raise SchemaError(f'groups: column "{name}" stands in two places; leave it in one')
                 seen.add(name)
+
+    def _check_discovery(self) -> None:
+        cost = self.discovery
+        if cost is None:
+            return
+        numbers = isinstance(cost, Mapping) and set(cost) == {"epsilon", "delta"}
+        if not numbers or not all(isinstance(x, int | float) and 0 <= x < math.inf for x in cost.values()):
+            raise SchemaError("discovery must say what it cost: an epsilon and a delta")
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -112,6 +124,16 @@ class Schema:
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
+
+    @property
+    def unknown(self) -> list[Unknown]:
+        """The columns of which not everything is stated."""
+        return [column for column in self.columns if isinstance(column, Unknown)]
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether something is left to be found out."""
+        return bool(self.unknown) or self.extra_columns == "discover"
 
     def marking(self, markers: Iterable[Marker]) -> Schema:
         """Return the schema with more markers of missing values, for every column that may be missing.
@@ -182,6 +204,8 @@ class Schema:
             document["per_unit"] = list(self.per_unit)
         if self.extra_columns != "refuse":
             document["extra_columns"] = self.extra_columns
+        if self.discovery is not None:
+            document["discovery"] = dict(self.discovery)
         if self.groups:
             document["groups"] = [list(group) for group in self.groups]
         document["columns"] = {column.name: column.to_dict() for column in self.columns}

@@ -1,7 +1,7 @@
 """The loop that says what a text looks like: a number, a date, a time of day, or words. One pass over its bytes.
 
-The answer of each text is one whole number made of small fields (`weft.values.shapes` names them). A text is looked at by
-itself: nothing of another decides.
+The answer of each text is one whole number made of small fields (`weft.values.shapes` names them). A text is looked at
+by itself: nothing of another decides.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def _prefix(data, at, end):  # type: ignore[no-untyped-def]
 def _number(data, at, end):  # type: ignore[no-untyped-def]
     """Return the shape of a number, or -1.
 
-    Fields: currency sign (2 bits), percent (1), thousands (1), how the fraction is written (3: none, 1 to 4 digits, 5 for
-    more or an exponent, 6 for noughts alone), leading noughts (1), a possible yyyymmdd (1), a comma for the point (1).
+    Fields: currency sign (2 bits), percent (1), thousands (1), how the fraction is written (3: none, 1 to 4 digits, 5
+    for more or an exponent, 6 for noughts alone), leading noughts (1), a possible yyyymmdd (1), a comma for the point
+    (1).
     """
     signed = at < end and (data[at] == 45 or data[at] == 43)
     if signed:
@@ -115,25 +116,25 @@ def _number(data, at, end):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _clock(data, at, end):  # type: ignore[no-untyped-def]
-    """Return a time of day's precision (1 minutes, 2 seconds, 3 finer, -1 none) and the place behind it."""
+    """Return a time of day's precision (1 minutes, 2 seconds, 3 finer, -1 none), the place behind it, and its sum."""
     after, hour = _digits(data, at, end)
     if not 1 <= after - at <= 2 or hour > 23 or after >= end or data[after] != 58:
-        return -1, at
+        return -1, at, 0
     at = after + 1
     after, minute = _digits(data, at, end)
     if after - at != 2 or minute > 59:
-        return -1, at
+        return -1, at, 0
     if after >= end or data[after] != 58:
-        return 1, after
+        return 1, after, hour + minute
     at = after + 1
     after, second = _digits(data, at, end)
     if after - at != 2 or second > 59:
-        return -1, at
+        return -1, at, 0
     if after < end and data[after] == 46:
         at = after + 1
-        after, _ = _digits(data, at, end)
-        return (3 if 1 <= after - at <= 9 else -1), after
-    return 2, after
+        after, fraction = _digits(data, at, end)
+        return (3 if 1 <= after - at <= 9 else -1), after, hour + minute + second + fraction
+    return 2, after, hour + minute + second
 
 
 @njit(cache=True, nogil=True)
@@ -155,7 +156,7 @@ def _moment(data, at, end):  # type: ignore[no-untyped-def]
     """Return the shape of a date or a moment, or -1.
 
     Fields: the order (2 bits: year first, day first, month first, or either), the mark between (2: dash, slash, dot),
-    the clock (2: none, minutes, seconds, finer), T before it (1), an offset from UTC (1).
+    the clock (2: none, minutes, seconds, finer), T before it (1), an offset from UTC (1), midnight (1).
     """
     first, a = _digits(data, at, end)
     la = first - at
@@ -183,19 +184,20 @@ def _moment(data, at, end):  # type: ignore[no-untyped-def]
     else:
         return -1
     between = 0 if mark == 45 else (1 if mark == 47 else 2)
-    clock, letter, offset = 0, 0, 0
+    clock, letter, offset, midnight = 0, 0, 0, 0
     if third < end:
         if data[third] != 32 and data[third] != 84:
             return -1
         letter = 1 if data[third] == 84 else 0
-        clock, third = _clock(data, third + 1, end)
+        clock, third, told = _clock(data, third + 1, end)
         if clock < 0:
             return -1
+        midnight = 1 if told == 0 else 0
         if third < end:
             if not _offset(data, third, end):
                 return -1
             offset = 1
-    shape = order | between << 2 | clock << 4 | letter << 6 | offset << 7
+    shape = order | between << 2 | clock << 4 | letter << 6 | offset << 7 | midnight << 8
     return MOMENT | shape << 3
 
 
@@ -216,7 +218,7 @@ def describe(data, offsets, valid):  # type: ignore[no-untyped-def]
         if shape < 0:
             shape = _moment(data, at, end)
         if shape < 0:
-            clock, after = _clock(data, at, end)
+            clock, after, _ = _clock(data, at, end)
             shape = CLOCK | clock << 3 if clock > 0 and after == end else -1
         if shape < 0:
             spaces = 0

@@ -16,11 +16,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from weft.values.instants import UNIT
 from weft.values.shape_kernel import BLANK, CLOCK, MOMENT, NUMBER, PROSE, WORDS, describe
-from weft.values.storage import floats_of
+from weft.values.storage import floats_of, missing_of
 from weft.values.text import is_text, readable
 
-MARKERS = ("?", "NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "-", "--", ".", "*", "missing", "Missing")
+MARKERS = (
+    "?",
+    "NA",
+    "N/A",
+    "n/a",
+    "na",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+    "None",
+    "-",
+    "--",
+    ".",
+    "*",
+    "missing",
+    "Missing",
+)
 """Words that stand for a missing value in tables all over the world."""
 
 TRUTHS = (("false", "true"), ("False", "True"), ("FALSE", "TRUE"))
@@ -62,6 +80,8 @@ class Shape:
     """Of a moment or a time: 0 no time, 1 minutes, 2 seconds, 3 finer."""
     offset: bool = False
     """Whether a moment is told with its offset from UTC."""
+    midnight: bool = False
+    """Whether a moment is the start of a day."""
 
     @property
     def whole(self) -> bool:
@@ -85,9 +105,10 @@ def _numbers() -> Iterator[tuple[int, Shape]]:
 
 
 def _moments() -> Iterator[tuple[int, Shape]]:
-    for order, mark, clock, letter, offset in product(range(4), range(3), range(4), range(2), range(2)):
+    fields = product(range(4), range(3), range(4), range(2), range(2), range(2))
+    for order, mark, clock, letter, offset, midnight in fields:
         iso = order == 0 and mark == 0
-        if (mark == 2 and order in (0, 2)) or (clock == 0 and (letter or offset)):
+        if (mark == 2 and order in (0, 2)) or (clock == 0 and (letter or offset or midnight)):
             continue
         if not iso and (clock == 3 or letter or offset):
             continue
@@ -95,8 +116,11 @@ def _moments() -> Iterator[tuple[int, Shape]]:
         known = order if order < 3 else (2 if separator == "/" else 1)  # either: the more usual one
         day = _ORDERS[known].format(separator)
         form = f"{day}{'T' if letter else ' '}{_CLOCKS[clock]}" if clock else day
-        code = order | mark << 2 | clock << 4 | letter << 6 | offset << 7
-        yield code, Shape("moment", order=order, form=form, clock=clock, offset=bool(offset))
+        code = order | mark << 2 | clock << 4 | letter << 6 | offset << 7 | midnight << 8
+        yield (
+            code,
+            Shape("moment", order=order, form=form, clock=clock, offset=bool(offset), midnight=bool(midnight)),
+        )
 
 
 def _all() -> Iterator[tuple[int, Shape]]:
@@ -128,9 +152,18 @@ _PLACES = np.array(
 )
 
 
+_STAMPS = [
+    SHAPES.index(Shape("moment", form=f"%Y-%m-%d {_CLOCKS[clock or 2]}", clock=clock or 2, midnight=not clock))
+    for clock in range(4)
+]
+"""Time stamps by how finely they are told; those that start a day first."""
+
+
 def shapes_of(array: pa.Array) -> NDArray[np.int64]:
-    """Return the shape of each value of a column of text, or of floats, by its place in `SHAPES`."""
-    return _of_text(array) if is_text(array.type) else _of_floats(array)
+    """Return the shape of each value of a column of text, floats or time stamps, by its place in `SHAPES`."""
+    if is_text(array.type):
+        return _of_text(array)
+    return _of_stamps(array) if pa.types.is_timestamp(array.type) else _of_floats(array)
 
 
 def _of_text(array: pa.Array) -> NDArray[np.int64]:
@@ -141,7 +174,7 @@ def _of_text(array: pa.Array) -> NDArray[np.int64]:
     places = np.frombuffer(offsets, np.int64)[: len(words) + 1] if len(words) else np.zeros(1, np.int64)
     codes = _KNOWN[describe(octets, places, valid)]
     found = pc.index_in(pc.utf8_trim_whitespace(words), value_set=_WORDS).fill_null(-1).to_numpy(zero_copy_only=False)
-    return np.where(found >= 0, _PLACES[found], codes)
+    return np.asarray(np.where(found >= 0, _PLACES[found], codes))
 
 
 def _of_floats(array: pa.Array) -> NDArray[np.int64]:
@@ -152,6 +185,18 @@ def _of_floats(array: pa.Array) -> NDArray[np.int64]:
         for digits in (4, 3, 2, 1, 0):
             codes[np.rint(floats * 10.0**digits) / 10.0**digits == floats] = _place(digits)
     codes[~np.isfinite(floats)] = 0
+    return codes
+
+
+def _of_stamps(array: pa.Array) -> NDArray[np.int64]:
+    """Return how finely each time stamp is told: the start of a day, a minute, a second, or finer."""
+    missing = missing_of(array)
+    moments = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    second = UNIT["s"] // UNIT[array.type.unit]
+    codes = np.full(len(moments), _STAMPS[3], np.int64)
+    for clock, grain in ((2, second), (1, 60 * second), (0, 86_400 * second)):
+        codes[moments % grain == 0] = _STAMPS[clock]
+    codes[missing] = 0
     return codes
 
 

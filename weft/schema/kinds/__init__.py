@@ -15,6 +15,7 @@ from weft.schema.kinds.id import Id
 from weft.schema.kinds.integer import Integer
 from weft.schema.kinds.real import Real
 from weft.schema.kinds.time import Time
+from weft.schema.kinds.unknown import Unknown, is_partial
 from weft.values.markers import Marker, written
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Integer",
     "Real",
     "Time",
+    "Unknown",
     "column_from_dict",
     "marked",
     "suggestion",
@@ -46,15 +48,21 @@ def column_from_dict(name: str, entry: Any) -> Column:
     if not isinstance(entry, dict):
         raise ColumnError(name, 'must be a table with a kind, such as kind = "category"')
     kind = entry.get("kind")
+    if kind == Unknown.kind and len(entry) == 1:
+        return Unknown(name)
     if not isinstance(kind, str) or kind not in KINDS:
         near = suggestion(kind, KINDS) if isinstance(kind, str) else ""
-        raise ColumnError(name, f"kind must be {either(KINDS)}.{near}", "kind" if "kind" in entry else None)
+        raise ColumnError(
+            name, f"kind must be {either([*KINDS, Unknown.kind])}.{near}", "kind" if "kind" in entry else None
+        )
     spelling = KINDS[kind].spelling
     known = {spelling.get(f.name, f.name): f.name for f in fields(KINDS[kind]) if f.name not in KINDS[kind].unspelled}
     for key in entry:
         if key != "kind" and key not in known:
             near = suggestion(key, known) or f" Known are {', '.join(known)}."
             raise ColumnError(name, f'unknown key "{key}" for kind {kind}.{near}', key)
+    if is_partial(entry):
+        return Unknown(name, stated=tuple((key, _plain(value)) for key, value in entry.items()))
     given = {known[key]: _plain(value) for key, value in entry.items() if key != "kind"}
     if isinstance(given.get("missing"), tuple):
         if not given["missing"]:

@@ -79,6 +79,8 @@ class Column:
     """Arrow type to use where the source declares none of its own (CSV, and the types that pandas guesses)."""
     from_data: tuple[str, ...] = field(default=(), kw_only=True)
     """Names of the fields that were read from private rows and not yet reviewed."""
+    paid: tuple[str, ...] = field(default=(), kw_only=True)
+    """Names of the fields that were found privately, and paid for from a budget."""
 
     kind: ClassVar[str] = ""
     policies: ClassVar[tuple[str, ...]] = ("refuse",)
@@ -103,20 +105,16 @@ class Column:
             f"outside must be {either(self.policies)} for kind {self.kind}",
             "outside",
         )
-        self._need(
-            self.outside != "clip" or self.missing,
-            'outside = "clip" never fails on data, so missing values need a place: set missing = true',
-            "missing",
-        )
         self._need(self.type is None or isinstance(self.type, str), 'type must be text, such as "int32"', "type")
         zone = _ZONE.search(self.type or "")
         self._need(zone is None or known_zone(zone[1]), 'type must name a known zone such as "Europe/Berlin"', "type")
         known = self.fact_names()
-        self._need(
-            isinstance(self.from_data, tuple) and all(f in known for f in self.from_data),
-            f"from_data must list fields of this column, from {either(known)}",
-            "from_data",
-        )
+        for key, listed in (("from_data", self.from_data), ("paid", self.paid)):
+            self._need(
+                isinstance(listed, tuple) and all(f in known for f in listed),
+                f"{key} must list fields of this column, from {either(known)}",
+                key,
+            )
 
     def _check_markers(self) -> None:
         for marker in self.markers:
@@ -136,7 +134,7 @@ class Column:
     @classmethod
     def fact_names(cls) -> tuple[str, ...]:
         """Names of the facts that can have been read from data: the kind itself, and every field that states one."""
-        return ("kind", *(f.name for f in fields(cls) if f.name not in (*cls.unspelled, "from_data")))
+        return ("kind", *(f.name for f in fields(cls) if f.name not in (*cls.unspelled, "from_data", "paid")))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the fields that keep their default."""

@@ -19,6 +19,8 @@ class Policies:
     def __init__(self, column: Column, known: int, other: int | None = None) -> None:
         self._column, self._other = column, other
         self._missing = known if column.missing else None
+        self._middle = known // 2
+        """Where values go that cannot be read, under a policy that never fails, if they may not be missing."""
         self.size = known + (1 if column.missing else 0)
 
     def settle(self, codes: NDArray[np.int64], missing: Mask) -> NDArray[np.int64]:
@@ -28,6 +30,8 @@ class Policies:
         under the refuse policy only: what a row holds cannot make a run under clip or other fail.
         """
         place = self._other if self._missing is None else self._missing
+        if place is None and self._column.outside == "clip":
+            place = self._middle
         if missing.any():
             if place is None:
                 raise DataError(f'column "{self._column.name}": a value is missing. Set missing = true')
@@ -37,7 +41,7 @@ class Policies:
             if self._column.outside == "refuse":
                 raise DataError(f'column "{self._column.name}": {self._column.outside_remedy}')
             # Only a category (to its other) and a boolean (to missing) come here: bins clip by themselves.
-            fallback = self._missing if self._other is None else self._other
+            fallback = place if self._other is None else self._other
             assert fallback is not None
             codes[unknown] = fallback
         return codes

@@ -1,0 +1,82 @@
+"""Opening a private table: whoever asks gets a curator for it, never the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from weft.curator.curator import Curator
+from weft.curator.values import ValueCurator
+from weft.engines import BATCH_ROWS, open_engine
+from weft.engines.listing import open_listing
+from weft.engines.sources import open_reader
+from weft.privacy import Ledger
+from weft.privacy.mechanisms import Release
+from weft.progress import Listener, silence, stage
+from weft.schema import Schema
+from weft.schema.kinds import Unknown
+from weft.schema.naming import names_id, names_person
+
+
+@dataclass(frozen=True)
+class PrivateTable:
+    """A table that is opened with one schema after another, each of them public or made from released answers."""
+
+    source: Any
+    engine: Literal["auto", "memory", "stream"] = "auto"
+    listener: Listener = silence
+
+    def columns(self) -> pa.Schema:
+        """Return the names and the declared types of the columns; both are public, and no row is read."""
+        return open_reader(self.source, _Anything(), BATCH_ROWS).schema  # type: ignore[arg-type]
+
+    def possible_units(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that are named like somebody's id and whose values come back in several rows.
+
+        For the curator's eyes: what it says leads to a question to the person who runs the program, or to a refusal
+        before anything is spent, and into nothing that is released.
+        """
+        likely = [name for name in names if names_id(name) or names_person(name)]
+        if not likely:
+            return []
+        schema = Schema(tuple(Unknown(name, missing=True) for name in likely), extra_columns="ignore")
+        listed = open_listing(self.source, schema, BATCH_ROWS, self.listener).values(likely)
+        return [name for name in likely if _comes_back(listed[name][0].tolist())]
+
+    def look(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> Curator:
+        """Open the table with a schema; the curator's shares are of `whole`, a part of the budget."""
+        with stage(self.listener, "read"):
+            opened = open_engine(self.source, schema, engine=self.engine, listener=self.listener)
+        return Curator(opened.engine, ledger, release, whole)
+
+    def values(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> ValueCurator:
+        """Open the table to ask for values as they are written."""
+        return ValueCurator(open_listing(self.source, schema, BATCH_ROWS, self.listener), ledger, release, whole)
+
+
+class _Anything:
+    """A schema that knows nothing and has every column: for opening a table to see which columns it has."""
+
+    columns: tuple[Unknown, ...] = ()
+    extra_columns = "ignore"
+    unit = None
+    rules: tuple[Any, ...] = ()
+
+    def __contains__(self, name: object) -> bool:
+        return bool(name)
+
+    def column(self, name: str) -> Unknown:
+        """Return a column of which nothing is known."""
+        return Unknown(name, missing=True)
+
+
+def _comes_back(rows: Sequence[int]) -> bool:
+    """Whether values repeat as persons do: many of them, most with a few rows each."""
+    return len(rows) > _FEW and sum(rows) > len(rows) and sum(rows) / len(rows) <= _ROWS_EACH
+
+
+_FEW = 30
+_ROWS_EACH = 100

@@ -1,0 +1,317 @@
+"""What a schema does not state, found privately: kinds, then which texts repeat, then ranges and common values.
+
+Each step opens the table with a schema of looks (`weft.discovery.looks`) and measures their single columns, as any
+recipe does; only lists of values need a question of their own (`weft.curator.values`). What one step asks follows from
+the released answers of those before it, and from the declared types, which are public (decision 002). So the whole is a
+composition of the curator's questions, and its result may be shown to anybody: it has been paid for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weft.curator import Curator, ValueCurator
+from weft.discovery.kinds import Decision, decide
+from weft.discovery.looks import GridLook, grid_look, shape_look
+from weft.discovery.ranges import NEAR, apart, extent, number_range
+from weft.errors import BudgetError
+from weft.marginals.marginal import NoisyMarginal
+from weft.progress import Listener, silence, stage
+from weft.schema import Column, Schema
+from weft.schema.kinds import Unknown, column_from_dict
+from weft.schema.naming import names_id
+from weft.values.text import is_text
+from weft.words import counted
+
+KINDS, REPEATS = 0.15, 0.05
+"""Parts of the share for kinds, and for how many different texts there are; the rest is for ranges and values."""
+
+WEIGHT_VALUES = 4 / 3
+"""What a list of values gets for one that a range gets: a value must rise above a threshold, not out of the noise."""
+
+UNIQUE = 0.5
+"""Different texts for each filled row, from which a column is an id or free text, and has no list of values."""
+
+NAMED_UNIQUE = 0.9
+"""The same of whole numbers that are named like an id."""
+
+REST = 3.0
+"""Noise, in standard deviations, above which rows are left over beside the values that were found."""
+
+OTHER = "other"
+"""What stands for values that too few rows share."""
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """A whole schema, and in words what was found of each column."""
+
+    schema: Schema
+    found: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Doors:
+    """How the recipe opens the table: with looks, or to list values; each is a curator, and neither shows a row."""
+
+    look: Callable[[Schema], Curator]
+    values: Callable[[Schema], ValueCurator]
+
+
+def needs_slack(schema: Schema, types: Mapping[str, pa.DataType]) -> bool:
+    """Whether values may have to be listed, which some of delta pays for."""
+    return any(_is_text(types[column.name]) for column in schema.unknown)
+
+
+def discover(
+    schema: Schema,
+    types: Mapping[str, pa.DataType],
+    doors: Doors,
+    share: float,
+    slack: float,
+    listener: Listener = silence,
+) -> Discovered:
+    """Find what is not stated, with a share of the budget and so much of its delta; `types` are the declared ones."""
+    return _Discovery(schema, types, doors, share, slack, listener).run()
+
+
+class _Discovery:
+    """One discovery: what is known so far of the columns that were not stated."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        types: Mapping[str, pa.DataType],
+        doors: Doors,
+        share: float,
+        slack: float,
+        listener: Listener,
+    ) -> None:
+        self._schema, self._doors, self._listener = schema, doors, listener
+        self._types = {name: _plain(kind) for name, kind in types.items()}
+        self._share, self._slack = share, slack
+        self._known: dict[str, Decision] = {c.name: self._declared(c) for c in schema.unknown}
+        self._rows = 0.0
+
+    def run(self) -> Discovered:
+        """Ask step by step."""
+        shaped = [name for name in self._known if self._is_shaped(name)]
+        left = self._share
+        if shaped:
+            self._find_kinds(shaped, KINDS * self._share)
+            left -= KINDS * self._share
+        asked = [name for name, known in self._known.items() if known.need == "text" or self._maybe_id(name)]
+        if asked:
+            self._find_repeats(asked, REPEATS * self._share)
+            left -= REPEATS * self._share
+        ranged, listed = (
+            [name for name, known in self._known.items() if known.need == need] for need in ("range", "values")
+        )
+        weight = len(ranged) + WEIGHT_VALUES * len(listed)
+        if ranged:
+            self._find_ranges(ranged, left * len(ranged) / weight)
+        if listed:
+            self._find_values(listed, left * WEIGHT_VALUES * len(listed) / weight)
+        return self._finished()
+
+    # What the types say.
+
+    def _declared(self, column: Unknown) -> Decision:
+        stated, arrow_type = dict(column.stated), self._types[column.name]
+        entry = {**_declared_kind(arrow_type), **stated}
+        if entry.get("kind") in ("integer", "real", "datetime"):
+            return Decision(entry, "range")
+        if entry.get("kind") == "category":
+            return Decision(entry, "text" if _is_text(arrow_type) else "range")
+        if entry.get("kind") is None and not _is_text(arrow_type):
+            raise BudgetError(
+                f'column "{column.name}": nothing can be found out about its type {arrow_type}; leave the column out '
+                'of the table, or describe the others in a schema with extra_columns = "ignore"'
+            )
+        return Decision(entry, "" if "kind" in entry else "text")
+
+    def _is_shaped(self, name: str) -> bool:
+        """Whether the shapes of a column's values have to be looked at: its kind, its decimals or its step is open."""
+        entry, arrow_type = self._known[name].entry, self._types[name]
+        if _is_text(arrow_type):
+            return "kind" not in entry or (entry["kind"] == "datetime" and "format" not in entry)
+        if pa.types.is_timestamp(arrow_type):
+            return "step" not in entry
+        return pa.types.is_floating(arrow_type) and entry.get("kind") == "real" and "decimals" not in entry
+
+    # The steps.
+
+    def _find_kinds(self, names: Sequence[str], share: float) -> None:
+        stated = [column for column in self._schema.columns if not isinstance(column, Unknown)]
+        looks = [shape_look(name) for name in names]
+        noisy, sigma = self._measure([*stated, *looks], names, share, "kinds")
+        self._rows = float(np.median([m.table.sum() for m in noisy.values()]))
+        for name in names:
+            found, before = decide(noisy[name].table, sigma), self._known[name].entry
+            entry = {**_within(found.entry, self._types[name]), **before}
+            self._known[name] = replace(found, entry=entry, need=found.need if _agree(found.entry, before) else "text")
+
+    def _maybe_id(self, name: str) -> bool:
+        known = self._known[name]
+        return known.entry.get("kind") == "integer" and "kind" not in self._stated(name) and names_id(name)
+
+    def _find_repeats(self, names: Sequence[str], share: float) -> None:
+        with stage(self._listener, "find texts that repeat"):
+            curator = self._doors.values(self._opened([self._raw(name) for name in names]))
+            different = curator.distinct(names, share)
+            noise = NEAR * curator.sigma(share / len(names))
+        for name, number in zip(names, different, strict=True):
+            known = self._known[name]
+            rows = max(known.rows or self._rows, 1.0)
+            if known.need == "text":
+                unique = number - noise > UNIQUE * rows and "kind" not in self._stated(name)
+                entry = {"kind": "id", "pattern": "{}"} if unique else known.entry
+                self._known[name] = replace(known, entry=entry, need="" if unique else "values")
+                if unique:
+                    self._known[name] = replace(self._known[name], why="a text that hardly ever repeats: an id")
+            elif number > NAMED_UNIQUE * rows:
+                self._known[name] = Decision({"kind": "id", "pattern": "{}"}, "", rows, "a number of its own: an id")
+
+    def _find_ranges(self, names: Sequence[str], share: float) -> None:
+        looks = {name: grid_look(name, _of_look(self._known[name].entry), self._types[name]) for name in names}
+        noisy, sigma = self._measure([look.column for look in looks.values()], names, share, "ranges")
+        for name, look in looks.items():
+            self._known[name] = self._ranged(name, look, noisy[name], sigma)
+
+    def _ranged(self, name: str, look: GridLook, noisy: NoisyMarginal, sigma: float) -> Decision:
+        known = self._known[name]
+        counts, specials, missing = look.read(np.asarray(noisy.table))
+        cells = extent(counts, sigma)
+        if known.entry["kind"] == "datetime":
+            low, high = f"{look.edges[cells[0]][:4]}-01-01", f"{look.edges[cells[1]][:4]}-12-31"
+        else:
+            low, high = number_range(look.edges, cells, known.entry["kind"] == "integer")
+        entry = {**known.entry, "range": [low, high], "outside": "clip"}
+        if found := apart(specials, sigma, low, high):
+            entry["special"] = found
+        if "missing" not in entry and missing > NEAR * sigma:
+            entry["missing"] = True
+        told = {"integer": "whole numbers", "real": "numbers", "datetime": "dates"}[entry["kind"]]
+        return replace(known, entry=entry, need="", why=f"{told} from {low} to {high}")
+
+    def _find_values(self, names: Sequence[str], share: float) -> None:
+        with stage(self._listener, "find common values"):
+            curator = self._doors.values(self._opened([self._raw(name) for name in names]))
+            listed = curator.values(names, share, self._slack)
+        for name, values in zip(names, listed, strict=True):
+            self._known[name] = self._listed(name, values, curator.sigma(share / len(names)))
+
+    def _listed(self, name: str, values: Mapping[str, int], sigma: float) -> Decision:
+        """Return a category of these values; what is left over has a value of its own if it can be told from none."""
+        known = self._known[name]
+        rest = (known.rows or self._rows) - sum(values.values())
+        common = max(values, key=lambda word: values[word], default="")
+        told = "of which none is common enough to be told"
+        if values and rest <= REST * sigma * math.sqrt(len(values) + 1):
+            other, told = common, "nearly all there are"
+        else:
+            other = next(word for word in (OTHER, f"({OTHER})", f"(({OTHER}))") if word not in values)
+            told = f"the others together as {other}" if values else told
+        entry = {**known.entry, "values": sorted({*values, other}), "other": other}
+        return replace(known, entry=entry, need="", why=f"{counted(len(values), 'value')}, {told}")
+
+    # How the table is opened.
+
+    def _measure(
+        self, columns: Sequence[Column], names: Sequence[str], share: float, told: str
+    ) -> tuple[dict[str, NoisyMarginal], float]:
+        curator = self._doors.look(self._opened(columns))
+        with stage(self._listener, f"find {told}"):
+            noisy = curator.look([(name,) for name in names], share, f"{told} of {counted(len(names), 'column')}")
+        return {m.clique[0]: m for m in noisy}, curator.sigma(share / len(names))
+
+    def _opened(self, columns: Sequence[Column]) -> Schema:
+        """Return a schema of these columns, and the unit's."""
+        schema = self._schema
+        unit = (
+            [] if schema.unit is None or any(c.name == schema.unit for c in columns) else [schema.column(schema.unit)]
+        )
+        rows = schema.rows_per_unit
+        return Schema((*unit, *columns), unit=schema.unit, rows_per_unit=rows, extra_columns="ignore")
+
+    def _raw(self, name: str) -> Column:
+        missing = self._known[name].entry.get("missing")
+        markers = tuple(missing) if isinstance(missing, list | tuple) else ()
+        return Unknown(name, missing=True, markers=markers)
+
+    def _stated(self, name: str) -> dict[str, Any]:
+        column = self._schema.column(name)
+        return dict(column.stated) if isinstance(column, Unknown) else {}
+
+    def _finished(self) -> Discovered:
+        columns, found = [], {}
+        for column in self._schema.columns:
+            if isinstance(column, Unknown):
+                known, stated = self._known[column.name], dict(column.stated)
+                entry = _settled(known.entry)
+                made = column_from_dict(column.name, entry)
+                declared = _declared_kind(self._types[column.name])
+                paid = [key for key in made.to_dict() if key not in stated and key not in declared and key in _PAID]
+                columns.append(replace(made, paid=tuple(paid)))
+                found[column.name] = known.why
+            else:
+                columns.append(column)
+        extra = "refuse" if self._schema.extra_columns == "discover" else self._schema.extra_columns
+        return Discovered(replace(self._schema, columns=tuple(columns), extra_columns=extra), found)
+
+
+_PAID = ("kind", "values", "range", "special", "missing", "decimals", "step", "format", "pattern", "type", "prefix")
+
+
+def _settled(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry under which no row can fail."""
+    kind = entry["kind"]
+    if kind == "id":
+        return {key: value for key, value in entry.items() if key in ("kind", "pattern")}
+    if kind == "category" and "other" not in entry:
+        return {**entry, "other": entry["values"][0]}
+    return dict(entry) if kind == "category" else {**entry, "outside": "clip"}
+
+
+def _of_look(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key not in ("step", "decimals", "outside")}
+
+
+def _agree(found: Mapping[str, Any], stated: Mapping[str, Any]) -> bool:
+    return "kind" not in stated or found["kind"] == stated["kind"]
+
+
+def _within(entry: Mapping[str, Any], arrow_type: pa.DataType) -> dict[str, Any]:
+    """Return what shapes tell of a column whose type is declared: not how text writes it."""
+    if _is_text(arrow_type):
+        return dict(entry)
+    return {key: value for key, value in entry.items() if key not in ("type", "format", "kind")}
+
+
+def _declared_kind(arrow_type: pa.DataType) -> dict[str, Any]:
+    """Return the kind that a declared type is, if it says so."""
+    if pa.types.is_boolean(arrow_type):
+        return {"kind": "boolean"}
+    if pa.types.is_integer(arrow_type):
+        return {"kind": "integer"}
+    if pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type):
+        return {"kind": "real"}
+    if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
+        return {"kind": "datetime"}
+    if pa.types.is_time(arrow_type):
+        return {"kind": "time", "step": "1s"}
+    return {}
+
+
+def _plain(arrow_type: pa.DataType) -> pa.DataType:
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return is_text(_plain(arrow_type)) or pa.types.is_null(_plain(arrow_type))

@@ -1,0 +1,143 @@
+"""Columns as they are looked at before anything is known of them: by the shape of each value, or on a public grid.
+
+A look is a column like any other. Its codes are a public list that was fixed before any row was read, or follows from
+released answers, and each row has one of them; so what is measured of it is a marginal, with a marginal's theorem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.marginals.marginal import Array
+from weft.schema.kinds import Column, Unknown, column_from_dict
+from weft.schema.kinds.base import Coder
+from weft.schema.kinds.labels import Label, one
+from weft.values.shapes import SHAPES, shapes_of
+
+MARKED = (-9999, -999, -99, -9, -8, -7, 88, 99, 777, 888, 999, 9999, 99999, 999999)
+"""Whole numbers that stand for no answer in tables all over the world."""
+
+MARKED_DAYS = ("1900-01-01", "1970-01-01", "9999-12-31")
+"""Days that do."""
+
+YEARS = range(1900, 2101)
+
+_MANTISSAS = (10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90)  # tenths: the cells of every power of ten
+_EACH = 20
+
+
+@dataclass(frozen=True)
+class ShapeLook(Column):
+    """A column looked at by the shape of its values."""
+
+    kind: ClassVar[str] = "shape"
+    policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
+
+    def plain_type(self) -> pa.DataType:
+        """Return text, as it is written."""
+        return pa.string()
+
+    def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
+        """Return a code for each shape."""
+        return _ShapeCoder()
+
+    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
+        """Name each shape."""
+        return [one(shape.sort, "value") for shape in SHAPES]
+
+
+class _ShapeCoder:
+    """One code a shape."""
+
+    size = len(SHAPES)
+
+    def encode(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the shape of each value."""
+        return shapes_of(array)
+
+    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
+        """Make nothing: a look is for counting."""
+        return pa.nulls(len(codes), pa.string())
+
+
+def shape_look(name: str) -> Column:
+    """Return a column to be looked at by its shapes."""
+    return ShapeLook(name, outside="clip", missing=False)
+
+
+@dataclass(frozen=True)
+class GridLook:
+    """A number or a date on a public grid: the column, the edges of its cells, and what stands apart from them."""
+
+    column: Column
+    edges: Sequence[Any]
+    special: Sequence[Any]
+
+    def read(self, table: Array) -> tuple[Array, list[tuple[Any, int]], int]:
+        """Return the counts of the cells, those of what stands apart, and that of missing values.
+
+        A special value that would leave a cell empty has no code beside it: the cell is its own.
+        """
+        bins = len(self.edges) - 1
+        cells, coded = np.array(table[:bins]), [v for v in self.special if not self.is_cell(v)]
+        apart = list(zip(coded, table[bins : bins + len(coded)].tolist(), strict=True))
+        for value in self.special:
+            if self.is_cell(value):
+                place = self.edges.index(value)
+                apart.append((value, int(cells[place])))
+                cells[place] = 0
+        return cells, apart, int(table[-1])
+
+    def is_cell(self, value: Any) -> bool:
+        """Whether a special value is all that a cell holds."""
+        return isinstance(value, int) and value in self.edges and value + 1 in self.edges
+
+
+def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> GridLook:
+    """Return a column of numbers or dates on a public grid that holds all of its type."""
+    if entry["kind"] == "datetime":
+        edges: list[Any] = [f"{year}-01-01" for year in YEARS]
+        special: list[Any] = list(MARKED_DAYS)
+        entry = {"step": "1s", **entry} if "format" in entry or "type" not in entry else dict(entry)
+    elif entry["kind"] == "integer":
+        low, high = _limits(arrow_type)
+        edges = [edge for edge in whole_edges() if low < edge < high]
+        edges = [low, *edges, high]
+        special = [value for value in MARKED if low < value < high]
+    else:
+        edges, special = real_edges(), [float(value) for value in MARKED]
+    look = GridLook(Unknown(name), edges, special)
+    coded = [value for value in special if not look.is_cell(value)]
+    told = {**entry, "edges": edges, "special": coded, "missing": entry.get("missing", True), "outside": "clip"}
+    return replace(look, column=column_from_dict(name, told))
+
+
+def whole_edges() -> list[int]:
+    """Return the edges of the grid of whole numbers: small ones and years one by one, then some in every power of ten.
+
+    >>> [edge for edge in whole_edges() if 18 <= edge <= 80]
+    [18, 19, 20, 25, 30, 35, 40, 50, 60, 70, 80]
+    """
+    above = [m * 10**k // 10 for k in range(1, 18) for m in _MANTISSAS]
+    positive = sorted({*range(_EACH), *(edge for edge in above if edge >= _EACH), *YEARS, 10**18})
+    return [-edge for edge in reversed(positive[1:])] + positive
+
+
+def real_edges() -> list[float]:
+    """Return the edges of the grid of numbers: some in every power of ten, on both sides of zero."""
+    positive = [m * 10.0**k / 10 for k in range(-6, 16) for m in _MANTISSAS] + [1e16]
+    return [-edge for edge in reversed(positive)] + [0.0, *positive]
+
+
+def _limits(arrow_type: pa.DataType) -> tuple[int, int]:
+    """Return the least and largest whole number that a column can hold, or 10^18 by size."""
+    if pa.types.is_integer(arrow_type):
+        info = np.iinfo(arrow_type.to_pandas_dtype())
+        return max(int(info.min), -(10**18)), min(int(info.max), 10**18 - 1)
+    return -(10**18) + 1, 10**18 - 1

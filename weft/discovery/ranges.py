@@ -1,0 +1,67 @@
+"""Where the values of a column lie, from noisy counts on a public grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.marginals.marginal import Array
+
+SURE = 5.5
+"""Noise, in standard deviations of a sum of cells, above which rows are found anywhere on a grid."""
+
+NEAR = 3.5
+"""The same beside cells that hold rows, where a look goes no further than `REACH`."""
+
+REACH = 16
+"""Cells beside those that hold rows which are looked at next: a little more than a power of ten."""
+
+
+def extent(counts: Array, sigma: float) -> tuple[int, int]:
+    """Return the first and the last cell that hold rows, as far as the noise lets one tell.
+
+    A cell by itself may drown where it and its neighbours together do not, so runs of 1, 2, 4, ... cells are looked at.
+    What stands out of the noise anywhere comes first; from there on, less is enough.
+
+    >>> extent(np.array([0, 3, 90, 200, 40, 40, 0, 1]), 10.0)
+    (2, 5)
+    """
+    cells = np.asarray(counts, np.float64)
+    found = _runs(cells, SURE * sigma)
+    if not found:
+        largest = int(np.argmax(cells))
+        return largest, largest
+    first, last = min(end for _, end in found), max(start for start, _ in found)
+    first, last = min(first, last), max(first, last)
+    while more := _runs(cells[max(first - REACH, 0) : first][::-1], NEAR * sigma):
+        first -= max(start for start, _ in more) + 1
+    while more := _runs(cells[last + 1 : last + 1 + REACH], NEAR * sigma):
+        last += max(start for start, _ in more) + 1
+    return first, last
+
+
+def _runs(cells: Array, sure: float) -> list[tuple[int, int]]:
+    """Return the first and last cell of each run of 1, 2, 4, ... cells, up to `REACH`, that hold rows together."""
+    total = np.concatenate([[0.0], np.cumsum(cells)])
+    found = []
+    length = 1
+    while length <= min(len(cells), REACH):
+        sums = total[length:] - total[:-length]
+        found += [(int(i), int(i) + length - 1) for i in np.flatnonzero(sums > sure * math.sqrt(length))]
+        length *= 2
+    return found
+
+
+def number_range(edges: Sequence[Any], cells: tuple[int, int], whole: bool) -> list[Any]:
+    """Return the range of the cells from one to another: of whole numbers, without the edge where the next begins."""
+    first, last = cells
+    low, high = edges[first], edges[last + 1]
+    return [low, high - 1] if whole and last + 2 < len(edges) else [low, high]
+
+
+def apart(special: Iterable[tuple[Any, int]], sigma: float, low: Any, high: Any) -> list[Any]:
+    """Return the special values that rows have and that lie outside a range."""
+    return [value for value, count in special if count > NEAR * sigma and not low <= value <= high]

@@ -1,0 +1,139 @@
+"""A discovery from its beginning: what is stated, who is protected, what may be spent, all checked before a charge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import pyarrow as pa
+
+from weft.curator import PrivateTable
+from weft.discovery.discover import Discovered, Doors, discover, needs_slack
+from weft.errors import BudgetError, SchemaError
+from weft.privacy import Accounting, Budget, Ledger
+from weft.privacy.guarantee import epsilon_of
+from weft.privacy.mechanisms import Release
+from weft.schema import Schema
+from weft.schema.kinds import Id, Unknown
+
+SHARE = 0.1
+"""Share of the budget that discovery gets by default."""
+
+PART_OF_DELTA = 0.25
+"""Part of delta that pays for lists of values."""
+
+ROWS_PER_UNIT = 5
+"""Rows of a person that are used, where nobody has said how many: chosen without looking."""
+
+
+def stated(
+    table: PrivateTable,
+    schema: Schema | None,
+    unit: str | Literal[False] | None,
+    rows_per_unit: int,
+) -> Schema:
+    """Return what is stated of a table: the schema, with columns of which nothing is known where it asks for them."""
+    if schema is not None:
+        if unit not in (None, False, schema.unit):
+            raise SchemaError("the schema says whose rows are protected: set unit there, or leave the schema out")
+        if schema.extra_columns != "discover":
+            return schema
+        names = [name for name in table.columns().names if name and name not in schema]
+        return replace(schema, columns=(*schema.columns, *(Unknown(name) for name in names)))
+    names = table.columns().names
+    if unit:
+        if unit not in names:
+            raise SchemaError(f'the table has no column "{unit}" to tell whose row it is')
+        columns = tuple(Id(name, "{}") if name == unit else Unknown(name) for name in names if name)
+        return Schema(columns, unit=unit, rows_per_unit=rows_per_unit)
+    if unit is None and (likely := table.possible_units(names)):
+        told = " or ".join(f'"{name}"' for name in likely)
+        raise WhoError(f"{told} comes back in several rows, so that one person may have several of them", likely)
+    return Schema(tuple(Unknown(name) for name in names if name), extra_columns="ignore")
+
+
+class WhoError(SchemaError):
+    """Nobody has said whether a person may have several rows; `columns` may tell."""
+
+    def __init__(self, why: str, columns: list[str]) -> None:
+        super().__init__(
+            f'{why}. Say who is protected: --unit "{columns[0]}" (unit="{columns[0]}" in Python), or, if every row is '
+            "another person's, --one-row-per-person (unit=False)"
+        )
+        self.columns = columns
+
+
+@dataclass(frozen=True)
+class Search:
+    """A discovery that may begin: everything that can be refused has been."""
+
+    table: PrivateTable
+    schema: Schema
+    types: Mapping[str, pa.DataType]
+    share: float
+    slack: float
+
+    @classmethod
+    def prepare(
+        cls, table: PrivateTable, schema: Schema, share: float, budget: Budget, accounting: Accounting
+    ) -> Search | None:
+        """Return the discovery that a schema needs, None if it states everything; BudgetError if it cannot be paid."""
+        if not schema.unknown:
+            return None
+        names = [column.name for column in schema.unknown]
+        if not 0 < share < 1:
+            if share == 0:
+                raise SchemaError(
+                    f"{_listed(names)}: not everything is stated, and no share of the budget is there for finding it "
+                    "out. Complete the schema, or give --discover 0.1 (discover=0.1)"
+                )
+            raise BudgetError("the share for discovery must be above 0 and below 1, such as 0.1")
+        types = {field.name: field.type for field in table.columns()}
+        for name in names:
+            if name not in types:
+                raise SchemaError(f'column "{name}": the table has no such column. Remove it from the schema')
+        slack = 0.0
+        if needs_slack(schema, types):
+            if accounting == "pure" or budget.unit != "epsilon" or budget.delta == 0:
+                raise BudgetError(
+                    "values of text columns can be found only with a budget in epsilon and a delta above 0: state "
+                    "their values in a schema, or give such a budget"
+                )
+            slack = PART_OF_DELTA * budget.delta / (1 + math.exp(budget.epsilon or 0.0))
+        return cls(table, schema, types, share, slack)
+
+    def run(self, ledger: Ledger, release: Release) -> tuple[Discovered, float]:
+        """Find out; return what was found, and the part of the budget that is left for learning.
+
+        Whether lists of values are asked for follows from noisy answers, so the slack that they may need is set aside
+        from the start, and stays so if they are not (`Ledger.charge`).
+        """
+        whole = ledger.left_with(self.slack) / ledger.capacity
+        doors = Doors(
+            partial(self.table.look, ledger=ledger, release=release, whole=whole),
+            partial(self.table.values, ledger=ledger, release=release, whole=whole),
+        )
+        found = discover(self.schema, self.types, doors, self.share, self.slack, self.table.listener)
+        unused = 0.0 if ledger.slack else self.slack
+        return found, ledger.left_with(unused) / ledger.capacity
+
+
+def with_cost(schema: Schema, ledger: Ledger) -> Schema:
+    """Return a schema that says what finding it cost: what was charged for discovery, as an epsilon at the delta."""
+    asked = [entry for entry in ledger.entries if entry.purpose == "discovery"]
+    slack = math.fsum(entry.slack for entry in asked)
+    delta = ledger.budget.delta
+    if ledger.accounting == "pure":
+        epsilon = math.fsum(entry.cost for entry in asked)
+    else:
+        # Slack is paid from delta at the budget's epsilon, which is no smaller than what is stated here.
+        left = delta - slack * (1 + math.exp(min(ledger.budget.epsilon or 0.0, 700.0)))
+        epsilon = epsilon_of(ledger.accounting, math.fsum(entry.cost for entry in asked), left)
+    return replace(schema, discovery={"epsilon": epsilon, "delta": delta})
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
