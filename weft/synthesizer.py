@@ -21,7 +21,7 @@ from weft.engines import Opened, open_engine
 from weft.engines.frames import collected, repeatable
 from weft.engines.returned import as_is, frame_maker
 from weft.engines.sources import fingerprint, source_name
-from weft.errors import BudgetError, SchemaError, WeftError
+from weft.errors import WeftError
 from weft.methods import AUTO, Method, known
 from weft.methods import method as recipe
 from weft.methods.steps.learning import learn
@@ -34,7 +34,8 @@ from weft.progress import Listener, silence, stage
 from weft.release import modelfile
 from weft.release.modelfile import Fitted
 from weft.release.paths import check_apart
-from weft.release.statement import FROM_DATA, NO_PRICE, NOT_PRIVATE, default_rows
+from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
+from weft.release.statement import default_rows
 from weft.schema import Schema
 from weft.words import counted
 
@@ -161,8 +162,8 @@ class Synthesizer:
         `data` is a data frame (pandas, polars, pyarrow, anything with the Arrow stream interface), a path to CSV or
         Parquet, or a `duckdb:` source. What the schema does not state is found privately (`discover`); without one,
         that is everything, and `unit` names the column that tells whose row it is, of whom at most `rows_per_unit`
-        rows are used; `unit=False` says that everybody has one row. Everything that can be refused is refused before the first
-        charge. `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
+        rows are used; `unit=False` says that everybody has one row. Everything that can be refused is refused before
+        the first charge. `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
         """
         run = self._prepare(data, schema, unit, rows_per_unit, release, listener)
         chosen, schema, rng = run.chosen, run.schema, np.random.default_rng(self.seed)
@@ -221,7 +222,7 @@ class Synthesizer:
         data = collected(data)
         table = PrivateTable(repeatable(data) if schema is None or schema.incomplete else data, self.engine, listener)
         known_so_far = stated(table, schema, unit, rows_per_unit)
-        facts = self._facts(known_so_far)
+        facts = accepted_facts(known_so_far, self.trust_data_for_schema)
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
         pure = {"accounting": "pure"} if budget.delta == 0 else {}
@@ -238,9 +239,11 @@ class Synthesizer:
         lifetime = None if self.budget_file is None else Lifetime(self.budget_file)
         if lifetime is not None:  # before anything is read
             lifetime.check(*terms)
-            _check_unbounded(chosen, facts, release)
+            check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
         search = Search.prepare(table, known_so_far, self.discover, budget, chosen.accounting)
-        return _Run(table, known_so_far, name, chosen, release, terms, lifetime, _stamps(release, facts), search)
+        return _Run(
+            table, known_so_far, name, chosen, release, terms, lifetime, stamps_of(release.private, facts), search
+        )
 
     def _open(self, run: _Run, schema: Schema) -> Opened:
         listener = run.table.listener
@@ -258,16 +261,6 @@ class Synthesizer:
             stamps=run.stamps,
             facts={"source": source_name(source), "fingerprint": fingerprint(source), "method": run.name},
         )
-
-    def _facts(self, schema: Schema) -> list[str]:
-        """Return the facts of a schema that were read from the data; refused unless the caller accepts the leak."""
-        facts = schema.from_data_facts()
-        if facts and not self.trust_data_for_schema:
-            raise SchemaError(
-                f"the schema still carries facts read from the data ({_shortened(facts)}). Review them and remove "
-                "their from_data marks, or pass trust_data_for_schema (--trust-data-for-schema) to accept the leak."
-            )
-        return facts
 
     def _check_files(self, data: Any) -> None:
         """Refuse a journal that is the private table, or a budget, before anything is read."""
@@ -364,30 +357,3 @@ def load(path: str | PathLike[str]) -> Synthesizer:
 
 def _people(noisy: Any, schema: Schema) -> People | None:
     return None if noisy is None else People.of(noisy, schema.per_unit)
-
-
-def _stamps(release: Release, facts: list[str]) -> tuple[str, ...]:
-    seeded = [] if release.private else [NOT_PRIVATE]
-    return (*seeded, *([FROM_DATA.format(facts=_shortened(facts))] if facts else []))
-
-
-def _check_unbounded(chosen: Method, facts: list[str], release: Release) -> None:
-    """Refuse what no lifetime budget can hold for."""
-    if getattr(chosen, "deniable", False):
-        raise BudgetError(NO_PRICE)
-    if facts:
-        raise BudgetError(
-            "facts that were read from the data leave outside every guarantee, so no lifetime budget holds "
-            f"for them ({_shortened(facts)}): review them and remove their from_data marks"
-        )
-    if not release.private:
-        raise BudgetError(
-            "noise that follows from a seed can be taken away again, so that no lifetime budget holds for it: "
-            "leave noise_seed out"
-        )
-
-
-def _shortened(facts: list[str], most: int = 8) -> str:
-    """Return facts such as "age: range" as a list that stays readable for wide tables."""
-    more = f" and {len(facts) - most} more; `weft schema check` lists them" if len(facts) > most else ""
-    return ", ".join(facts[:most]) + more

@@ -43,6 +43,10 @@ def fit(
     option: o.Options = None,
     rows: RowsLater = None,
     neighbours: o.Neighbours = "add-remove",
+    discover: o.Discover = 0.1,
+    unit: o.Unit = None,
+    one_row_per_person: o.OneRow = False,
+    rows_per_unit: o.RowsPerUnit = None,
     journal: o.Journal = None,
     budget: o.LifetimeBudget = None,
     seed: o.Seed = None,
@@ -81,6 +85,8 @@ def fit(
             options=o.parse_options(option),
             rows=rows,
             neighbours=neighbours,
+            discover=discover,
+            who=o.who_is_protected(schema, unit, one_row_per_person, rows_per_unit),
             engine=engine,
             seed=seed,
             noise_seed=noise_seed,
@@ -88,6 +94,7 @@ def fit(
             insecure=insecure,
         )
         request.check(terminal, {"the model": model})
+        request = request.asked(terminal)
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)

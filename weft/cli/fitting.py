@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from weft.cli.options import UsageError
+import typer
+
+from weft.cli.options import UsageError, Who
 from weft.cli.terminal import Terminal
-from weft.errors import BudgetError, SchemaError
+from weft.errors import BudgetError
 from weft.progress import Listener, stage
 from weft.release.atomic import check_appendable, check_writable
 from weft.release.paths import JOURNAL_ENDING, Source, check_apart
@@ -40,6 +42,10 @@ class Request:
     rows: int | None = None
     """Rows wanted: an option of recipes that must know before they look."""
     neighbours: Literal["add-remove", "replace-one"] = "add-remove"
+    discover: float = 0.1
+    """Share of the budget for what the schema does not state."""
+    who: Who = field(default_factory=Who)
+    """Who is protected, where no schema says so."""
     engine: Literal["auto", "memory", "stream"] = "auto"
     seed: int | None = None
     noise_seed: int | None = None
@@ -52,14 +58,9 @@ class Request:
 
         `targets` are the files to be written, by what they are.
         """
-        if self.schema is None:
-            raise SchemaError(
-                "a schema is needed: what is publicly known of the columns. To begin one, run "
-                f"`weft schema draft {self.source} -o schema.toml`, review it, and pass --schema schema.toml"
-            )
         inputs: dict[str, Source | None] = {
             "the private table": self.source,
-            "the schema": Path(self.schema),
+            "the schema": None if self.schema is None else Path(self.schema),
             "the lifetime budget": self.budget_file,
         }
         check_files(inputs, targets, {"the journal": self.journal})
@@ -89,7 +90,6 @@ class Request:
             from weft.privacy import Budget
             from weft.synthesizer import Synthesizer
 
-        assert self.schema is not None
         for name in self.options:
             if name in Synthesizer().get_params():
                 raise UsageError(f"--option {name}: it is no option of a method. See `weft synth --help`.")
@@ -103,6 +103,7 @@ class Request:
             journal=self.journal,
             budget_file=self.budget_file,
             trust_data_for_schema=self.trust_data_for_schema,
+            discover=self.discover,
             budget=Budget(epsilon=self.epsilon, delta=self.delta, insecure=True) if self.insecure else None,
             seed=self.seed,
             noise_seed=self.noise_seed,
@@ -112,7 +113,28 @@ class Request:
         if self.rows is not None and takes(synthesizer.method, "rows"):
             synthesizer.set_params(rows=self.rows)
         hold(synthesizer)
-        return synthesizer.fit(self.source, self.schema, listener=listener)
+        return synthesizer.fit(self.source, self.schema, listener=listener, **self.who.settings)
+
+    def asked(self, terminal: Terminal) -> Request:
+        """Return the request with an answer to who is protected, where only a person can give it.
+
+        SchemaError, with both commands, where nobody sits at the terminal.
+        """
+        if self.schema is not None or self.who.unit is not None:
+            return self
+        from weft.discovery import possible_units
+
+        likely = possible_units(self.source)
+        if not likely or not terminal.asks:
+            return self  # the fit goes on, or refuses with the remedy
+        told = " or ".join(f'"{name}"' for name in likely)
+        terminal.say(f"{told} comes back in several rows: one person may have several of them.")
+        for name in likely:
+            if typer.confirm(f'Does "{name}" tell whose row it is?', err=True):
+                return replace(self, who=replace(self.who, unit=name))
+        if typer.confirm("Is every row another person's?", err=True):
+            return replace(self, who=replace(self.who, unit=False))
+        raise UsageError("say who is protected: --unit COLUMN, or --one-row-per-person")
 
 
 def check_files(

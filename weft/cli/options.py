@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,7 +24,10 @@ Input = Annotated[
 SchemaFile = Annotated[
     str | None,
     typer.Option(
-        "--schema", "-s", metavar="FILE", help="What is publicly known of the columns: TOML, or domain JSON. Needed."
+        "--schema",
+        "-s",
+        metavar="FILE",
+        help="What is publicly known of the columns: TOML, or domain JSON. What it leaves out is found privately.",
     ),
 ]
 Epsilon = Annotated[
@@ -50,6 +54,43 @@ TrustDataForSchema = Annotated[
         "--trust-data-for-schema",
         metavar="",
         help="Accept a schema with facts read from the private table; stamped on everything released.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+Discover = Annotated[
+    float,
+    typer.Option(
+        "--discover",
+        metavar="SHARE",
+        help="Share of the budget for finding privately what no schema states; 0 refuses to look.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        metavar="COLUMN",
+        help="Without a schema: the column that tells whose row it is, where a person may have several.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+OneRow = Annotated[
+    bool,
+    typer.Option(
+        "--one-row-per-person",
+        metavar="",
+        help="Without a schema: every row is another person's.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+RowsPerUnit = Annotated[
+    int | None,
+    typer.Option(
+        "--rows-per-unit",
+        min=1,
+        metavar="N",
+        help="With --unit: rows of one person that are used, the rest is left out at random. Default: 5.",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -190,3 +231,28 @@ def check_model_file(path: Path, what: str = "not a model file") -> None:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
     if start != _ZIP:
         raise ModelFileError(f"{path}: {what}. `weft fit` makes a model, and so does `weft synth --model FILE`.")
+
+
+@dataclass(frozen=True)
+class Who:
+    """Who is protected, as the command line says it where there is no schema."""
+
+    unit: str | Literal[False] | None = None
+    rows_per_unit: int | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return it as `Synthesizer.fit` takes it."""
+        rows = {} if self.rows_per_unit is None else {"rows_per_unit": self.rows_per_unit}
+        return {"unit": self.unit, **rows}
+
+
+def who_is_protected(schema: str | None, unit: str | None, one_row: bool, rows: int | None) -> Who:
+    """Refuse what contradicts itself, or a schema that says it already."""
+    if unit is not None and one_row:
+        raise UsageError("--unit and --one-row-per-person contradict one another: give one of them")
+    if schema is not None and (unit is not None or one_row or rows is not None):
+        raise UsageError("with --schema, the schema says who is protected: set unit and rows_per_unit there")
+    if rows is not None and unit is None:
+        raise UsageError("--rows-per-unit goes with --unit COLUMN")
+    return Who(False if one_row else unit, rows)

@@ -57,6 +57,10 @@ def synth(
     rows: o.Rows = None,
     option: o.Options = None,
     neighbours: o.Neighbours = "add-remove",
+    discover: o.Discover = 0.1,
+    unit: o.Unit = None,
+    one_row_per_person: o.OneRow = False,
+    rows_per_unit: o.RowsPerUnit = None,
     model: ModelKept = None,
     journal: o.Journal = None,
     budget: o.LifetimeBudget = None,
@@ -87,6 +91,8 @@ def synth(
             options=o.parse_options(option),
             rows=rows,
             neighbours=neighbours,
+            discover=discover,
+            who=o.who_is_protected(schema, unit, one_row_per_person, rows_per_unit),
             engine=engine,
             seed=seed,
             noise_seed=noise_seed,
@@ -94,6 +100,7 @@ def synth(
             insecure=insecure,
         )
         request.check(terminal, release_files(out) | ({"the model": kept} if kept else {}))
+        request = request.asked(terminal)
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)
             if kept is not None:

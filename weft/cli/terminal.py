@@ -76,6 +76,15 @@ class Terminal:
             for text in texts:
                 self.warn(text)
 
+    @property
+    def asks(self) -> bool:
+        """Whether somebody sits there who can be asked."""
+        return not (self.json or self.quiet) and sys.stdin.isatty() and self.err.is_terminal
+
+    def say(self, text: str) -> None:
+        """Say something before a question."""
+        self.err.print(text, soft_wrap=True, markup=False)
+
     def fail(self, text: str) -> None:
         """Say what went wrong."""
         self._say("weft", "bold red", text)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -52,7 +52,14 @@ def stated(
     if unit is None and (likely := table.possible_units(names)):
         told = " or ".join(f'"{name}"' for name in likely)
         raise WhoError(f"{told} comes back in several rows, so that one person may have several of them", likely)
-    return Schema(tuple(Unknown(name) for name in names if name), extra_columns="ignore")
+    extra: Literal["refuse", "ignore"] = "refuse" if all(names) else "ignore"  # a column without a name is nobody's
+    return Schema(tuple(Unknown(name) for name in names if name), extra_columns=extra)
+
+
+def possible_units(source: Any) -> list[str]:
+    """Return the columns that may tell whose row it is, for the eyes of whoever runs the program."""
+    table = PrivateTable(source)
+    return table.possible_units(table.columns().names)
 
 
 class WhoError(SchemaError):

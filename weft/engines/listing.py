@@ -101,7 +101,7 @@ def _listed(table: pa.Table) -> list[Counts]:
 
 
 def packed(values: pa.Array, counts: Counts) -> list[Counts]:
-    """Return texts and their counts as arrays of whole numbers (`weft.privacy.partitions`), in the order of their bytes.
+    """Return texts and their counts as whole numbers (`weft.privacy.partitions`), in the order of their bytes.
 
     >>> [array.tolist() for array in packed(pa.array(["bc", "a"]), np.array([3, 5]))]
     [[5, 3], [1, 2], [97, 98, 99]]
