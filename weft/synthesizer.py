@@ -221,8 +221,8 @@ class Synthesizer:
             schema = Schema.load(Path(schema))
         data = collected(data)
         table = PrivateTable(repeatable(data) if schema is None or schema.incomplete else data, self.engine, listener)
-        known_so_far = stated(table, schema, unit, rows_per_unit)
-        facts = accepted_facts(known_so_far, self.trust_data_for_schema)
+        public = stated(table, schema, unit, rows_per_unit)
+        facts = accepted_facts(public, self.trust_data_for_schema)
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
         pure = {"accounting": "pure"} if budget.delta == 0 else {}
@@ -231,19 +231,17 @@ class Synthesizer:
         if release is None:
             release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
         budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
-        adjacency = Adjacency(self.neighbours, known_so_far.rows_per_unit if known_so_far.unit else 1)
+        adjacency = Adjacency(self.neighbours, public.rows_per_unit if public.unit else 1)
         # Quoted, so that a column called row is not taken for rows.
-        whose = "row" if known_so_far.unit is None else f'"{known_so_far.unit}"'
+        whose = "row" if public.unit is None else f'"{public.unit}"'
         terms = (adjacency, whose, budget, chosen.accounting)
         self._check_files(table.source)
         lifetime = None if self.budget_file is None else Lifetime(self.budget_file)
         if lifetime is not None:  # before anything is read
             lifetime.check(*terms)
             check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
-        search = Search.prepare(table, known_so_far, self.discover, budget, chosen.accounting)
-        return _Run(
-            table, known_so_far, name, chosen, release, terms, lifetime, stamps_of(release.private, facts), search
-        )
+        search = Search.prepare(table, public, self.discover, budget, chosen.accounting)
+        return _Run(table, public, name, chosen, release, terms, lifetime, stamps_of(release.private, facts), search)
 
     def _open(self, run: _Run, schema: Schema) -> Opened:
         listener = run.table.listener

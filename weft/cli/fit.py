@@ -9,13 +9,14 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
+from weft.cli.finding import found_beside, keep_found, shown
 from weft.cli.fitting import Request, journal_beside
 from weft.cli.releasing import file_purposes, warnings
 from weft.cli.terminal import Terminal
 from weft.words import counted
 
 if TYPE_CHECKING:
-    from weft.release.modelfile import Fitted
+    from weft.synthesizer import Synthesizer
 
 
 ModelOut = Annotated[
@@ -93,18 +94,21 @@ def fit(
             trust_data_for_schema=trust_data_for_schema,
             insecure=insecure,
         )
-        request.check(terminal, {"the model": model})
+        found = found_beside(model) if request.incomplete else None
+        request.check(terminal, {"the model": model} | ({"the schema that is found": found} if found else {}))
         request = request.asked(terminal)
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)
             rescue.safe()
-        _tell(terminal, synthesizer.fitted_, model, spending)
+            found = keep_found(synthesizer, found, source)
+        _tell(terminal, synthesizer, model, spending, found)
 
 
-def _tell(terminal: Terminal, fitted: Fitted, model: Path, spending: Path) -> None:
+def _tell(terminal: Terminal, synthesizer: Synthesizer, model: Path, spending: Path, found: Path | None) -> None:
     from weft.cli import summary
 
+    fitted = synthesizer.fitted_
     ledger = fitted.ledger
     warned = warnings(fitted, spending)
     terminal.answer(
@@ -113,7 +117,7 @@ def _tell(terminal: Terminal, fitted: Fitted, model: Path, spending: Path) -> No
             "stamps": list(ledger.stamps),
             "ledger": ledger.to_dict(),
             "warnings": warned,
-            "files": [str(model), str(spending)],
+            "files": [str(path) for path in (model, spending, found) if path],
         }
     )
     terminal.warn_stamps(ledger.stamps)
@@ -122,10 +126,11 @@ def _tell(terminal: Terminal, fitted: Fitted, model: Path, spending: Path) -> No
         summary.headline(f"model of {counted(len(fitted.schema.columns), 'column')}, method {fitted.method}"),
         *summary.stamps(ledger.stamps),
         summary.facts(summary.spending(fitted)),
+        *([] if found is None else [shown(synthesizer.discovered_)]),
         summary.entries(ledger),
         *summary.warnings(warned),
         *summary.apart(fitted),
-        *summary.files(file_purposes(None, spending, model)),
+        *summary.files(file_purposes(None, spending, model, found)),
         summary.heading("Try next"),
         summary.commands(f"weft sample {model} -o synthetic.csv"),
     )

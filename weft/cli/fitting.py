@@ -85,6 +85,12 @@ class Request:
 
     def fit(self, listener: Listener, hold: Callable[[Synthesizer], None]) -> Synthesizer:
         """Learn the table; `hold` is told of the synthesizer before it has cost anything."""
+        synthesizer = self.synthesizer(listener)
+        hold(synthesizer)
+        return synthesizer.fit(self.source, self.schema, listener=listener, **self.who.settings)
+
+    def synthesizer(self, listener: Listener) -> Synthesizer:
+        """Return a synthesizer with these settings; nothing is read or spent."""
         with stage(listener, "load"):  # the libraries take a second or two
             from weft.methods import AUTO, takes
             from weft.privacy import Budget
@@ -112,8 +118,16 @@ class Request:
         )
         if self.rows is not None and takes(synthesizer.method, "rows"):
             synthesizer.set_params(rows=self.rows)
-        hold(synthesizer)
-        return synthesizer.fit(self.source, self.schema, listener=listener, **self.who.settings)
+        return synthesizer
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether something is left to be found privately."""
+        if self.schema is None:
+            return True
+        from weft.schema import Schema
+
+        return Schema.load(self.schema).incomplete
 
     def asked(self, terminal: Terminal) -> Request:
         """Return the request with an answer to who is protected, where only a person can give it.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from weft.cli.failure import ledger_of
+from weft.cli.finding import shown
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError, WeftError
 from weft.progress import Listener, silence
@@ -69,10 +70,11 @@ def report(
     *,
     journal: Path | None = None,
     model: Path | None = None,
+    found: Path | None = None,
 ) -> None:
     """Tell what was made, what it cost and where it is."""
     fitted = synthesizer.fitted_
-    written = [str(path) for path in (*release_files(out).values(), journal, model) if path]
+    written = [str(path) for path in (*release_files(out).values(), journal, model, found) if path]
     warned = warnings(fitted, journal)
     terminal.answer(card | {"warnings": warned, "files": written})
     if out is not None:  # with the rows on stdout, the stamps came before them
@@ -87,10 +89,11 @@ def report(
         summary.headline(f"{rows}, {columns}, method {fitted.method}"),
         *summary.stamps(card["stamps"]),
         summary.facts(summary.spending(fitted)),
+        *([shown(synthesizer.discovered_)] if hasattr(synthesizer, "discovered_") else []),
         summary.entries(fitted.ledger),
         *summary.warnings(warned),
         *summary.apart(fitted),
-        *summary.files(file_purposes(out, journal, model)),
+        *summary.files(file_purposes(out, journal, model, found)),
     )
 
 
@@ -123,7 +126,9 @@ def _on_record(journal: Path | None) -> list[str]:
     return [] if spent is None else [f"Journals in this folder now hold {spent}."]
 
 
-def file_purposes(out: Path | None, journal: Path | None, model: Path | None) -> dict[Path, str]:
+def file_purposes(
+    out: Path | None, journal: Path | None, model: Path | None, found: Path | None = None
+) -> dict[Path, str]:
     """Say what each file of a release is for."""
     named = {}
     if out is not None:
@@ -135,6 +140,8 @@ def file_purposes(out: Path | None, journal: Path | None, model: Path | None) ->
         }
     if model is not None:
         named[model] = "the model, to sample from at no further cost"
+    if found is not None:
+        named[found] = "what was found about the columns, for later runs at no further cost"
     if journal is not None:
         named[journal] = "what was spent: keep it"
     return named

@@ -11,6 +11,7 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
+from weft.cli.finding import paid_draft
 from weft.cli.fitting import check_files
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError
@@ -35,22 +36,50 @@ def draft(
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Replace the file if it is there already.")
     ] = False,
+    private: Annotated[
+        bool,
+        typer.Option(
+            "--private", metavar="", help="Find the facts privately, for --epsilon.", rich_help_panel=o.PRIVACY
+        ),
+    ] = False,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
+    ] = None,
+    delta: o.Delta = 1e-5,
+    unit: o.Unit = None,
+    one_row_per_person: o.OneRow = False,
+    rows_per_unit: o.RowsPerUnit = None,
+    journal: o.Journal = None,
+    budget: o.LifetimeBudget = None,
     debug: o.Debug = False,
 ) -> None:
     """Draft a schema from a table, for a person to review.
 
     The draft is PRIVATE: value lists and ranges in it are read from the rows and
     marked from_data. Replace each by what is publicly known, then remove its mark.
+    With --private the facts are found with noise, for a price, and marked as paid
+    for: such a schema may be shown to anybody, and is used at no further cost.
 
     \b
     [bold]Examples[/bold]
       weft schema draft stays.csv -o stays.toml
       weft schema check stays.toml stays.csv
+      weft schema draft stays.csv --private --epsilon 0.1 -o stays.toml
 
     A file that is there already is left alone, for it may have been reviewed; --force replaces it.
     """
     out = None if output == "-" else Path(output)
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
+    if private or epsilon is not None:
+        with guard(terminal):
+            _require_private(private, epsilon, out)
+            assert out is not None
+            assert epsilon is not None
+            _check_free(out, force)
+            who = o.who_is_protected(None, unit, one_row_per_person, rows_per_unit)
+            paid_draft(terminal, source, out, epsilon, delta, who, journal, budget)
+        return
     with guard(terminal):
         from weft.drafting import draft_file
         from weft.release.atomic import staged
@@ -69,6 +98,13 @@ def draft(
         terminal.warn(
             "the draft holds facts of private rows: keep it to yourself until every from_data mark is reviewed"
         )
+
+
+def _require_private(private: bool, epsilon: float | None, out: Path | None) -> None:
+    if not private or epsilon is None:
+        raise o.UsageError("--private and --epsilon go together: facts that are found privately have a price")
+    if out is None:
+        raise o.UsageError("--private needs -o FILE: what was paid for must not be lost")
 
 
 @app.command()

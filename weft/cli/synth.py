@@ -9,6 +9,7 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
+from weft.cli.finding import found_beside, keep_found
 from weft.cli.fitting import Request, journal_beside
 from weft.cli.releasing import release, release_files, report
 from weft.cli.terminal import Terminal
@@ -17,9 +18,13 @@ HELP = """Make a differentially private synthetic copy of a table.
 
 Writes the table with its card (NAME.card.md, NAME.card.json), all or nothing.
 Spending is written down first, in a journal beside it (NAME.ledger.jsonl).
+Without a schema, what the columns hold is found privately, for a share of the
+budget (--discover), and written down in NAME.schema.toml.
 
 \b
 [bold]Examples[/bold]
+  weft synth stays.csv --epsilon 1 -o synthetic.csv
+  weft synth stays.csv -e 1 --unit patient -o synthetic.csv
   weft synth stays.csv --schema stays.toml --epsilon 1 -o synthetic.csv
   weft synth stays.parquet -s stays.toml -e 0.5 -n 5000 -o made.parquet
   weft synth stays.csv -s stays.toml -e 1 --model stays.weft -o made.csv
@@ -99,7 +104,9 @@ def synth(
             trust_data_for_schema=trust_data_for_schema,
             insecure=insecure,
         )
-        request.check(terminal, release_files(out) | ({"the model": kept} if kept else {}))
+        found = found_beside(out) if request.incomplete else None
+        written = {"the model": kept, "the schema that is found": found}
+        request.check(terminal, release_files(out) | {what: path for what, path in written.items() if path})
         request = request.asked(terminal)
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)
@@ -107,9 +114,10 @@ def synth(
                 # Before the rows: what was paid for is then safe, whatever happens to them.
                 synthesizer.save(kept)
                 rescue.safe()
+            found = keep_found(synthesizer, found, source)
             if out is not None:
                 card = release(synthesizer, out, rows, seed, formulas, listener)
         if out is None:
             card = release(synthesizer, None, rows, seed, formulas)
         rescue.safe()
-        report(terminal, synthesizer, card, out, journal=spending, model=kept)
+        report(terminal, synthesizer, card, out, journal=spending, model=kept, found=found)

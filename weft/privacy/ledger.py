@@ -241,8 +241,11 @@ class Ledger:
         """
         if self.deniable:
             return math.inf
+        whole = delta is None and self.budget.epsilon is not None
         delta = self.budget.delta if delta is None else delta
-        return mixture_epsilon(self._branches(), self.parts, self.accounting, self.adjacency, delta)
+        spent = mixture_epsilon(self._branches(), self.parts, self.accounting, self.adjacency, delta)
+        # What was afforded fits the budget; the conversion back may end a hair above it.
+        return min(spent, self.budget.epsilon or spent) if whole else spent
 
     def spend_statement(self) -> Statement:
         """Return the guarantee of the run, with the error of the noise laws in delta.

@@ -92,6 +92,8 @@ def card_json(
         "costs": costs(ledger),
         "schema": {
             "facts_read_from_the_data": schema.from_data_facts(),
+            "facts_found_privately": schema.paid_facts(),
+            "found_before": None if schema.discovery is None else dict(schema.discovery),
             "rules": [{"rule": str(form.rule), "rows_that_break_it": form.policy} for form in fitted.codec.forms],
         },
         "columns": [_column(fitted, name) for name in fitted.codec.arrow_schema.names],
@@ -108,6 +110,7 @@ def _column(fitted: Fitted, name: str) -> dict[str, Any]:
         "codes": fitted.codec.codes_of(name),
         "missing": column.missing,
         "from_data": list(column.from_data),
+        "paid": list(column.paid),
         "merged": _merged(fitted, name),
     }
 
@@ -169,7 +172,7 @@ def markdown(facts: dict[str, Any]) -> str:
     parts += ["## How it was made", made]
     parts += [text(method["seeds"])] if method["seeds"] else []
     parts += ["Everything that was asked of the private rows:", _ledger(facts["ledger"], facts["costs"])]
-    parts += ["## Columns", _columns(facts["columns"]), _provenance(facts["schema"]["facts_read_from_the_data"])]
+    parts += ["## Columns", _columns(facts["columns"]), _provenance(facts["schema"])]
     parts += _merging(facts["columns"])
     parts += _rules(facts["schema"].get("rules", []))
     parts += ["## Known limits", _listed(*map(text, facts["limits"]))]
@@ -273,16 +276,33 @@ def _columns(columns: list[dict[str, Any]]) -> str:
     return _grid(["column", "kind", "type", "values or bins", "may be missing", "read from the data"], rows)
 
 
-def _provenance(facts: list[str]) -> str:
-    if not facts:
-        return (
-            "Every value list, range and bin above was declared public by whoever wrote the schema. The guarantee "
-            "rests on that: Weft cannot tell a fact that somebody knew from one that was read from the private rows."
+def _provenance(schema: dict[str, Any]) -> str:
+    facts, paid, before = (schema[key] for key in ("facts_read_from_the_data", "facts_found_privately", "found_before"))
+    told = []
+    if facts:
+        told.append(
+            "These facts of the schema were read from the private rows, outside the guarantee: "
+            f"{', '.join(map(text, facts))}."
         )
-    return (
-        "These facts of the schema were read from the private rows, outside the guarantee: "
-        f"{', '.join(map(text, facts))}. All others were declared public by whoever wrote the schema."
-    )
+    if paid and before is None:
+        told.append(
+            f"{counted(len(paid), 'fact')} of the schema, such as {text(paid[0])}, came from noisy answers that the "
+            "budget above has paid for."
+        )
+    if paid and before is not None:
+        told.append(
+            f"{counted(len(paid), 'fact')} of the schema, such as {text(paid[0])}, came from noisy answers of an earlier "
+            f"run on the same rows, which cost epsilon {before['epsilon']:.4g} at delta {before['delta']:g}. Both "
+            "together cost no more than the sum of their epsilons at the sum of their deltas."
+        )
+    rest = "All others were" if told else "Every value list, range and bin above was"
+    told.append(f"{rest} declared public by whoever wrote the schema.")
+    if not facts:
+        told.append(
+            "The guarantee rests on that: Weft cannot tell a fact that somebody knew from one that was read from the "
+            "private rows."
+        )
+    return " ".join(told)
 
 
 def _merging(columns: list[dict[str, Any]]) -> list[str]:

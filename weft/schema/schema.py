@@ -146,6 +146,10 @@ class Schema:
         """List the facts that were read from private rows and are not reviewed yet, as "column: field"."""
         return [f"{column.name}: {fact}" for column in self.columns for fact in column.from_data]
 
+    def paid_facts(self) -> list[str]:
+        """List the facts that were found privately, as "column: field"."""
+        return [f"{column.name}: {fact}" for column in self.columns for fact in column.paid]
+
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a schema file: TOML, the JSON of `to_dict`, or a domain file of mbi or PrivMRF."""

@@ -1,0 +1,108 @@
+"""What was found privately: shown as a table, and written as a schema that says what it cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.cli.options import Who
+from weft.cli.terminal import Terminal
+from weft.words import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from weft.discovery import Discovered
+    from weft.schema import Schema
+    from weft.synthesizer import Synthesizer
+
+ENDING = ".schema.toml"
+
+HEADER = """\
+# What was found privately about the columns of {name}, for epsilon {epsilon:.3g} at delta {delta:g}.
+#
+# The facts listed under "paid" are released answers: they may be shown to anybody, and later runs use this file at no
+# further cost; what those cost adds to it. To improve a release, replace what is listed there by what you know without
+# looking at the rows (a code book, a legal range), and say what else is known: docs/columns.md, docs/rules.md.
+
+"""
+
+
+def found_beside(out: Path | None) -> Path | None:
+    """Return where the schema that was found is written: beside the output."""
+    return None if out is None or not out.name else out.with_suffix(ENDING)
+
+
+def write_found(schema: Schema, path: Path, name: str) -> None:
+    """Write a schema that was found, whole or not at all."""
+    from weft.release.atomic import staged
+
+    assert schema.discovery is not None
+    text = HEADER.format(name=" ".join(name.split()), **schema.discovery) + schema.to_toml()
+    with staged(path) as (file,):
+        file.write_text(text, encoding="utf-8")
+
+
+def keep_found(synthesizer: Synthesizer, path: Path | None, name: str) -> Path | None:
+    """Write what a run has found, if it had to; return the file."""
+    found = getattr(synthesizer, "discovered_", None)
+    if found is None or path is None:
+        return None
+    from weft.discovery import with_cost
+
+    write_found(with_cost(found.schema, synthesizer.ledger_), path, name)
+    return path
+
+
+def shown(found: Discovered) -> RenderableType:
+    """Show what was found of each column."""
+    from rich import box
+    from rich.markup import escape
+    from rich.padding import Padding
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("column", no_wrap=True)
+    table.add_column("found privately")
+    for name, words in found.found.items():
+        missing = ", may be missing" if found.schema.column(name).missing else ""
+        table.add_row(escape(name), escape(f"{words}{missing}"))
+    return Padding(table, (1, 0, 0, 2), expand=False)
+
+
+def paid_draft(
+    terminal: Terminal,
+    source: str,
+    out: Path,
+    epsilon: float,
+    delta: float,
+    who: Who,
+    journal: str | None,
+    budget: str | None,
+) -> None:
+    """Find privately what the columns of a table are, and write it as a schema."""
+    from weft.cli import summary
+    from weft.cli.fitting import Request, journal_beside
+
+    request = Request(
+        source=source,
+        schema=None,
+        epsilon=epsilon,
+        delta=delta,
+        journal=journal_beside(out, journal),
+        budget_file=None if budget is None else Path(budget),
+        who=who,
+    )
+    request.check(terminal, {"the schema": out})
+    request = request.asked(terminal)
+    with terminal.progress() as listener:
+        synthesizer = request.synthesizer(listener)
+        schema = synthesizer.find_schema(source, listener=listener, **request.who.settings)
+        write_found(schema, out, source)
+    terminal.show(
+        summary.headline(f"{out}: {counted(len(schema.columns), 'column')}, found privately"),
+        shown(synthesizer.discovered_),
+        *summary.files({out: "the schema: may be shown to anybody", request.journal: "what was spent: keep it"}),
+        summary.heading("Try next"),
+        summary.commands(f"weft synth {source} --schema {out} --epsilon 1 -o synthetic.csv"),
+    )
