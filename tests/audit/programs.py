@@ -1,6 +1,7 @@
 """The whole program as a user runs it, with everything that leaves it as an artefact; and neighbouring tables."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import logging
@@ -18,10 +19,14 @@ import pyarrow.parquet
 from conftest import SCHEMA, make_table
 from typer.testing import CliRunner
 
+import weft.curator.opening
 import weft.synthesizer
 from weft.audit.replay import replay
 from weft.cli import app
+from weft.cli.finding import write_found
+from weft.discovery import with_cost
 from weft.engines import open_engine
+from weft.engines.listing import open_listing
 from weft.privacy import Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.release.publish import Files, publish
@@ -157,9 +162,17 @@ def same_rows_of_a_unit(source, schema, **settings):
     return open_engine(source, schema, **settings | {"rng": np.random.default_rng(3)})
 
 
-def synthesise(method, schema=None, *, source="arrow", paired=True, **settings):
-    """Run the whole program as a user would: fit, save, release as CSV and Parquet, report; all that leaves is kept."""
-    known = schema or Schema.from_toml(SCHEMA)
+def same_listing(source, schema, batch_rows, listener):
+    """Open a table to list values, with the same pairing."""
+    return dataclasses.replace(open_listing(source, schema, batch_rows, listener), rng=np.random.default_rng(3))
+
+
+def synthesise(method, schema=None, *, source="arrow", paired=True, unit=None, **settings):
+    """Run the whole program as a user would: fit, save, release as CSV and Parquet, report; all that leaves is kept.
+
+    With a `unit` (False: one row a person) there is no schema, and what the columns are is found privately.
+    """
+    known = None if unit is not None else schema or Schema.from_toml(SCHEMA)
     settings = {"engine": "stream" if source.endswith("streamed") else "auto"} | settings
 
     def program(table, release):
@@ -168,7 +181,11 @@ def synthesise(method, schema=None, *, source="arrow", paired=True, **settings):
             synthesizer = Synthesizer(method=method, seed=5, journal=out / "run.ledger.jsonl", **settings)
             if paired:
                 captured.enter_context(mock.patch.object(weft.synthesizer, "open_engine", same_rows_of_a_unit))
-            synthesizer.fit(data, known, listener=captured.events.append, release=release)
+                captured.enter_context(mock.patch.object(weft.curator.opening, "open_engine", same_rows_of_a_unit))
+                captured.enter_context(mock.patch.object(weft.curator.opening, "open_listing", same_listing))
+            synthesizer.fit(data, known, unit=unit, listener=captured.events.append, release=release)
+            if known is None:
+                write_found(with_cost(synthesizer.fitted_.schema, synthesizer.ledger_), out / "found.toml", "a table")
             synthesizer.save(out / "model.weft")
             fitted = synthesizer.fitted_
             for name in ("rows.csv", "columns.parquet"):

@@ -26,6 +26,7 @@ from weft.privacy import Budget, Charge
 from weft.privacy.deniability import Acceptance, lower_bound
 from weft.privacy.guarantee import DENIABILITY
 from weft.privacy.mechanisms import Release
+from weft.privacy.partitions import ARRAYS, unpacked
 
 TOLERANCE = 1e-9
 """Slack for square roots of integers when distances are compared with declared sensitivities."""
@@ -72,11 +73,14 @@ class Player:
             return
         if charge.norm == "none":  # nothing was promised
             return
+        if charge.norm == "values":
+            exact, before = aligned(exact, answer.exact)
+            answer = replace(answer, exact=tuple(before))
         if [a.shape for a in exact] != [a.shape for a in answer.exact]:
             self.findings.append(f"{charge.question}: the answer's shape depends on the rows")
             return
         for now, then, declared in zip(exact, answer.exact, charge.sensitivities, strict=True):
-            moved = distance(now, then, charge.norm)
+            moved = distance(now, then, "l2" if charge.norm == "values" else charge.norm)
             if moved > declared * (1 + TOLERANCE):
                 self.findings.append(
                     f"{charge.question}: answers moved by {moved:g} ({charge.norm}), declared {declared:g}"
@@ -95,6 +99,17 @@ def distance(a: Array, b: Array, norm: str) -> float:
     if norm == "l1":
         return float(difference.sum())
     return float(difference.max()) if norm == "linf" else math.sqrt(float((difference**2).sum()))
+
+
+def aligned(now: Sequence[Array], then: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Return the counts of each column's values in two answers, over all values that either of them has."""
+    first, second = [], []
+    for i in range(0, len(now), ARRAYS):
+        a, b = unpacked(now[i : i + ARRAYS]), unpacked(then[i : i + ARRAYS])
+        values = sorted({*a, *b})
+        first.append(np.array([a.get(value, 0) for value in values], np.int64))
+        second.append(np.array([b.get(value, 0) for value in values], np.int64))
+    return first, second
 
 
 def rows_moved(now: Sequence[Array], then: Sequence[Array]) -> int:

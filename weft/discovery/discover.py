@@ -153,9 +153,11 @@ class _Discovery:
         noisy, sigma = self._measure([*stated, *looks], names, share, "kinds")
         self._rows = float(np.median([m.table.sum() for m in noisy.values()]))
         for name in names:
-            found, before = decide(noisy[name].table, sigma), self._known[name].entry
-            entry = {**_within(found.entry, self._types[name]), **before}
-            self._known[name] = replace(found, entry=entry, need=found.need if _agree(found.entry, before) else "text")
+            found, before = decide(noisy[name].table, sigma), self._known[name]
+            told = found.entry if _is_text(self._types[name]) else _measures(found.entry)
+            fits = "kind" not in before.entry or told.get("kind", before.entry["kind"]) == before.entry["kind"]
+            entry = {**(told if fits else {}), **before.entry}
+            self._known[name] = replace(found, entry=entry, need=before.need if "kind" in before.entry else found.need)
 
     def _maybe_id(self, name: str) -> bool:
         known = self._known[name]
@@ -283,15 +285,9 @@ def _of_look(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key not in ("step", "decimals", "outside")}
 
 
-def _agree(found: Mapping[str, Any], stated: Mapping[str, Any]) -> bool:
-    return "kind" not in stated or found["kind"] == stated["kind"]
-
-
-def _within(entry: Mapping[str, Any], arrow_type: pa.DataType) -> dict[str, Any]:
-    """Return what shapes tell of a column whose type is declared: not how text writes it."""
-    if _is_text(arrow_type):
-        return dict(entry)
-    return {key: value for key, value in entry.items() if key not in ("type", "format", "kind")}
+def _measures(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what shapes tell of a column whose type is declared: how finely its values are told."""
+    return {key: value for key, value in entry.items() if key in ("decimals", "step", "missing")}
 
 
 def _declared_kind(arrow_type: pa.DataType) -> dict[str, Any]:

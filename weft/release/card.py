@@ -291,9 +291,9 @@ def _provenance(schema: dict[str, Any]) -> str:
         )
     if paid and before is not None:
         told.append(
-            f"{counted(len(paid), 'fact')} of the schema, such as {text(paid[0])}, came from noisy answers of an earlier "
-            f"run on the same rows, which cost epsilon {before['epsilon']:.4g} at delta {before['delta']:g}. Both "
-            "together cost no more than the sum of their epsilons at the sum of their deltas."
+            f"{counted(len(paid), 'fact')} of the schema, such as {text(paid[0])}, came from noisy answers of an "
+            f"earlier run on the same rows, which cost epsilon {before['epsilon']:.4g} at delta {before['delta']:g}. "
+            "Both together cost no more than the sum of their epsilons at the sum of their deltas."
         )
     rest = "All others were" if told else "Every value list, range and bin above was"
     told.append(f"{rest} declared public by whoever wrote the schema.")

@@ -56,7 +56,7 @@ def releasable_report(fitted: Fitted, synth: File | None = None, *, listener: Li
     else:
         with stage(listener, "read"):
             _check(Path(synth), fitted)
-            found = read_coded(Path(synth), fitted.schema)
+            found = read_coded(Path(synth), fitted.schema, fitted.codec)
             made, table = found.records, found.table
     return measure_releasable(fitted, made, table=table, listener=listener)
 

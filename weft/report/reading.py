@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.codec import Codec
+from weft.codec.conversion import convert
 from weft.errors import DataError, SchemaError
 from weft.marginals.records import Records
 from weft.reading.csv import read_csv
@@ -32,16 +33,32 @@ def read_records(path: Path, schema: Schema) -> tuple[Codec, Records]:
     return found.codec, found.records
 
 
-def read_coded(path: Path, schema: Schema) -> Coded:
-    """Read and encode a CSV or Parquet file, and keep its values too; messages name the file, and never quote it."""
+def read_coded(path: Path, schema: Schema, codec: Codec | None = None) -> Coded:
+    """Read and encode a CSV or Parquet file, and keep its values too; messages name the file, and never quote it.
+
+    A `codec` is that of the table before it was written: a CSV has lost its types.
+    """
     try:
         table = _read(path, schema)
-        codec = Codec(schema, table.schema)
+        table = table if codec is None else _in_types(table, codec)
+        codec = Codec(schema, table.schema) if codec is None else codec
         return Coded(codec, codec.encode(table), _unmarked(table, schema))
     except (DataError, SchemaError) as error:
         text = str(error)
         kind = SchemaError if isinstance(error, SchemaError) else DataError
         raise kind(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _in_types(table: pa.Table, codec: Codec) -> pa.Table:
+    """Return a table in the types that a codec has given its values."""
+    for place, field in enumerate(table.schema):
+        if field.name in codec.arrow_schema.names:
+            column, wanted = codec.schema.column(field.name), codec.arrow_schema.field(field.name).type
+            wanted = wanted.value_type if pa.types.is_dictionary(wanted) else wanted
+            if column.modelled and field.type != wanted and not pa.types.is_dictionary(field.type):
+                chunks = [convert(chunk, wanted, column)[0] for chunk in table.column(place).chunks]
+                table = table.set_column(place, field.name, pa.chunked_array(chunks, wanted))
+    return table
 
 
 def _unmarked(table: pa.Table, schema: Schema) -> pa.Table:

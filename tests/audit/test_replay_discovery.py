@@ -1,0 +1,100 @@
+"""Record and replay of private discovery: nothing that is found takes another road than a mechanism."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from conftest import make_table
+
+from weft.audit.recorded import fresh
+from weft.audit.replay import replay
+from weft.privacy.mechanisms import Mechanisms
+
+from .programs import (
+    SOURCES,
+    seeded,
+    synthesise,
+    visits,
+    with_last_person_replaced,
+    with_row_replaced,
+    without_last,
+    without_last_person,
+)
+
+EPSILON = 20.0
+"""So that in a few hundred rows something is found at all."""
+
+RELATIONS = {"add-remove": without_last, "replace-one": with_row_replaced}
+PEOPLE = {"add-remove": without_last_person, "replace-one": with_last_person_replaced}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_is_found_comes_from_noisy_answers_alone(source, relation):
+    table = make_table(300)
+    program = synthesise("independent", source=source, unit=False, neighbours=relation, epsilon=EPSILON)
+    assert replay(program, table, RELATIONS[relation](table), seeded()) == []
+
+
+@pytest.mark.parametrize("relation", PEOPLE)
+@pytest.mark.parametrize("source", ["arrow", "csv", "duckdb", "parquet, streamed"])
+def test_what_is_found_of_people_does_too(source, relation):
+    table = visits()
+    program = synthesise("independent", source=source, unit="person", neighbours=relation, epsilon=EPSILON)
+    assert replay(program, table, PEOPLE[relation](table), seeded()) == []
+
+
+def odd(**last):
+    """A table whose last row alone holds something."""
+    table = make_table(200)
+    for name, value in last.items():
+        values = [*table[name].to_pylist()[:-1], value]
+        table = table.set_column(table.column_names.index(name), name, pa.array(list(map(_text, values))))
+    return table
+
+
+def _text(value):
+    return None if value is None else str(value)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        odd(ward="a disease that nobody else has"),
+        odd(age=10**15),
+        odd(age="words"),
+        odd(cost="2024-02-30"),
+        odd(sex=None),
+        odd(sex="", ward="", age="", cost=""),
+        odd(cost="$1,234.56"),
+        odd(cost="1e300"),
+        odd(ward="x" * 5000),
+        odd(ward="\U0001f600"),
+    ],
+    ids=lambda table: "|".join(_text(v) or "-" for v in table.slice(199).to_pylist()[0].values())[:40],
+)
+@pytest.mark.parametrize("source", ["csv", "pandas"])
+def test_what_the_last_row_alone_has_is_not_found(table, source):
+    program = synthesise("independent", source=source, unit=False, epsilon=EPSILON)
+    assert replay(program, table, without_last(table), seeded()) == []
+
+
+def test_a_table_of_one_row_is_found_like_one_of_none():
+    table = make_table(1)
+    program = synthesise("independent", unit=False, epsilon=EPSILON)
+    assert replay(program, table, without_last(table), seeded()) == []
+
+
+def test_noise_is_fresh_in_every_run():
+    assert fresh(synthesise("independent", unit=False, epsilon=EPSILON), make_table(200), Mechanisms) == []
+
+
+def test_rows_of_a_person_that_stay_are_chosen_afresh():
+    program = synthesise("independent", unit="person", epsilon=EPSILON, paired=False)
+    assert fresh(program, visits(), Mechanisms, truncated=True) == []
+
+
+def test_a_long_list_of_texts_is_replayed():
+    rng = np.random.default_rng(1)
+    table = make_table(300).append_column("note", pa.array([f"text {i}" for i in rng.integers(0, 10**6, 300)]))
+    program = synthesise("independent", unit=False, epsilon=EPSILON)
+    assert replay(program, table, without_last(table), seeded()) == []
