@@ -70,7 +70,7 @@ def test_a_schema_is_read_in_order_with_its_facts():
         ("decimals = 1", "decimals = 40", r'line 17: column "length of stay": decimals must be'),
         ("range = [0, 365]", "range = [0, inf]", r"range must hold finite numbers"),
         ("missing = true", "missing = false", r'line 18: column "length of stay": .*set missing = true'),
-        ("missing = true", 'missing = "yes"', r"missing must be true or false"),
+        ("missing = true", 'missing = "yes"', r"missing must be true, false, or a list"),
         ('outside = "clip"', 'outside = "drop"', r'line 19: .*outside must be "refuse" or "clip"'),
         ('values = ["A", "B"]', 'values = ["A", 1]', r'line 23: column "ward": values must all be'),
         ('values = ["A", "B"]', 'values = ["A", "A"]', r"values must differ"),

@@ -25,6 +25,7 @@ from weft.schema.kinds.part import Part
 from weft.schema.kinds.stored import dictionary_array
 from weft.schema.rules import Block, Reader, check_rules
 from weft.schema.schema import Schema
+from weft.values.markers import blanked
 from weft.values.storage import decoded
 
 
@@ -144,7 +145,9 @@ class Codec:
         if _value_type(released_type(self.schema.column(name), array.type)) != wanted:
             raise SchemaError(f'column "{name}": its type changed from {expected} to {array.type} between batches')
         array = decoded(array)
-        return pa.nulls(len(array), wanted) if pa.types.is_null(array.type) else array
+        if pa.types.is_null(array.type):
+            return pa.nulls(len(array), wanted)
+        return blanked(array, self.schema.column(name).markers)
 
     def decode(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
         """Return a row for each record, in the input's types and column order.
@@ -177,7 +180,9 @@ class Codec:
     def breaches(self, table: pa.Table) -> list[NDArray[np.bool_]]:
         """Say of each rule which rows of a table break it."""
         arrays = {
-            name: decoded(table.column(name).combine_chunks()) for name in table.column_names if name in self.schema
+            name: blanked(decoded(table.column(name).combine_chunks()), self.schema.column(name).markers)
+            for name in table.column_names
+            if name in self.schema
         }
         arrays |= {name: date.assembled(arrays) for name, date in self._dates.items()}
         block = Block({name: arrays[name] for name in self._readers}, self._readers)

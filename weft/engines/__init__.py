@@ -100,7 +100,8 @@ def open_engine(
     codec = Codec(schema, reader.schema)
     if engine == "stream" and not reader.repeatable:
         raise DataError(f"{reader.name} can be read only once, so it cannot be streamed; use the memory engine")
-    units = Units(codec.unit_column, schema.rows_per_unit)
+    markers = () if schema.unit is None else schema.column(schema.unit).markers
+    units = Units(codec.unit_column, schema.rows_per_unit, markers)
     rng = rng or np.random.default_rng()
     if engine == "memory" or not _streams(reader, codec, engine == "stream"):
         records, owners = load(reader, codec, units, rng, listener)

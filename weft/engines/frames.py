@@ -27,6 +27,7 @@ from weft.errors import DataError
 from weft.schema import Schema
 from weft.schema.kinds import Column, ColumnError, Duration
 from weft.values.instants import UNIT
+from weft.values.markers import blanked
 from weft.values.storage import decoded
 from weft.values.text import is_text
 
@@ -98,6 +99,7 @@ def held(array: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
     array = decoded(array)
     wanted = wanted.value_type if pa.types.is_dictionary(wanted) else wanted
     _require_exact(array, column)
+    array = blanked(array, column.markers)
     # Ids are told apart as they stand: held to a type, two of them might become one.
     return array if array.type == wanted or not column.modelled else adopt(array, wanted, column)
 

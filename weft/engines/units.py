@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from weft.values.markers import Marker, blanked
 from weft.values.storage import decoded
 from weft.values.text import is_text
 
@@ -42,6 +43,9 @@ class Units:
     most: int
     """Rows of one unit that stay."""
 
+    markers: tuple[Marker, ...] = ()
+    """Values of the unit column that stand for a missing id."""
+
     chunks: list[pa.Array] = field(default_factory=list)
 
     def beside(self, names: Sequence[str]) -> list[str]:
@@ -51,7 +55,7 @@ class Units:
     def see(self, batch: pa.RecordBatch) -> None:
         """Note the units of the next rows."""
         if self.column is not None:
-            self.chunks.append(batch.column(self.column))
+            self.chunks.append(blanked(decoded(batch.column(self.column)), self.markers))
 
     def keep(self, rng: np.random.Generator) -> tuple[NDArray[np.bool_] | None, Owners | None]:
         """Mark the rows that stay, by position (None: all), and tell whose each is where a unit may have several."""

@@ -20,6 +20,7 @@ from weft.codec.conversion import adopt, remedy
 from weft.errors import DataError, SchemaError
 from weft.reading.dialect import Checked, lists_breaks, require_listed_breaks, unpacked
 from weft.schema import Column, Schema
+from weft.values.markers import blanked
 from weft.values.text import is_text
 
 _COLUMN = re.compile(r"In CSV column #(\d+)")
@@ -137,7 +138,7 @@ def redact(error: Exception, path: str | PathLike[str], schema: Schema) -> DataE
 def _read_type(column: Column) -> pa.DataType:
     """Type that pyarrow reads: text where reading must not fail, or where the column has its own date format."""
     wanted = column.arrow_type()
-    plain = column.read and column.outside == "refuse" and column.text_format is None
+    plain = column.read and column.outside == "refuse" and column.text_format is None and not column.markers
     return wanted if plain else pa.string()
 
 
@@ -148,6 +149,6 @@ def _finish(array: pa.Array, column: Column) -> pa.Array:
     if lists_breaks(column):
         require_listed_breaks(array, column)
     if is_text(array.type) and (column.missing or not is_text(wanted)):
-        array = pc.if_else(pc.equal(array, ""), None, array)
+        array = blanked(pc.if_else(pc.equal(array, ""), None, array), column.markers)
     # Ids are told apart by their bytes, and never read.
     return adopt(array, wanted, column) if column.modelled else array

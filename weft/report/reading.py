@@ -13,6 +13,8 @@ from weft.errors import DataError, SchemaError
 from weft.marginals.records import Records
 from weft.reading.csv import read_csv
 from weft.schema import Schema
+from weft.values.markers import blanked
+from weft.values.storage import decoded
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,22 @@ def read_coded(path: Path, schema: Schema) -> Coded:
     try:
         table = _read(path, schema)
         codec = Codec(schema, table.schema)
-        return Coded(codec, codec.encode(table), table)
+        return Coded(codec, codec.encode(table), _unmarked(table, schema))
     except (DataError, SchemaError) as error:
         text = str(error)
         kind = SchemaError if isinstance(error, SchemaError) else DataError
         raise kind(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _unmarked(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return a table in which what stands for a missing value is missing."""
+    for place, field in enumerate(table.schema):
+        markers = schema.column(field.name).markers if field.name in schema else ()
+        if markers:
+            chunks = [blanked(decoded(chunk), markers) for chunk in table.column(place).chunks]
+            kind = chunks[0].type if chunks else field.type
+            table = table.set_column(place, field.name, pa.chunked_array(chunks, kind))
+    return table
 
 
 def _read(path: Path, schema: Schema) -> pa.Table:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from os import PathLike
@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.errors import SchemaError
-from weft.schema.kinds import Category, Column, Id, column_from_dict, suggestion
+from weft.schema.kinds import Category, Column, Id, column_from_dict, marked, suggestion
 from weft.schema.rules import Rule, check_rules, plain_readers, rules_from_list
 from weft.values.limits import MAX_CODES
+from weft.values.markers import Marker
 
 BEYOND = "no schema is nested so deep, or holds a number of so many digits. Check where the file comes from"
 """Said of text that readers give up on."""
@@ -111,6 +112,13 @@ class Schema:
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
+
+    def marking(self, markers: Iterable[Marker]) -> Schema:
+        """Return the schema with more markers of missing values, for every column that may be missing.
+
+        What a column lists as a value stays one there.
+        """
+        return replace(self, columns=tuple(marked(column, tuple(markers)) for column in self.columns))
 
     def from_data_facts(self) -> list[str]:
         """List the facts that were read from private rows and are not reviewed yet, as "column: field"."""

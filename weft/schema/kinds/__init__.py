@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from weft.schema.kinds.base import Column, ColumnError, either, suggestion
@@ -15,6 +15,7 @@ from weft.schema.kinds.id import Id
 from weft.schema.kinds.integer import Integer
 from weft.schema.kinds.real import Real
 from weft.schema.kinds.time import Time
+from weft.values.markers import Marker, written
 
 __all__ = [
     "KINDS",
@@ -30,6 +31,7 @@ __all__ = [
     "Real",
     "Time",
     "column_from_dict",
+    "marked",
     "suggestion",
 ]
 
@@ -48,15 +50,26 @@ def column_from_dict(name: str, entry: Any) -> Column:
         near = suggestion(kind, KINDS) if isinstance(kind, str) else ""
         raise ColumnError(name, f"kind must be {either(KINDS)}.{near}", "kind" if "kind" in entry else None)
     spelling = KINDS[kind].spelling
-    known = {spelling.get(f.name, f.name): f.name for f in fields(KINDS[kind]) if f.name != "name"}
+    known = {spelling.get(f.name, f.name): f.name for f in fields(KINDS[kind]) if f.name not in KINDS[kind].unspelled}
     for key in entry:
         if key != "kind" and key not in known:
             near = suggestion(key, known) or f" Known are {', '.join(known)}."
             raise ColumnError(name, f'unknown key "{key}" for kind {kind}.{near}', key)
     given = {known[key]: _plain(value) for key, value in entry.items() if key != "kind"}
+    if isinstance(given.get("missing"), tuple):
+        if not given["missing"]:
+            raise ColumnError(name, "missing must list at least one marker, or be true or false", "missing")
+        given |= {"missing": True, "markers": given["missing"]}
     if given.get("other") is not None:
         given.setdefault("outside", "other")  # declaring the value is declaring the policy
     return KINDS[kind](name, **given)
+
+
+def marked(column: Column, markers: tuple[Marker, ...]) -> Column:
+    """Return a column with more markers of missing values, if it may be missing; those that it lists stay values."""
+    known = {written(value) for value in (*(column.listed or ()), *column.markers, *getattr(column, "special", ()))}
+    added = tuple(marker for marker in dict.fromkeys(markers) if written(marker) not in known)
+    return replace(column, markers=(*column.markers, *added)) if column.missing and added else column
 
 
 def _plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ from weft.marginals.domain import Order
 from weft.schema.kinds.evidence import Evidence, Guess
 from weft.schema.kinds.labels import Label
 from weft.values.instants import known_zone
+from weft.values.markers import Marker, written
 
 if TYPE_CHECKING:
     from weft.schema.kinds.part import Part
@@ -68,7 +69,10 @@ class Column:
 
     name: str
     missing: bool = field(default=False, kw_only=True)
-    """Whether a value may be missing (null or NaN); missing then has a code of its own."""
+    """Whether a value may be missing (null or NaN); missing then has a code of its own. A schema file may list markers
+    in place of true: missing = ["?", -9]."""
+    markers: tuple[Marker, ...] = field(default=(), kw_only=True)
+    """Values that stand for a missing one, as a text file writes them or as a type holds them."""
     outside: Policy = field(default="refuse", kw_only=True)
     """What happens to a value that the schema does not know."""
     type: str | None = field(default=None, kw_only=True)
@@ -82,6 +86,8 @@ class Column:
     """Whether a model learns the column; ids are made anew."""
     read: ClassVar[bool] = True
     """Whether its values are looked at when rows are read; those of a derived column are not."""
+    unspelled: ClassVar[tuple[str, ...]] = ("name", "markers")
+    """Fields that have no key of their own in a schema file."""
     spelling: ClassVar[Mapping[str, str]] = {}
     """Fields that a schema file spells otherwise, for the sake of a word that Python keeps for itself."""
     flipped: ClassVar[tuple[str, ...]] = ("missing",)
@@ -90,7 +96,8 @@ class Column:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise SchemaError("a column needs a name, a non-empty text")
-        self._need(isinstance(self.missing, bool), "missing must be true or false", "missing")
+        self._need(isinstance(self.missing, bool), "missing must be true, false, or a list of markers", "missing")
+        self._check_markers()
         self._need(
             self.outside in self.policies,
             f"outside must be {either(self.policies)} for kind {self.kind}",
@@ -111,19 +118,34 @@ class Column:
             "from_data",
         )
 
+    def _check_markers(self) -> None:
+        for marker in self.markers:
+            known = isinstance(marker, str | int | float) and not isinstance(marker, bool) and marker == marker
+            self._need(known, 'missing must list texts and numbers, such as ["?", "NA", -9]', "missing")
+        self._need(self.missing or not self.markers, "markers of missing values need missing = true", "missing")
+
+    def _need_unlisted(self, values: Iterable[Any], key: str) -> None:
+        """Refuse a value that is listed both as one and as a marker of missing ones."""
+        marked = {written(marker) for marker in self.markers}
+        self._need(
+            marked.isdisjoint(written(value) for value in values if not isinstance(value, bool)),
+            f"missing lists a value that {key} lists too; leave it in one of them",
+            "missing",
+        )
+
     @classmethod
     def fact_names(cls) -> tuple[str, ...]:
         """Names of the facts that can have been read from data: the kind itself, and every field that states one."""
-        return ("kind", *(f.name for f in fields(cls) if f.name not in ("name", "from_data")))
+        return ("kind", *(f.name for f in fields(cls) if f.name not in (*cls.unspelled, "from_data")))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the fields that keep their default."""
         entry: dict[str, Any] = {"kind": self.kind}
         for part in fields(self):
             value = getattr(self, part.name)
-            if part.name != "name" and (part.default is MISSING or value != part.default):
+            if part.name not in self.unspelled and (part.default is MISSING or value != part.default):
                 entry[self.spelling.get(part.name, part.name)] = list(value) if isinstance(value, tuple) else value
-        return entry
+        return entry | ({"missing": list(self.markers)} if self.markers else {})
 
     @property
     def in_table(self) -> bool:

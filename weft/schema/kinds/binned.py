@@ -78,6 +78,7 @@ class Binned(Column):
             rising = len(places) >= 2 and all(a < b for a, b in pairwise(places))
             self._need(rising, "edges must be at least two rising values", "edges")
             self._need(len(places) <= MAX_CODES, f"edges must be at most {MAX_CODES}", "edges")
+        self._need_unlisted(self.special, "special")
         places = [self.place(value) for value in self.special]
         self._need(len(set(places)) == len(places), "special must not repeat a value", "special")
 

@@ -49,6 +49,7 @@ class Category(Column):
         )
         self._need(len(set(self.values)) == len(self.values), "values must differ from one another", "values")
         self._need(len(self.values) <= MAX_CODES, f"values must be at most {MAX_CODES}", "values")
+        self._need_unlisted(self.values, "values")
         self._need(
             (self.outside == "other") == (self.other is not None),
             'outside = "other" and other go together: declare other = "..." (the value that stands for the rest)',
