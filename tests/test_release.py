@@ -15,8 +15,9 @@ from weft import Synthesizer
 from weft.errors import OutputError
 from weft.release.card import card_json, card_markdown
 from weft.release.modelfile import Fitted
-from weft.release.publish import Files, publish, write_table
+from weft.release.publish import Files, publish
 from weft.release.statement import APART, VOID, meaning
+from weft.release.writing import write_table
 from weft.schema import Schema
 
 SCHEMA = """

@@ -27,6 +27,7 @@ from weft.methods.steps.resolution import coarse_domain
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
+from weft.reading.dialect import PLAIN, Dialect
 from weft.release import modelfile
 from weft.release.modelfile import Fitted
 from weft.release.paths import check_apart
@@ -66,6 +67,7 @@ class Synthesizer:
         trust_data_for_schema: bool = False,
         seed: int | None = None,
         noise_seed: int | None = None,
+        dialect: Dialect | None = None,
         **options: Any,
     ) -> None:
         """Store the settings; nothing is read or spent until `fit`. MethodError for options that the recipe refuses.
@@ -82,6 +84,7 @@ class Synthesizer:
             trust_data_for_schema: accept a schema with facts read from the data; stamped on everything released.
             seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
             noise_seed: makes the noise itself reproducible, for tests; stamped NOT PRIVATE.
+            dialect: how a text file is written (`weft.Dialect`), where it is not plain CSV.
             options: the recipe's own options.
         """
         self.epsilon = epsilon
@@ -95,6 +98,7 @@ class Synthesizer:
         self.trust_data_for_schema = trust_data_for_schema
         self.seed = seed
         self.noise_seed = noise_seed
+        self.dialect = dialect
         self.options = options
         _check_options(method, options)
 
@@ -154,6 +158,8 @@ class Synthesizer:
         `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
         """
         schema, data = schema if isinstance(schema, Schema) else Schema.load(Path(schema)), collected(data)
+        dialect = self.dialect or PLAIN
+        schema = dialect.marking(schema)
         facts = self._facts(schema)
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
@@ -173,7 +179,7 @@ class Synthesizer:
             lifetime.check(*terms)
             _check_unbounded(chosen, facts, release)
         with stage(listener, "read"):
-            opened = open_engine(data, schema, engine=self.engine, listener=listener)
+            opened = open_engine(data, schema, engine=self.engine, listener=listener, dialect=dialect)
         coarse = coarse_domain(opened.codec.domain)
         chosen.check(coarse)
         account = None if lifetime is None else lifetime.begin(*terms, method=name, source=source_name(data))

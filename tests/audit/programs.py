@@ -25,6 +25,7 @@ from weft.engines import open_engine
 from weft.privacy import Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.release.publish import Files, publish
+from weft.release.writing import write_table
 from weft.report.editions import releasable_report
 from weft.report.render import write
 from weft.schema import Schema
@@ -65,7 +66,21 @@ def database(table):
     return "duckdb:private.db?table=visits"
 
 
+def written(ending):
+    """Return what writes a table to a file in another format."""
+
+    def write(table):
+        write_table([table], Path(f"private{ending}"), ending)
+        return f"private{ending}"
+
+    return write
+
+
 SOURCES = {
+    "csv.zst": written(".csv.zst"),
+    "json lines": written(".jsonl"),
+    "feather": written(".feather"),
+    "excel": written(".xlsx"),
     "arrow": lambda table: table,
     "arrow with notes of pandas": lambda table: pa.Table.from_pandas(table.to_pandas()),
     "pandas": lambda table: table.to_pandas(),

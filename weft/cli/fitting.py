@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from weft.cli.options import UsageError
 from weft.cli.terminal import Terminal
 from weft.errors import BudgetError, SchemaError
+from weft.files import beside
 from weft.progress import Listener, stage
 from weft.release.atomic import check_appendable, check_writable
 from weft.release.paths import JOURNAL_ENDING, Source, check_apart
 
 if TYPE_CHECKING:
+    from weft.reading.dialect import Dialect
     from weft.synthesizer import Synthesizer
 
 MOST_INSECURE = 1000.0
@@ -28,7 +30,8 @@ LARGE_EPSILON = 10.0
 class Request:
     """One fit as the command line asks for it."""
 
-    source: str
+    source: str | list[str]
+    """The private table: one name, or those of several files."""
     schema: str | None
     epsilon: float
     delta: float
@@ -44,6 +47,8 @@ class Request:
     seed: int | None = None
     noise_seed: int | None = None
     trust_data_for_schema: bool = False
+    dialect: Dialect | None = None
+    """How a text file is written."""
     insecure: bool = False
     """Whether the rows are public, so that an epsilon that protects nobody may be spent on them."""
 
@@ -52,10 +57,11 @@ class Request:
 
         `targets` are the files to be written, by what they are.
         """
+        named = self.source if isinstance(self.source, str) else " ".join(self.source)
         if self.schema is None:
             raise SchemaError(
                 "a schema is needed: what is publicly known of the columns. To begin one, run "
-                f"`weft schema draft {self.source} -o schema.toml`, review it, and pass --schema schema.toml"
+                f"`weft schema draft {named} -o schema.toml`, review it, and pass --schema schema.toml"
             )
         inputs: dict[str, Source | None] = {
             "the private table": self.source,
@@ -106,6 +112,7 @@ class Request:
             budget=Budget(epsilon=self.epsilon, delta=self.delta, insecure=True) if self.insecure else None,
             seed=self.seed,
             noise_seed=self.noise_seed,
+            dialect=self.dialect,
             method=AUTO if self.method is None else self.method,
             **self.options,
         )
@@ -132,4 +139,4 @@ def journal_beside(out: Path | None, asked: str | None) -> Path:
         return Path(asked)
     if out is None or not out.name:  # a folder, which is refused in better words
         return Path(f"weft{JOURNAL_ENDING}")
-    return out.with_suffix(JOURNAL_ENDING)
+    return beside(out, JOURNAL_ENDING)

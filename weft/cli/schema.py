@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli import options as o
+from weft.cli import textfiles as t
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
 from weft.cli.terminal import Terminal
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.codec import Codec
+    from weft.reading.dialect import Dialect
     from weft.schema import Schema
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Begin a schema from a table, and check one.")
@@ -28,13 +30,19 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Begin a s
 
 @app.command()
 def draft(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="The private table: CSV or Parquet.")],
+    source: o.Input,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
     ] = "-",
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Replace the file if it is there already.")
     ] = False,
+    separator: t.Separator = None,
+    encoding: t.Encoding = None,
+    decimal: t.Decimal = None,
+    quote: t.Quote = None,
+    header: t.Header = None,
+    missing: t.Missing = None,
     debug: o.Debug = False,
 ) -> None:
     """Draft a schema from a table, for a person to review.
@@ -52,14 +60,17 @@ def draft(
     out = None if output == "-" else Path(output)
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
     with guard(terminal):
-        from weft.drafting import draft_file
+        from weft.drafting import draft_source
         from weft.release.atomic import staged
 
         if out is not None:
-            check_files({"the private table": Path(source)}, {"the draft": out})
+            check_files({"the private table": source}, {"the draft": out})
             _check_free(out, force)
         with terminal.progress() as listener, stage(listener, "read and draft"):
-            text = draft_file(Path(source))
+            text = draft_source(
+                source if len(source) > 1 else source[0],
+                t.dialect_of(separator, encoding, decimal, quote, header, missing),
+            )
         if out is None:
             sys.stdout.buffer.write(text.encode())
         else:
@@ -77,6 +88,12 @@ def check(
     source: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="A table: its column names and types must fit.")
     ] = None,
+    separator: t.Separator = None,
+    encoding: t.Encoding = None,
+    decimal: t.Decimal = None,
+    quote: t.Quote = None,
+    header: t.Header = None,
+    missing: t.Missing = None,
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
@@ -94,8 +111,9 @@ def check(
         from weft.codec import Codec
         from weft.schema import Schema
 
-        read = Schema.load(schema)
-        codec = Codec(read, _arrow_schema(read, source))
+        dialect = t.dialect_of(separator, encoding, decimal, quote, header, missing)
+        read = dialect.marking(Schema.load(schema))
+        codec = Codec(read, _arrow_schema(read, source, dialect))
         found = _findings(read, codec)
         terminal.answer(found)
         if not as_json:
@@ -227,15 +245,8 @@ def _check_free(out: Path, force: bool) -> None:
         raise OutputError(f"{out} is there already, and may have been reviewed. Choose another name, or pass --force.")
 
 
-def _arrow_schema(schema: Schema, source: str | None) -> pa.Schema:
-    from weft.reading.csv import csv_arrow_schema, csv_names
-    from weft.reading.faults import explained
+def _arrow_schema(schema: Schema, source: str | None, dialect: Dialect) -> pa.Schema:
+    from weft.drafting.files import source_schema
+    from weft.reading.csv import csv_arrow_schema
 
-    if source is None:
-        return csv_arrow_schema(schema)
-    from weft.drafting.files import is_parquet, parquet_file
-
-    if is_parquet(Path(source)):
-        return parquet_file(Path(source)).schema_arrow
-    with explained(source):
-        return csv_arrow_schema(schema, csv_names(source))
+    return csv_arrow_schema(schema) if source is None else source_schema(schema, source, dialect)
