@@ -77,9 +77,7 @@ def written(ending):
 
 
 SOURCES = {
-    "csv.zst": written(".csv.zst"),
     "json lines": written(".jsonl"),
-    "feather": written(".feather"),
     "excel": written(".xlsx"),
     "arrow": lambda table: table,
     "arrow with notes of pandas": lambda table: pa.Table.from_pandas(table.to_pandas()),

@@ -95,7 +95,8 @@ Out = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="NAME.csv, .parquet, .csv.gz, .tsv, .jsonl, .arrow or .xlsx, with a card; - for CSV to stdout, without.",
+        help="NAME.csv, .parquet, .csv.gz, .tsv, .jsonl, .arrow or .xlsx, with a card; - for CSV to stdout, without "
+        "one.",
         rich_help_panel=OUTPUT,
     ),
 ]

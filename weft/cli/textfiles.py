@@ -35,7 +35,9 @@ Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
+        metavar="",
         help="Whether the first line names the columns; if not, they are the schema's in its order.",
+        show_default=False,
         rich_help_panel=TEXT,
     ),
 ]

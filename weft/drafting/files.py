@@ -11,7 +11,7 @@ import pyarrow as pa
 from weft.drafting.draft import draft
 from weft.drafting.untyped import Untyped, guess_csv, guess_text
 from weft.errors import DataError
-from weft.reading.csv import csv_arrow_schema, csv_names, text_table
+from weft.reading.csv import check_columns, csv_arrow_schema, csv_names, text_table
 from weft.reading.database import open_duckdb
 from weft.reading.dialect import PLAIN, Dialect
 from weft.reading.excel import excel_names, excel_text
@@ -59,7 +59,9 @@ def source_schema(schema: Schema, source: Paths, dialect: Dialect = PLAIN) -> pa
             return csv_arrow_schema(schema)
         if kind == "csv":
             with explained(path, dialect):
-                return csv_arrow_schema(schema, csv_names(path, dialect))
+                names = csv_names(path, dialect)
+                check_columns(schema, names, str(path))
+                return csv_arrow_schema(schema, names)
         return csv_arrow_schema(schema, excel_names(path) if kind == "excel" else stats_names(path))
 
 

@@ -39,7 +39,7 @@ def fingerprint(source: Any) -> str | None:
     """
     if isinstance(source, str) and source.startswith(tuple(f"{prefix}:" for prefix in OPENERS)):
         named = source
-    elif source == STDIN:
+    elif isinstance(source, str) and source == STDIN:
         return None
     elif isinstance(source, str | os.PathLike):
         named = str(Path(source).resolve())

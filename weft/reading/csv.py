@@ -19,6 +19,7 @@ from weft.reading.faults import readable_file
 from weft.reading.scan import Checked, lists_breaks
 from weft.reading.stream import Stream, opened
 from weft.schema import Schema
+from weft.schema.kinds import suggestion
 
 
 def csv_arrow_schema(schema: Schema, names: Sequence[str] | None = None) -> pa.Schema:
@@ -40,10 +41,7 @@ def csv_batches(stream: Stream, schema: Schema, dialect: Dialect = PLAIN) -> Ite
     names = names_of(stream, dialect, schema)
     if not any(names):
         raise DataError(f"{stream.name}: the file is empty; its first line must name the columns")
-    try:
-        check_names(schema, names)
-    except SchemaError as fault:
-        raise SchemaError(f"{stream.name}: {fault}") from None
+    check_columns(schema, names, stream.name)
     breaks = [name in schema and lists_breaks(schema.column(name)) for name in names]
     kept = [name for name in names if name in schema]
     types = {name: read_type(schema.column(name), dialect) for name in kept}
@@ -58,6 +56,20 @@ def csv_batches(stream: Stream, schema: Schema, dialect: Dialect = PLAIN) -> Ite
             raise DataError(f"{stream.name}: the file cannot be read as CSV")
         for batch in table.to_batches():
             yield finished(batch, schema, stream.name, dialect.number_format)
+
+
+def check_columns(schema: Schema, names: Sequence[str], file: str) -> None:
+    """Refuse a file whose columns are not the schema's. Names of which none is known may be values, and stay unsaid."""
+    known = [column.name for column in schema.columns if column.in_table]
+    if not any(name in schema or suggestion(name, known) for name in names):
+        raise DataError(
+            f"{file}: its first line names none of the schema's columns. If it names none at all, pass --no-header "
+            "(Dialect(header=False)); else take the schema of this table"
+        )
+    try:
+        check_names(schema, list(names))
+    except SchemaError as fault:
+        raise SchemaError(f"{file}: {fault}") from None
 
 
 def text_table(path: str | PathLike[str], dialect: Dialect) -> pa.Table:

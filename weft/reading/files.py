@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from weft.errors import DataError
 from weft.files import TABLES, ending, format_of, packing
-from weft.reading.csv import csv_arrow_schema, csv_batches, names_of
+from weft.reading.csv import check_columns, csv_arrow_schema, csv_batches, names_of
 from weft.reading.dialect import PLAIN, Dialect
 from weft.reading.excel import excel_batches, excel_names
 from weft.reading.faults import explained, readable_file, unknown_kind
@@ -155,7 +155,10 @@ def _open_typed(
 
 def _open_csv(paths: Sequence[Path], opening: _Opening) -> Reader:
     with readable_file(paths[0]), explained(paths[0], opening.dialect), opened(paths[0], opening.dialect) as stream:
-        arrow = csv_arrow_schema(opening.schema, names_of(stream, opening.dialect, opening.schema))
+        names = names_of(stream, opening.dialect, opening.schema)
+        if any(names):
+            check_columns(opening.schema, names, stream.name)
+        arrow = csv_arrow_schema(opening.schema, names)
     return _open_text(paths, opening, arrow, csv_batches)
 
 
