@@ -217,3 +217,11 @@ def test_batches_can_be_streamed(tmp_path):
     with opened(path, PLAIN) as stream:
         sizes = [len(codec.encode(batch)) for batch in csv_batches(stream, schema)]
     assert sum(sizes) == 1_200_000 and len(sizes) > 1
+
+
+def test_an_odd_row_does_not_send_decimals_another_way(tmp_path):
+    schema = Schema((Real("x", (0, 1e17), type="decimal128(20, 2)"), Integer("n", (0, 9))))
+    path = tmp_path / "rows.csv"
+    for odd in ("", "1,3.0\n"):
+        path.write_text(f"x,n\n12345678901234567.89,1\n{odd}")
+        assert str(read_csv(path, schema)["x"][0]) == "12345678901234567.89"

@@ -45,7 +45,8 @@ def csv_batches(stream: Stream, schema: Schema, dialect: Dialect = PLAIN) -> Ite
     breaks = [name in schema and lists_breaks(schema.column(name)) for name in names]
     kept = [name for name in names if name in schema]
     types = {name: read_type(schema.column(name), dialect) for name in kept}
-    words = dict.fromkeys(kept, pa.string())
+    # Text is read to the same numbers as the types are, but for decimals and short floats: those go no other way.
+    words = {name: kind if _rounded(kind) else pa.string() for name, kind in types.items()}
     for records in records_of(stream, dialect, breaks):
         # Types as the schema has them are read fastest. Where one cannot be read, all are read as text, column by
         # column and value by value: that takes whatever the types do, written in more ways, or says what is wrong.
@@ -53,7 +54,10 @@ def csv_batches(stream: Stream, schema: Schema, dialect: Dialect = PLAIN) -> Ite
             records, names, dialect, words, stream.kind
         )
         if table is None:
-            raise DataError(f"{stream.name}: the file cannot be read as CSV")
+            raise DataError(
+                f"{stream.name}: the file cannot be read as CSV, or a number of a column with a decimal or short type "
+                "does not fit it. Leave the type out of the schema, or mend the file"
+            )
         for batch in table.to_batches():
             yield finished(batch, schema, stream.name, dialect.number_format)
 
@@ -70,6 +74,11 @@ def check_columns(schema: Schema, names: Sequence[str], file: str) -> None:
         check_names(schema, list(names))
     except SchemaError as fault:
         raise SchemaError(f"{file}: {fault}") from None
+
+
+def _rounded(kind: pa.DataType) -> bool:
+    """Whether numbers of a type could be rounded otherwise on their way through text."""
+    return bool(pa.types.is_decimal(kind) or pa.types.is_float32(kind) or pa.types.is_float16(kind))
 
 
 def text_table(path: str | PathLike[str], dialect: Dialect) -> pa.Table:
