@@ -15,8 +15,9 @@ from weft import Synthesizer
 from weft.errors import OutputError
 from weft.release.card import card_json, card_markdown
 from weft.release.modelfile import Fitted
-from weft.release.publish import Files, publish, write_table
+from weft.release.publish import Files, publish
 from weft.release.statement import APART, VOID, meaning
+from weft.release.writing import write_table
 from weft.schema import Schema
 
 SCHEMA = """
@@ -134,7 +135,7 @@ def test_publish_writes_all_or_nothing(plain: Fitted, tmp_path: Path) -> None:
     assert card["table"]["sha256"] == hashlib.sha256(files.data.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.gz"])
+@pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.bz2"])
 def test_unknown_formats_are_refused(name: str) -> None:
     with pytest.raises(OutputError, match="format"):
         Files.of(Path(name))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from weft.errors import WeftError as WeftError
     from weft.privacy import Budget as Budget
     from weft.privacy import Lifetime as Lifetime
+    from weft.reading.dialect import Dialect as Dialect
     from weft.schema import Schema as Schema
     from weft.synthesizer import Synthesizer as Synthesizer
     from weft.synthesizer import load as load
@@ -28,6 +29,7 @@ _HOME = {
     "Lifetime": "weft.privacy",
     "BudgetError": "weft.errors",
     "DataError": "weft.errors",
+    "Dialect": "weft.reading.dialect",
     "ModelFileError": "weft.errors",
     "OutputError": "weft.errors",
     "Schema": "weft.schema",

@@ -31,6 +31,7 @@ from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
 from weft.privacy.books import Terms, open_books
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
+from weft.reading.dialect import PLAIN, Dialect
 from weft.release import modelfile
 from weft.release.modelfile import Fitted
 from weft.release.paths import check_apart
@@ -72,6 +73,7 @@ class Synthesizer:
         discover: float = SHARE,
         seed: int | None = None,
         noise_seed: int | None = None,
+        dialect: Dialect | None = None,
         **options: Any,
     ) -> None:
         """Store the settings; nothing is read or spent until `fit`. MethodError for options that the recipe refuses.
@@ -89,6 +91,7 @@ class Synthesizer:
             discover: share of the budget for finding privately what the schema does not state; 0 refuses to look.
             seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
             noise_seed: makes the noise itself reproducible, for tests; stamped NOT PRIVATE.
+            dialect: how a text file is written (`weft.Dialect`), where it is not plain CSV.
             options: the recipe's own options.
         """
         self.epsilon = epsilon
@@ -103,6 +106,7 @@ class Synthesizer:
         self.discover = discover
         self.seed = seed
         self.noise_seed = noise_seed
+        self.dialect = dialect
         self.options = options
         _check_options(method, options)
 
@@ -220,8 +224,9 @@ class Synthesizer:
         if schema is not None and not isinstance(schema, Schema):
             schema = Schema.load(Path(schema))
         data = collected(data)
-        table = PrivateTable(repeatable(data) if schema is None or schema.incomplete else data, self.engine, listener)
-        public = stated(table, schema, unit, rows_per_unit)
+        source, dialect = repeatable(data) if schema is None or schema.incomplete else data, self.dialect or PLAIN
+        table = PrivateTable(source, self.engine, dialect, listener)
+        public = dialect.marking(stated(table, schema, unit, rows_per_unit))
         facts = accepted_facts(public, self.trust_data_for_schema)
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
@@ -246,7 +251,9 @@ class Synthesizer:
     def _open(self, run: _Run, schema: Schema) -> Opened:
         listener = run.table.listener
         with stage(listener, "read"):
-            opened = open_engine(run.table.source, schema, engine=self.engine, listener=listener)
+            opened = open_engine(
+                run.table.source, schema, engine=self.engine, listener=listener, dialect=run.table.dialect
+            )
         run.chosen.check(coarse_domain(opened.codec.domain))
         return opened
 

@@ -30,6 +30,7 @@ from weft.engines.listing import open_listing
 from weft.privacy import Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.release.publish import Files, publish
+from weft.release.writing import write_table
 from weft.report.editions import releasable_report
 from weft.report.render import write
 from weft.schema import Schema
@@ -70,7 +71,19 @@ def database(table):
     return "duckdb:private.db?table=visits"
 
 
+def written(ending):
+    """Return what writes a table to a file in another format."""
+
+    def write(table):
+        write_table([table], Path(f"private{ending}"), ending)
+        return f"private{ending}"
+
+    return write
+
+
 SOURCES = {
+    "json lines": written(".jsonl"),
+    "excel": written(".xlsx"),
     "arrow": lambda table: table,
     "arrow with notes of pandas": lambda table: pa.Table.from_pandas(table.to_pandas()),
     "pandas": lambda table: table.to_pandas(),
@@ -162,9 +175,10 @@ def same_rows_of_a_unit(source, schema, **settings):
     return open_engine(source, schema, **settings | {"rng": np.random.default_rng(3)})
 
 
-def same_listing(source, schema, batch_rows, listener):
+def same_listing(source, schema, batch_rows, dialect, listener):
     """Open a table to list values, with the same pairing."""
-    return dataclasses.replace(open_listing(source, schema, batch_rows, listener), rng=np.random.default_rng(3))
+    listing = open_listing(source, schema, batch_rows, dialect, listener)
+    return dataclasses.replace(listing, rng=np.random.default_rng(3))
 
 
 def synthesise(method, schema=None, *, source="arrow", paired=True, unit=None, **settings):

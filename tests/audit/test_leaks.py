@@ -25,10 +25,10 @@ from weft.audit.recorded import fresh
 from weft.codec import Codec
 from weft.curator import Curator
 from weft.engines import open_engine
-from weft.engines.reader import Reader
 from weft.methods.independent import Independent
 from weft.privacy.journal import Journal
 from weft.privacy.mechanisms import Mechanisms
+from weft.reading.reader import Reader
 from weft.schema import Schema
 from weft.synthesizer import Synthesizer
 

@@ -206,7 +206,7 @@ def test_a_full_disk_under_the_journal(weft: Weft, folder: Path) -> None:
     assert outputs(folder) == set()
 
 
-@pytest.mark.parametrize("out", ["nowhere/out.csv", "out.xlsx", "out", "visits.csv", "visits.toml"])
+@pytest.mark.parametrize("out", ["nowhere/out.csv", "out.docx", "out", "visits.csv", "visits.toml"])
 def test_outputs_that_cannot_be_are_refused_first(weft: Weft, folder: Path, out: str) -> None:
     before = Path("visits.csv").read_bytes(), Path("visits.toml").read_bytes()
     result = weft("synth", "visits.csv", "-s", "visits.toml", "-e", 1, "-o", out, code=7)

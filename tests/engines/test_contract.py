@@ -4,7 +4,11 @@ For each kind of source, a table D and a row, drawn to be nasty: the counts of D
 cell, or nothing; or the table is refused before anything could be charged.
 """
 
+import datetime as dt
 import gzip
+import re
+import zipfile
+from contextlib import suppress
 from itertools import product
 
 import duckdb
@@ -13,10 +17,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 
 from weft.engines import open_engine
 from weft.errors import WeftError
+from weft.reading.dialect import Dialect
 from weft.schema import Schema
 
 COLUMNS = """
@@ -154,12 +160,110 @@ def parquet(rows, path):
     return path
 
 
+def packed_zip(lines, path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("rows.csv", b"\n".join([",".join(NAMES).encode(), *lines]) + b"\n")
+    return path
+
+
+def packed_zst(lines, path):
+    text = b"\n".join([",".join(NAMES).encode(), *lines]) + b"\n"
+    with pa.CompressedOutputStream(str(path), "zstd") as file:
+        file.write(text)
+    return path
+
+
+def spelled(rows, path, dialect, names=True):
+    """A text file in a dialect of its own, quoted where the dialect can."""
+    separator, quote = dialect.separator or ",", dialect.quote
+    lines = [*([NAMES] if names else []), *rows]
+    text = "\n".join(separator.join(field(word, separator, quote) for word in row) for row in lines) + "\n"
+    path.write_bytes(text.encode(dialect.encoding, "replace"))
+    return path, dialect
+
+
+def field(word, separator, quote):
+    if quote and any(sign in word for sign in (separator, quote, "\r", "\n")):
+        return quote + word.replace(quote, quote * 2) + quote
+    return word
+
+
+def jsonl(rows, path, number=False):
+    """Rows as objects: a word as text, and where it spells a number, a truth value or nothing, as that."""
+    import json
+
+    lines = [json.dumps({name: meant(word) for name, word in zip(NAMES, row, strict=True)}) for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def meant(word):
+    import json
+
+    with suppress(ValueError):
+        return None if word == "" else json.loads(word)
+    return word
+
+
+def arrow_file(rows, path):
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, TYPED) as writer:
+        writer.write_table(arrow(rows), max_chunksize=25)
+    return path
+
+
+def workbook(rows, path):
+    """Cells of every type: numbers, truth values and dates where a word spells one."""
+    import xlsxwriter
+
+    with xlsxwriter.Workbook(str(path), {"strings_to_formulas": False, "strings_to_urls": False}) as book:
+        sheet = book.add_worksheet()
+        day = book.add_format({"num_format": "yyyy-mm-dd"})
+        for at, row in enumerate([NAMES, *rows]):
+            for place, word in enumerate(row):
+                cell(sheet, at, place, word, day)
+    return path
+
+
+def cell(sheet, at, place, word, day):
+    value = meant(word) if at else word
+    if isinstance(value, int | float) and abs(value) < 1e15:
+        sheet.write(at, place, value)
+    elif at and re.fullmatch("2020-[01][0-9]-[0-2][0-9]", word):
+        sheet.write_datetime(at, place, dt.datetime.fromisoformat(word), day)
+    else:
+        sheet.write_string(at, place, "".join(sign for sign in word if sign >= " ")[:30_000])
+
+
+def statistics(rows, path):
+    """Numbers where the table of declared types has them, text elsewhere."""
+    frame = pd.DataFrame(
+        {name: [word[:200] for word in column] for name, column in zip(NAMES, zip(*rows, strict=True), strict=True)}
+    )
+    for name in ("n", "x", "big"):
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float).where(lambda x: x.abs() < 1e300)
+    getattr(pyreadstat, "write_" + path.suffix[1:])(frame, str(path))
+    return path
+
+
+SEMICOLONS = Dialect(separator=";", quote="'", decimal=",", encoding="latin-1", missing=("?", "NA"))
+
 EXPLICIT = "auto_detect = false, header = true, columns = {" + ", ".join(f"'{name}': 'VARCHAR'" for name in NAMES) + "}"
 
 SOURCES = {
     "csv": lambda rows, path: csv_source(map(encoded, rows), path / "rows.csv"),
     "csv, careless": lambda rows, path: csv_source(map(careless, rows), path / "rows.csv"),
     "csv.gz": lambda rows, path: csv_source(map(careless, rows), path / "rows.csv.gz", packed=True),
+    "csv.zst": lambda rows, path: packed_zst(map(careless, rows), path / "rows.csv.zst"),
+    "csv.zip": lambda rows, path: packed_zip(map(careless, rows), path / "rows.zip"),
+    "semicolons, latin-1": lambda rows, path: spelled(rows, path / "rows.csv", SEMICOLONS),
+    "tabs, no quotes": lambda rows, path: spelled(rows, path / "rows.txt", Dialect(separator="\t", quote="")),
+    "utf-16": lambda rows, path: spelled(rows, path / "rows.csv", Dialect(encoding="utf-16-le")),
+    "no header": lambda rows, path: spelled(rows, path / "rows.csv", Dialect(header=False), names=False),
+    "json lines": lambda rows, path: jsonl(rows, path / "rows.jsonl"),
+    "arrow file": lambda rows, path: arrow_file(rows, path / "rows.feather"),
+    "excel": lambda rows, path: workbook(rows, path / "rows.xlsx"),
+    "spss": lambda rows, path: statistics(rows, path / "rows.sav"),
+    "stata": lambda rows, path: statistics(rows, path / "rows.dta"),
     "parquet": lambda rows, path: parquet(rows, path / "rows.parquet"),
     "pandas objects": lambda rows, path: objects(rows),
     "pandas read_csv": lambda rows, path: parsed(rows),
@@ -174,13 +278,15 @@ SOURCES = {
         f"duckdb:SELECT * FROM read_csv('{csv_source(map(careless, rows), path / 'rows.csv')}', {EXPLICIT})"
     ),
 }
-STREAMED = {"csv", "csv, careless", "csv.gz", "parquet", "duckdb table", "duckdb parquet", "duckdb csv"}
+WHOLE = {"pandas", "polars", "arrow", "arrow dictionaries"}
+STREAMED = {kind for kind in SOURCES if kind not in WHOLE and not kind.startswith("pandas")}
 
 
 def counts(source, schema, engine):
     """Return the tables of a source, or None if it was refused, which is before any charge."""
+    source, dialect = source if isinstance(source, tuple) else (source, Dialect())
     try:
-        return open_engine(source, schema, engine=engine).engine.count(CELLS)
+        return open_engine(source, schema, engine=engine, dialect=dialect).engine.count(CELLS)
     except WeftError:
         return None
 

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft.engines import MemoryEngine, StreamEngine, open_engine
-from weft.engines.reader import Reader
 from weft.engines.sources import OPENERS
 from weft.errors import DataError
 from weft.marginals.counting import count
 from weft.marginals.records import Records
+from weft.reading.reader import Reader
 from weft.schema import Schema
 
 SCHEMA = Schema.from_toml("""

@@ -58,8 +58,8 @@ def test_files_that_are_not_there(tmp_path):
 
 
 def test_files_of_unknown_or_mixed_kind(tmp_path):
-    (tmp_path / "notes.xlsx").write_text("hello")
-    assert "unknown kind of file" in refusal(tmp_path / "notes.xlsx")
+    (tmp_path / "notes.docx").write_text("hello")
+    assert "unknown kind of file" in refusal(tmp_path / "notes.docx")
     pq.write_table(table(), tmp_path / "a.parquet")
     (tmp_path / "b.csv").write_text("a,b\n1,u\n")
     assert "not of one kind" in refusal([tmp_path / "a.parquet", tmp_path / "b.csv"])

@@ -48,10 +48,10 @@ MUTANTS = {
         "tests/privacy/test_filters.py",
     ),
     "a stray quote is let through": Mutant(
-        "reading/dialect.py", "fault = _STRAY\n                break", "pass", "tests/schema/test_dialect.py"
+        "reading/scan.py", "fault = _STRAY\n                break", "pass", "tests/schema/test_dialect.py"
     ),
     "an open quote at the end is let through": Mutant(
-        "reading/dialect.py", "self._check(_OPEN)", "pass", "tests/schema/test_dialect.py"
+        "reading/scan.py", "self._check(_OPEN)", "pass", "tests/schema/test_dialect.py"
     ),
     "queries may join": Mutant(
         "engines/queries.py",

@@ -9,7 +9,7 @@ import pytest
 
 from weft.errors import DataError
 from weft.reading.csv import read_csv
-from weft.reading.dialect import LONGEST_LINE, Checked
+from weft.reading.scan import LONGEST_LINE, Checked
 from weft.schema import Category, Integer, Schema
 
 COLUMNS = (Integer("a", (0, 9), missing=True, outside="clip"), Category("b", ("u", "v"), other="w", outside="other"))

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from weft.codec import Codec
-from weft.errors import DataError, SchemaError, WeftError
-from weft.reading.csv import csv_arrow_schema, csv_batches, csv_names, read_csv, redact
+from weft.errors import DataError, SchemaError
+from weft.reading.csv import csv_arrow_schema, csv_batches, csv_names, read_csv
+from weft.reading.dialect import PLAIN
+from weft.reading.stream import opened
 from weft.schema import Boolean, Category, Datetime, Id, Integer, Real, Schema
 
 
@@ -177,11 +179,11 @@ def test_refusals_quote_neither_value_nor_row(tmp_path, text, error, match):
 def test_a_missing_column_is_named_when_others_are_ignored(tmp_path):
     with pytest.raises(SchemaError, match=r'rows.csv: column "m": the table has no such column'):
         table(tmp_path, "n\n1\n", Integer("n", (0, 9)), Integer("m", (0, 9)), extra_columns="ignore")
-    with pytest.raises(DataError, match="cannot read the file"):
+    with pytest.raises(DataError, match="no such file"):
         read_csv(tmp_path / "none.csv", Schema((Boolean("x"),)))
 
 
-def test_bad_text_and_unknown_errors_are_redacted(tmp_path):
+def test_bad_text_is_refused_or_missing(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes(b"w\n\xff\xfe\n")
     schema = Schema((Category("w", ("a",)),))
@@ -190,8 +192,6 @@ def test_bad_text_and_unknown_errors_are_redacted(tmp_path):
     assert read_csv(path, Schema((Category("w", ("a",), other="z", outside="other"),))).num_rows == 1
     for made in (Integer("w", (0, 9), missing=True, outside="clip"), Boolean("w", missing=True, outside="clip")):
         assert read_csv(path, Schema((made,)))["w"].null_count == 1
-    told = redact(pa.ArrowInvalid("something about S3CRET"), path, schema)
-    assert isinstance(told, WeftError) and "S3CRET" not in str(told)
 
 
 @pytest.mark.parametrize("text", ["n", "n\n", '"n"', "n\r\n"])
@@ -203,7 +203,7 @@ def test_a_header_alone_is_a_table_without_rows(tmp_path, text):
 def test_a_header_that_cannot_be_read_chains_nothing(tmp_path):
     (tmp_path / "rows.csv.gz").write_bytes(b"S3CRET")
     for path in (tmp_path / "rows.csv.gz", tmp_path / "none.csv"):
-        with pytest.raises(DataError, match="cannot read the file") as caught:
+        with pytest.raises(DataError, match=r"cannot be read|no such file") as caught:
             csv_names(path)
         assert caught.value.__cause__ is None and caught.value.__suppress_context__
         assert "S3CRET" not in str(caught.value)
@@ -214,6 +214,14 @@ def test_batches_can_be_streamed(tmp_path):
     path.write_text("n,s\n" + "5,a\n" * 1_200_000)
     schema = Schema((Integer("n", (0, 9)), Category("s", ("a",))))
     codec = Codec(schema, csv_arrow_schema(schema))
-    with pa.OSFile(str(path)) as raw:
-        sizes = [len(codec.encode(batch)) for batch in csv_batches(raw, path, schema)]
+    with opened(path, PLAIN) as stream:
+        sizes = [len(codec.encode(batch)) for batch in csv_batches(stream, schema)]
     assert sum(sizes) == 1_200_000 and len(sizes) > 1
+
+
+def test_an_odd_row_does_not_send_decimals_another_way(tmp_path):
+    schema = Schema((Real("x", (0, 1e17), type="decimal128(20, 2)"), Integer("n", (0, 9))))
+    path = tmp_path / "rows.csv"
+    for odd in ("", "1,3.0\n"):
+        path.write_text(f"x,n\n12345678901234567.89,1\n{odd}")
+        assert str(read_csv(path, schema)["x"][0]) == "12345678901234567.89"

@@ -11,7 +11,7 @@ from weft.drafting.draft import draft
 from weft.drafting.untyped import guess_csv
 from weft.errors import DataError, SchemaError, WeftError
 from weft.reading.csv import csv_arrow_schema, read_csv
-from weft.release.publish import write_table
+from weft.release.writing import write_table
 from weft.schema import Category, Schema
 
 
@@ -92,8 +92,8 @@ def test_times_of_day_are_recognised_and_packed_files_are_read(tmp_path):
         (b"a,b\r\n", DataError, "has no rows.*a draft needs some"),
         (b"a,b\n1,2\nS3CRET\n", DataError, "line 3: it has more or fewer fields"),
         (b"a;b\nS3CRET;2\n", DataError, "looks separated by ';'"),
-        (b"a,b\n1,S3CRET\xe9\n", DataError, 'column "b": a value is not UTF-8 text.*iconv'),
-        (b"a,caf\xe9\n1,S3CRET\n", DataError, "is not UTF-8 text.*iconv"),
+        (b"a,b\n1,S3CRET\xe9\n", DataError, 'column "b": a value is not UTF-8 text.*--encoding'),
+        (b"a,caf\xe9\n1,S3CRET\n", DataError, "is not UTF-8 text.*--encoding"),
         (b"a,b,a\n1,2,S3CRET\n", SchemaError, 'column "a": the table has several columns of this name; rename them'),
     ],
 )

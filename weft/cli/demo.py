@@ -101,7 +101,7 @@ def _check_own(private: Path) -> None:
 def _write_inputs(home: Path, rows: int) -> pa.Table:
     from weft.demo import hospital, hospital_schema
     from weft.release.atomic import staged
-    from weft.release.publish import write_table
+    from weft.release.writing import write_table
 
     table = hospital(rows)
     with staged(home / PRIVATE, home / SCHEMA) as (private, schema):

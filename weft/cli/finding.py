@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.discovery import Discovered
+    from weft.reading.dialect import Dialect
     from weft.schema import Schema
     from weft.synthesizer import Synthesizer
 
@@ -43,14 +44,14 @@ def write_found(schema: Schema, path: Path, name: str) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-def keep_found(synthesizer: Synthesizer, path: Path | None, name: str) -> Path | None:
+def keep_found(synthesizer: Synthesizer, path: Path | None, source: str | list[str]) -> Path | None:
     """Write what a run has found, if it had to; return the file."""
     found = getattr(synthesizer, "discovered_", None)
     if found is None or path is None:
         return None
     from weft.discovery import with_cost
 
-    write_found(with_cost(found.schema, synthesizer.ledger_), path, name)
+    write_found(with_cost(found.schema, synthesizer.ledger_), path, _named(source))
     return path
 
 
@@ -70,15 +71,20 @@ def shown(found: Discovered) -> RenderableType:
     return Padding(table, (1, 0, 0, 2), expand=False)
 
 
+def _named(source: str | list[str]) -> str:
+    return source if isinstance(source, str) else " ".join(source)
+
+
 def paid_draft(
     terminal: Terminal,
-    source: str,
+    source: str | list[str],
     out: Path,
     epsilon: float,
     delta: float,
     who: Who,
     journal: str | None,
     budget: str | None,
+    dialect: Dialect,
 ) -> None:
     """Find privately what the columns of a table are, and write it as a schema."""
     from weft.cli import summary
@@ -92,17 +98,18 @@ def paid_draft(
         journal=journal_beside(out, journal),
         budget_file=None if budget is None else Path(budget),
         who=who,
+        dialect=dialect,
     )
     request.check(terminal, {"the schema": out})
     request = request.asked(terminal)
     with terminal.progress() as listener:
         synthesizer = request.synthesizer(listener)
         schema = synthesizer.find_schema(source, listener=listener, **request.who.settings)
-        write_found(schema, out, source)
+        write_found(schema, out, _named(source))
     terminal.show(
         summary.headline(f"{out}: {counted(len(schema.columns), 'column')}, found privately"),
         shown(synthesizer.discovered_),
         *summary.files({out: "the schema: may be shown to anybody", request.journal: "what was spent: keep it"}),
         summary.heading("Try next"),
-        summary.commands(f"weft synth {source} --schema {out} --epsilon 1 -o synthetic.csv"),
+        summary.commands(f"weft synth {_named(source)} --schema {out} --epsilon 1 -o synthetic.csv"),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli import options as o
+from weft.cli import textfiles as t
 from weft.cli.failure import guard
 from weft.cli.finding import found_beside, keep_found, shown
 from weft.cli.fitting import Request, journal_beside
@@ -53,6 +54,12 @@ def fit(
     seed: o.Seed = None,
     noise_seed: o.NoiseSeed = None,
     engine: o.Engine = "auto",
+    separator: t.Separator = None,
+    encoding: t.Encoding = None,
+    decimal: t.Decimal = None,
+    quote: t.Quote = None,
+    header: t.Header = None,
+    missing: t.Missing = None,
     trust_data_for_schema: o.TrustDataForSchema = False,
     insecure: o.Insecure = False,
     as_json: o.AsJson = False,
@@ -76,7 +83,8 @@ def fit(
     spending = journal_beside(model, journal)
     with guard(terminal, spending, model) as rescue:
         request = Request(
-            source=source,
+            source=source if len(source) > 1 else source[0],
+            dialect=t.dialect_of(separator, encoding, decimal, quote, header, missing),
             schema=schema,
             epsilon=epsilon,
             delta=delta,

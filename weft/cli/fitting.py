@@ -12,11 +12,13 @@ import typer
 from weft.cli.options import UsageError, Who
 from weft.cli.terminal import Terminal
 from weft.errors import BudgetError
+from weft.files import beside
 from weft.progress import Listener, stage
 from weft.release.atomic import check_appendable, check_writable
 from weft.release.paths import JOURNAL_ENDING, Source, check_apart
 
 if TYPE_CHECKING:
+    from weft.reading.dialect import Dialect
     from weft.synthesizer import Synthesizer
 
 MOST_INSECURE = 1000.0
@@ -30,7 +32,8 @@ LARGE_EPSILON = 10.0
 class Request:
     """One fit as the command line asks for it."""
 
-    source: str
+    source: str | list[str]
+    """The private table: one name, or those of several files."""
     schema: str | None
     epsilon: float
     delta: float
@@ -50,6 +53,8 @@ class Request:
     seed: int | None = None
     noise_seed: int | None = None
     trust_data_for_schema: bool = False
+    dialect: Dialect | None = None
+    """How a text file is written."""
     insecure: bool = False
     """Whether the rows are public, so that an epsilon that protects nobody may be spent on them."""
 
@@ -113,6 +118,7 @@ class Request:
             budget=Budget(epsilon=self.epsilon, delta=self.delta, insecure=True) if self.insecure else None,
             seed=self.seed,
             noise_seed=self.noise_seed,
+            dialect=self.dialect,
             method=AUTO if self.method is None else self.method,
             **self.options,
         )
@@ -138,7 +144,7 @@ class Request:
             return self
         from weft.discovery import possible_units
 
-        likely = possible_units(self.source)
+        likely = possible_units(self.source, *([] if self.dialect is None else [self.dialect]))
         if not likely or not terminal.asks:
             return self  # the fit goes on, or refuses with the remedy
         told = " or ".join(f'"{name}"' for name in likely)
@@ -168,4 +174,4 @@ def journal_beside(out: Path | None, asked: str | None) -> Path:
         return Path(asked)
     if out is None or not out.name:  # a folder, which is refused in better words
         return Path(f"weft{JOURNAL_ENDING}")
-    return out.with_suffix(JOURNAL_ENDING)
+    return beside(out, JOURNAL_ENDING)

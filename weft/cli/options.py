@@ -16,9 +16,11 @@ OUTPUT = "Output"
 RUN = "Run"
 
 Input = Annotated[
-    str,
+    list[str],
     typer.Argument(
-        metavar="INPUT", help="The private table: CSV, Parquet, or of DuckDB, as in 'duckdb:h.duckdb?table=stays'."
+        metavar="INPUT...",
+        help="The private table: CSV, Parquet, Excel and other files (docs/files.md), several of them, a folder, - for "
+        "CSV from stdin, or a table of DuckDB, as in 'duckdb:h.duckdb?table=stays'.",
     ),
 ]
 SchemaFile = Annotated[
@@ -134,7 +136,8 @@ Out = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="NAME.csv or NAME.parquet, with a card; - for CSV to stdout, without one.",
+        help="NAME.csv, .parquet, .csv.gz, .tsv, .jsonl, .arrow or .xlsx, with a card; - for CSV to stdout, without "
+        "one.",
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -41,8 +41,9 @@ def release(
 ) -> dict[str, Any]:
     """Make the rows and write them, with their card, or to stdout; return the card."""
     from weft.release.card import card_json
-    from weft.release.publish import Files, publish, write_table
+    from weft.release.publish import Files, publish
     from weft.release.statement import default_rows
+    from weft.release.writing import write_table
 
     fitted = synthesizer.fitted_
     wanted = default_rows(fitted) if rows is None else rows
@@ -53,7 +54,7 @@ def release(
     for stamp in fitted.ledger.stamps:
         Terminal(data_on_stdout=True).warn(stamp)
     try:
-        made = write_table(tables, sys.stdout.buffer, formulas=formulas)
+        made = write_table(tables, sys.stdout.buffer, formulas=formulas, schema=fitted.schema)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise

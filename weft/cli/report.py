@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli import options as o
+from weft.cli import textfiles as t
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
 from weft.cli.options import UsageError
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError
+from weft.files import beside
 from weft.progress import Listener, stage
 
 if TYPE_CHECKING:
+    from weft.reading.dialect import Dialect
     from weft.release.modelfile import Fitted
     from weft.report import Report
 
@@ -24,13 +27,15 @@ SUFFIXES = (".html", ".htm")
 
 Reference = Annotated[
     str,
-    typer.Argument(metavar="REAL", help="The private table: CSV or Parquet. With --releasable: the model file."),
+    typer.Argument(
+        metavar="REAL", help="The private table, in any format that is read. With --releasable: the model file."
+    ),
 ]
 Synthetic = Annotated[
     str,
     typer.Argument(
         metavar="SYNTH",
-        help="The synthetic table: CSV or Parquet. With a model: a table that it made, its card beside it.",
+        help="The synthetic table, as it was released. With a model: a table that it made, its card beside it.",
     ),
 ]
 ModelBehind = Annotated[
@@ -62,6 +67,12 @@ def report(
     model: ModelBehind = None,
     releasable: Releasable = False,
     output: Page = "report.html",
+    separator: t.Separator = None,
+    encoding: t.Encoding = None,
+    decimal: t.Decimal = None,
+    quote: t.Quote = None,
+    header: t.Header = None,
+    missing: t.Missing = None,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
@@ -86,7 +97,8 @@ def report(
             if releasable:
                 made = _releasable(reference, synthetic, listener)
             else:
-                made = _private(reference, synthetic, schema, model, listener)
+                dialect = t.dialect_of(separator, encoding, decimal, quote, header, missing)
+                made = _private(reference, synthetic, schema, model, dialect, listener)
             with stage(listener, "draw"):
                 from weft.report import write
 
@@ -117,7 +129,7 @@ def _check(
     given = {
         "the model" if releasable else "the private table": reference,
         "the synthetic table": synthetic,
-        "its card": str(Path(synthetic).with_suffix(".card.json")) if Path(synthetic).name else None,
+        "its card": str(beside(Path(synthetic), ".card.json")) if Path(synthetic).name else None,
         "the schema": schema,
         "the model that made it": model,
     }
@@ -127,14 +139,16 @@ def _check(
     )
 
 
-def _private(real: str, synthetic: str, schema: str | None, model: str | None, listener: Listener) -> Report:
+def _private(
+    real: str, synthetic: str, schema: str | None, model: str | None, dialect: Dialect, listener: Listener
+) -> Report:
     with stage(listener, "load"):
         from weft.report import private_report
         from weft.schema import Schema
 
         fitted = None if model is None else _load(model)
         known = None if schema is None else Schema.load(schema)
-    return private_report(real, synthetic, known, fitted=fitted, listener=listener)
+    return private_report(real, synthetic, known, fitted=fitted, dialect=dialect, listener=listener)
 
 
 def _releasable(model: str, synthetic: str, listener: Listener) -> Report:

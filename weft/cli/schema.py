@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli import options as o
+from weft.cli import textfiles as t
 from weft.cli.failure import guard
 from weft.cli.finding import paid_draft
 from weft.cli.fitting import check_files
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.codec import Codec
+    from weft.reading.dialect import Dialect
     from weft.schema import Schema
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Begin a schema from a table, and check one.")
@@ -29,7 +31,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Begin a s
 
 @app.command()
 def draft(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="The private table: CSV or Parquet.")],
+    source: o.Input,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
     ] = "-",
@@ -52,6 +54,12 @@ def draft(
     rows_per_unit: o.RowsPerUnit = None,
     journal: o.Journal = None,
     budget: o.LifetimeBudget = None,
+    separator: t.Separator = None,
+    encoding: t.Encoding = None,
+    decimal: t.Decimal = None,
+    quote: t.Quote = None,
+    header: t.Header = None,
+    missing: t.Missing = None,
     debug: o.Debug = False,
 ) -> None:
     """Draft a schema from a table, for a person to review.
@@ -78,17 +86,22 @@ def draft(
             assert epsilon is not None
             _check_free(out, force)
             who = o.who_is_protected(None, unit, one_row_per_person, rows_per_unit)
-            paid_draft(terminal, source, out, epsilon, delta, who, journal, budget)
+            dialect = t.dialect_of(separator, encoding, decimal, quote, header, missing)
+            named = source if len(source) > 1 else source[0]
+            paid_draft(terminal, named, out, epsilon, delta, who, journal, budget, dialect)
         return
     with guard(terminal):
-        from weft.drafting import draft_file
+        from weft.drafting import draft_source
         from weft.release.atomic import staged
 
         if out is not None:
-            check_files({"the private table": Path(source)}, {"the draft": out})
+            check_files({"the private table": source}, {"the draft": out})
             _check_free(out, force)
         with terminal.progress() as listener, stage(listener, "read and draft"):
-            text = draft_file(Path(source))
+            text = draft_source(
+                source if len(source) > 1 else source[0],
+                t.dialect_of(separator, encoding, decimal, quote, header, missing),
+            )
         if out is None:
             sys.stdout.buffer.write(text.encode())
         else:
@@ -113,6 +126,12 @@ def check(
     source: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="A table: its column names and types must fit.")
     ] = None,
+    separator: t.Separator = None,
+    encoding: t.Encoding = None,
+    decimal: t.Decimal = None,
+    quote: t.Quote = None,
+    header: t.Header = None,
+    missing: t.Missing = None,
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
@@ -130,8 +149,9 @@ def check(
         from weft.codec import Codec
         from weft.schema import Schema
 
-        read = Schema.load(schema)
-        codec = Codec(read, _arrow_schema(read, source))
+        dialect = t.dialect_of(separator, encoding, decimal, quote, header, missing)
+        read = dialect.marking(Schema.load(schema))
+        codec = Codec(read, _arrow_schema(read, source, dialect))
         found = _findings(read, codec)
         terminal.answer(found)
         if not as_json:
@@ -263,15 +283,8 @@ def _check_free(out: Path, force: bool) -> None:
         raise OutputError(f"{out} is there already, and may have been reviewed. Choose another name, or pass --force.")
 
 
-def _arrow_schema(schema: Schema, source: str | None) -> pa.Schema:
-    from weft.reading.csv import csv_arrow_schema, csv_names
-    from weft.reading.faults import explained
+def _arrow_schema(schema: Schema, source: str | None, dialect: Dialect) -> pa.Schema:
+    from weft.drafting.files import source_schema
+    from weft.reading.csv import csv_arrow_schema
 
-    if source is None:
-        return csv_arrow_schema(schema)
-    from weft.drafting.files import is_parquet, parquet_file
-
-    if is_parquet(Path(source)):
-        return parquet_file(Path(source)).schema_arrow
-    with explained(source):
-        return csv_arrow_schema(schema, csv_names(source))
+    return csv_arrow_schema(schema) if source is None else source_schema(schema, source, dialect)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.codec.compiled import compile_rules
+from weft.codec.conversion import understood
 from weft.codec.group import Group
 from weft.codec.pieces import Piece, Pieces
 from weft.codec.repair import Repair
@@ -22,11 +23,11 @@ from weft.marginals.records import Codes, Records, code_dtype
 from weft.schema.kinds import Column, ColumnError, Datetime, Id, suggestion
 from weft.schema.kinds.id import IdMaker
 from weft.schema.kinds.part import Part
-from weft.schema.kinds.stored import dictionary_array
+from weft.schema.kinds.stored import as_stored, dictionary_array
 from weft.schema.rules import Block, Reader, check_rules
 from weft.schema.schema import Schema
-from weft.values.markers import blanked
 from weft.values.storage import decoded
+from weft.values.text import is_text
 
 
 class Codec:
@@ -147,7 +148,7 @@ class Codec:
         array = decoded(array)
         if pa.types.is_null(array.type):
             return pa.nulls(len(array), wanted)
-        return blanked(array, self.schema.column(name).markers)
+        return understood(array, self.schema.column(name))
 
     def decode(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
         """Return a row for each record, in the input's types and column order.
@@ -157,7 +158,8 @@ class Codec:
         made = self._decode(records, rng, start)
         if self._repair is not None:
             made = self._repair(made, rng)
-        return pa.Table.from_arrays([made[field.name] for field in self.arrow_schema], schema=self.arrow_schema)
+        rows = [_dressed(made[field.name], self.schema.column(field.name)) for field in self.arrow_schema]
+        return pa.Table.from_arrays(rows, schema=self.arrow_schema)
 
     def _decode(self, records: Records, rng: np.random.Generator, start: int) -> dict[str, pa.Array]:
         made: dict[str, pa.Array] = {}
@@ -180,7 +182,7 @@ class Codec:
     def breaches(self, table: pa.Table) -> list[NDArray[np.bool_]]:
         """Say of each rule which rows of a table break it."""
         arrays = {
-            name: blanked(decoded(table.column(name).combine_chunks()), self.schema.column(name).markers)
+            name: understood(decoded(table.column(name).combine_chunks()), self.schema.column(name))
             for name in table.column_names
             if name in self.schema
         }
@@ -244,6 +246,14 @@ def _in_order(parts: Sequence[Part], made: set[str]) -> Iterator[Part]:
         yield from ready
         made |= {name for part in ready for name in part.columns}
         waiting = [part for part in waiting if part not in ready]
+
+
+def _dressed(array: pa.Array, column: Column) -> pa.Array:
+    """Return the numbers of a text column as it writes them."""
+    form = column.number_format
+    if form is None or not is_text(_value_type(array.type)):
+        return array
+    return as_stored(form.dressed(decoded(array)).cast(_value_type(array.type)), array.type)
 
 
 def _output_field(field: pa.Field, column: Column) -> pa.Field:

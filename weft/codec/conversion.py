@@ -9,19 +9,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from weft.codec.moments import read_instants
 from weft.errors import DataError
 from weft.schema import Column, ColumnError
 from weft.values.instants import DAY, UNIT
+from weft.values.markers import blanked
+from weft.values.number_format import NumberFormat
 from weft.values.storage import decimal_array, floats_of, missing_of, write_floats
-from weft.values.text import is_text, is_utf8, read_floats, read_integers, read_moments, readable
+from weft.values.text import is_text, is_utf8, read_floats, read_integers, readable
 
 Mask = NDArray[np.bool_]
-_TRUE, _FALSE = pa.array(["true", "1"], pa.large_string()), pa.array(["false", "0"], pa.large_string())
+_TRUE = pa.array(["true", "t", "yes", "y", "on", "1"], pa.large_string())
+_FALSE = pa.array(["false", "f", "no", "n", "off", "0"], pa.large_string())
 _TRUTHS = pa.array(["false", "true"], pa.large_string())
-_FRACTION = r"^(?P<whole>[^.]*:[0-9]{2})\.(?P<fraction>[0-9]{1,9})$"
 _SECONDS = r"(?::(?P<second>[0-5][0-9])(?:\.(?P<fraction>[0-9]{1,9}))?)?"
 _TIME = r"^(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])" + _SECONDS + "$"
 _TEXT_LIMIT = 10**18  # larger numbers in text are not told apart
+
+
+def understood(array: pa.Array, column: Column, form: NumberFormat | None = None) -> pa.Array:
+    """Return values as the column means them: markers as missing, and numbers of a text in plain digits.
+
+    `form` is how the file writes numbers; what the column says of itself goes before it.
+    """
+    array = blanked(array, column.markers)
+    form = column.number_format or form
+    return array if form is None or not is_text(array.type) else form.plain(array).cast(array.type)
 
 
 def adopt(array: pa.Array, wanted: pa.DataType, column: Column) -> pa.Array:
@@ -41,7 +54,7 @@ def adopt(array: pa.Array, wanted: pa.DataType, column: Column) -> pa.Array:
 def remedy(column: Column, wanted: pa.DataType) -> str:
     """Say what to do about a value that cannot be read."""
     if pa.types.is_integer(wanted):
-        hint = ' If it has a fraction, or is written like 3.0, set type = "float64".'
+        hint = ' If it has a fraction, set type = "float64".'
     elif pa.types.is_time(wanted):
         hint = ' Give its format, such as format = "%H:%M", or a finer step.'
     elif pa.types.is_date(wanted) or pa.types.is_timestamp(wanted) or column.text_format is not None:
@@ -49,7 +62,8 @@ def remedy(column: Column, wanted: pa.DataType) -> str:
     else:
         hint = ""
     policy = ' Set outside = "clip" to count what cannot be read as missing.' if "clip" in column.policies else ""
-    return f"a value cannot be read as {wanted}.{hint}{policy}"
+    marker = ' If it stands for a missing value, list it: missing = ["?"].' if column.read else ""
+    return f"a value cannot be read as {wanted}.{hint}{marker}{policy}"
 
 
 def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
@@ -81,7 +95,7 @@ def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Ar
     if pa.types.is_date(wanted) or pa.types.is_timestamp(wanted):
         if not is_text(array.type):
             return pa.nulls(len(array), wanted), ~missing  # a number is no date
-        return _moments(array, missing, wanted, column.text_format)
+        return read_instants(array, wanted, column.text_format, clip=column.outside == "clip")
     if pa.types.is_floating(wanted) or pa.types.is_decimal(wanted):
         floats, unreadable = read_floats(array) if is_text(array.type) else (_floats(array), np.zeros_like(missing))
         null = np.isnan(floats)
@@ -137,7 +151,7 @@ def _decimals(floats: NDArray[np.float64], null: Mask, wanted: pa.DataType) -> p
 def _booleans(array: pa.Array, missing: Mask) -> tuple[pa.Array, Mask]:
     # 1.0 is 1, in text as among numbers: which of them a library made of the column depends on other rows.
     floats = read_floats(array)[0] if is_text(array.type) else _floats(array)
-    words = pc.ascii_lower(array.cast(pa.large_string()))
+    words = pc.ascii_trim_whitespace(pc.ascii_lower(array.cast(pa.large_string())))
     yes: Mask = pc.is_in(words, value_set=_TRUE).to_numpy(zero_copy_only=False) | (floats == 1)
     no: Mask = pc.is_in(words, value_set=_FALSE).to_numpy(zero_copy_only=False) | (floats == 0)
     return pa.array(yes, mask=~(yes | no)), ~(yes | no | missing)
@@ -227,30 +241,3 @@ def _written(array: pa.Array, column: Column) -> pa.Array:
     if pa.types.is_timestamp(moments.type):
         moments = moments.cast(pa.int64()).cast(pa.timestamp(moments.type.unit)).cast(pa.timestamp("s"), safe=False)
     return pc.strftime(moments, format=form)
-
-
-def _moments(array: pa.Array, missing: Mask, wanted: pa.DataType, form: str | None) -> tuple[pa.Array, Mask]:
-    nanoseconds = None
-    if form is not None:
-        moments = read_moments(array, form)
-    else:
-        words = pc.replace_substring_regex(array, r"^(.{10})T", r"\1 ")
-        words = pc.replace_substring_regex(words, r"(Z|\+00:?00)$", "")
-        parts = pc.extract_regex(words, _FRACTION)
-        digits = pc.utf8_rpad(pc.struct_field(parts, "fraction"), width=9, padding="0").cast(pa.int64())
-        nanoseconds = digits.fill_null(0).to_numpy(zero_copy_only=False)
-        words = pc.coalesce(pc.struct_field(parts, "whole"), words)
-        moments = pc.coalesce(read_moments(words, "%Y-%m-%d %H:%M:%S"), read_moments(words, "%Y-%m-%d"))
-    unreadable = missing_of(moments) & ~missing
-    seconds = moments.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    stored = pa.int32() if pa.types.is_date32(wanted) else pa.int64()
-    if pa.types.is_date(wanted):
-        days = seconds // 86_400
-        values = days if pa.types.is_date32(wanted) else days * (DAY // UNIT["ms"])
-    else:
-        unit = UNIT[wanted.unit]
-        bound = (2**63 - 1) // (UNIT["s"] // unit) - 1
-        values = np.clip(seconds, -bound, bound) * (UNIT["s"] // unit)
-        if nanoseconds is not None:
-            values = values + nanoseconds // unit
-    return pa.array(values, mask=missing | unreadable).cast(stored).cast(wanted), unreadable

@@ -11,11 +11,12 @@ import pyarrow as pa
 from weft.curator.curator import Curator
 from weft.curator.values import ValueCurator
 from weft.engines import BATCH_ROWS, open_engine
-from weft.engines.listing import open_listing
+from weft.engines.listing import Listing, open_listing
 from weft.engines.sources import open_reader
 from weft.privacy import Ledger
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener, silence, stage
+from weft.reading.dialect import PLAIN, Dialect
 from weft.schema import Schema
 from weft.schema.kinds import Unknown
 from weft.schema.naming import names_id, names_person
@@ -27,11 +28,12 @@ class PrivateTable:
 
     source: Any
     engine: Literal["auto", "memory", "stream"] = "auto"
+    dialect: Dialect = PLAIN
     listener: Listener = silence
 
     def columns(self) -> pa.Schema:
         """Return the names and the declared types of the columns; both are public, and no row is read."""
-        return open_reader(self.source, _Anything(), BATCH_ROWS).schema  # type: ignore[arg-type]
+        return open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect).schema  # type: ignore[arg-type]
 
     def possible_units(self, names: Sequence[str]) -> list[str]:
         """Return the columns that are named like somebody's id and whose values come back in several rows.
@@ -43,18 +45,21 @@ class PrivateTable:
         if not likely:
             return []
         schema = Schema(tuple(Unknown(name, missing=True) for name in likely), extra_columns="ignore")
-        listed = open_listing(self.source, schema, BATCH_ROWS, self.listener).values(likely)
+        listed = self._listing(schema).values(likely)
         return [name for name in likely if _comes_back(listed[name][0].tolist())]
 
     def look(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> Curator:
         """Open the table with a schema; the curator's shares are of `whole`, a part of the budget."""
         with stage(self.listener, "read"):
-            opened = open_engine(self.source, schema, engine=self.engine, listener=self.listener)
+            opened = open_engine(self.source, schema, engine=self.engine, listener=self.listener, dialect=self.dialect)
         return Curator(opened.engine, ledger, release, whole)
 
     def values(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> ValueCurator:
         """Open the table to ask for values as they are written."""
-        return ValueCurator(open_listing(self.source, schema, BATCH_ROWS, self.listener), ledger, release, whole)
+        return ValueCurator(self._listing(schema), ledger, release, whole)
+
+    def _listing(self, schema: Schema) -> Listing:
+        return open_listing(self.source, schema, BATCH_ROWS, self.dialect, self.listener)
 
 
 class _Anything:

@@ -156,7 +156,7 @@ class _Discovery:
             found, before = decide(noisy[name].table, sigma), self._known[name]
             told = found.entry if _is_text(self._types[name]) else _measures(found.entry)
             fits = "kind" not in before.entry or told.get("kind", before.entry["kind"]) == before.entry["kind"]
-            entry = {**(told if fits else {}), **before.entry}
+            entry = {**(told if fits else {}), **before.entry, **_missing(found.entry, before.entry)}
             self._known[name] = replace(found, entry=entry, need=before.need if "kind" in before.entry else found.need)
 
     def _maybe_id(self, name: str) -> bool:
@@ -283,6 +283,13 @@ def _settled(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_look(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key not in ("step", "decimals", "outside")}
+
+
+def _missing(*entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what both say of missing values: the markers of either."""
+    told = [entry["missing"] for entry in entries if entry.get("missing")]
+    markers = [marker for each in told if isinstance(each, list | tuple) for marker in each]
+    return {"missing": list(dict.fromkeys(markers)) or True} if told else {}
 
 
 def _measures(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from weft.curator import PrivateTable
 from weft.discovery.discover import Discovered, Doors, discover, needs_slack
-from weft.errors import BudgetError, SchemaError
+from weft.errors import BudgetError, DataError, SchemaError
 from weft.privacy import Accounting, Budget, Ledger
 from weft.privacy.guarantee import epsilon_of
 from weft.privacy.mechanisms import Release
+from weft.reading.dialect import PLAIN, Dialect
+from weft.reading.stream import STDIN
 from weft.schema import Schema
 from weft.schema.kinds import Id, Unknown
 
@@ -36,6 +38,11 @@ def stated(
     rows_per_unit: int,
 ) -> Schema:
     """Return what is stated of a table: the schema, with columns of which nothing is known where it asks for them."""
+    if (schema is None or schema.incomplete) and table.source in (STDIN, [STDIN]):
+        raise DataError(
+            "standard input can be read once, and finding out about columns reads a table several times: save it to a "
+            "file, or give a schema that states everything"
+        )
     if schema is not None:
         if unit not in (None, False, schema.unit):
             raise SchemaError("the schema says whose rows are protected: set unit there, or leave the schema out")
@@ -56,9 +63,9 @@ def stated(
     return Schema(tuple(Unknown(name) for name in names if name), extra_columns=extra)
 
 
-def possible_units(source: Any) -> list[str]:
+def possible_units(source: Any, dialect: Dialect = PLAIN) -> list[str]:
     """Return the columns that may tell whose row it is, for the eyes of whoever runs the program."""
-    table = PrivateTable(source)
+    table = PrivateTable(source, dialect=dialect)
     return table.possible_units(table.columns().names)
 
 

@@ -7,12 +7,14 @@ carries a mark is refused where it matters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from weft.drafting.guesses import guess
 from weft.schema.naming import likely_units, require_distinct
 from weft.schema.toml import write_column, write_entry
+from weft.values.markers import Marker
 
 _HEADER = """\
 # Schema of {name}, drafted from the file itself. Review it before use.
@@ -32,12 +34,18 @@ _REPEATS = (
 
 
 def draft(
-    data: pa.Table, name: str, words: Mapping[str, pa.ChunkedArray] | None = None, *, declared: bool = True
+    data: pa.Table,
+    name: str,
+    words: Mapping[str, pa.ChunkedArray] | None = None,
+    *,
+    declared: bool = True,
+    markers: Mapping[str, Sequence[Marker]] | None = None,
 ) -> str:
     """Return a commented TOML schema that loads, and into which this table encodes; `name` is for the heading.
 
     `words` are columns as written, where words in them such as NA were taken for missing values. `declared` says
-    whether the table's types are the source's own; those of a CSV are guesses from its rows.
+    whether the table's types are the source's own; those of a CSV are guesses from its rows. `markers` are those of
+    missing values that a column holds.
     """
     require_distinct(data.column_names)
     parts, people, skipped = [], [], False
@@ -45,6 +53,8 @@ def draft(
         written = (words or {}).get(field.name)
         found = guess(column, field.name, written, declared=declared) if field.name else None
         if found is not None:
+            if found.entry.get("missing") is True and (markers or {}).get(field.name):
+                found = replace(found, entry=found.entry | {"missing": list((markers or {})[field.name])})
             parts.append(f"# {found.reason}\n" + write_column(field.name, found.entry))
             people += [field.name] if found.repeats else []
             continue

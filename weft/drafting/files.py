@@ -1,52 +1,97 @@
-"""The files that drafts and checks of a schema read: CSV in guessed types, Parquet in its own."""
+"""The tables that drafts and checks of a schema read: text in guessed types, other files in their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from weft.drafting.draft import draft
-from weft.drafting.untyped import guess_csv
+from weft.drafting.untyped import Untyped, guess_csv, guess_text
 from weft.errors import DataError
+from weft.reading.csv import check_columns, csv_arrow_schema, csv_names, text_table
+from weft.reading.database import open_duckdb
+from weft.reading.dialect import PLAIN, Dialect
+from weft.reading.excel import excel_names, excel_text
+from weft.reading.faults import explained, readable_file
+from weft.reading.files import Paths, find, kind_of
+from weft.reading.jsonl import jsonl_text
+from weft.reading.stats import stats_names, stats_text
+from weft.reading.stream import STDIN, opened
+from weft.reading.typed import arrow_batches, arrow_schema, parquet_batches, parquet_schema
+from weft.schema import Schema
+
+_DUCKDB = "duckdb:"
+_BATCH = 1 << 17
 
 
-def draft_file(path: Path) -> str:
-    """Draft a schema from a CSV or Parquet file."""
-    table, words = read_for_draft(path)
-    return draft(table, path.stem, words, declared=is_parquet(path))
+def draft_source(source: Paths, dialect: Dialect = PLAIN) -> str:
+    """Draft a schema from files, from standard input, or from a table of DuckDB."""
+    if isinstance(source, str) and source.startswith(_DUCKDB):
+        reader = open_duckdb(source.removeprefix(_DUCKDB), None, _BATCH)
+        table = pa.Table.from_batches((batch for batch, _ in reader.start(reader.schema.names)), reader.schema)
+        return draft(table, reader.name)
+    if str(source) == STDIN:
+        return _drafted(guess_csv(STDIN, dialect), "stdin")
+    paths = find(source)
+    kind = kind_of(paths[0])
+    name = paths[0].name.partition(".")[0]
+    if kind in ("parquet", "arrow"):
+        return draft(_joined([_declared(path, kind) for path in paths], paths), name)
+    if kind == "csv" and len(paths) == 1:
+        return _drafted(guess_csv(paths[0], dialect), name)
+    text = _joined([_text(path, kind, dialect) for path in paths], paths)
+    return _drafted(guess_text(text, str(paths[0]), dialect), name)
 
 
-def read_for_draft(path: Path) -> tuple[pa.Table, Mapping[str, pa.ChunkedArray]]:
-    """Read a whole file; beside it, columns as written where words such as NA were taken for missing values."""
-    if is_parquet(path):
-        with _sound(path):
-            return parquet_file(path).read(), {}
-    found = guess_csv(path)
-    return found.table, found.words
+def source_schema(schema: Schema, source: Paths, dialect: Dialect = PLAIN) -> pa.Schema:
+    """Return the columns and types of a table as a codec sees them; no row is looked at."""
+    if isinstance(source, str) and source.startswith(_DUCKDB):
+        return open_duckdb(source.removeprefix(_DUCKDB), None, _BATCH).schema
+    path = find(source)[0]
+    kind = kind_of(path)
+    with readable_file(path):
+        if kind in ("parquet", "arrow"):
+            return parquet_schema(path)[0] if kind == "parquet" else arrow_schema(path)
+        if kind == "jsonl" or (kind == "csv" and not dialect.named):
+            return csv_arrow_schema(schema)
+        if kind == "csv":
+            with explained(path, dialect):
+                names = csv_names(path, dialect)
+                check_columns(schema, names, str(path))
+                return csv_arrow_schema(schema, names)
+        return csv_arrow_schema(schema, excel_names(path) if kind == "excel" else stats_names(path))
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether a file is named as Parquet files are."""
-    return path.suffix.lower() in (".parquet", ".pq")
+def _drafted(found: Untyped, name: str) -> str:
+    return draft(found.table, name, found.words, declared=False, markers=found.markers)
 
 
-def parquet_file(path: Path) -> Any:
-    """Open a Parquet file; DataError if it is none."""
-    with _sound(path):
-        return pyarrow.parquet.ParquetFile(path)
+def _declared(path: Path, kind: str) -> pa.Table:
+    with readable_file(path):
+        arrow = parquet_schema(path)[0] if kind == "parquet" else arrow_schema(path)
+        read = parquet_batches if kind == "parquet" else arrow_batches
+        return pa.Table.from_batches(read(path, arrow.names, _BATCH), arrow)
 
 
-@contextmanager
-def _sound(path: Path) -> Iterator[None]:
-    """Where reading a Parquet file fails, say so without quoting it."""
+def _text(path: Path, kind: str, dialect: Dialect) -> pa.Table:
+    if kind == "csv":
+        return text_table(path, dialect)
+    with readable_file(path):
+        if kind == "jsonl":
+            with opened(path, dialect) as stream:
+                return jsonl_text(stream)
+        return excel_text(path) if kind == "excel" else stats_text(path)
+
+
+def _joined(tables: Sequence[pa.Table], paths: Sequence[os.PathLike[str]]) -> pa.Table:
+    """Return the rows of several files, which must have the same columns."""
+    for path, table in zip(paths, tables, strict=True):
+        if table.schema.names != tables[0].schema.names:
+            raise DataError(f"{path} has other columns than {paths[0]}; give files of one layout")
     try:
-        yield
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (pa.ArrowException, OSError):
-        raise DataError(f"{path}: the file is damaged, or not Parquet") from None
+        return pa.concat_tables(tables)
+    except pa.ArrowException:
+        raise DataError(f"{paths[0]} and its fellows have columns of other types; give files of one layout") from None

@@ -14,7 +14,6 @@ import numpy as np
 from weft.codec import Codec
 from weft.engines.memory import MemoryEngine, load
 from weft.engines.parts import Deal
-from weft.engines.reader import Reader
 from weft.engines.recode import Maps, Recoding
 from weft.engines.sources import open_reader
 from weft.engines.stream import StreamEngine, check
@@ -24,6 +23,8 @@ from weft.marginals.counting import Counts, compile_kernels, is_compiled
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import code_dtype
 from weft.progress import Listener, silence, stage
+from weft.reading.dialect import PLAIN, Dialect
+from weft.reading.reader import Reader
 from weft.schema import Schema
 
 __all__ = ["Deal", "Engine", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
@@ -85,18 +86,21 @@ def open_engine(
     batch_rows: int = BATCH_ROWS,
     threads: int | None = None,
     rng: np.random.Generator | None = None,
+    dialect: Dialect = PLAIN,
 ) -> Opened:
     """Open a table: every row is read and checked here, so that no later count can be refused.
 
-    `source` is a pandas, polars or Arrow table (anything with an Arrow stream), the path of a CSV or Parquet
-    file (or a folder, a pattern, a list), or a `duckdb:` address. Files are held in memory as codes when these
+    `source` is a pandas, polars or Arrow table (anything with an Arrow stream), the path of a file (or a folder, a
+    pattern, a list, "-" for standard input), or a `duckdb:` address; `dialect` says how a text file is written, and
+    which values are missing. Files are held in memory as codes when these
     are few, and else read anew for each count. At most `schema.rows_per_unit` rows of each privacy unit are
     kept; `rng` chooses them (None: from the system's entropy).
     """
     if not is_compiled():
         with stage(listener, "compile (first run only)"):
             compile_kernels()
-    reader = open_reader(source, schema, batch_rows)
+    schema = dialect.marking(schema)
+    reader = open_reader(source, schema, batch_rows, dialect)
     codec = Codec(schema, reader.schema)
     if engine == "stream" and not reader.repeatable:
         raise DataError(f"{reader.name} can be read only once, so it cannot be streamed; use the memory engine")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
 from importlib import import_module
 from typing import Any
 
@@ -20,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.codec.conversion import adopt
+from weft.codec.conversion import adopt, understood
 from weft.codec.types import index_type
-from weft.engines.reader import Batches, Reader
 from weft.errors import DataError
+from weft.reading.objects import EXACT, word
+from weft.reading.reader import Batches, Reader
 from weft.schema import Schema
 from weft.schema.kinds import Column, ColumnError, Duration
 from weft.values.instants import UNIT
@@ -34,7 +34,6 @@ from weft.values.text import is_text
 Objects = NDArray[np.object_]
 
 _GUESSABLE = re.compile(r"\s*([+-]?(\.?[0-9]|inf|nan)|(true|false)\s*$)", re.IGNORECASE)
-EXACT = 2**53  # up to here a float tells whole numbers apart
 GUESSED_UNIT = "us"  # of guessed time stamps, whatever resolution the library found in them
 
 
@@ -101,7 +100,7 @@ def held(array: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
     array = decoded(array)
     wanted = wanted.value_type if pa.types.is_dictionary(wanted) else wanted
     _require_exact(array, column)
-    array = blanked(array, column.markers)
+    array = blanked(array, column.markers) if is_text(wanted) else understood(array, column)
     # Ids are told apart as they stand: held to a type, two of them might become one.
     return array if array.type == wanted or not column.modelled else adopt(array, wanted, column)
 
@@ -221,7 +220,7 @@ def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa
     if series.dtype == object:
         number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
         form = column.text_format if wanted is not None and is_text(wanted) else None
-        return _texts(_each(lambda value: _word(value, number, form), series.to_numpy(object), column), column)
+        return _texts(_each(lambda value: word(value, number, form), series.to_numpy(object), column), column)
     with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         array = _in_one(pa.array(series, from_pandas=True))
         if not isinstance(array.type, pa.BaseExtensionType):  # periods, intervals
@@ -257,16 +256,3 @@ def _each(write: Callable[[Any], str], values: Objects, column: Column) -> Objec
             f'column "{column.name}": an object cannot be written as text, its value is beyond all bounds'
         ) from None
     return words
-
-
-def _word(value: Any, number: bool, form: str | None) -> str:
-    """Write a Python object as a CSV would hold it."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool | np.bool_):
-        return str(int(value)) if number else str(bool(value)).lower()
-    if isinstance(value, float | np.floating) and abs(float(value)) < EXACT and value == int(value):
-        return str(int(value))
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        value = value.astimezone(UTC)
-    return value.strftime(form) if form is not None and isinstance(value, date) else str(value)

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.engines.reader import Reader
 from weft.engines.sources import open_reader
 from weft.engines.units import Units
 from weft.marginals.counting import Counts
 from weft.marginals.domain import Domain
 from weft.progress import Listener, silence
+from weft.reading.dialect import PLAIN, Dialect
+from weft.reading.reader import Reader
 from weft.schema import Schema
 from weft.values.markers import blanked
 from weft.values.storage import decoded
@@ -79,9 +80,13 @@ class Listing:
         return pc.if_else(pc.equal(pc.utf8_trim_whitespace(words), ""), None, words)
 
 
-def open_listing(source: Any, schema: Schema, batch_rows: int, listener: Listener = silence) -> Listing:
+def open_listing(
+    source: Any, schema: Schema, batch_rows: int, dialect: Dialect = PLAIN, listener: Listener = silence
+) -> Listing:
     """Open a table to list values; at most `schema.rows_per_unit` rows of each privacy unit are kept."""
-    return Listing(partial(open_reader, source, schema, batch_rows), schema, np.random.default_rng(), listener)
+    schema = dialect.marking(schema)
+    reader = partial(open_reader, source, schema, batch_rows, dialect)
+    return Listing(reader, schema, np.random.default_rng(), listener)
 
 
 def _counted(array: pa.Array | pa.ChunkedArray) -> pa.Table:

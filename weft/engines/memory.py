@@ -10,13 +10,13 @@ import numpy as np
 from weft.codec import Codec
 from weft.engines.groups import groups
 from weft.engines.parts import Deal, divide, names_of
-from weft.engines.reader import Reader
 from weft.engines.recode import Maps, Recoding
 from weft.engines.units import Owners, Units, sizes_of
 from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import Codes, Records, code_dtype
 from weft.progress import Listener, silence, stage
+from weft.reading.reader import Reader
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from weft.engines.frames import EXACT, GUESSED_UNIT, is_pandas, is_polars, pandas
+from weft.engines.frames import GUESSED_UNIT, is_pandas, is_polars, pandas
+from weft.reading.objects import EXACT
 from weft.schema import Schema
 from weft.schema.kinds import Column
 from weft.values.text import is_text

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.engines.database import open_duckdb
-from weft.engines.files import open_files
 from weft.engines.frames import is_pandas, open_arrow, open_pandas
-from weft.engines.reader import Reader
 from weft.errors import DataError
+from weft.reading.database import open_duckdb
+from weft.reading.dialect import PLAIN, Dialect
+from weft.reading.files import open_files
+from weft.reading.reader import Reader
+from weft.reading.stream import STDIN
 from weft.schema import Schema
 
 OPENERS: dict[str, Callable[[str, Schema, int], Reader]] = {"duckdb": open_duckdb}
@@ -22,9 +24,11 @@ OPENERS: dict[str, Callable[[str, Schema, int], Reader]] = {"duckdb": open_duckd
 def source_name(source: Any) -> str:
     """Return what a record calls a table: the name of its file, its address, or the kind of object."""
     if isinstance(source, str) and not source.startswith(tuple(f"{prefix}:" for prefix in OPENERS)):
-        return Path(source).name or source
+        return "stdin" if source == STDIN else Path(source).name or source
     if isinstance(source, os.PathLike):
         return Path(source).name
+    if isinstance(source, list | tuple) and source:
+        return source_name(source[0]) + (" and others" if len(source) > 1 else "")
     return source if isinstance(source, str) else f"a {type(source).__name__}"
 
 
@@ -35,6 +39,8 @@ def fingerprint(source: Any) -> str | None:
     """
     if isinstance(source, str) and source.startswith(tuple(f"{prefix}:" for prefix in OPENERS)):
         named = source
+    elif isinstance(source, str) and source == STDIN:
+        return None
     elif isinstance(source, str | os.PathLike):
         named = str(Path(source).resolve())
     elif isinstance(source, list | tuple):
@@ -44,8 +50,10 @@ def fingerprint(source: Any) -> str | None:
     return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def open_reader(source: Any, schema: Schema, batch_rows: int) -> Reader:
+def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect = PLAIN) -> Reader:
     """Open a data frame or other Arrow stream, file paths, or a `prefix:address`; no row is read yet."""
+    if not dialect.plain and not isinstance(source, str | os.PathLike | list | tuple):
+        raise DataError("a dialect says how a text file is written, and nothing of a table in memory; leave it out")
     if is_pandas(source):
         return open_pandas(source, schema, batch_rows)
     if hasattr(source, "__arrow_c_stream__"):
@@ -55,8 +63,8 @@ def open_reader(source: Any, schema: Schema, batch_rows: int) -> Reader:
         if colon and prefix in OPENERS:
             return OPENERS[prefix](address, schema, batch_rows)
     if isinstance(source, str | os.PathLike | list | tuple):
-        return open_files(source, schema, batch_rows)
+        return open_files(source, schema, batch_rows, dialect)
     raise DataError(
         f"cannot read a table from a {type(source).__name__}; give a pandas, polars or Arrow table, or the path "
-        "of a CSV or Parquet file"
+        "of a file"
     )

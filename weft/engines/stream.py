@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from weft.codec import Codec
 from weft.engines.memory import MemoryEngine
 from weft.engines.parts import Deal, divide, names_of
-from weft.engines.reader import Reader
 from weft.engines.recode import Maps, Recoding
 from weft.engines.units import Owners, Units, sizes_of
 from weft.errors import DataError
@@ -19,6 +18,7 @@ from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import Records
 from weft.progress import Listener, silence
+from weft.reading.reader import Reader
 
 
 @dataclass(frozen=True)

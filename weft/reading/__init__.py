@@ -1,1 +1,1 @@
-"""CSV files read as the schema says, in one declared dialect."""
+"""Tables where they are: files of every format, text in a declared dialect, DuckDB; each row read by itself."""

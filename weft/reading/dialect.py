@@ -1,210 +1,130 @@
-"""The one dialect in which CSV is read, and the check that every file keeps to it.
+"""The dialect in which text files are read: declared by whoever reads them, never sniffed from rows.
 
-The dialect is declared here and never sniffed from rows:
+What is not declared is the plain dialect: UTF-8, commas (tabs in a .tsv file), double quotes, a first line that names
+the columns. Whatever is declared, a row is read by itself:
 
-- UTF-8, with or without a byte order mark; lines end with LF or CRLF; the first line names the columns;
-- fields are separated by commas; a field that holds a comma, a quote or a line break is put in double quotes, and a
-  quote inside it is written twice;
-- a quote stands nowhere else: not inside a field without quotes, and nothing follows the closing one but a comma or
-  the end of the line;
-- every line has as many fields as the first, and at most `LONGEST_LINE` bytes; blank lines are none;
-- a line break inside a value is taken only in a column whose schema lists a value with one.
-
-Readers elsewhere are lenient, and that is a leak: a quote that one row leaves open swallows the rows after it, so that
-one row decides how others are read. Under these rules it cannot. A file that passes has an even number of quotes in
-each record, so one record more is read as itself wherever it stands; and a record with an odd number of them leaves the
-file with an odd number in all, which is a quote left open at the end. That file is refused as a whole, before anything
-is asked of it.
+- Separator and quote are single signs of ASCII, which are single bytes in UTF-8: the argument of `weft.reading.scan`
+  holds for each pair of them, and for no quote at all, where a line is a row.
+- Encodings are those in which a line is decoded by itself: single bytes, and those of several bytes that no state
+  carries from one character to the next, and of which none holds a line break (`ENCODINGS`). An odd number of bytes in
+  a row of UTF-16 would shift all that follow; it also leaves the file with an odd number of them, which is refused.
+- The decimal mark and the markers of missing values are looked for in each field alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from os import PathLike
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numba import njit
-from numpy.typing import NDArray
+import codecs
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from weft.errors import DataError
-from weft.schema import Column
+from weft.schema import Schema
+from weft.values.markers import Marker
+from weft.values.number_format import NumberFormat
 
-LONGEST_LINE = 1 << 20
-"""Bytes of one record: a limit that does not hang on where the record stands, as that of a reader's blocks would."""
+ENCODINGS = (
+    *("utf-8", "ascii", "utf-16", "utf-16-le", "utf-16-be"),
+    *("iso8859-1", *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16))),
+    *(f"cp{page}" for page in (1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258)),
+    *(f"cp{page}" for page in (437, 737, 775, 850, 852, 855, 857, 858, 860, 861, 862, 863, 864, 865, 866, 869)),
+    *("koi8-r", "koi8-u", "mac-roman", "mac-latin2", "mac-cyrillic", "mac-greek", "mac-turkish"),
+    *("gbk", "gb2312", "gb18030", "big5", "shift_jis", "cp932", "euc_jp", "euc_kr", "cp949"),
+)
+"""Encodings in which each line is decoded by itself."""
 
-_LF, _CR = ord("\n"), ord("\r")
-
-# Where the scan stands: at the start of a field, in a plain one, in a quoted one, or behind a quote in a quoted one.
-_START, _PLAIN, _QUOTED, _CLOSING = range(4)
-# What it remembers between blocks.
-_STATE, _LINE, _FIELD, _BYTES, _AFTER_CR, _RECORD, _FIRST_LINE, _END, _HEADER_END, _MEMORY = range(10)
-# What can be wrong.
-_FINE, _STRAY, _BEHIND, _BREAK, _FIELDS, _LONG, _LONE_CR, _OPEN = range(8)
-
-_FAULTS = {
-    _STRAY: "a quote stands inside a field that is not quoted. Put quotes around the field and write those in it twice",
-    _BEHIND: "something follows a closing quote. Put a comma there, or write quotes inside a field twice",
-    _BREAK: "a value holds a line break that the schema does not list, or a quote is left open. Take the line break "
-    "out, or close the quote",
-    _FIELDS: "it has more or fewer fields than the first line names. Mend it, or put quotes around the field that "
-    "holds a comma",
-    _LONG: f"it is longer than {LONGEST_LINE >> 20} MiB. Take the long column out of the file",
-    _LONE_CR: "a carriage return stands alone. Let lines end with LF or CRLF, and take it out of values",
-    _OPEN: "a quote is left open at the end of the file. Close it",
-}
+_TWICE = 'a comma cannot both be the decimal mark and separate fields: give a separator such as ";"'
+_LETTERS = "a letter, a digit, a sign of a number or a line break"
 
 
-@njit(cache=True, nogil=True)
-def scan(block, memory, separator, quote, breaks):  # type: ignore[no-untyped-def]
-    """Go through a block of a file and return what is wrong first (0: nothing); `memory` is carried between blocks.
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How a text file is written.
 
-    `breaks` says of each field of a record whether it may hold line breaks. Noted are also where the last record of the
-    block ends, and the first record of the file if it ends here.
-    """
-    width = len(breaks)
-    memory[_END] = memory[_HEADER_END] = 0
-    state, line, field = memory[_STATE], memory[_LINE], memory[_FIELD]
-    length, after_cr, record, first = memory[_BYTES], memory[_AFTER_CR], memory[_RECORD], memory[_FIRST_LINE]
-    fault = _FINE
-    for i in range(len(block)):
-        sign = block[i]
-        if after_cr and sign != _LF:
-            fault = _LONE_CR
-            break
-        if state == _QUOTED:
-            length += 1
-            if sign == quote:
-                state = _CLOSING
-            elif sign in (_LF, _CR):
-                # The names of columns are public, and may be broken as they like.
-                if record and not (field < width and breaks[field]):
-                    fault = _BREAK
-                    break
-                line += sign == _LF
-        elif sign == _LF:
-            if length > 0 and field + 1 != width:
-                fault = _FIELDS
-                break
-            if length > 0:
-                record += 1
-                if record == 1:
-                    memory[_HEADER_END] = i + 1
-            memory[_END] = i + 1
-            line += 1
-            state, field, length, after_cr, first = _START, 0, 0, 0, line
-        elif sign == _CR:
-            after_cr = 1
-        elif sign == separator:
-            length += 1
-            field += 1
-            state = _START
-        elif sign == quote:
-            length += 1
-            if state == _PLAIN:
-                fault = _STRAY
-                break
-            state = _QUOTED
-        else:
-            length += 1
-            if state == _CLOSING:
-                fault = _BEHIND
-                break
-            state = _PLAIN
-        if length > LONGEST_LINE - 2:  # room for the line's end
-            fault = _LONG
-            break
-    memory[_STATE], memory[_LINE], memory[_FIELD] = state, line, field
-    memory[_BYTES], memory[_AFTER_CR], memory[_RECORD], memory[_FIRST_LINE] = length, after_cr, record, first
-    return fault
-
-
-def holds_break(text: object) -> bool:
-    """Whether a text has more than one line."""
-    return isinstance(text, str) and ("\n" in text or "\r" in text)
-
-
-def lists_breaks(column: Column) -> bool:
-    """Whether a column's schema lists a value with a line break, so that the file may hold one there."""
-    return any(map(holds_break, column.listed or ()))
-
-
-def require_listed_breaks(values: pa.Array, column: Column) -> None:
-    """Refuse values with a line break that a column's schema does not list, whatever its policy for others."""
-    listed = pa.array([value for value in column.listed or () if holds_break(value)], values.type)
-    octets = values.cast(pa.binary())  # which may be no text
-    broken = pc.or_(pc.match_substring(octets, "\n"), pc.match_substring(octets, "\r"))
-    if pc.any(pc.and_(broken, pc.invert(pc.is_in(octets, listed.cast(pa.binary()))))).as_py():
-        raise DataError(f'column "{column.name}": a value holds a line break that is not listed. Take it out')
-
-
-def unpacked(raw: pa.NativeFile, path: str | PathLike[str]) -> pa.NativeFile:
-    """Return the bytes of a CSV file as they were before it was compressed."""
-    return pa.CompressedInputStream(raw, "gzip") if Path(path).suffix.lower() == ".gz" else raw
-
-
-BLOCK = 4 << 20
-"""Bytes of a file that are checked and handed on at a time."""
-
-
-class Checked:
-    """The bytes of a CSV file, with a DataError that tells the line where they leave the dialect.
-
-    Read through it, a file is refused in the same pass that reads it: the first one, when nothing is charged yet.
+    >>> Dialect(separator=";", decimal=",", encoding="latin-1").encoding
+    'iso8859-1'
     """
 
-    def __init__(
-        self,
-        source: Any,
-        path: str | PathLike[str],
-        breaks: Sequence[bool],
-        *,
-        separator: str = ",",
-        quote: str = '"',
-    ) -> None:
-        """`breaks` has an entry for each column of the file: whether a value may hold a line break."""
-        self._source, self._path = source, path
-        self._separator, self._quote = ord(separator), ord(quote) if quote else -1
-        self._breaks: NDArray[np.bool_] = np.array(breaks, np.bool_)
-        self._memory = np.zeros(_MEMORY, np.int64)
-        self._memory[_LINE] = self._memory[_FIRST_LINE] = 1
+    separator: str | None = None
+    """What stands between fields (None: commas, or tabs in a .tsv file)."""
+    quote: str = '"'
+    """What stands around a field that holds a separator; nothing, if no field is ever quoted."""
+    encoding: str = "utf-8"
+    """In which encoding the file is: UTF-8, UTF-16, Latin-1, Windows code pages and others."""
+    decimal: str = "."
+    """What stands before the digits of a fraction: a point or a comma."""
+    header: bool | None = None
+    """Whether the first line names the columns; if not, they are those of the schema in their order. (None: it does,
+    but a first line that looks like a row is refused.)"""
+    missing: tuple[Marker, ...] = ()
+    """What stands for a missing value in every column that may be missing."""
 
-    def records(self, size: int = BLOCK) -> Iterator[bytes]:
-        """Yield the file's records but for the first, which names the columns: many at a time, none of them cut."""
-        held, named, begun = b"", False, False
-        while block := bytes(self._source.read(size)):
-            block = block if begun else block.removeprefix(b"\xef\xbb\xbf")
-            begun = True
-            self._check(scan(np.frombuffer(block, np.uint8), self._memory, self._separator, self._quote, self._breaks))
-            end, header = int(self._memory[_END]), int(self._memory[_HEADER_END])
-            if not named and not header:
-                continue  # the names of the columns go on
-            start, named = (header if not named else 0), True
-            if end > start or (end and held):
-                yield held + block[start:end]
-                held, start = b"", end
-            held += block[max(start, end) :]
-        self._end()
-        if held:
-            yield held
+    def __post_init__(self) -> None:
+        _check_sign("separator", self.separator)
+        _check_sign("quote", self.quote or None)
+        if self.quote and self.quote == self.separator:
+            raise DataError("separator and quote must differ")
+        if self.decimal not in (".", ","):
+            raise DataError('decimal must be "." or ","')
+        if self.decimal == self.separator:
+            raise DataError(_TWICE)
+        object.__setattr__(self, "encoding", _known(self.encoding))
 
-    def check(self) -> None:
-        """Go through the whole file."""
-        for _ in self.records():
-            pass
+    @property
+    def named(self) -> bool:
+        """Whether the first line names the columns."""
+        return self.header is not False
 
-    def _end(self) -> None:
-        if self._memory[_STATE] == _QUOTED:
-            self._check(_OPEN)
-        if self._memory[_AFTER_CR]:
-            self._check(_LONE_CR)
-        if self._memory[_BYTES] and self._memory[_FIELD] + 1 != len(self._breaks):
-            self._check(_FIELDS)
+    @property
+    def plain(self) -> bool:
+        """Whether nothing was declared but markers of missing values."""
+        return self == Dialect(missing=self.missing)
 
-    def _check(self, fault: int) -> None:
-        if fault != _FINE:
-            line = self._memory[_LINE if fault == _LONE_CR else _FIRST_LINE]
-            raise DataError(f"{self._path}, line {line}: {_FAULTS[fault]}")
+    @property
+    def number_format(self) -> NumberFormat | None:
+        """How the file writes numbers, if not with a point."""
+        return None if self.decimal == "." else NumberFormat(decimal=self.decimal)
+
+    def marking(self, schema: Schema) -> Schema:
+        """Return a schema with the dialect's markers of missing values."""
+        return schema.marking(self.missing) if self.missing else schema
+
+    def separator_in(self, ending: str) -> str:
+        """Return what separates the fields of a file with this ending."""
+        found = self.separator or ("\t" if ending.startswith((".tsv", ".tab")) else ",")
+        if found == self.decimal:
+            raise DataError(_TWICE)
+        return found
+
+
+def _known(name: str) -> str:
+    try:
+        known = codecs.lookup(name).name
+    except (LookupError, TypeError, ValueError):
+        known = ""
+    known = "utf-8" if known == "utf-8-sig" else known
+    if known not in ENCODINGS:
+        raise DataError(
+            f'encoding {name!r} is not known, or its lines cannot be read one by one: give one such as "utf-8", '
+            '"utf-16", "latin-1" or "cp1252", or convert the file with `iconv -t UTF-8`'
+        )
+    return known
+
+
+def _check_sign(what: str, sign: str | None) -> None:
+    if sign is None:
+        return
+    if not isinstance(sign, str) or len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in "\r\n\0.+-_":
+        raise DataError(f"{what} must be one sign such as a semicolon or a tab, and not {_LETTERS}")
+
+
+def markers_of(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return markers of missing values given one by one, or several with commas between them.
+
+    >>> markers_of(["?", "NA,-9"])
+    ('?', 'NA', '-9')
+    """
+    return tuple(dict.fromkeys(word.strip() for each in given or () for word in each.split(",") if word.strip()))
+
+
+PLAIN = Dialect()
+"""What is read where nothing is declared."""

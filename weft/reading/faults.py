@@ -1,68 +1,173 @@
-"""What is wrong with the first line of a CSV file, said plainly. It is looked for where reading has failed."""
+"""What is wrong with a file, said plainly and without quoting it: damaged, of another kind, separator or encoding."""
 
 from __future__ import annotations
 
-import codecs
 import csv
-import gzip
-import io
-import zlib
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from os import PathLike
 from pathlib import Path
 
+import pyarrow as pa
+
 from weft.errors import DataError, SchemaError
+from weft.files import FORMATS
+from weft.reading.dialect import PLAIN, Dialect
+from weft.reading.stream import DAMAGED, STDIN, Location, Stream, opened
 
-Location = str | PathLike[str]
-
-TO_UTF8 = 'save it as "CSV UTF-8", or convert it with `iconv -f LATIN1 -t UTF-8`'
+NOT_UTF8 = 'is not UTF-8 text; say what it is, as in --encoding latin-1 or utf-16 (Dialect(encoding="latin-1"))'
 """What to do about a file in another encoding."""
 
-_HEAD = 1 << 20  # bytes of the first line that are looked at
-_UNREADABLE = (OSError, EOFError, csv.Error, zlib.error)
+NO_HEADER = (
+    "its first line looks like a row, but must name the columns. If it has no such line, pass --no-header "
+    "(Dialect(header=False)); if these are names all the same, pass --header"
+)
+"""What to do about a file whose first line is a row."""
+
+_MAGIC = {
+    b"PAR1": "a Parquet file; name it .parquet",
+    b"ARROW1": "an Arrow file; name it .arrow or .feather",
+    b"FEA1": "a Feather file of version 1; write it again as version 2",
+    b"\x1f\x8b": "packed with gzip; name it .csv.gz",
+    b"\x28\xb5\x2f\xfd": "packed with zstd; name it .csv.zst",
+    b"BZh": "packed with bzip2; unpack it, or pack it with gzip",
+    b"\xfd7zXZ": "packed with xz; unpack it, or pack it with gzip",
+    b"PK\x03\x04": "a zip archive or an Excel workbook; name it .zip or .xlsx",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; name it .xls",
+    b"SQLite format 3": "an SQLite database; export the table, or read it with DuckDB",
+    b"$FL": "an SPSS file; name it .sav",
+    b"<stata_dta>": "a Stata file; name it .dta",
+    b"\x00" * 12 + b"\xc2\xea\x81\x60": "a SAS file; name it .sas7bdat",
+    b"%PDF": "a PDF; export the table as CSV",
+}
+_DUCKDB = b"DUCK"  # behind eight bytes
+_JSON = re.compile(rb'\s*(\{\s*["}]|\[\s*[\[{\]])')
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
+_YEARS = range(1900, 2101)  # which wide tables have for names
 
 
 @contextmanager
-def explained(path: Location) -> Iterator[None]:
+def readable_file(path: Location) -> Iterator[None]:
+    """Turn failures to read a file into plain messages. The libraries' own text is dropped, for it quotes values."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; it may have been moved or deleted") from None
+    except (pa.ArrowException, *DAMAGED):
+        raise DataError(f"{path} cannot be read: it is damaged, or not what its name says") from None
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else "the file is damaged"
+        raise DataError(f"{path} cannot be read ({why})") from None
+
+
+@contextmanager
+def explained(path: Location, dialect: Dialect = PLAIN) -> Iterator[None]:
     """Where reading a CSV file fails, say what is wrong with its first line, if that is why."""
     try:
         yield
-    except (SchemaError, DataError):
-        if fault := header_fault(path):
+    except (SchemaError, DataError) as error:
+        fault = None if str(path) == STDIN else header_fault(path, dialect)
+        if fault is None and isinstance(error, SchemaError) and str(path) != STDIN:
+            fault = _unnamed(path, dialect)
+        if fault is not None:
             raise fault from None
         raise
 
 
-def header_fault(path: Location) -> DataError | None:
-    """Say why the first line of a file names no columns: it is blank, or of another encoding or separator."""
+def header_fault(path: Location, dialect: Dialect = PLAIN) -> DataError | None:
+    """Say why the first line of a file names no columns: it is blank, or of another kind, encoding or separator."""
     try:
-        with _opened(path) as file:
-            line = file.readline(_HEAD)
-            empty = not line.strip() and not any(more.strip() for more in file)
-    except _UNREADABLE:
+        with opened(path, dialect) as stream:
+            return stream_fault(stream, dialect)
+    except (OSError, pa.ArrowException, *DAMAGED):
         return None
-    if empty:
-        return DataError(f"{path}: the file is empty; its first line must name the columns")
-    if not line.strip():
-        return DataError(f"{path}: the first line is blank, but must name the columns. Take blank lines out")
+    except DataError as fault:
+        return fault
+
+
+def stream_fault(stream: Stream, dialect: Dialect) -> DataError | None:
+    """Say why the first line of a stream names no columns; None if it may do so."""
+    head = stream.head()
+    first, found, _ = head.partition(b"\n")
+    if not head.strip() and len(head) < 1 << 20:
+        return DataError(f"{stream.name}: the file is empty; its first line must name the columns")
+    if (kind := recognised(head)) is not None:
+        return DataError(f"{stream.name} {kind}")
+    if not first.strip():
+        return DataError(f"{stream.name}: the first line is blank, but must name the columns. Take blank lines out")
+    # The end of what is looked at may cut a letter in two. UTF-16 shows by its noughts.
     try:
-        # Step by step, for the end of what is looked at may cut a letter in two. UTF-16 shows by its noughts.
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(line)
+        text = (first if found else first[: len(first) - 4]).decode("utf-8") if len(first) > 4 else first.decode()
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        return DataError(f"{path} is not UTF-8 text; {TO_UTF8}")
-    if _fields(text, ",") == 1:
-        for sign, name in ((";", "';'"), ("\t", "tabs"), ("|", "'|'")):
+        return DataError(f"{stream.name} {NOT_UTF8}")
+    if dialect.separator is None and _fields(text, dialect.separator_in(stream.kind)) == 1:
+        for sign, name in ((";", "';'"), ("\t", "tabs"), ("|", "'|'"), (",", "commas")):
             if _fields(text, sign) > 1:
-                return DataError(f"{path} looks separated by {name}; save it again with commas between the fields")
+                shown = r"'\t'" if sign == "\t" else f"'{sign}'"
+                said = f"pass --separator {shown} (Dialect(separator={shown}))"
+                return DataError(f"{stream.name} looks separated by {name}; {said}")
     return None
 
 
-def _opened(path: Location) -> gzip.GzipFile | io.BufferedReader:
-    packed = Path(path).suffix.lower() == ".gz"
-    return gzip.open(path) if packed else Path(path).open("rb")
+def recognised(head: bytes) -> str | None:
+    """Say what a file is by its first bytes, if they are those of no CSV."""
+    for magic, what in _MAGIC.items():
+        if head.startswith(magic):
+            return f"is not text: it is {what}"
+    if head[8:12] == _DUCKDB:
+        return "is not text: it is a DuckDB database; name it as in 'duckdb:FILE?table=NAME'"
+    if head.startswith(_UTF16):
+        return NOT_UTF8
+    if _JSON.match(head):
+        return "looks like JSON, not CSV; with one object a line, name it .jsonl"
+    return None
+
+
+def unknown_kind(path: Path) -> DataError:
+    """Return the error for a file whose ending names no kind of table: what it seems to be, and what can be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        head = b""
+    if path.suffix.lower() == ".json" or _JSON.match(head):
+        lines = "Weft reads JSON lines: one object a line, in a file named .jsonl, as `jq -c '.[]'` writes them"
+        return DataError(f"{path} is JSON of an unknown kind. {lines}")
+    found = recognised(head)
+    kinds = ", ".join(dict.fromkeys(FORMATS))
+    return DataError(f"{path}: unknown kind of file; " + (found or f"its name must end in one of {kinds}"))
+
+
+def looks_like_a_row(names: Sequence[str]) -> bool:
+    """Whether what should be names of columns are values: numbers or dates. Years may be names, and so may 0, 1, 2, ...
+
+    >>> looks_like_a_row(["39", "State-gov", "77516"]), looks_like_a_row(["country", "2019", "2020"])
+    (True, False)
+    """
+    if list(names) == [str(place) for place in range(len(names))]:
+        return False
+    whole = [name.strip() for name in names if name.strip().isdecimal()]
+    odd = [name for name in whole if int(name[:9]) not in _YEARS]
+    telling = [name for name in names if _DATE.fullmatch(name) or (_NUMBER.fullmatch(name) and not name.isdecimal())]
+    return bool(telling) or 3 * len(odd) >= len(names) > 0
+
+
+def _unnamed(path: Location, dialect: Dialect) -> DataError | None:
+    """Say of a file whose columns do not fit the schema that its first line is a row; what it holds is not quoted."""
+    from weft.reading.csv import csv_names
+
+    if dialect.header is not None:
+        return None
+    try:
+        names = csv_names(path, dialect)
+    except DataError:
+        return None
+    return DataError(f"{path}: {NO_HEADER}") if looks_like_a_row(names) else None
 
 
 def _fields(line: str, separator: str) -> int:

@@ -18,13 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from weft.errors import OutputError
+from weft.files import TABLES, beside
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """What is read. A text is a table as engines open it: a file, a folder, a pattern, a `duckdb:` address; a path is one
 file; a list is all of its members."""
-
-TABLES = (".csv", ".csv.gz", ".parquet", ".pq")
-"""Endings of the files that are read from a folder."""
 
 JOURNAL_ENDING = ".ledger.jsonl"
 """How journals are named that are kept beside an output."""
@@ -96,7 +94,7 @@ def _check_known(role: str, target: Path) -> None:
     """Refuse to replace a file that is none of ours: a query may read it by a view, or by a name nobody can guess."""
     if not _filled(target) or target.name.endswith((".card.md", ".card.json", ".weft", ".html", ".json")):
         return
-    if not target.with_suffix(".card.json").is_file():
+    if not beside(target, ".card.json").is_file():
         raise OutputError(
             f"cannot write {role} to {target}: the file is there and is no release, so that the query may read it. "
             "Choose another name."

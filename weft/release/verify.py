@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import DataError, WeftError
+from weft.files import beside, ending, format_of
 from weft.privacy import Ledger, Lifetime
 from weft.release import modelfile
 from weft.release.atomic import recover, sha256
 from weft.release.card import CARD, markdown
 from weft.release.modelfile import warns_of_facts
-from weft.release.publish import FORMATS, escaped_name
 from weft.release.statement import costs, meaning_of
+from weft.release.writing import FORMATS, escaped_name
 
 CARD_ENDING = ".card.json"
 MAX_CARD = 64 << 20
@@ -88,14 +89,14 @@ def verify(place: Path, budget: Path | None = None) -> Findings:
     checks += [_model(model, cards) for model in models]
     checks += _entries(cards, budget)
     named = {_table(_facts(card), card) for card in cards}
-    tables = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in FORMATS and path not in named]
+    tables = [path for path in sorted(folder.iterdir()) if ending(path) in FORMATS and path not in named]
     return Findings(tuple(checks), recovered, tuple(path.name for path in tables))
 
 
 def _card_of(place: Path) -> Path:
     if place.name.endswith(CARD_ENDING):
         return place
-    return place.with_suffix(".json" if place.name.endswith(".card.md") else CARD_ENDING)
+    return place.with_suffix(".json") if place.name.endswith(".card.md") else beside(place, CARD_ENDING)
 
 
 def _facts(card: Path) -> dict[str, Any]:
@@ -180,19 +181,29 @@ def _columns(facts: dict[str, Any], card: Path) -> str | None:
     if table is None or not table.is_file():
         return "there is no table to compare with"
     said = [(column["name"], column["type"]) for column in facts["columns"]]
-    if table.suffix.lower() == ".parquet":
-        import pyarrow.parquet
+    kind = format_of(table)
+    if kind in ("parquet", "arrow"):
+        from weft.reading.typed import arrow_schema, parquet_schema
 
-        with pyarrow.parquet.ParquetFile(table) as file:
-            found = [(field.name, str(field.type)) for field in file.schema_arrow]
-            if file.metadata.num_rows != facts["table"]["rows"]:
-                return f"the card says {facts['table']['rows']} rows, the table has {file.metadata.num_rows}"
+        schema, rows = parquet_schema(table) if kind == "parquet" else (arrow_schema(table), facts["table"]["rows"])
+        if rows != facts["table"]["rows"]:
+            return f"the card says {facts['table']['rows']} rows, the table has {rows}"
+        found = [(field.name, str(field.type)) for field in schema]
         return None if found == said else "the table's columns or types differ from the card's"
-    from weft.reading.csv import csv_names
-
     shown = escaped_name if facts["table"]["formulas"] == "escape" else str
     names = [shown(name) for name, _ in said]
-    return None if csv_names(table) == names else "the table's columns differ from the card's"
+    return None if _names(table, kind) in (names, None) else "the table's columns differ from the card's"
+
+
+def _names(table: Path, kind: str | None) -> list[str] | None:
+    """Return the names of a table's columns; None for an empty file of JSON lines, which has none."""
+    from weft.reading.csv import csv_names
+    from weft.reading.excel import excel_names
+    from weft.reading.jsonl import jsonl_names
+
+    if kind == "jsonl":
+        return jsonl_names(table)
+    return excel_names(table) if kind == "excel" else csv_names(table)
 
 
 def _ledger(facts: dict[str, Any], _card: Path) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.errors import WeftError
 from weft.progress import Listener, silence, stage
+from weft.reading.dialect import PLAIN, Dialect
 from weft.release.modelfile import Fitted
 from weft.report.figures import Report
 from weft.report.measure import SEED, measure_private, measure_releasable
@@ -25,12 +26,14 @@ def private_report(
     schema: Schema | None = None,
     *,
     fitted: Fitted | None = None,
+    dialect: Dialect = PLAIN,
     listener: Listener = silence,
 ) -> Report:
     """Compare a synthetic table with the private one, for the curator's eyes.
 
     Any two tables that fit the schema will do. With `fitted`, whose schema is then the default, the report also states
-    the guarantee, so the card beside `synth` must show that this model made it.
+    the guarantee, so the card beside `synth` must show that this model made it. `dialect` says how the private table is
+    written, where it is a text file.
     """
     known = schema if schema is not None or fitted is None else fitted.schema
     if known is None:
@@ -38,7 +41,7 @@ def private_report(
     with stage(listener, "read"):
         if fitted is not None:
             _check(Path(synth), fitted)
-        rows, made = (read_coded(Path(file), known) for file in (real, synth))
+        rows, made = read_coded(Path(real), known, dialect), read_coded(Path(synth), dialect.marking(known))
     tables = rows.table, made.table
     return measure_private(rows.records, made.records, rows.codec, fitted, tables=tables, listener=listener)
 
@@ -56,7 +59,7 @@ def releasable_report(fitted: Fitted, synth: File | None = None, *, listener: Li
     else:
         with stage(listener, "read"):
             _check(Path(synth), fitted)
-            found = read_coded(Path(synth), fitted.schema, fitted.codec)
+            found = read_coded(Path(synth), fitted.schema, codec=fitted.codec)
             made, table = found.records, found.table
     return measure_releasable(fitted, made, table=table, listener=listener)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import WeftError
+from weft.files import beside
 from weft.privacy import Ledger
 from weft.release.modelfile import Fitted
 
@@ -22,7 +23,7 @@ def check_release(table: Path, fitted: Fitted) -> None:
     method, its options and its ledger, with every question and its noise. Two fits that agree in all of that cannot be
     told apart, but their tables have the same guarantee.
     """
-    card = table.with_suffix(".card.json")
+    card = beside(table, ".card.json")
     facts = _facts(card)
     if facts is None:
         raise WeftError(

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from weft.codec import Codec
-from weft.codec.conversion import convert
+from weft.codec.conversion import convert, understood
 from weft.errors import DataError, SchemaError
 from weft.marginals.records import Records
-from weft.reading.csv import read_csv
+from weft.reading.dialect import PLAIN, Dialect
+from weft.reading.files import open_files
 from weft.schema import Schema
-from weft.values.markers import blanked
 from weft.values.storage import decoded
+
+_BATCH = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -28,21 +29,22 @@ class Coded:
 
 
 def read_records(path: Path, schema: Schema) -> tuple[Codec, Records]:
-    """Read and encode a CSV or Parquet file; messages name the file, and never quote it."""
+    """Read and encode a file; messages name the file, and never quote it."""
     found = read_coded(path, schema)
     return found.codec, found.records
 
 
-def read_coded(path: Path, schema: Schema, codec: Codec | None = None) -> Coded:
-    """Read and encode a CSV or Parquet file, and keep its values too; messages name the file, and never quote it.
+def read_coded(path: Path, schema: Schema, dialect: Dialect = PLAIN, codec: Codec | None = None) -> Coded:
+    """Read and encode a file, and keep its values too; messages name the file, and never quote it.
 
-    A `codec` is that of the table before it was written: a CSV has lost its types.
+    A `codec` is that of the table before it was written: a text file has lost its types.
     """
     try:
-        table = _read(path, schema)
+        schema = dialect.marking(schema)
+        table = _read(path, schema, dialect)
         table = table if codec is None else _in_types(table, codec)
         codec = Codec(schema, table.schema) if codec is None else codec
-        return Coded(codec, codec.encode(table), _unmarked(table, schema))
+        return Coded(codec, codec.encode(table), _understood(table, schema))
     except (DataError, SchemaError) as error:
         text = str(error)
         kind = SchemaError if isinstance(error, SchemaError) else DataError
@@ -61,23 +63,19 @@ def _in_types(table: pa.Table, codec: Codec) -> pa.Table:
     return table
 
 
-def _unmarked(table: pa.Table, schema: Schema) -> pa.Table:
-    """Return a table in which what stands for a missing value is missing."""
+def _understood(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return a table in which markers are missing values, and numbers of a text are in plain digits."""
     for place, field in enumerate(table.schema):
-        markers = schema.column(field.name).markers if field.name in schema else ()
-        if markers:
-            chunks = [blanked(decoded(chunk), markers) for chunk in table.column(place).chunks]
+        column = schema.column(field.name) if field.name in schema else None
+        if column is not None and (column.markers or column.number_format):
+            chunks = [understood(decoded(chunk), column) for chunk in table.column(place).chunks]
             kind = chunks[0].type if chunks else field.type
             table = table.set_column(place, field.name, pa.chunked_array(chunks, kind))
     return table
 
 
-def _read(path: Path, schema: Schema) -> pa.Table:
+def _read(path: Path, schema: Schema, dialect: Dialect) -> pa.Table:
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    if path.suffix.lower() in (".parquet", ".pq"):
-        try:
-            return pq.read_table(path).replace_schema_metadata(None)
-        except (pa.ArrowException, OSError):
-            raise DataError(f"{path}: the file is damaged, or not Parquet") from None
-    return read_csv(path, schema)
+    reader = open_files(path, schema, _BATCH, dialect)
+    return pa.Table.from_batches((batch for batch, _ in reader.start(reader.schema.names)), reader.schema)

@@ -189,9 +189,13 @@ class Schema:
         return read_toml(text, source)
 
     @staticmethod
-    def draft(source: Any) -> str:
-        """Draft a schema from a CSV or Parquet file, as TOML for a person to review: it holds facts of private rows."""
-        return str(import_module("weft.drafting").draft_file(Path(source)))
+    def draft(source: Any, dialect: Any = None) -> str:
+        """Draft a schema from files or a `duckdb:` table, as TOML to be reviewed: it holds facts of private rows.
+
+        `dialect` is a `weft.Dialect`: how a text file is written.
+        """
+        given = {} if dialect is None else {"dialect": dialect}
+        return str(import_module("weft.drafting").draft_source(source, **given))
 
     def to_toml(self) -> str:
         """Write the schema as TOML that `from_toml` reads back to an equal schema."""

@@ -67,6 +67,8 @@ def read_integers(array: pa.Array) -> tuple[NDArray[np.int64], Mask, Mask]:
     Whole numbers of up to 18 digits are exact; larger ones become plus or minus 10^18.
     """
     words = pc.utf8_trim_whitespace(readable(array))
+    # pandas writes whole numbers so wherever one of them is missing.
+    words = pc.replace_substring_regex(words, r"^([+-]?[0-9]+)\.0*$", r"\1")
     whole = _matches(words, _INTEGER)
     digits = pc.if_else(pa.array(whole), pc.replace_substring_regex(words, r"^\+", ""), None)
     exact: NDArray[np.int64] = digits.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)

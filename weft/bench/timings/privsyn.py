@@ -12,7 +12,7 @@ from weft.bench.datasets import locate
 from weft.bench.fetch import make
 from weft.bench.timings import Figures
 from weft.bench.timings.stopwatch import Stopwatch, peak
-from weft.release.publish import write_table
+from weft.release.writing import write_table
 from weft.schema import Schema
 from weft.synthesizer import Synthesizer
 

@@ -26,6 +26,7 @@ from weft.schema.kinds.evidence import Evidence, Guess
 from weft.schema.kinds.labels import Label
 from weft.values.instants import known_zone
 from weft.values.markers import Marker, written
+from weft.values.number_format import NumberFormat
 
 if TYPE_CHECKING:
     from weft.schema.kinds.part import Part
@@ -192,6 +193,11 @@ class Column:
     @property
     def text_format(self) -> str | None:
         """How text spells the values, in strptime's letters, if the schema says so."""
+        return None
+
+    @property
+    def number_format(self) -> NumberFormat | None:
+        """How text writes the numbers, if the schema says so."""
         return None
 
     @property

@@ -15,9 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.schema.kinds.base import ColumnError
-from weft.schema.kinds.binned import Binned, GridCoder, Scale, small_decimal
+from weft.schema.kinds.binned import GridCoder, Scale, small_decimal
 from weft.schema.kinds.evidence import FEW, Evidence, Guess, with_spikes
 from weft.schema.kinds.labels import Label
+from weft.schema.kinds.number import Number
 from weft.values.grid import Grid, equal_width
 from weft.values.limits import MAX_CODES
 from weft.values.storage import Carrier, Decimals, Integers, WholeFloats
@@ -29,7 +30,7 @@ INTEGER_LIMITS = (-(2**63), 2**64 - 1)
 
 
 @dataclass(frozen=True)
-class Integer(Binned):
+class Integer(Number):
     """A whole number."""
 
     step: int = field(default=1, kw_only=True)

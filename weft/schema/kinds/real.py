@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from weft.schema.kinds.base import Coder, ColumnError
-from weft.schema.kinds.binned import Binned, GridCoder, Scale, small_decimal
+from weft.schema.kinds.binned import GridCoder, Scale, small_decimal
 from weft.schema.kinds.evidence import Evidence, Guess, with_spikes
 from weft.schema.kinds.labels import Label
+from weft.schema.kinds.number import Number
 from weft.schema.kinds.policies import Policies
 from weft.values.floats import FloatBins, equal_edges, public_edges
 from weft.values.grid import Grid, equal_width
@@ -29,7 +30,7 @@ from weft.values.written import TextDecimals
 
 
 @dataclass(frozen=True)
-class Real(Binned):
+class Real(Number):
     """A number with a fraction."""
 
     decimals: int | None = field(default=None, kw_only=True)

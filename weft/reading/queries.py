@@ -23,7 +23,8 @@ from typing import Any
 import pyarrow as pa
 
 from weft.errors import DataError
-from weft.reading.dialect import Checked, unpacked
+from weft.reading.scan import Checked
+from weft.reading.stream import unpacked
 
 _ROWWISE = {"PROJECTION", "FILTER", "ORDER_BY", "CTE", "CTE_SCAN"}
 _CONSTANT = {"COLUMN_DATA_SCAN", "EXPRESSION_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}

@@ -9,19 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.engines.queries import check_query
-from weft.engines.reader import Batches, Reader
 from weft.errors import DataError
+from weft.reading.queries import check_query
+from weft.reading.reader import Batches, Reader
 from weft.schema import Schema
 
 _QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
 
 
-def open_duckdb(address: str, _schema: Schema, batch_rows: int) -> Reader:
+def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader:
     """Open `path.db?table=name`, `path.db?query=SELECT ...`, or a bare `SELECT ... FROM 'files*.parquet'`.
 
     A database file is opened read-only and stays open, so its rows cannot change between passes. A query must read each
-    row by itself (`weft.engines.queries`), from files that stay still.
+    row by itself (`weft.reading.queries`), from files that stay still.
     """
     path, query = _parse(address)
     name = f"duckdb:{path or 'query'}"

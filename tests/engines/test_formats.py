@@ -1,0 +1,355 @@
+"""Files as people have them: every format is read as the schema says, told apart by its name, and written again."""
+
+import datetime as dt
+import gzip
+import io
+import json
+import zipfile
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyreadstat
+import pytest
+import xlsxwriter
+
+from weft import Dialect, Schema, Synthesizer
+from weft.drafting import draft_source
+from weft.engines import open_engine
+from weft.errors import DataError, SchemaError
+from weft.reading.csv import read_csv
+from weft.release.writing import FORMATS, write_table
+from weft.report.reading import read_coded
+
+SCHEMA = Schema.from_toml("""
+[columns.n]
+kind = "integer"
+range = [0, 9]
+missing = true
+
+[columns.x]
+kind = "real"
+range = [0.0, 2000.0]
+decimals = 2
+
+[columns.w]
+kind = "category"
+values = ["a", "b;c", "é"]
+
+[columns.f]
+kind = "boolean"
+
+[columns.d]
+kind = "datetime"
+range = ["2020-01-01", "2020-12-31"]
+""")
+ROWS = [
+    {"n": 3, "x": 1.5, "w": "a", "f": True, "d": dt.date(2020, 3, 5)},
+    {"n": None, "x": 1234.25, "w": "b;c", "f": False, "d": dt.date(2020, 12, 31)},
+    {"n": 9, "x": 0.0, "w": "é", "f": True, "d": dt.date(2020, 1, 1)},
+]
+TABLE = pa.Table.from_pylist(ROWS, pa.schema([(c.name, c.arrow_type()) for c in SCHEMA.columns]))
+TEXT = "n,x,w,f,d\n3,1.5,a,yes,2020-03-05\n,1234.25,b;c,no,2020-12-31\n9.0,0,é,TRUE,2020-01-01\n"
+
+
+PLAIN = Dialect()
+
+
+def codes(source, dialect=PLAIN, schema=SCHEMA, engine="memory"):
+    opened = open_engine(source, schema, engine=engine, dialect=dialect)
+    names = [(name,) for name in opened.codec.domain]
+    return [table.tolist() for table in opened.engine.count(names)]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+    pq.write_table(TABLE, path)
+    return codes(path)
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+@pytest.mark.parametrize("ending", FORMATS)
+def test_what_is_written_in_a_format_is_read_again(ending, engine, tmp_path, expected):
+    path = tmp_path / f"rows{ending}"
+    assert write_table([TABLE.slice(0, 2), TABLE.slice(2)], path, ending) == 3
+    assert codes(path, engine=engine) == expected
+    assert read_coded(path, SCHEMA).table.num_rows == 3
+    drafted = Schema.from_toml(draft_source(path))
+    assert [column.name for column in drafted.columns] == list(ROWS[0])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text"),
+    [
+        (
+            Dialect(separator=";", decimal=",", quote="'"),
+            TEXT.replace("b;c", "'b_c'").replace(",", ";").replace(".", ","),
+        ),
+        (Dialect(separator="|", quote=""), TEXT.replace(",", "|")),
+        (Dialect(encoding="latin-1"), TEXT),
+        (Dialect(encoding="utf-16"), TEXT),
+        (Dialect(encoding="cp1252", separator="\t"), TEXT.replace(",", "\t")),
+        (Dialect(header=False), TEXT.partition("\n")[2]),
+        (Dialect(missing=("none",)), TEXT.replace("\n,", "\nnone,")),
+    ],
+)
+def test_dialects_are_declared(dialect, text, tmp_path, expected):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text.replace("b_c", "b;c").encode(dialect.encoding))
+    assert codes(path, dialect) == expected
+
+
+def test_packed_files(tmp_path, expected):
+    with zipfile.ZipFile(tmp_path / "rows.zip", "w") as archive:
+        archive.writestr("__MACOSX/rows", "x")
+        archive.writestr("inner/rows.tsv", TEXT.replace(",", "\t"))
+    assert codes(tmp_path / "rows.zip") == expected
+    with zipfile.ZipFile(tmp_path / "two.csv.zip", "w") as archive:
+        archive.writestr("a.csv", TEXT)
+        archive.writestr("b.csv", TEXT)
+    with pytest.raises(DataError, match="holds several files"):
+        codes(tmp_path / "two.csv.zip")
+
+
+def test_standard_input_is_read_once_and_unpacked(monkeypatch, expected):
+    for octets in (TEXT.encode(), gzip.compress(TEXT.encode())):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(octets)))
+        assert codes("-", engine="auto") == expected
+    with pytest.raises(DataError, match="read only once"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+        codes("-", engine="stream")
+
+
+def test_several_files_are_one_table(tmp_path, expected):
+    lines = TEXT.splitlines(keepends=True)
+    for place, line in enumerate(lines[1:]):
+        (tmp_path / f"{place}.csv").write_text(lines[0] + line)
+    files = sorted(tmp_path.glob("*.csv"))
+    assert codes(files) == codes(tmp_path) == codes(str(tmp_path / "*.csv")) == expected
+    assert "b;c" in draft_source(list(map(str, files)))
+
+
+def test_statistics_packages(tmp_path, expected):
+    frame = pd.DataFrame(ROWS)
+    frame["f"] = frame["f"].astype(float)
+    for ending, write in (
+        ("sav", pyreadstat.write_sav),
+        ("dta", pyreadstat.write_dta),
+        ("xpt", pyreadstat.write_xport),
+    ):
+        write(frame, str(tmp_path / f"rows.{ending}"))
+        assert codes(tmp_path / f"rows.{ending}") == expected
+        assert "[columns.d]" in draft_source(tmp_path / f"rows.{ending}")
+
+
+def test_cells_of_a_workbook_have_types_of_their_own(tmp_path, expected):
+    with xlsxwriter.Workbook(str(tmp_path / "rows.xlsx")) as book:
+        sheet = book.add_worksheet()
+        day = book.add_format({"num_format": "dd/mm/yyyy"})
+        sheet.write_row(0, 0, list(ROWS[0]))
+        sheet.write_row(1, 0, ["3", 1.5, "a", True])
+        sheet.write_datetime(1, 4, dt.datetime(2020, 3, 5), day)
+        sheet.write_row(2, 1, ["1234.25", "b;c", 0, "2020-12-31"])
+        sheet.write_row(3, 0, [9.0, 0, "é", "yes", "2020-01-01"])
+    assert codes(tmp_path / "rows.xlsx") == expected
+    with xlsxwriter.Workbook(str(tmp_path / "wide.xlsx")) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["n"])
+        sheet.write_row(1, 0, [3, "S3CRET"])
+    with pytest.raises(DataError, match="names no column") as caught:
+        codes(tmp_path / "wide.xlsx", schema=Schema.from_toml('[columns.n]\nkind = "integer"\nrange = [0, 9]\n'))
+    assert "S3CRET" not in str(caught.value)
+
+
+def test_json_lines_are_read_one_by_one(tmp_path, expected):
+    path = tmp_path / "rows.jsonl"
+    rows = [{**row, "d": str(row["d"])} for row in ROWS]
+    rows[1].pop("n")
+    rows[2] |= {"n": "9", "x": "0"}
+    path.write_text("\n\n".join(map(json.dumps, rows)))
+    assert codes(path) == expected
+    for bad, match in (
+        ('{"n": 1', "line 6: it is no JSON object"),
+        ("[1]", "line 6: it is no JSON object"),
+        ('{"n": [1, "S3CRET"]}', "neither text nor a number"),
+        ('{"S3CRET": 1}', "a key that the schema does not describe"),
+        ("{" * 100_000, "no JSON object"),
+        ('{"n": ' + "9" * 6000 + "}", "cannot be read as int64|outside"),
+    ):
+        path.write_text("\n\n".join(map(json.dumps, rows)) + f"\n{bad}\n")
+        with pytest.raises(DataError, match=match) as caught:
+            codes(path)
+        assert "S3CRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "ending", [".csv.gz", ".csv.zst", ".zip", ".jsonl.gz", ".feather", ".parquet", ".xlsx", ".sav"]
+)
+def test_damaged_files_are_told_as_such(ending, tmp_path):
+    whole = tmp_path / f"whole{ending}"
+    big = pa.concat_tables([TABLE] * 3000)
+    if ending == ".sav":
+        pyreadstat.write_sav(big.to_pandas().astype({"f": float}), str(whole))
+    elif ending == ".zip":
+        with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("rows.csv", TEXT + TEXT.partition("\n")[2] * 3000)
+    else:
+        write_table([big], whole, ending)
+    octets = whole.read_bytes()
+    middle = len(octets) // 2
+    scrambled = octets[:middle] + bytes(255 - byte for byte in octets[middle : middle + 200]) + octets[middle + 200 :]
+    for content in (octets[:middle], scrambled, b"", b"S3CRET" * 50):
+        path = tmp_path / f"bad{ending}"
+        path.write_bytes(content)
+        try:
+            codes(path)
+        except (DataError, SchemaError) as error:
+            assert "S3CRET" not in str(error) and str(path) in str(error)
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b'{"S3CRET": 1}\n', "looks like JSON"),
+        (b'[{"S3CRET": 1}]', "looks like JSON"),
+        (b"PK\x03\x04S3CRET", "zip archive or an Excel"),
+        (b"\x1f\x8bS3CRET", "gzip"),
+        (b"\x28\xb5\x2f\xfdS3CRET", "zstd"),
+        (b"$FL2S3CRET", "SPSS"),
+        (b"SQLite format 3\0S3CRET", "SQLite"),
+        (b"PAR1S3CRET", "Parquet"),
+        ("S3CRET,b\n1,2\n".encode("utf-16"), "not UTF-8.*--encoding"),
+        (b"39,S3CRET,77516\n40,x,1\n", "looks like a row.*--no-header"),
+        (b"S3CRET,2020-01-05\nx,2020-01-06\n", "looks like a row.*--no-header"),
+        (b"S3CRET,x\nS3CRET,y\nz,x\n", "looks like a row.*--no-header"),
+        (b"S3CRET;b\n1;2\n", "--separator"),
+    ],
+)
+def test_what_a_file_is_not_is_told_in_words(content, match, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=match) as caught:
+        draft_source(path)
+    assert "S3CRET" not in str(caught.value)
+    with pytest.raises((DataError, SchemaError)) as caught:
+        codes(path)
+    if b"S3CRET,x" not in content and b"S3CRET;" not in content:
+        assert "S3CRET" not in str(caught.value)
+
+
+def test_a_file_without_names_is_drafted_when_told_so(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("39,x,77516\n40,y,1\n")
+    drafted = Schema.from_toml(draft_source(path, Dialect(header=False)))
+    assert [column.name for column in drafted.columns] == ["column_1", "column_2", "column_3"]
+    assert "[columns.39]" in draft_source(path, Dialect(header=True))
+
+
+def test_a_draft_names_the_markers_that_it_was_told_of(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b\n" + "".join(f"{i},5;{i % 7}\n" for i in range(60)) + "?;?\n")
+    drafted = Schema.from_toml(draft_source(path, Dialect(separator=";", decimal=",", missing=("?", "NA"))))
+    assert drafted.column("a").kind == "real" and drafted.column("a").markers == ("?",)
+    assert drafted.column("b").markers == ("?",)
+
+
+def test_a_draft_reads_duckdb(tmp_path):
+    with duckdb.connect(str(tmp_path / "rows.db")) as connection:
+        connection.register("held", TABLE)
+        connection.execute("CREATE TABLE rows AS FROM held")
+    assert "[columns.w]" in draft_source(f"duckdb:{tmp_path / 'rows.db'}?table=rows")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"separator": ";;"}, {"separator": "a"}, {"quote": ";", "separator": ";"}, {"encoding": "utf-7"},
+        {"encoding": "iso2022_jp"}, {"encoding": "nothing"}, {"decimal": ";"}, {"separator": ",", "decimal": ","},
+    ],
+)  # fmt: skip
+def test_dialects_that_cannot_be(settings):
+    with pytest.raises(DataError):
+        Dialect(**settings)
+
+
+def test_a_dialect_of_a_table_that_is_no_text_is_refused(tmp_path):
+    with pytest.raises(DataError, match="nothing of a table in memory"):
+        codes(TABLE, Dialect(separator=";"))
+    pq.write_table(TABLE, tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match="leave them out"):
+        codes(tmp_path / "rows.parquet", Dialect(separator=";"))
+
+
+def test_numbers_as_people_write_them(tmp_path):
+    schema = Schema.from_toml("""
+[columns.cost]
+kind = "real"
+range = [-5000, 5000]
+decimals = 2
+prefix = "$"
+thousands = ","
+accounting = true
+
+[columns.share]
+kind = "integer"
+range = [0, 100]
+suffix = "%"
+missing = ["n/a"]
+""")
+    path = tmp_path / "rows.csv"
+    path.write_text('cost,share\n"$1,234.50",57%\n($12.00),n/a\n3,3.0\n')
+    table = read_csv(path, schema)
+    assert table.to_pydict() == {"cost": [1234.5, -12.0, 3.0], "share": [57, None, 3]}
+    write_table([table], tmp_path / "out.csv", schema=schema)
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:3] == ['"$1,234.5","57%"', '"($12)",']
+    assert read_csv(tmp_path / "out.csv", schema).equals(table)
+    words = pa.table({"cost": ["$1,234.50", "($12.00)", "3"], "share": ["57%", "n/a", "3"]})
+    pq.write_table(words, tmp_path / "words.parquet")
+    made = Synthesizer(5.0, method="independent", journal=None).fit(tmp_path / "words.parquet", schema).sample(50)
+    assert all(word.lstrip("(").startswith("$") for word in made.column("cost").to_pylist())
+    path.write_text("cost,share\n$1;2,57\n")
+    with pytest.raises(DataError, match="cost"):
+        read_csv(path, schema)
+
+
+def test_offsets_and_truths(tmp_path):
+    schema = Schema.from_toml("""
+[columns.t]
+kind = "datetime"
+range = ["2013-01-01 00:00:00", "2013-12-31 23:59:59"]
+timezone = "UTC"
+
+[columns.f]
+kind = "boolean"
+""")
+    path = tmp_path / "rows.csv"
+    path.write_text("t,f\n2013-01-01 10:00:00+00:00,Y\n2013-01-01T12:00:00+02:00,off\n2013-01-01 10:00:00,0\n")
+    table = read_csv(path, schema)
+    assert len(set(table.column("t").to_pylist())) == 1 and table.column("f").to_pylist() == [True, False, False]
+
+
+def test_a_row_of_utf16_with_half_a_letter_refuses_the_file(tmp_path):
+    path = tmp_path / "rows.csv"
+    octets = "n\n1\n2\n3\n".encode("utf-16-le")
+    schema = Schema.from_toml('[columns.n]\nkind = "integer"\nrange = [0, 9]\nmissing = true\noutside = "clip"\n')
+    path.write_bytes(octets)
+    assert codes(path, Dialect(encoding="utf-16-le"), schema)
+    for place in range(4, len(octets) + 1, 2):
+        path.write_bytes(octets[:place] + b"\x31" + octets[place:])
+        with pytest.raises(DataError):
+            codes(path, Dialect(encoding="utf-16-le"), schema)
+
+
+def test_released_numbers_keep_their_draws(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pa.table({"x": np.round(rng.uniform(0, 5, 200), 2), "n": rng.integers(0, 9, 200)})
+    schema = Schema.from_toml(
+        '[columns.x]\nkind = "real"\nrange = [0, 5]\ndecimals = 2\ndecimal = ","\n\n'
+        '[columns.n]\nkind = "integer"\nrange = [0, 9]\n'
+    )
+    made = Synthesizer(3.0, method="independent", journal=None).fit(table, schema).sample(100, seed=0)
+    write_table([made], tmp_path / "made.tsv", ".tsv", schema=schema)
+    assert read_csv(tmp_path / "made.tsv", schema).equals(made)

@@ -1,0 +1,78 @@
+"""Cells that are Python objects, as workbooks, JSON and statistics packages give them, in the words of a CSV.
+
+Each object is written by itself, so that what stands in other rows decides nothing; the schema's types are then read
+from the words as they are from a text file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.errors import DataError
+from weft.reading.columns import finished
+from weft.schema import Schema
+
+EXACT = 2**53
+"""Up to here a float tells whole numbers apart."""
+
+
+def word(value: Any, number: bool = False, form: str | None = None) -> str:
+    """Write a Python object as a CSV would hold it: a date in a format, a truth value as a number if one is wanted."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return str(int(value)) if number else str(bool(value)).lower()
+    if isinstance(value, float | np.floating) and abs(float(value)) < EXACT and value == int(value):
+        return str(int(value))
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC)
+    if isinstance(value, timedelta):
+        seconds = round(value.total_seconds())
+        return (
+            f"{'-' if seconds < 0 else ''}{abs(seconds) // 3600}:{abs(seconds) // 60 % 60:02d}:{abs(seconds) % 60:02d}"
+        )
+    return value.strftime(form) if form is not None and isinstance(value, date) else str(value)
+
+
+def text_batch(columns: Mapping[str, Sequence[Any]], name: str, schema: Schema | None = None) -> pa.RecordBatch:
+    """Return columns of objects as text: dates in the format that the schema gives for them."""
+    arrays = []
+    for each, cells in columns.items():
+        form = schema.column(each).text_format if schema is not None and each in schema else None
+        arrays.append(_texts(cells, f'{name}, column "{each}"', form))
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def typed_batch(columns: Mapping[str, Sequence[Any]], name: str, schema: Schema) -> pa.RecordBatch:
+    """Return columns of objects in the types that the schema declares."""
+    known = {each: cells for each, cells in columns.items() if each in schema}
+    return finished(text_batch(known, name, schema), schema, name)
+
+
+def _texts(cells: Sequence[Any], where: str, form: str | None) -> pa.Array:
+    try:
+        words = np.frompyfunc(lambda value: _cell(value, form), 1, 1)(_objects(cells))
+        return pa.array(words, pa.string())
+    except (ValueError, ArithmeticError, TypeError):
+        pass
+    raise DataError(f"{where}: a cell holds neither text nor a number, a date or a truth value. Take it out")
+
+
+def _cell(value: Any, form: str | None) -> str | None:
+    if value is None or value != value:  # not a number
+        return None
+    if isinstance(value, dict | list | tuple | bytes):
+        raise TypeError
+    return word(value, form=form)
+
+
+def _objects(cells: Sequence[Any]) -> NDArray[np.object_]:
+    made = np.empty(len(cells), object)
+    made[:] = cells
+    return made
