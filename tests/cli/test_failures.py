@@ -370,9 +370,10 @@ def test_failures_in_json(weft: Weft) -> None:
     assert (error["type"], error["exit_code"], error["spent"]) == ("DataError", 4, "Nothing was spent.")
 
 
-def test_missing_schema_proposes_a_draft(weft: Weft) -> None:
-    result = weft("synth", "visits.csv", "-e", 1, "-o", "out.csv", code=3)
-    assert "weft schema draft visits.csv" in result.stderr
+def test_a_missing_schema_without_a_share_to_find_one_says_what_to_do(weft: Weft) -> None:
+    result = weft("synth", "visits.csv", "-e", 1, "--discover", 0, "--one-row-per-person", "-o", "out.csv", code=3)
+    assert "--discover 0.1" in result.stderr
+    assert "Nothing was spent" in result.stderr
 
 
 def test_missing_options_are_wrong_usage(weft: Weft) -> None:

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.engines import open_engine
+from weft.engines.returned import frame_maker
 from weft.errors import DataError, SchemaError
 from weft.marginals.records import Records
 from weft.schema import Schema
-from weft.synthesizer import Synthesizer, _frame_maker
+from weft.synthesizer import Synthesizer
 
 SCHEMA = Schema.from_toml("""
 unit = "who"
@@ -177,7 +178,7 @@ def test_a_row_less_changes_neither_domain_nor_types(source, rows, data):
     released = one.decode(
         Records.of(one.domain, [[0, size - 1] for size in one.domain.shape]), np.random.default_rng(0)
     )
-    made, same = (_frame_maker(frame, SCHEMA)(released) for frame in frames)
+    made, same = (frame_maker(frame, SCHEMA)(released) for frame in frames)
     assert list(getattr(made, "dtypes", [])) == list(getattr(same, "dtypes", []))
 
 

@@ -200,7 +200,8 @@ class _Discovery:
         if "missing" not in entry and missing > NEAR * sigma:
             entry["missing"] = True
         told = {"integer": "whole numbers", "real": "numbers", "datetime": "dates"}[entry["kind"]]
-        return replace(known, entry=entry, need="", why=f"{told} from {low} to {high}")
+        also = f", and {', '.join(map(str, entry['special']))}" if "special" in entry else ""
+        return replace(known, entry=entry, need="", why=f"{told} from {low} to {high}{also}")
 
     def _find_values(self, names: Sequence[str], share: float) -> None:
         with stage(self._listener, "find common values"):
@@ -282,7 +283,7 @@ def _settled(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_look(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in ("step", "decimals", "outside")}
+    return {key: value for key, value in entry.items() if key not in ("decimals", "outside")}
 
 
 def _missing(*entries: Mapping[str, Any]) -> dict[str, Any]:

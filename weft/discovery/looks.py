@@ -104,7 +104,6 @@ def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> G
     if entry["kind"] == "datetime":
         edges: list[Any] = [f"{year}-01-01" for year in YEARS]
         special: list[Any] = list(MARKED_DAYS)
-        entry = {"step": "1s", **entry} if "format" in entry or "type" not in entry else dict(entry)
     elif entry["kind"] == "integer":
         low, high = _limits(arrow_type)
         edges = [edge for edge in whole_edges() if low < edge < high]

@@ -29,6 +29,8 @@ class NumberFormat:
     """Before the digits of the fraction."""
     accounting: bool = False
     """Whether a negative number stands in parentheses."""
+    digits: int = 0
+    """Digits to which a fraction is filled up when it is written: 12.50, not 12.5."""
 
     @property
     def _pattern(self) -> str:
@@ -70,6 +72,7 @@ class NumberFormat:
         words = words.cast(pa.large_string())
         found = pc.extract_regex(words, r"^(?P<sign>-?)(?P<whole>[0-9]+)(?:\.(?P<fraction>[0-9]*))?$")
         sign, whole, fraction = (pc.struct_field(found, name) for name in ("sign", "whole", "fraction"))
+        fraction = pc.utf8_rpad(fraction, width=self.digits, padding="0") if self.digits else fraction
         if self.thousands:
             mark = re.escape(self.thousands)
             for _ in range(_GROUPS):

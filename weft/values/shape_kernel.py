@@ -68,7 +68,7 @@ def _number(data, at, end):  # type: ignore[no-untyped-def]
         length = after - at - 1
         if length == 3 and whole <= 3 and not comma:
             groups += 1
-        elif groups == 0 and not comma and 1 <= length <= 2 and after == end:
+        elif whole and groups == 0 and not comma and 1 <= length <= 2 and after == end:
             comma = 1
             fraction = length
         else:

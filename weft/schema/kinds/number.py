@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.schema.kinds.binned import Binned
 from weft.values.number_format import NumberFormat
@@ -40,4 +40,9 @@ class Number(Binned):
     def number_format(self) -> NumberFormat | None:
         """How text writes the numbers, if the schema says so."""
         made = NumberFormat(self.prefix, self.suffix, self.thousands, self.decimal, self.accounting)
-        return None if made == NumberFormat() else made
+        return None if made == NumberFormat() else replace(made, digits=self.fraction)
+
+    @property
+    def fraction(self) -> int:
+        """Digits after the point that every number is written with, where it is written in a way of its own."""
+        return 0

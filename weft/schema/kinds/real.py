@@ -48,6 +48,11 @@ class Real(Number):
             "decimals",
         )
 
+    @property
+    def fraction(self) -> int:
+        """Digits after the point that every number is written with, where it is written in a way of its own."""
+        return self.decimals or 0
+
     def _member(self, value: Any, key: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
             raise ColumnError(self.name, f"{key} must hold finite numbers", key)

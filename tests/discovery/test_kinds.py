@@ -1,0 +1,90 @@
+"""Kinds from noisy numbers of shapes, ranges from noisy cells."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.discovery.kinds import decide
+from weft.discovery.looks import grid_look, real_edges, whole_edges
+from weft.discovery.ranges import extent
+from weft.values.shapes import SHAPES, shapes_of
+
+
+def counted(texts, times=1000):
+    table = np.zeros(len(SHAPES))
+    for text in texts:
+        table[shapes_of(pa.array([text]))[0]] += times
+    return table
+
+
+@pytest.mark.parametrize(
+    ("texts", "entry"),
+    [
+        (["1", "22", "-3"], {"kind": "integer"}),
+        (["1.0", "22.0", ""], {"kind": "integer", "missing": True}),
+        (["1.5", "22", "3.25"], {"kind": "real", "decimals": 2}),
+        (["1e-9", "0.12345678"], {"kind": "real"}),
+        (["007", "123"], {"kind": "category"}),
+        (["$1,200", "$5.50"], {"kind": "real", "decimals": 2, "prefix": "$", "thousands": ","}),
+        (["5%", "7%"], {"kind": "integer", "suffix": "%"}),
+        (["20240131", "20231231"], {"kind": "datetime", "format": "%Y%m%d", "type": "int64"}),
+        (["2024-01-31"], {"kind": "datetime"}),
+        (["31/12/2020", "01/02/2020"], {"kind": "datetime", "format": "%d/%m/%Y"}),
+        (["12/31/2020", "01/02/2020"], {"kind": "datetime", "format": "%m/%d/%Y"}),
+        (["2024-01-31 10:00:00"], {"kind": "datetime", "step": "1s"}),
+        (["2024-01-31 00:00:00"], {"kind": "datetime", "type": "timestamp[s]"}),
+        (["2024-01-31T10:00:00Z"], {"kind": "datetime", "timezone": "UTC", "step": "1s"}),
+        (["10:30", "11:45"], {"kind": "time", "step": "1min"}),
+        (["True", "False", "?"], {"kind": "category", "values": ["False", "True"], "missing": ["?"]}),
+        (["red", "green", "1"] * 3, {"kind": "category"}),
+        (["a very long text that nobody would take for a code of anything"], {"kind": "id", "pattern": "text {}"}),
+    ],
+)
+def test_what_texts_are_taken_for(texts, entry):
+    assert decide(counted(texts), 10.0).entry == entry
+
+
+@given(st.integers(0, len(SHAPES) - 1))
+def test_a_few_rows_decide_nothing(place):
+    table = counted(["12"], 10_000)
+    few = table.copy()
+    few[place] += 30
+    assert decide(few, 10.0).entry == decide(table, 10.0).entry
+
+
+def test_noise_alone_is_no_kind():
+    noise = np.random.default_rng(0).normal(0, 10, len(SHAPES))
+    assert decide(noise, 10.0).need == "text"
+
+
+@pytest.mark.parametrize("sigma", [20.0, 100.0])
+def test_ranges_hold_nearly_all_rows_and_stay_near(sigma):
+    rng = np.random.default_rng(1)
+    edges = np.array(whole_edges())
+    for values in (rng.integers(18, 90, 40_000), rng.geometric(0.01, 40_000), np.full(5000, 2015)):
+        counts = np.histogram(values, edges)[0]
+        for _ in range(20):
+            first, last = extent(counts + rng.normal(0, sigma, len(counts)), sigma)
+            inside = (values >= edges[first]) & (values < edges[last + 1])
+            assert inside.mean() > 0.95
+            assert edges[last + 1] <= 3 * values.max()
+            assert edges[first] >= -20
+
+
+def test_the_public_grids_rise():
+    for edges in (whole_edges(), real_edges()):
+        assert all(a < b for a, b in itertools.pairwise(edges))
+
+
+@pytest.mark.parametrize("arrow_type", [pa.int8(), pa.uint8(), pa.int32(), pa.int64(), pa.uint64(), pa.string()])
+def test_a_grid_fits_its_type(arrow_type):
+    look = grid_look("x", {"kind": "integer"}, arrow_type)
+    coder = look.column.coder(arrow_type, False)
+    cells, special, missing = look.read(np.arange(coder.size))
+    assert len(cells) == len(look.edges) - 1
+    assert len(special) == len(look.special)
+    assert missing == coder.size - 1
