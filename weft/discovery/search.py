@@ -38,7 +38,8 @@ def stated(
     rows_per_unit: int,
 ) -> Schema:
     """Return what is stated of a table: the schema, with columns of which nothing is known where it asks for them."""
-    if (schema is None or schema.incomplete) and table.source in (STDIN, [STDIN]):
+    once = isinstance(table.source, str | list) and STDIN in (table.source, *table.source)
+    if once and (schema is None or schema.incomplete):
         raise DataError(
             "standard input can be read once, and finding out about columns reads a table several times: save it to a "
             "file, or give a schema that states everything"
