@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from os import PathLike
@@ -16,7 +16,7 @@ import numpy as np
 from weft.codec.people import People
 from weft.curator import Curator, Rehearsal
 from weft.engines import open_engine
-from weft.engines.frames import collected, is_pandas, is_polars, to_pandas, to_polars
+from weft.engines.frames import as_is, collected, frame_maker
 from weft.engines.sources import fingerprint, source_name
 from weft.errors import BudgetError, SchemaError, WeftError
 from weft.methods import AUTO, Method, known
@@ -29,10 +29,12 @@ from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
 from weft.reading.dialect import PLAIN, Dialect
 from weft.release import modelfile
+from weft.release.conditioned import BLOCK_ROWS, Conditioned
 from weft.release.modelfile import Fitted
 from weft.release.paths import check_apart
 from weft.release.statement import FROM_DATA, NO_PRICE, NOT_PRIVATE, default_rows
 from weft.schema import Schema
+from weft.schema.rules.where import Where
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -40,9 +42,6 @@ if TYPE_CHECKING:
 
 JOURNAL = "weft.ledger.jsonl"
 """Where a run writes down its charges unless told otherwise: in the working directory."""
-
-BLOCK_ROWS = 1_000_000
-"""Rows decoded and handed on at a time."""
 
 
 class Synthesizer:
@@ -199,7 +198,7 @@ class Synthesizer:
             self.fitted_ = Fitted(
                 name, options, schema, opened.codec, model, ledger, curator.measured, _people(people, schema)
             )
-            self._frame = _frame_maker(data, schema)
+            self._frame = frame_maker(data, schema)
         finally:
             if account is not None:
                 with suppress(WeftError):  # what it held is free once this process ends
@@ -236,19 +235,36 @@ class Synthesizer:
         """The fitted model."""
         return self._fitted().model
 
-    def sample(self, n: int | None = None, *, seed: int | None = None, listener: Listener = silence) -> Any:
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: Where | None = None,
+        seed: int | None = None,
+        listener: Listener = silence,
+    ) -> Any:
         """Make a synthetic table of n rows (default: as many as the noisy total says).
 
         The result is a data frame of the kind that `fit` was given, else a pyarrow Table, with the input's column
         names, order and types. Sampling costs no budget, however often it is done.
+
+        `where` asks for rows that meet conditions: a text such as "age >= 65", a mapping such as {"sex": "F", "age":
+        {"min": 65}}, or a list of both, all of which hold in every row. Without n these are the rows of a whole table
+        that meet them, as many as there are. That costs no budget either: only the model is asked. ConditionError
+        where no row can be made so, or not n of them within bounded work.
         """
         import pyarrow as pa
 
-        tables = list(self.tables(n, seed=seed, listener=listener))
-        return getattr(self, "_frame", _as_is)(pa.concat_tables(tables))
+        tables = list(self.tables(n, where=where, seed=seed, listener=listener))
+        return getattr(self, "_frame", as_is)(pa.concat_tables(tables))
 
     def tables(
-        self, n: int | None = None, *, seed: int | None = None, listener: Listener = silence
+        self,
+        n: int | None = None,
+        *,
+        where: Where | None = None,
+        seed: int | None = None,
+        listener: Listener = silence,
     ) -> Iterator[pa.Table]:
         """Make the same rows as `sample`, block by block, as pyarrow Tables: for tables larger than memory."""
         fitted = self._fitted()
@@ -256,6 +272,10 @@ class Synthesizer:
         if rows < 0:
             raise WeftError(f"cannot make {rows} rows: ask for 0 or more")
         rng = np.random.default_rng(seed)
+        if where is not None:
+            asked = Conditioned(fitted, where)
+            yield from asked.among(rows, rng, listener) if n is None else asked.tables(rows, rng, listener)
+            return
         start = 0
         while True:
             block = min(BLOCK_ROWS, rows - start)
@@ -325,18 +345,3 @@ def _shortened(facts: list[str], most: int = 8) -> str:
     """Return facts such as "age: range" as a list that stays readable for wide tables."""
     more = f" and {len(facts) - most} more; `weft schema check` lists them" if len(facts) > most else ""
     return ", ".join(facts[:most]) + more
-
-
-def _as_is(table: pa.Table) -> pa.Table:
-    return table
-
-
-def _frame_maker(data: Any, schema: Schema) -> Callable[[pa.Table], Any]:
-    """Return what turns a pyarrow Table into the kind of frame that `data` is."""
-    if is_pandas(data):
-        dtypes = {str(name): dtype for name, dtype in data.dtypes.items()}
-        return lambda table: to_pandas(table, dtypes, schema)
-    if is_polars(data):
-        dtypes = dict(data.schema)
-        return lambda table: to_polars(table, dtypes, schema)
-    return _as_is

@@ -305,3 +305,19 @@ def to_polars(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any
         if isinstance(dtype, pl.Enum) and column is not None and column.listed is not None:
             frame = frame.with_columns(pl.col(name).cast(pl.Enum([str(value) for value in column.listed])))
     return frame
+
+
+def as_is(table: pa.Table) -> pa.Table:
+    """Return the table."""
+    return table
+
+
+def frame_maker(data: Any, schema: Schema) -> Callable[[pa.Table], Any]:
+    """Return what turns a pyarrow Table into the kind of frame that `data` is."""
+    if is_pandas(data):
+        dtypes = {str(name): dtype for name, dtype in data.dtypes.items()}
+        return lambda table: to_pandas(table, dtypes, schema)
+    if is_polars(data):
+        dtypes = dict(data.schema)
+        return lambda table: to_polars(table, dtypes, schema)
+    return as_is
