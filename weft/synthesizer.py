@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -284,6 +285,13 @@ class Synthesizer:
             start += block
             if start >= rows:
                 return
+
+    def plan(self, schema: Schema | str | PathLike[str], rows: int, *, target_error: float | None = None) -> Any:
+        """Return a `weft.planning.Plan`: what to expect of a table of so many rows; only the schema is looked at."""
+        budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
+        settings = {"method": self.method, "neighbours": self.neighbours, "options": self.options}
+        plan = import_module("weft.planning").plan
+        return plan(schema, rows, budget.epsilon, budget.delta, target_error=target_error, **settings)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, its schema and its ledger to one file."""
