@@ -22,6 +22,7 @@ import weft.synthesizer
 from weft.audit.replay import replay
 from weft.cli import app
 from weft.engines import open_engine
+from weft.errors import WeftError
 from weft.privacy import Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.release.publish import Files, publish
@@ -197,9 +198,21 @@ def synthesise(method, schema=None, *, source="arrow", paired=True, **settings):
                 **captured.artefacts(),
                 "shown": [str(each) for each in shown],
                 "ledger": fitted.ledger.to_dict(),
+                "asked for": asked_for(synthesizer, known),
             }
 
     return program
+
+
+def asked_for(synthesizer, schema):
+    """Rows under a condition, or what is said where there are none."""
+    column = next((column for column in schema.columns if column.listed is not None), None)
+    if column is None:
+        return None
+    try:
+        return str(synthesizer.sample(20, where={column.name: column.listed[0]}, seed=7))
+    except WeftError as error:
+        return str(error)
 
 
 def commands(method, schema=SCHEMA, *, source="csv", neighbours="add-remove"):

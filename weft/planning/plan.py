@@ -29,6 +29,9 @@ AROUND = (0.25, 1.0, 4.0)
 """Budgets at which the recipe is run, in units of the one asked for; the curve between them is drawn through."""
 CURVE = (0.25, 0.5, 1.0, 2.0, 4.0)
 
+MANY = 30
+"""Attributes past which the largest budget tried is half as large: it takes the longest."""
+
 REPEATED = 48
 """Columns after which one run tells enough: with fewer, the mean of several is taken."""
 
@@ -155,7 +158,7 @@ def plan(
     Budget(epsilon=epsilon, delta=delta)  # one that makes no sense is refused before any work
     with stage(listener, "try on made-up rows", len(AROUND) + (target_error is not None)) as work:
         found = []
-        for times in AROUND:
+        for times in AROUND if len(codec.domain) <= MANY else (*AROUND[:-1], 2.0):
             found.append(_settled(run, epsilon, len(codec.domain)) if times == 1 else run(times * epsilon))
             work.advance(note=f"epsilon {times * epsilon:g}")
         here = found[AROUND.index(1.0)]
