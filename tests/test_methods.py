@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from conftest import make_table
 
@@ -49,6 +50,20 @@ def test_sampling_is_reproducible_and_free(method, table, schema):
     assert synthesizer.sample(60, seed=4).equals(synthesizer.sample(60, seed=4))
     assert not synthesizer.sample(60, seed=4).equals(synthesizer.sample(60, seed=5))
     assert synthesizer.ledger_.spent == before
+
+
+def test_rows_can_be_asked_for_under_conditions(method, schema):
+    synthesizer = fit(method, make_table(1500), schema, epsilon=5.0)
+    where = ["sex = f", "age >= 63", {"ward": ["c", "d"]}]
+    made = synthesizer.sample(2000, where=where, seed=4)
+    assert made.num_rows == 2000 and made.equals(synthesizer.sample(2000, where=where, seed=4))
+    assert pc.min(made["age"]).as_py() >= 63 and set(made["sex"].to_pylist()) == {"f"}
+    whole = synthesizer.sample(60_000, seed=5)
+    picked = whole.filter((pc.field("sex") == "f") & (pc.field("age") >= 63) & pc.field("ward").isin(["c", "d"]))
+    for column, value in [("ward", "d"), ("cost", 0.0)]:
+        shares = [np.mean(np.array(part[column].to_pylist(), object) == value) for part in (made, picked)]
+        assert abs(shares[0] - shares[1]) < 0.06
+    assert abs(pc.mean(made["age"]).as_py() - pc.mean(picked["age"]).as_py()) < 2
 
 
 def test_a_saved_model_samples_the_same(method, table, schema, tmp_path):

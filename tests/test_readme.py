@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[1]
 PLACEHOLDERS = {"REAL", "MODEL", "FOLDER"}
+RUN = ("synth", "sample", "plan", "schema", "report", "methods", "budget", "verify")
 README = (ROOT / "README.md").read_text()
 
 
@@ -53,7 +54,7 @@ def test_commands_run_in_order(tmp_path, monkeypatch):
     ran = []
     for command in commands():
         words = shlex.split(command)[1:]
-        if words[0] in ("synth", "schema", "report", "methods", "budget", "verify") and not PLACEHOLDERS & set(words):
+        if words[0] in RUN and words != ["sample"] and not PLACEHOLDERS & set(words):
             result = runner.invoke(app, words)
             assert result.exit_code == 0, (command, result.output)
             ran.append(" ".join(words[:2]))

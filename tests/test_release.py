@@ -52,7 +52,7 @@ def test_card_states_the_guarantee(plain: Fitted) -> None:
     assert card["privacy"]["delta"] == pytest.approx(1e-5)
     assert card["privacy"]["relation"] == "add-remove"
     assert card["privacy"]["budget_used"] == pytest.approx(1)
-    assert card["table"] == {"file": "out.csv", "rows": 500, "sha256": "f" * 64, "formulas": None}
+    assert card["table"] == {"file": "out.csv", "rows": 500, "sha256": "f" * 64, "formulas": None, "conditions": []}
     assert [column["name"] for column in card["columns"]] == ["size", "kind"]
     assert card["columns"][0] | {"codes": 10, "type": "int8"} == card["columns"][0]
     assert APART in card["limits"]

@@ -17,6 +17,12 @@ class MethodError(WeftError):
     exit_code = 2
 
 
+class ConditionError(WeftError):
+    """Rows were asked for under conditions that are none, that nothing can meet, or that too little meets."""
+
+    exit_code = 2
+
+
 class SchemaError(WeftError):
     """The schema is malformed, contradicts itself, or does not fit the table's columns and types."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import inspect
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -33,11 +35,13 @@ from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
 from weft.reading.dialect import PLAIN, Dialect
 from weft.release import modelfile
+from weft.release.conditioned import BLOCK_ROWS, Conditioned
 from weft.release.modelfile import Fitted
 from weft.release.paths import check_apart
 from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
 from weft.release.statement import default_rows
 from weft.schema import Schema
+from weft.schema.rules.where import Where
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -45,9 +49,6 @@ if TYPE_CHECKING:
 
 JOURNAL = "weft.ledger.jsonl"
 """Where a run writes down its charges unless told otherwise: in the working directory."""
-
-BLOCK_ROWS = 1_000_000
-"""Rows decoded and handed on at a time."""
 
 
 class Synthesizer:
@@ -245,7 +246,8 @@ class Synthesizer:
         if lifetime is not None:  # before anything is read
             lifetime.check(*terms)
             check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
-        search = Search.prepare(table, public, self.discover, budget, chosen.accounting)
+        most = math.inf if lifetime is None else lifetime.slack_left()
+        search = Search.prepare(table, public, self.discover, budget, chosen.accounting, most)
         return _Run(table, public, name, chosen, release, terms, lifetime, stamps_of(release.private, facts), search)
 
     def _open(self, run: _Run, schema: Schema) -> Opened:
@@ -285,19 +287,36 @@ class Synthesizer:
         """The fitted model."""
         return self._fitted().model
 
-    def sample(self, n: int | None = None, *, seed: int | None = None, listener: Listener = silence) -> Any:
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: Where | None = None,
+        seed: int | None = None,
+        listener: Listener = silence,
+    ) -> Any:
         """Make a synthetic table of n rows (default: as many as the noisy total says).
 
         The result is a data frame of the kind that `fit` was given, else a pyarrow Table, with the input's column
         names, order and types. Sampling costs no budget, however often it is done.
+
+        `where` asks for rows that meet conditions: a text such as "age >= 65", a mapping such as {"sex": "F", "age":
+        {"min": 65}}, or a list of both, all of which hold in every row. Without n these are the rows of a whole table
+        that meet them, as many as there are. That costs no budget either: only the model is asked. ConditionError
+        where no row can be made so, or not n of them within bounded work.
         """
         import pyarrow as pa
 
-        tables = list(self.tables(n, seed=seed, listener=listener))
+        tables = list(self.tables(n, where=where, seed=seed, listener=listener))
         return getattr(self, "_frame", as_is)(pa.concat_tables(tables))
 
     def tables(
-        self, n: int | None = None, *, seed: int | None = None, listener: Listener = silence
+        self,
+        n: int | None = None,
+        *,
+        where: Where | None = None,
+        seed: int | None = None,
+        listener: Listener = silence,
     ) -> Iterator[pa.Table]:
         """Make the same rows as `sample`, block by block, as pyarrow Tables: for tables larger than memory."""
         fitted = self._fitted()
@@ -305,6 +324,10 @@ class Synthesizer:
         if rows < 0:
             raise WeftError(f"cannot make {rows} rows: ask for 0 or more")
         rng = np.random.default_rng(seed)
+        if where is not None:
+            asked = Conditioned(fitted, where)
+            yield from asked.among(rows, rng, listener) if n is None else asked.tables(rows, rng, listener)
+            return
         start = 0
         while True:
             block = min(BLOCK_ROWS, rows - start)
@@ -313,6 +336,13 @@ class Synthesizer:
             start += block
             if start >= rows:
                 return
+
+    def plan(self, schema: Schema | str | PathLike[str], rows: int, *, target_error: float | None = None) -> Any:
+        """Return a `weft.planning.Plan`: what to expect of a table of so many rows; only the schema is looked at."""
+        budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
+        settings = {"method": self.method, "neighbours": self.neighbours, "options": self.options}
+        plan = import_module("weft.planning").plan
+        return plan(schema, rows, budget.epsilon, budget.delta, target_error=target_error, **settings)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, its schema and its ledger to one file."""

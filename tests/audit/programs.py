@@ -27,6 +27,7 @@ from weft.cli.finding import write_found
 from weft.discovery import with_cost
 from weft.engines import open_engine
 from weft.engines.listing import open_listing
+from weft.errors import WeftError
 from weft.privacy import Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.release.publish import Files, publish
@@ -215,9 +216,21 @@ def synthesise(method, schema=None, *, source="arrow", paired=True, unit=None, *
                 **captured.artefacts(),
                 "shown": [str(each) for each in shown],
                 "ledger": fitted.ledger.to_dict(),
+                "asked for": asked_for(synthesizer, known),
             }
 
     return program
+
+
+def asked_for(synthesizer, schema):
+    """Rows under a condition, or what is said where there are none."""
+    column = next((column for column in schema.columns if column.listed is not None), None)
+    if column is None:
+        return None
+    try:
+        return str(synthesizer.sample(20, where={column.name: column.listed[0]}, seed=7))
+    except WeftError as error:
+        return str(error)
 
 
 def commands(method, schema=SCHEMA, *, source="csv", neighbours="add-remove"):

@@ -192,3 +192,11 @@ def test_mistakes_are_told(folder: Path, words: tuple[object, ...], told: str, c
 def test_each_command_has_help(name: str) -> None:
     valued = [line for line in weft(name, "--help").stdout.splitlines() if "<bool>" in line]
     assert all("--help" in line for line in valued)
+
+
+@pytest.mark.usefixtures("folder")
+def test_plans_are_compared_with_what_is_measured() -> None:
+    words = ("--tables", "small", "--epsilons", "1", "--seeds", "1", "--method", "independent")
+    shown = weft("plan", *words).stdout
+    assert "foretold" in shown and "within 1.5" in shown and "small" in shown
+    assert len(json.loads(weft("plan", *words, "--json").stdout)) >= 1

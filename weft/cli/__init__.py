@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import audit, bench, budget, demo, fit, ledger, methods, report, sample, schema, synth, verify
+from weft.cli import audit, bench, budget, demo, fit, ledger, methods, plan, report, sample, schema, synth, verify
 
 EXIT_CODES = """\b
 [bold]Exit codes[/bold]
@@ -34,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("plan")(plan.plan)
 app.command("synth", help=synth.HELP)(synth.synth)
 app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)

@@ -38,18 +38,21 @@ def release(
     seed: int | None,
     formulas: Literal["keep", "escape"] = "keep",
     listener: Listener = silence,
+    where: list[str] | None = None,
 ) -> dict[str, Any]:
     """Make the rows and write them, with their card, or to stdout; return the card."""
     from weft.release.card import card_json
+    from weft.release.conditioned import Conditioned
     from weft.release.publish import Files, publish
     from weft.release.statement import default_rows
     from weft.release.writing import write_table
 
     fitted = synthesizer.fitted_
-    wanted = default_rows(fitted) if rows is None else rows
-    tables = synthesizer.tables(wanted, seed=seed, listener=listener)
+    conditions = Conditioned(fitted, where).written if where else []
+    wanted = default_rows(fitted) if rows is None and not where else rows
+    tables = synthesizer.tables(wanted, where=where or None, seed=seed, listener=listener)
     if out is not None:
-        return publish(fitted, tables, Files.of(out), formulas=formulas, listener=listener)
+        return publish(fitted, tables, Files.of(out), formulas=formulas, conditions=conditions, listener=listener)
     # Before the first row: whoever reads a few and hangs up, as `head` does, ends the command there.
     for stamp in fitted.ledger.stamps:
         Terminal(data_on_stdout=True).warn(stamp)
@@ -60,7 +63,7 @@ def release(
         raise
     except OSError as error:
         raise OutputError(f"cannot write to stdout: {error.strerror or type(error).__name__}.") from None
-    return card_json(fitted, made, name="stdout", formulas=formulas)
+    return card_json(fitted, made, name="stdout", formulas=formulas, conditions=conditions)
 
 
 def report(
@@ -86,8 +89,9 @@ def report(
     from weft.cli import summary
 
     rows, columns = counted(card["table"]["rows"], "synthetic row"), counted(len(card["columns"]), "column")
+    asked = f", where {' and '.join(card['table']['conditions'])}" if card["table"]["conditions"] else ""
     terminal.show(
-        summary.headline(f"{rows}, {columns}, method {fitted.method}"),
+        summary.headline(f"{rows}, {columns}, method {fitted.method}{asked}"),
         *summary.stamps(card["stamps"]),
         summary.facts(summary.spending(fitted)),
         *([shown(synthesizer.discovered_)] if hasattr(synthesizer, "discovered_") else []),

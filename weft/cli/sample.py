@@ -14,6 +14,16 @@ from weft.cli.releasing import release, release_files, report
 from weft.cli.terminal import Terminal
 from weft.progress import stage
 
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only rows such as sex=F, age>=65, ward=a|b, ward!=c, income is missing; may be given several times. "
+        "Without -n: those of a whole table that meet all.",
+    ),
+]
+
 
 def sample(
     model: Annotated[
@@ -21,6 +31,7 @@ def sample(
     ],
     output: o.Out,
     rows: o.Rows = None,
+    where: Where = None,
     seed: o.Seed = None,
     formulas: o.Formulas = "keep",
     as_json: o.AsJson = False,
@@ -36,6 +47,11 @@ def sample(
       weft sample stays.weft -o synthetic.csv
       weft sample stays.weft -n 50000000 -o synthetic.parquet
       weft sample stays.weft -n 10 --seed 1 -o -
+      weft sample stays.weft -n 500 --where "sex=F" --where "age>=65" -o old.csv
+      weft sample stays.weft --where "ward=surgery|medicine" -o wards.csv
+
+    With --where every row meets all conditions, and the card says so: such a
+    table is a part, and not the whole.
     """
     out = None if output == "-" else Path(output)
     terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
@@ -48,7 +64,7 @@ def sample(
 
                 synthesizer = load(model)
             if out is not None:
-                card = release(synthesizer, out, rows, seed, formulas, listener)
+                card = release(synthesizer, out, rows, seed, formulas, listener, where)
         if out is None:
-            card = release(synthesizer, None, rows, seed, formulas)
+            card = release(synthesizer, None, rows, seed, formulas, where=where)
         report(terminal, synthesizer, card, out)

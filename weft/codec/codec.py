@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,8 @@ class Codec:
             else:
                 parts.append(self._dates.get(column.name) or column.part(fields, columns))
         rules = schema.rules
-        readers = {name: Reader(columns[name], fields[name]) for name in columns} if rules else {}
+        self._fields = fields
+        readers = self.readers if rules else {}
         check_rules(rules, readers)  # in the types that the table has
         compiled = compile_rules(schema, parts, readers)
         self.parts = compiled.parts
@@ -69,7 +71,6 @@ class Codec:
         """What became of each rule."""
         self.impossible = list(compiled.impossible)
         """Attributes, and the cells of the table over them that no row has, beside what groups leave out."""
-        self._readers = readers
         self.refusals = tuple((index, rule) for index, rule in enumerate(rules) if rule.policy == "refuse")
         """Rules that every input row must keep, with their places in the schema."""
         self._repair = Repair(rules, readers, self.parts, self._random) if rules else None
@@ -79,6 +80,11 @@ class Codec:
         # Metadata is dropped: pandas and others keep facts about the rows there. A column that may be missing
         # must be able to say so.
         self.arrow_schema = pa.schema([_output_field(field, schema.column(field.name)) for field in kept])
+
+    @cached_property
+    def readers(self) -> dict[str, Reader]:
+        """What reads each column for rules and conditions, in the types that the table has."""
+        return {column.name: Reader(column, self._fields[column.name]) for column in self.schema.columns}
 
     @property
     def unit_column(self) -> str | None:
@@ -135,7 +141,7 @@ class Codec:
                 if name in self.domain:
                     columns.append(codes.astype(code_dtype(size)))
         for index, rule in self.refusals:
-            if not rule.holds({name: self._readers[name].read(arrays[name]) for name in rule.columns}).all():
+            if not rule.holds({name: self.readers[name].read(arrays[name]) for name in rule.columns}).all():
                 raise DataError(f'rule {index + 1} ({rule}): a row breaks it. Mend the rows, or set policy = "keep"')
         return Records(self.domain, tuple(columns))
 
@@ -181,14 +187,18 @@ class Codec:
 
     def breaches(self, table: pa.Table) -> list[NDArray[np.bool_]]:
         """Say of each rule which rows of a table break it."""
+        block = self.block(table)
+        return [~rule.holds(block) for rule in self.schema.rules]
+
+    def block(self, table: pa.Table) -> Block:
+        """Return the rows of a synthetic table as the numbers that rules and conditions compare."""
         arrays = {
             name: understood(decoded(table.column(name).combine_chunks()), self.schema.column(name))
             for name in table.column_names
             if name in self.schema
         }
         arrays |= {name: date.assembled(arrays) for name, date in self._dates.items()}
-        block = Block({name: arrays[name] for name in self._readers}, self._readers)
-        return [~rule.holds(block) for rule in self.schema.rules]
+        return Block({name: arrays[name] for name in self.readers}, self.readers)
 
     def ids(self, name: str, numbers: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
         """Return the ids of these numbers in the type of an id column."""

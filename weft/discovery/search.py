@@ -27,6 +27,12 @@ SHARE = 0.1
 PART_OF_DELTA = 0.25
 """Part of delta that pays for lists of values."""
 
+PART_OF_LIFETIME = 0.2
+"""Part of what a lifetime budget has left for such lists that one discovery may take."""
+
+LEAST_SLACK = 1e-200
+"""Below this, chances are no longer told apart from nothing."""
+
 ROWS_PER_UNIT = 5
 """Rows of a person that are used, where nobody has said how many: chosen without looking."""
 
@@ -93,9 +99,18 @@ class Search:
 
     @classmethod
     def prepare(
-        cls, table: PrivateTable, schema: Schema, share: float, budget: Budget, accounting: Accounting
+        cls,
+        table: PrivateTable,
+        schema: Schema,
+        share: float,
+        budget: Budget,
+        accounting: Accounting,
+        most_slack: float = math.inf,
     ) -> Search | None:
-        """Return the discovery that a schema needs, None if it states everything; BudgetError if it cannot be paid."""
+        """Return the discovery that a schema needs, None if it states everything; BudgetError if it cannot be paid.
+
+        `most_slack` is what a lifetime budget has left of its own; a discovery takes a part of it.
+        """
         if not schema.unknown:
             return None
         names = [column.name for column in schema.unknown]
@@ -118,6 +133,12 @@ class Search:
                     "their values in a schema, or give such a budget"
                 )
             slack = PART_OF_DELTA * budget.delta / (1 + math.exp(budget.epsilon or 0.0))
+            slack = min(slack, PART_OF_LIFETIME * most_slack)
+            if slack <= LEAST_SLACK:
+                raise BudgetError(
+                    "the lifetime budget has too little of its delta left for finding values of text columns: state "
+                    "them in a schema"
+                )
         return cls(table, schema, types, share, slack)
 
     def run(self, ledger: Ledger, release: Release) -> tuple[Discovered, float]:

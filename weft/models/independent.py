@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar, Self
 
@@ -15,6 +15,7 @@ from weft.marginals.records import Records
 from weft.models import stored
 from weft.models.apportion import apportion
 from weft.models.bayesnet.model import BayesNet
+from weft.models.evidence import Evidence, Impossible, Sampler
 from weft.models.sequential import chained
 from weft.progress import Listener, silence
 
@@ -46,6 +47,16 @@ class IndependentModel:
             self.domain,
             [rng.permutation(np.repeat(np.arange(len(t)), apportion(t, n, rng))) for t in self.tables],
         )
+
+    def conditioned(self, evidence: Evidence) -> Sampler:
+        """Return the same columns, each with its own evidence: exact, since none tells of another."""
+        tables = [
+            table * evidence[name] if name in evidence else table
+            for name, table in zip(self.domain, self.tables, strict=True)
+        ]
+        if any(not table.any() for table in tables):
+            raise Impossible("no record is possible under these conditions; relax one of them")
+        return replace(self, tables=tuple(tables))
 
     def network(self) -> BayesNet:
         """Return the network without parents."""

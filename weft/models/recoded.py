@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,8 +14,29 @@ from weft.marginals.recode import ValueMap
 from weft.marginals.records import Records
 from weft.models import Model, model_class, stored
 from weft.models.bayesnet.model import BayesNet, Family
+from weft.models.evidence import Evidence, Sampler, conditioned
 from weft.models.sequential import sequential
 from weft.progress import Listener, silence
+
+
+@dataclass(frozen=True)
+class Unfolded:
+    """Records in merged codes, with every merged value given back its own code."""
+
+    domain: Domain
+    inner: Sampler
+    maps: Mapping[str, ValueMap]
+
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
+        """Make n records and unfold their merged values."""
+        records = self.inner.sample(n, rng, listener)
+        return Records.of(
+            self.domain,
+            [
+                self.maps[name].unfold(codes, rng) if name in self.maps else codes
+                for name, codes in zip(records.domain.names, records.columns, strict=True)
+            ],
+        )
 
 
 @dataclass(frozen=True)
@@ -62,14 +83,18 @@ class RecodedModel:
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
         """Make n records and unfold their merged values."""
-        records = self.inner.sample(n, rng, listener)
-        return Records.of(
-            self.domain,
-            [
-                self.maps[name].unfold(codes, rng) if name in self.maps else codes
-                for name, codes in zip(records.domain.names, records.columns, strict=True)
-            ],
-        )
+        return Unfolded(self.domain, self.inner, self.maps).sample(n, rng, listener)
+
+    def conditioned(self, evidence: Evidence) -> Sampler | None:
+        """Return the same over an inner model under evidence: a merged value weighs what its values do together."""
+        inside, maps = dict(evidence), dict(self.maps)
+        for name in evidence:
+            if name in maps:
+                parts = maps[name].shares() * evidence[name]
+                inside[name] = np.minimum(np.bincount(maps[name].codes, parts, maps[name].size), 1.0)
+                maps[name] = replace(maps[name], counts=parts)
+        inner = conditioned(self.inner, inside)
+        return None if inner is None else Unfolded(self.domain, inner, maps)
 
     def network(self) -> BayesNet:
         """Return the network over all values of the inner model's: other attributes see a merged value as a bucket."""

@@ -150,6 +150,11 @@ class Lifetime:
         """Read the file; DataError if it is no lifetime budget, or its entries were tampered with."""
         return self._folded(self._chain.read())
 
+    def slack_left(self) -> float:
+        """Return the total-variation distance that is left for answers which keep to their cost only so far."""
+        state = self.state()
+        return max(0.0, slack_capacity(state.budget) - state.slack) if state.budget.delta else 0.0
+
     def check(self, adjacency: Adjacency, unit: str, budget: Budget, accounting: Accounting) -> None:
         """Refuse a run that could not be paid for, or that protects something else; nothing is entered yet."""
         self._affordable(self.state(), adjacency, unit, budget, accounting)
@@ -191,8 +196,8 @@ class Lifetime:
                 raise BudgetError(f"{charge.question!r} would overspend the lifetime budget {self.path}")
             if state.budget.delta and state.slack + distance > slack_capacity(state.budget):
                 raise BudgetError(
-                    f"{charge.question!r} needs more of delta than the lifetime budget {self.path} has set aside for "
-                    "records grown from seeds: make fewer of them, or take a larger delta for the table"
+                    f"{charge.question!r} needs more of delta than the lifetime budget {self.path} has left for lists "
+                    "of values and records grown from seeds: ask for fewer, or take a larger delta for the table"
                 )
             new.append(
                 {

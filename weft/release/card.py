@@ -6,6 +6,7 @@ Nothing here has seen a private row: everything comes from the fitted model, its
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from weft import __version__
@@ -58,19 +59,38 @@ FORMULAS = {
 """What was done about cells of a CSV file that spreadsheets would run."""
 
 
+CONDITIONAL = (
+    "This is a conditional sample: every row was drawn to meet {conditions}. It is not the whole table: shares in it "
+    "are shares among such rows, and its number of rows does not tell how many there are."
+)
+
+
 def card_json(
-    fitted: Fitted, rows: int, *, name: str, sha256: str | None = None, formulas: str | None = None
+    fitted: Fitted,
+    rows: int,
+    *,
+    name: str,
+    sha256: str | None = None,
+    formulas: str | None = None,
+    conditions: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return everything a stranger needs to know of a release, as plain JSON values.
 
     `formulas` says what was done about cells that look like formulas: "keep" or "escape" for CSV, None for other files.
+    `conditions` are those that every row was drawn to meet.
     """
     ledger, schema = fitted.ledger, fitted.schema
     statement = ledger.spend_statement()
     return {
         "card": CARD,
         "weft": __version__,
-        "table": {"file": name, "rows": rows, "sha256": sha256, "formulas": formulas},
+        "table": {
+            "file": name,
+            "rows": rows,
+            "sha256": sha256,
+            "formulas": formulas,
+            "conditions": list(conditions),
+        },
         "stamps": list(statement.stamps),
         "privacy": {
             "guarantee": "plausible deniability, not differential privacy"
@@ -147,6 +167,9 @@ def markdown(facts: dict[str, Any]) -> str:
     origin = DENIABLE if deniable else SEEDED if "seeded" in mechanisms else NOBODY
     parts = [_head(facts)]
     parts += [f"# {text(table['file'])}", f"A synthetic table of {counted(table['rows'], 'row')}. {origin}"]
+    if table.get("conditions"):  # cards of earlier versions know none
+        listed = " and ".join(code(condition) for condition in table["conditions"])
+        parts += [f"> **{CONDITIONAL.format(conditions=listed)}**"]
     parts += [f"> **{text(stamp)}**" for stamp in facts["stamps"]]
     parts += ["## The guarantee"]
     parts += [VOID] if void(facts["stamps"]) else []

@@ -101,7 +101,10 @@ class Fitted:
 
     def rows(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
         """Return records as rows, dealt out to people where these may have several; `start` rows came before."""
-        table = self.codec.decode(records, rng, start=start)
+        return self.settled(self.codec.decode(records, rng, start=start), rng, start)
+
+    def settled(self, table: pa.Table, rng: np.random.Generator, start: int = 0) -> pa.Table:
+        """Return rows dealt out to people where these may have several; otherwise as they are."""
         unit = self.schema.unit
         if self.people is None or unit is None:
             return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,14 +48,18 @@ def publish(
     files: Files,
     *,
     formulas: Formulas = "keep",
+    conditions: Sequence[str] = (),
     listener: Listener = silence,
 ) -> dict[str, Any]:
-    """Write a table, block by block, and its cards: all of them or none. Return the card."""
+    """Write a table, block by block, and its cards: all of them or none. Return the card.
+
+    `conditions` are those that every row was asked to meet, if any: the card tells them.
+    """
     suffix = ending(files.data)
     with staged(*files) as (data, card, card_as_json):
         rows = write_table(tables, data, suffix, formulas=formulas, schema=fitted.schema, listener=listener)
         done = formulas if format_of(files.data) == "csv" else None
-        facts = card_json(fitted, rows, name=files.data.name, sha256=sha256(data), formulas=done)
+        facts = card_json(fitted, rows, name=files.data.name, sha256=sha256(data), formulas=done, conditions=conditions)
         card.write_text(markdown(facts), encoding="utf-8")
         card_as_json.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     return facts

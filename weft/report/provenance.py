@@ -33,6 +33,11 @@ def check_release(table: Path, fitted: Fitted) -> None:
     with table.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
             raise WeftError(f"{table}: not the table that {card.name} is for, or changed since it was made. {REMEDY}")
+    if facts["conditions"]:
+        raise WeftError(
+            f"{table}: a conditional sample, as {card.name} shows: a report would compare a part with the whole. "
+            f"{REMEDY}"
+        )
     if facts["made"] != _made(fitted.method, fitted.options, fitted.ledger):
         raise WeftError(f"{table}: made by another model, as {card.name} shows. {REMEDY}")
 
@@ -42,7 +47,11 @@ def _facts(card: Path) -> dict[str, Any] | None:
     try:
         stored = json.loads(card.read_bytes())
         method, ledger = stored["method"], Ledger.from_dict(stored["ledger"])
-        return {"sha256": stored["table"]["sha256"], "made": _made(method["name"], method["options"], ledger)}
+        return {
+            "sha256": stored["table"]["sha256"],
+            "conditions": stored["table"].get("conditions"),
+            "made": _made(method["name"], method["options"], ledger),
+        }
     except (OSError, ValueError, TypeError, LookupError, RecursionError, WeftError):
         return None
 

@@ -241,6 +241,33 @@ def bsg_paper(
     tell(Terminal(as_json, quiet, debug), "bsg-paper", made)
 
 
+def plan(
+    tables: Tables = None,
+    epsilons: Epsilons = None,
+    seeds: Seeds = 3,
+    method: Annotated[str, typer.Option(metavar="NAME", help="Another method.", rich_help_panel=WHAT)] = "weave",
+    data_folder: DataFolder = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """What `weft plan` foretells of columns, beside what is measured on real tables."""
+
+    def made(listener: Listener) -> Iterator[Sheet]:
+        from weft.bench import plan as lab
+
+        return lab.plans(
+            lab.TABLES if tables is None else words(tables),
+            lab.EPSILONS if epsilons is None else numbers(epsilons),
+            seeds,
+            method,
+            folder=data_folder,
+            listener=listener,
+        )
+
+    tell(Terminal(as_json, quiet, debug), "plan", made)
+
+
 def timings(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Some of them. Default: all.")] = None,
     large: Annotated[

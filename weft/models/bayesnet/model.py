@@ -14,6 +14,7 @@ from weft.marginals.marginal import Array, Marginal
 from weft.marginals.records import Codes, Records, code_dtype
 from weft.models import stored
 from weft.models.apportion import apportion_groups
+from weft.models.evidence import Evidence, Sampler
 from weft.progress import Listener, silence, stage
 
 MAX_CELLS = 1 << 24
@@ -136,6 +137,15 @@ class BayesNet:
             factors.append((tuple(n for n in scope if n != name), _multiply(joined, scope).sum(axis=scope.index(name))))
         table = np.broadcast_to(_multiply(factors, wanted), self.domain.sizes(wanted))
         return np.asarray(self.total * table)
+
+    def conditioned(self, evidence: Evidence) -> Sampler | None:
+        """Return what draws exactly under evidence, by a junction tree of the families; None if that is too large."""
+        from weft.models.bayesnet.exact import under
+        from weft.models.mrf.junction import MAX_CELLS as MOST
+
+        if any(self.domain.cells((*family.parents, family.child)) > MOST for family in self.families):
+            return None
+        return under(self.domain, self._factors(self.domain.names), evidence)
 
     def _factors(self, wanted: Clique) -> list[tuple[Clique, Array]]:
         """Return the conditional tables that matter, over codes: those of the columns and of what they depend on."""

@@ -25,6 +25,7 @@ from weft.models import stored
 from weft.models.chains.forest import Forest, forest
 from weft.models.chains.kernel import gibbs, grow, herd, redraw_cluster
 from weft.models.chains.layout import Layout, Widened, flatten
+from weft.models.evidence import Evidence, Sampler
 from weft.progress import Listener, silence, stage
 
 BLOCK = 16_384
@@ -197,6 +198,12 @@ class ChainsModel:
             for _ in chains.each_block(rows, weave, rng, max(-(-n // blocks), 1)):
                 work.advance()
         return to_records(self.domain, rows)
+
+    def conditioned(self, evidence: Evidence) -> Sampler:
+        """Return chains that are held to evidence."""
+        from weft.models.chains.clamped import clamped
+
+        return clamped(self, self._chains, evidence)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return cliques and settings, potentials and targets."""

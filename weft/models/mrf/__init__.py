@@ -1,7 +1,8 @@
 """Markov random fields on junction trees: trees, exact inference, fit to noisy marginals, sampling."""
 
+from weft.models.evidence import Impossible
 from weft.models.mrf.estimate import fit
-from weft.models.mrf.inference import Beliefs, Impossible, marginals
+from weft.models.mrf.inference import Beliefs, marginals
 from weft.models.mrf.junction import (
     MAX_CELLS,
     MAX_TOTAL,

@@ -8,19 +8,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weft.errors import WeftError
 from weft.marginals.domain import Clique, clique
 from weft.marginals.marginal import Array, Marginal
+from weft.models.evidence import Impossible
 from weft.models.mrf.junction import MAX_TOTAL, JunctionTree, ModelTooLarge
 from weft.models.mrf.kernels import run
 from weft.models.mrf.tape import plan, plan_sums
 
 _SMALL = 1 << 15
 """Cells below which plain sums cost less than planning them."""
-
-
-class Impossible(WeftError):  # noqa: N818 - reads as what happened
-    """Structural zeros, or what a sample is conditioned on, leave no record that the model could make."""
 
 
 def transpose(table: Array, axes: Sequence[str], wanted: Sequence[str]) -> Array:

@@ -16,10 +16,11 @@ from weft.marginals.pooling import pooled_sigma
 from weft.marginals.records import Records
 from weft.models import stored
 from weft.models.bayesnet.model import BayesNet
+from weft.models.evidence import Evidence, Sampler, logarithms
 from weft.models.mrf.finish import finish
 from weft.models.mrf.inference import Beliefs, marginals
 from weft.models.mrf.junction import JunctionTree, junction_tree
-from weft.models.mrf.sample import sample
+from weft.models.mrf.sample import Calibrated, sample
 from weft.models.sequential import chained
 from weft.progress import Listener, silence
 
@@ -108,6 +109,13 @@ class MrfModel:
         if given:
             return sample(self.given(given), n, rng, listener)
         return finish(sample(self.beliefs, n, rng, listener), self.targets, rng, listener)
+
+    def conditioned(self, evidence: Evidence) -> Sampler:
+        """Return what draws from the field's exact distribution under evidence."""
+        potentials = dict(self.potentials)
+        for name, weights in evidence.items():
+            potentials[(name,)] = potentials.get((name,), 0.0) + logarithms(weights)
+        return Calibrated(marginals(self.tree, potentials, self.total, self.zeros))
 
     def network(self) -> BayesNet:
         """Return the junction tree as a network: the new attributes of a clique follow the others in it."""

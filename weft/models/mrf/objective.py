@@ -18,7 +18,8 @@ import numpy as np
 
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
-from weft.models.mrf.inference import Impossible, transpose
+from weft.models.evidence import Impossible
+from weft.models.mrf.inference import transpose
 from weft.models.mrf.junction import JunctionTree
 from weft.models.mrf.tape import Tape, plan
 from weft.progress import Stage

@@ -7,6 +7,8 @@ cell gets the floor or the ceiling of n_s p(r | s), with the right mean (`apport
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from weft.marginals.marginal import Array
@@ -34,3 +36,14 @@ def sample(beliefs: Beliefs, n: int, rng: np.random.Generator, listener: Listene
                 columns[name] = column.astype(code_dtype(domain.size(name)))
             work.advance()
     return Records.of(domain, [columns[name] for name in domain.names])
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Draws from a calibrated tree, and does nothing to the records afterwards."""
+
+    beliefs: Beliefs
+
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
+        """Make n records."""
+        return sample(self.beliefs, n, rng, listener)

@@ -67,7 +67,8 @@ class Condition:
         name = reader.column.name
         if self.missing and not reader.column.missing:
             raise RuleError(
-                f'column "{name}": it is never missing; set missing = true in [columns.{name}], or mend the rule', key
+                f'column "{name}": it is never missing; set missing = true in [columns.{name}], or mend the condition',
+                key,
             )
         if self.values == ():
             raise RuleError(f'column "{name}": the list of values is empty; name at least one', key)
@@ -78,16 +79,17 @@ class Condition:
                 if not reader.comparable:
                     raise RuleError(f'column "{name}": its values have no order; list them instead of {word}', key)
                 _span(reader, getattr(self, word), key, inside=False)
-        if not self.holds(self._probes(reader)).any():
+        if not self.holds(self.probes(reader)).any():
             raise RuleError(
-                f'column "{name}": no value that it can hold meets {self.shown(name)}; mend the rule or its range', key
+                f'column "{name}": no value that it can hold meets {self.shown(name)}; mend the condition or its range',
+                key,
             )
 
     def possible(self, reader: Reader, negate: bool = False) -> bool:
         """Whether the column has a value that meets the condition (or breaks it)."""
-        return bool((self.holds(self._probes(reader)) != negate).any())
+        return bool((self.holds(self.probes(reader)) != negate).any())
 
-    def _probes(self, reader: Reader) -> Values:
+    def probes(self, reader: Reader) -> Values:
         """Return values of which one meets the condition, if any value does."""
         known = reader.codes
         if known is not None:
@@ -95,7 +97,8 @@ class Condition:
         named = [v for v in (*(self.values or ()), *self.excluded, self.min, self.max) if v is not None]
         spans = [end for value in named for end in reader.bound(value)]
         near = [*spans, *reader.ends, *reader.special, *(s + d for s in spans for d in (-1, 1))]
-        middle = [(a + b) / 2 if isinstance(a + b, float) else (a + b) // 2 for a in near for b in near]
+        few = near[:64]  # of a long list its own values are enough
+        middle = [(a + b) / 2 if isinstance(a + b, float) else (a + b) // 2 for a in few for b in few]
         numbers = np.array([*near, *middle][:4096])
         numbers = numbers[reader.fits(numbers)]
         numbers = np.append(numbers, reader.ends[0])
@@ -103,6 +106,20 @@ class Condition:
         if reader.column.missing:
             numbers, missing = np.append(numbers, numbers[:1]), np.append(missing, True)
         return Values(numbers, missing, reader)
+
+    def overlaps(self, reader: Reader, low: NDArray[Any], high: NDArray[Any]) -> Mask:
+        """Say which stretches of numbers, from `low` to `high`, may hold one that meets it: all that do, at least."""
+        if self.values is None and not self.excluded and self.min is None and self.max is None:
+            return np.full(len(low), not self.missing)
+        met = np.ones(len(low), bool)
+        if self.values is not None:
+            spans = [reader.span(value) for value in self.values]
+            met &= np.logical_or.reduce([(low <= last) & (high >= first) for first, last in spans])
+        if self.min is not None:
+            met &= high >= reader.bound(self.min)[0]
+        if self.max is not None:
+            met &= low <= reader.bound(self.max)[1]
+        return met
 
     def holds(self, values: Values) -> Mask:
         """Say which values meet it."""
@@ -136,18 +153,19 @@ class Condition:
             pool = pool[met != negate]
         return np.asarray(pool[rng.integers(0, len(pool), count)] if len(pool) else pool)
 
-    def shown(self, name: str) -> str:
-        """Write the condition for a person."""
+    def shown(self, name: str, most: int = 3) -> str:
+        """Write the condition for a person, with at most so many values."""
         parts = []
+        strict = self.excluded in ((self.min,), (self.max,))
         if self.values is not None:
-            listed = [shown(value) for value in self.values[:3]] + ["..."] * (len(self.values) > 3)
+            listed = [shown(value) for value in self.values[:most]] + ["..."] * (len(self.values) > most)
             parts.append(f"= {listed[0]}" if len(self.values) == 1 else f"in [{', '.join(listed)}]")
-        if self.excluded:
-            parts.append(f"not in [{', '.join(shown(v) for v in self.excluded[:3])}]")
+        if self.excluded and not strict:
+            parts.append(f"not in [{', '.join(shown(v) for v in self.excluded[:most])}]")
         if self.min is not None:
-            parts.append(f">= {shown(self.min)}")
+            parts.append(f"{'>' if strict and self.excluded == (self.min,) else '>='} {shown(self.min)}")
         if self.max is not None:
-            parts.append(f"<= {shown(self.max)}")
+            parts.append(f"{'<' if strict and self.excluded == (self.max,) else '<='} {shown(self.max)}")
         if not parts:
             return f"{name} {'missing' if self.missing else 'there'}"
         return f"{name} {' and '.join(parts)}" + (" or missing" if self.missing else "")

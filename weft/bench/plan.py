@@ -1,0 +1,73 @@
+"""Plans beside what really happens: the error of single columns that `weft plan` foretells, and the one measured.
+
+A plan sees the schema, the number of rows and the budget. The table is then synthesised with real noise, several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+
+import numpy as np
+import pyarrow as pa
+
+from weft.bench.datasets import locate
+from weft.bench.sheet import Sheet
+from weft.bench.tables import open_table, read
+from weft.codec import Codec
+from weft.evaluate import k_way
+from weft.planning import plan
+from weft.planning.simulation import in_ranges
+from weft.progress import Listener, silence, stage
+from weft.schema import Schema
+from weft.synthesizer import Synthesizer
+
+TABLES = ("nltcs", "adult", "br2000", "acs", "adult_raw")
+EPSILONS = (1.0,)
+GOAL = 1.5
+"""A plan should be within this factor."""
+HEADS = ("table", "epsilon", "foretold", "measured", "ratio", f"within {GOAL:g}", "pairs foretold", "pairs measured")
+
+
+def plans(
+    tables: Sequence[str] = TABLES,
+    epsilons: Sequence[float] = EPSILONS,
+    runs: int = 3,
+    method: str = "weave",
+    *,
+    folder: str | None = None,
+    listener: Listener = silence,
+) -> Iterator[Sheet]:
+    """Yield one sheet for each table, a line for each budget."""
+    with stage(listener, "run", len(tables) * len(epsilons) * (runs + 1)) as work:
+        for name in tables:
+            rows, schema = _open(name, folder)
+            real = Codec(schema, rows.schema).encode(rows)
+            lines = []
+            for epsilon in epsilons:
+                told = plan(schema, len(rows), epsilon, method=method)
+                work.advance(note=f"{name}, epsilon {epsilon:g}, plan")
+                found = []
+                for _ in range(runs):
+                    made = Synthesizer(epsilon, method=method, journal=None, trust_data_for_schema=True)
+                    table = made.fit(rows, schema).sample()
+                    pair = in_ranges(real, Codec(schema, table.schema).encode(table))
+                    found.append([k_way(*pair, k).tvd for k in (1, 2)])
+                    work.advance(note=f"{name}, epsilon {epsilon:g}, run")
+                ones, twos = np.mean(found, axis=0)
+                ratio = told.here.mean / ones
+                near = "yes" if 1 / GOAL <= ratio <= GOAL else "no"
+                columns = [f"{told.here.mean:.5f}", f"{ones:.5f}", f"{ratio:.2f}", near]
+                lines.append([name, f"{epsilon:g}", *columns, f"{told.here.pairs:.4f}", f"{twos:.4f}"])
+            yield Sheet(f"{name}: error of columns, foretold and measured, {method}, {runs} runs", HEADS, lines)
+
+
+def _open(name: str, folder: str | None) -> tuple[pa.Table, Schema]:
+    """Open a table; a raw one has its reviewed schema in the laboratory."""
+    schema = files("weft.bench") / "schemas" / f"{name}.toml"
+    path = locate(name, folder)
+    if path is not None and schema.is_file():
+        known = Schema.load(str(schema))
+        return read(path, known), known
+    table = open_table(name, folder=folder)
+    return table.rows, table.schema
