@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import html
 import inspect
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from os import PathLike
@@ -17,31 +16,29 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from weft.codec.people import People
-from weft.curator import Curator, PrivateTable, Rehearsal
-from weft.discovery import ROWS_PER_UNIT, SHARE, Search, stated, with_cost
+from weft.curator import Curator, Rehearsal
+from weft.discovery import ROWS_PER_UNIT, SHARE, with_cost
 from weft.engines import Opened, open_engine
-from weft.engines.frames import collected, repeatable
 from weft.engines.returned import as_is, frame_maker
 from weft.engines.sources import fingerprint, source_name
 from weft.errors import WeftError
-from weft.methods import AUTO, Method, known
+from weft.methods import AUTO, known
 from weft.methods import method as recipe
 from weft.methods.steps.learning import learn
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import coarse_domain
-from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise, Relation
-from weft.privacy.books import Terms, open_books
+from weft.privacy import Budget, Ledger, Noise, Relation
+from weft.privacy.books import open_books
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
-from weft.reading.dialect import PLAIN, Dialect
+from weft.reading.dialect import Dialect
 from weft.release import modelfile
 from weft.release.conditioned import BLOCK_ROWS, Conditioned
 from weft.release.modelfile import Fitted
-from weft.release.paths import check_apart
-from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
 from weft.release.statement import default_rows
 from weft.schema import Schema
 from weft.schema.rules.where import Where
+from weft.synthesizer.run import Asked, Run, prepare
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -170,7 +167,7 @@ class Synthesizer:
         rows are used; `unit=False` says that everybody has one row. Everything that can be refused is refused before
         the first charge. `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
         """
-        run = self._prepare(data, schema, unit, rows_per_unit, release, listener)
+        run = self._prepare(Asked(data, schema, unit, rows_per_unit), release, listener)
         chosen, schema, rng = run.chosen, run.schema, np.random.default_rng(self.seed)
         opened = None if run.search is not None else self._open(run, schema)
         with self._books(run) as ledger:
@@ -205,52 +202,20 @@ class Synthesizer:
 
         The schema that comes back says what it cost. Later runs use it at no further cost; their own adds to it.
         """
-        run = self._prepare(data, schema, unit, rows_per_unit, release, listener)
+        run = self._prepare(Asked(data, schema, unit, rows_per_unit), release, listener)
         if run.search is None:
             return run.schema
         with self._books(run) as ledger:
             self.discovered_, _ = replace(run.search, share=1.0).run(ledger, run.release)
         return with_cost(self.discovered_.schema, ledger)
 
-    def _prepare(
-        self,
-        data: Any,
-        schema: Schema | str | PathLike[str] | None,
-        unit: str | Literal[False] | None,
-        rows_per_unit: int,
-        release: Release | None,
-        listener: Listener,
-    ) -> _Run:
+    def _prepare(self, asked: Asked, release: Release | None, listener: Listener) -> Run:
         """Refuse whatever can be refused before a row is counted."""
-        if schema is not None and not isinstance(schema, Schema):
-            schema = Schema.load(Path(schema))
-        data = collected(data)
-        source, dialect = repeatable(data) if schema is None or schema.incomplete else data, self.dialect or PLAIN
-        table = PrivateTable(source, self.engine, dialect, listener)
-        public = dialect.marking(stated(table, schema, unit, rows_per_unit))
-        facts = accepted_facts(public, self.trust_data_for_schema)
-        budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
-        # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
-        pure = {"accounting": "pure"} if budget.delta == 0 else {}
-        name = known(self.method)
-        chosen = recipe(name, **(pure | plain(self.options)))
         if release is None:
             release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
-        budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
-        adjacency = Adjacency(self.neighbours, public.rows_per_unit if public.unit else 1)
-        # Quoted, so that a column called row is not taken for rows.
-        whose = "row" if public.unit is None else f'"{public.unit}"'
-        terms = (adjacency, whose, budget, chosen.accounting)
-        self._check_files(table.source)
-        lifetime = None if self.budget_file is None else Lifetime(self.budget_file)
-        if lifetime is not None:  # before anything is read
-            lifetime.check(*terms)
-            check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
-        most = math.inf if lifetime is None else lifetime.slack_left()
-        search = Search.prepare(table, public, self.discover, budget, chosen.accounting, most)
-        return _Run(table, public, name, chosen, release, terms, lifetime, stamps_of(release.private, facts), search)
+        return prepare(self, asked, release, listener)
 
-    def _open(self, run: _Run, schema: Schema) -> Opened:
+    def _open(self, run: Run, schema: Schema) -> Opened:
         listener = run.table.listener
         with stage(listener, "read"):
             opened = open_engine(
@@ -259,7 +224,7 @@ class Synthesizer:
         run.chosen.check(coarse_domain(opened.codec.domain))
         return opened
 
-    def _books(self, run: _Run) -> AbstractContextManager[Ledger]:
+    def _books(self, run: Run) -> AbstractContextManager[Ledger]:
         source = run.table.source
         return open_books(
             run.terms,
@@ -268,14 +233,6 @@ class Synthesizer:
             stamps=run.stamps,
             facts={"source": source_name(source), "fingerprint": fingerprint(source), "method": run.name},
         )
-
-    def _check_files(self, data: Any) -> None:
-        """Refuse a journal that is the private table, or a budget, before anything is read."""
-        if self.journal is not None:
-            named = isinstance(data, str | PathLike | list | tuple)
-            budget = None if self.budget_file is None else Path(self.budget_file)
-            inputs = {"the private table": data if named else None, "the lifetime budget": budget}
-            check_apart(inputs, {}, {"the journal": Path(self.journal)})
 
     @property
     def ledger_(self) -> Ledger:
@@ -352,21 +309,6 @@ class Synthesizer:
         if not hasattr(self, "fitted_"):
             raise WeftError("this synthesizer has learned nothing yet: call fit(data, schema) first")
         return self.fitted_
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One run, as far as it is known before anything is spent."""
-
-    table: PrivateTable
-    schema: Schema
-    name: str
-    chosen: Method
-    release: Release
-    terms: Terms
-    lifetime: Lifetime | None
-    stamps: tuple[str, ...]
-    search: Search | None
 
 
 def _settings() -> list[str]:

@@ -1,0 +1,94 @@
+"""One run of a synthesizer, as far as it is known before anything is spent: whatever can be refused is refused here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from weft.curator import PrivateTable
+from weft.discovery import Search, stated
+from weft.engines.frames import collected, repeatable
+from weft.methods import Method, known
+from weft.methods import method as recipe
+from weft.methods.steps.options import plain
+from weft.privacy import Adjacency, Budget, Lifetime
+from weft.privacy.books import Terms
+from weft.privacy.mechanisms import Release
+from weft.progress import Listener
+from weft.reading.dialect import PLAIN
+from weft.release.paths import check_apart
+from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
+from weft.schema import Schema
+
+if TYPE_CHECKING:
+    from weft.synthesizer import Synthesizer
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The table that is to be learned, and what is said of it."""
+
+    data: Any
+    schema: Schema | str | PathLike[str] | None
+    unit: str | Literal[False] | None
+    rows_per_unit: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that may begin."""
+
+    table: PrivateTable
+    schema: Schema
+    """What is stated of the columns."""
+    name: str
+    """The method's."""
+    chosen: Method
+    release: Release
+    terms: Terms
+    lifetime: Lifetime | None
+    stamps: tuple[str, ...]
+    search: Search | None
+    """What has to be found out first; None if everything is stated."""
+
+
+def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Listener) -> Run:
+    """Refuse whatever can be refused before a row is counted."""
+    schema = asked.schema
+    if schema is not None and not isinstance(schema, Schema):
+        schema = Schema.load(Path(schema))
+    data, dialect = collected(asked.data), settings.dialect or PLAIN
+    source = repeatable(data) if schema is None or schema.incomplete else data
+    table = PrivateTable(source, settings.engine, dialect, listener)
+    public = dialect.marking(stated(table, schema, asked.unit, asked.rows_per_unit))
+    facts = accepted_facts(public, settings.trust_data_for_schema)
+    budget = settings.budget or Budget(epsilon=settings.epsilon, delta=settings.delta)
+    # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
+    pure = {"accounting": "pure"} if budget.delta == 0 else {}
+    name = known(settings.method)
+    chosen = recipe(name, **(pure | plain(settings.options)))
+    budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
+    adjacency = Adjacency(settings.neighbours, public.rows_per_unit if public.unit else 1)
+    # Quoted, so that a column called row is not taken for rows.
+    whose = "row" if public.unit is None else f'"{public.unit}"'
+    terms = (adjacency, whose, budget, chosen.accounting)
+    _check_files(settings, source)
+    lifetime = None if settings.budget_file is None else Lifetime(settings.budget_file)
+    if lifetime is not None:  # before anything is read
+        lifetime.check(*terms)
+        check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
+    most = math.inf if lifetime is None else lifetime.slack_left()
+    search = Search.prepare(table, public, settings.discover, budget, chosen.accounting, most)
+    return Run(table, public, name, chosen, release, terms, lifetime, stamps_of(release.private, facts), search)
+
+
+def _check_files(settings: Synthesizer, data: Any) -> None:
+    """Refuse a journal that is the private table, or a budget, before anything is read."""
+    if settings.journal is not None:
+        named = isinstance(data, str | PathLike | list | tuple)
+        budget = None if settings.budget_file is None else Path(settings.budget_file)
+        inputs = {"the private table": data if named else None, "the lifetime budget": budget}
+        check_apart(inputs, {}, {"the journal": Path(settings.journal)})
