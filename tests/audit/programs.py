@@ -216,7 +216,7 @@ def synthesise(method, schema=None, *, source="arrow", paired=True, unit=None, *
                 **captured.artefacts(),
                 "shown": [str(each) for each in shown],
                 "ledger": fitted.ledger.to_dict(),
-                "asked for": asked_for(synthesizer, known),
+                "asked for": asked_for(synthesizer, fitted.schema),
             }
 
     return program

@@ -41,8 +41,8 @@ def rows(monkeypatch):
     """A place that knows the exact number of rows, as a careless program may have one."""
     known = {"engines": []}
 
-    def init(self, engine, ledger, release, was=Curator.__init__):
-        was(self, engine, ledger, release)
+    def init(self, engine, ledger, release, whole=1.0, was=Curator.__init__):
+        was(self, engine, ledger, release, whole)
         known["engines"].append(engine)
         known["n"] = int(engine.count([()])[0])
 
@@ -93,8 +93,8 @@ def test_pandas_notes_in_the_model_file_are_caught(monkeypatch):
         was(self, schema, arrow_schema)
         self.arrow_schema = self.arrow_schema.with_metadata(arrow_schema.metadata)
 
-    def reader(source, schema, batch_rows, was=weft.engines.open_reader):
-        made = was(source, schema, batch_rows)
+    def reader(source, schema, batch_rows, dialect, was=weft.engines.open_reader):
+        made = was(source, schema, batch_rows, dialect)
         return replace(made, schema=made.schema.with_metadata(source.schema.metadata))
 
     assert leaks(program=program) == []

@@ -48,7 +48,7 @@ def raw(export, weft: Weft):
 
 
 def test_an_export_becomes_a_release_without_a_schema(raw: Weft, export) -> None:
-    result = raw("synth", "export.csv", "-e", 20, "--unit", "patient_nbr", "-m", "independent", "-o", "out.csv")
+    result = raw("synth", "export.csv", "-e", 20, "--unit", "patient_nbr", "-m", "independent", "-o", "out.csv", "-v")
     made = pd.read_csv("out.csv", dtype=str)
     assert list(made.columns) == list(export.columns)
     schema = Schema.load("out.schema.toml")

@@ -46,7 +46,7 @@ def is_number(words):
         if not sound or (power and "," in digits):
             return False
         return described(money, digits, fraction, power, percent, plain)
-    return bool(re.fullmatch(r"[+-]?\d{1,18},\d{1,2}", words, re.ASCII))
+    return bool(re.fullmatch(r"[+-]?(0|[1-9]\d{0,17}),\d{1,2}", words, re.ASCII))
 
 
 def described(money, digits, fraction, power, percent, plain):

@@ -304,7 +304,7 @@ missing = ["n/a"]
     table = read_csv(path, schema)
     assert table.to_pydict() == {"cost": [1234.5, -12.0, 3.0], "share": [57, None, 3]}
     write_table([table], tmp_path / "out.csv", schema=schema)
-    assert (tmp_path / "out.csv").read_text().splitlines()[1:3] == ['"$1,234.5","57%"', '"($12)",']
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:3] == ['"$1,234.50","57%"', '"($12.00)",']
     assert read_csv(tmp_path / "out.csv", schema).equals(table)
     words = pa.table({"cost": ["$1,234.50", "($12.00)", "3"], "share": ["57%", "n/a", "3"]})
     pq.write_table(words, tmp_path / "words.parquet")

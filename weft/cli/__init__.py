@@ -30,7 +30,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     # A pretty traceback would show local variables, which may hold private rows.
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)

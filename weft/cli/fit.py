@@ -64,6 +64,7 @@ def fit(
     insecure: o.Insecure = False,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
     debug: o.Debug = False,
 ) -> None:
     """Learn a model of a private table, within a budget.
@@ -110,10 +111,12 @@ def fit(
             synthesizer.save(model)
             rescue.safe()
             found = keep_found(synthesizer, found, source)
-        _tell(terminal, synthesizer, model, spending, found)
+        _tell(terminal, synthesizer, model, spending, found, verbose)
 
 
-def _tell(terminal: Terminal, synthesizer: Synthesizer, model: Path, spending: Path, found: Path | None) -> None:
+def _tell(
+    terminal: Terminal, synthesizer: Synthesizer, model: Path, spending: Path, found: Path | None, verbose: bool
+) -> None:
     from weft.cli import summary
 
     fitted = synthesizer.fitted_
@@ -135,7 +138,8 @@ def _tell(terminal: Terminal, synthesizer: Synthesizer, model: Path, spending: P
         *summary.stamps(ledger.stamps),
         summary.facts(summary.spending(fitted)),
         *([] if found is None else [shown(synthesizer.discovered_)]),
-        summary.entries(ledger),
+        *([summary.entries(ledger)] if verbose else []),
+        *summary.points(fitted),
         *summary.warnings(warned),
         *summary.apart(fitted),
         *summary.files(file_purposes(None, spending, model, found)),

@@ -181,6 +181,10 @@ Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", metavar="", help="No progress, no summary; warnings remain.", rich_help_panel=OUTPUT),
 ]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", metavar="", help="Show every question and its noise, too.", rich_help_panel=OUTPUT),
+]
 Debug = Annotated[
     bool,
     typer.Option(

@@ -75,6 +75,7 @@ def report(
     journal: Path | None = None,
     model: Path | None = None,
     found: Path | None = None,
+    verbose: bool = False,
 ) -> None:
     """Tell what was made, what it cost and where it is."""
     fitted = synthesizer.fitted_
@@ -95,7 +96,8 @@ def report(
         *summary.stamps(card["stamps"]),
         summary.facts(summary.spending(fitted)),
         *([shown(synthesizer.discovered_)] if hasattr(synthesizer, "discovered_") else []),
-        summary.entries(fitted.ledger),
+        *([summary.entries(fitted.ledger)] if verbose else []),
+        *summary.points(fitted),
         *summary.warnings(warned),
         *summary.apart(fitted),
         *summary.files(file_purposes(out, journal, model, found)),

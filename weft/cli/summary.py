@@ -48,18 +48,65 @@ def facts(rows: Mapping[str, str]) -> RenderableType:
 
 
 def spending(fitted: Fitted) -> dict[str, str]:
-    """Say in words what was spent and what that means."""
+    """Say in words who is protected, what was spent and on what, and what that means."""
     from weft.release.statement import lifetime, meaning, seeds
 
     ledger = fitted.ledger
     grown = seeds(fitted)
+    on = purposes(ledger)
     return {
-        "spent": spent(ledger),
-        "neighbours": str(ledger.adjacency),
+        "protected": protected(ledger, fitted.schema.unit),
+        "spent": spent(ledger) + (f": {on}" if on else ""),
         **({"seeds": grown} if grown else {}),
         "meaning": meaning(fitted),
         "lifetime": lifetime(ledger.lifetime),
     }
+
+
+def protected(ledger: Ledger, unit: str | None) -> str:
+    """Say who is protected."""
+    hidden = "whether it is there" if ledger.adjacency.relation == "add-remove" else "what it says"
+    if unit is None:
+        return f"each row of the private table: {hidden}"
+    rows = ledger.adjacency.rows_per_unit
+    used = "the one row" if rows == 1 else f"at most {rows} rows"
+    return f'everything of one "{unit}", of which {used} used: {hidden}'
+
+
+PURPOSES = {
+    "discovery": "finding out what the columns hold",
+    "units": "how many rows people have",
+    "total": "the number of rows",
+    "marginals": "counts of columns, alone and together",
+    "scores": "choosing what to count",
+    "dependence": "choosing what to count",
+    "choice": "choosing what to count",
+    "seeds": "seeds",
+    "": "other questions",
+}
+"""What answers are for, in the words of somebody who has to sign for them."""
+
+
+def purposes(ledger: Ledger) -> str:
+    """Say what the budget went to, the largest part first."""
+    if ledger.deniable or ledger.parts:
+        return ""
+    shares: dict[str, float] = {}
+    for entry in ledger.entries:
+        words = PURPOSES["seeds"] if entry.mechanism == "seeded" else PURPOSES[entry.purpose]
+        shares[words] = shares.get(words, 0.0) + entry.cost / ledger.to_dict()["capacity"]
+    ranked = sorted(shares.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{share:.0%} on {words}" if share >= 0.005 else f"the rest on {words}" for words, share in ranked)
+
+
+def points(fitted: Fitted) -> list[RenderableType]:
+    """Show what the table is best and worst at."""
+    from weft.report.points import points as of
+
+    found = of(fitted)
+    lines = [Text.assemble(("  + ", "bold green"), line) for line in found.best]
+    lines += [Text.assemble(("  - ", "bold yellow"), line) for line in found.worst]
+    return [heading("What to rely on, and what to be careful with"), *lines] if lines else []
 
 
 def spent(ledger: Ledger) -> str:

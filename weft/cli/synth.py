@@ -84,6 +84,7 @@ def synth(
     insecure: o.Insecure = False,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
     debug: o.Debug = False,
 ) -> None:
     """Make a differentially private synthetic copy of a table."""
@@ -128,4 +129,4 @@ def synth(
         if out is None:
             card = release(synthesizer, None, rows, seed, formulas)
         rescue.safe()
-        report(terminal, synthesizer, card, out, journal=spending, model=kept, found=found)
+        report(terminal, synthesizer, card, out, journal=spending, model=kept, found=found, verbose=verbose)

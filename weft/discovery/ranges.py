@@ -13,7 +13,7 @@ from weft.marginals.marginal import Array
 SURE = 5.5
 """Noise, in standard deviations of a sum of cells, above which rows are found anywhere on a grid."""
 
-NEAR = 3.5
+NEAR = 4.0
 """The same beside cells that hold rows, where a look goes no further than `REACH`."""
 
 REACH = 16
@@ -64,4 +64,4 @@ def number_range(edges: Sequence[Any], cells: tuple[int, int], whole: bool) -> l
 
 def apart(special: Iterable[tuple[Any, int]], sigma: float, low: Any, high: Any) -> list[Any]:
     """Return the special values that rows have and that lie outside a range."""
-    return [value for value, count in special if count > NEAR * sigma and not low <= value <= high]
+    return [value for value, count in special if count > SURE * sigma and not low <= value <= high]

@@ -44,7 +44,8 @@ def stated(
     rows_per_unit: int,
 ) -> Schema:
     """Return what is stated of a table: the schema, with columns of which nothing is known where it asks for them."""
-    once = isinstance(table.source, str | list) and STDIN in (table.source, *table.source)
+    named = table.source if isinstance(table.source, list | tuple) else [table.source]
+    once = any(isinstance(each, str) and each == STDIN for each in named)
     if once and (schema is None or schema.incomplete):
         raise DataError(
             "standard input can be read once, and finding out about columns reads a table several times: save it to a "
@@ -58,6 +59,11 @@ def stated(
         names = [name for name in table.columns().names if name and name not in schema]
         return replace(schema, columns=(*schema.columns, *(Unknown(name) for name in names)))
     names = table.columns().names
+    if not any(names):
+        raise SchemaError(
+            "the table does not name its columns before its rows, as JSON lines do not: name them in a schema, those that "
+            'are to be found out about with kind = "unknown"'
+        )
     if unit:
         if unit not in names:
             raise SchemaError(f'the table has no column "{unit}" to tell whose row it is')
