@@ -21,7 +21,7 @@ def test_the_commands_run(tmp_path, monkeypatch):
     runner = CliRunner()
     assert runner.invoke(app, ["demo", "--rows", "2000", "-q"]).exit_code == 0
     lines = [line[2:] for block in blocks("console") for line in block.splitlines()]
-    assert len(lines) == 5
+    assert len(lines) == 3
     for line in lines:
         result = runner.invoke(app, [*shlex.split(line)[1:], *(["-m", "independent"] if " synth " in line else [])])
         assert result.exit_code == 0, (line, result.output)

@@ -61,8 +61,8 @@ def stated(
     names = table.columns().names
     if not any(names):
         raise SchemaError(
-            "the table does not name its columns before its rows, as JSON lines do not: name them in a schema, those that "
-            'are to be found out about with kind = "unknown"'
+            "the table does not name its columns before its rows, as JSON lines do not: name them in a schema, those "
+            'that are to be found out about with kind = "unknown"'
         )
     if unit:
         if unit not in names:
