@@ -179,3 +179,26 @@ def test_what_cannot_be_paid_is_refused_first() -> None:
         Synthesizer(1.0, journal=None, discover=0.0).fit(frame(), unit=False)
     with pytest.raises(BudgetError, match="share for discovery"):
         Synthesizer(1.0, journal=None, discover=2.0).fit(frame(), unit=False)
+
+
+def test_frames_come_back_in_their_types() -> None:
+    rng = np.random.default_rng(4)
+    rows = 3000
+    minutes = pd.to_timedelta(rng.integers(0, 300_000, rows), unit="min")
+    given = pd.DataFrame(
+        {
+            "flag": rng.random(rows) < 0.3,
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 300, rows), unit="D"),
+            "moment": pd.Timestamp("2020-01-01", tz="Europe/Berlin") + minutes,
+            "level": pd.Categorical(rng.choice(["low", "high"], rows)),
+            "count": pd.array(rng.integers(0, 5, rows), dtype="Int64"),
+        }
+    )
+    made = Synthesizer(10.0, journal=None, method="independent").fit(given, unit=False).sample(20)
+    assert made["flag"].dtype == bool
+    assert str(made["count"].dtype) == "Int64"
+    assert (made["day"] == made["day"].dt.normalize()).all()
+    assert str(made["moment"].dt.tz) == "UTC"
+    assert set(made["level"]) <= {"low", "high"}
+    with pytest.raises(BudgetError, match="duration"):
+        Synthesizer(1.0, journal=None).fit(given.assign(stay=minutes), unit=False)

@@ -40,6 +40,7 @@ def counted(texts, times=1000):
         (["2024-01-31T10:00:00Z"], {"kind": "datetime", "timezone": "UTC", "step": "1s"}),
         (["10:30", "11:45"], {"kind": "time", "step": "1min"}),
         (["True", "False", "?"], {"kind": "category", "values": ["False", "True"], "missing": ["?"]}),
+        (["true", "false"], {"kind": "boolean"}),
         (["red", "green", "1"] * 3, {"kind": "category"}),
         (["a very long text that nobody would take for a code of anything"], {"kind": "id", "pattern": "text {}"}),
     ],

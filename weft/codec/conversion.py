@@ -240,4 +240,6 @@ def _written(array: pa.Array, column: Column) -> pa.Array:
     moments = array.cast(pa.timestamp("s"), safe=False) if pa.types.is_date(array.type) else array
     if pa.types.is_timestamp(moments.type):
         moments = moments.cast(pa.int64()).cast(pa.timestamp(moments.type.unit)).cast(pa.timestamp("s"), safe=False)
-    return pc.strftime(moments, format=form)
+    written = pc.strftime(moments, format=form)
+    zoned = pa.types.is_timestamp(array.type) and array.type.tz is not None and column.text_format is None
+    return pc.binary_join_element_wise(written, "+00:00", "") if zoned else written

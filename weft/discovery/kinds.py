@@ -75,7 +75,9 @@ def decide(noisy: Array, sigma: float) -> Decision:
         return of({"kind": "category"}, "text", "no value stands out from the noise")
     if shaped.rows(("truth",)) >= MOST * filled:
         spelling = shaped.seen(("truth",))[0][0].spelling
-        return of({"kind": "category", "values": list(TRUTHS[spelling])}, "", "true or false")
+        # As true and false are written by everybody; other spellings are kept as the words they are.
+        entry = {"kind": "category", "values": list(TRUTHS[spelling])} if spelling else {"kind": "boolean"}
+        return of(entry, "", "true or false")
     if shaped.rows(("number",)) >= MOST * filled:
         number = _number(shaped)
         if number is not None:

@@ -25,7 +25,7 @@ from weft.errors import DataError
 from weft.reading.objects import EXACT, word
 from weft.reading.reader import Batches, Reader
 from weft.schema import Schema
-from weft.schema.kinds import Column, ColumnError, Duration
+from weft.schema.kinds import Column, ColumnError, Duration, Unknown
 from weft.values.instants import UNIT
 from weft.values.markers import blanked
 from weft.values.storage import decoded
@@ -53,7 +53,7 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
     """Return the type in which a frame's column is read and released: its own if it is declared, else the schema's."""
     if pa.types.is_dictionary(declared):
         return pa.dictionary(declared.index_type, frame_type(column, declared.value_type), declared.ordered)
-    if not is_guessed(declared):
+    if not is_guessed(declared) or (isinstance(column, Unknown) and pa.types.is_duration(declared)):
         return declared
     _require_text(column, declared)
     own = column.arrow_type()
