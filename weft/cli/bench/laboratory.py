@@ -174,6 +174,24 @@ def structure(
     tell(Terminal(as_json, quiet, debug), "structure", made)
 
 
+def raw(
+    tables: Tables = None,
+    epsilon: Annotated[float, typer.Option(help="The budget.", rich_help_panel=WHAT)] = 1.0,
+    data_folder: DataFolder = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Raw exports without a schema, file to file: time, memory, and the error beside a reviewed schema's."""
+
+    def made(listener: Listener) -> Iterator[Sheet]:
+        from weft.bench.raw import TABLES, Raw
+
+        return Raw(TABLES if tables is None else words(tables), epsilon, data_folder).sheets(listener)
+
+    tell(Terminal(as_json, quiet, debug), "raw", made)
+
+
 def orderings(
     tables: Tables = None,
     seeds: Seeds = 5,
