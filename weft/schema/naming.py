@@ -10,7 +10,7 @@ from weft.errors import SchemaError
 
 _WHO = r"patient|person|subject|member|client|customer|user|pupil|student|employee|household"
 _PERSON = re.compile(rf"{_WHO}|(?:^|[\W_])(?:mrn|ssn|nhs)(?:$|[\W_])", re.IGNORECASE)
-_ID = re.compile(rf"(?:^|[\W_]|{_WHO})(?:id|nr|no|number|key|mrn|ssn)$|(?-i:[a-z]I[dD]$)", re.IGNORECASE)
+_ID = re.compile(rf"(?:^|[\W_]|{_WHO})(?:id|nr|nbr|num|no|number|key|mrn|ssn)$|(?-i:[a-z]I[dD]$)", re.IGNORECASE)
 _CODE = re.compile(r"code|post|zip|plz|icd", re.IGNORECASE)
 
 
@@ -30,6 +30,15 @@ def names_code(name: str) -> bool:
     [True, True, False]
     """
     return _CODE.search(name) is not None and _PERSON.search(name) is None
+
+
+def names_person(name: str) -> bool:
+    """Whether a name speaks of a person.
+
+    >>> [names_person(name) for name in ("patient_nbr", "member", "ward")]
+    [True, True, False]
+    """
+    return _PERSON.search(name) is not None
 
 
 def likely_units(names: Sequence[str]) -> list[str]:

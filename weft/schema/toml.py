@@ -10,8 +10,9 @@ from typing import Any
 
 import tomli_w
 
-from weft.errors import SchemaError
+from weft.errors import SchemaError, SchemaErrors
 from weft.schema.kinds import ColumnError
+from weft.schema.lists import ListError
 from weft.schema.rules import RuleError
 from weft.schema.schema import BEYOND, Schema
 
@@ -33,15 +34,22 @@ def read_toml(text: str, source: str) -> Schema:
     try:
         folder = Path(source).parent if Path(source).is_file() else Path()
         return Schema.from_dict(document, source, folder)
-    except ColumnError as error:
-        line_number = line_of(text, ("columns", error.column), error.key)
-        raise SchemaError(f"{source}, line {line_number}: {error}") from None
+    except (ColumnError, SchemaErrors) as error:
+        faults = error.faults if isinstance(error, SchemaErrors) else (error,)
+        raise SchemaError("\n".join(_placed(text, source, fault) for fault in faults)) from None
+    except ListError as error:
+        raise SchemaError(f"{source}, line {line_of(text, ('lists',), error.name)}: {error}") from None
     except RuleError as error:
         line_number = line_of_item(text, "rules", error.index or 0, error.key)
         raise SchemaError(f"{source}, line {line_number}: {error}") from None
     except SchemaError as error:
         key = next((key for key in document if re.search(rf"\b{re.escape(key)}\b", str(error))), None)
         raise SchemaError(f"{source}, line {line_of(text, (), key)}: {error}") from None
+
+
+def _placed(text: str, source: str, fault: SchemaError) -> str:
+    line = line_of(text, ("columns", fault.column), fault.key) if isinstance(fault, ColumnError) else 1
+    return f"{source}, line {line}: {fault}"
 
 
 def write_toml(document: Mapping[str, Any]) -> str:
@@ -54,7 +62,7 @@ def write_toml(document: Mapping[str, Any]) -> str:
 
 def write_column(name: str, entry: Mapping[str, Any]) -> str:
     """Write the table of one column."""
-    return f"[columns.{_write_key(name)}]\n" + "".join(write_entry(key, value) for key, value in entry.items())
+    return f"[columns.{write_key(name)}]\n" + "".join(write_entry(key, value) for key, value in entry.items())
 
 
 def write_rule(entry: Mapping[str, Any]) -> str:
@@ -65,7 +73,7 @@ def write_rule(entry: Mapping[str, Any]) -> str:
 def write_entry(key: str, value: Any) -> str:
     """Write a line `key = value`; a long list is broken over several."""
     if isinstance(value, Mapping):
-        pairs = ", ".join(f"{_write_key(name)} = {_write_scalar(each)}" for name, each in value.items())
+        pairs = ", ".join(f"{write_key(name)} = {_write_scalar(each)}" for name, each in value.items())
         return f"{key} = {{{pairs}}}\n"
     if not isinstance(value, list):
         return f"{key} = {_write_scalar(value)}\n"
@@ -81,13 +89,13 @@ def write_entry(key: str, value: Any) -> str:
     return f"{key} = [\n" + "".join(f"  {row.rstrip()}\n" for row in rows) + "]\n"
 
 
-def _write_key(name: str) -> str:
+def write_key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _write_scalar(name)
 
 
 def _write_scalar(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_write_key(key)} = {_write_scalar(part)}" for key, part in value.items()) + "}"
+        return "{" + ", ".join(f"{write_key(key)} = {_write_scalar(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
         return f"[{', '.join(_write_scalar(part) for part in value)}]"
     return tomli_w.dumps({"x": value}).removeprefix("x = ").removesuffix("\n")
