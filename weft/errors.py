@@ -57,7 +57,7 @@ class OutputError(WeftError):
     exit_code = 7
 
 
-class SchemaErrors(SchemaError):
+class ManySchemaError(SchemaError):
     """Several faults of a schema, each with its column."""
 
     def __init__(self, faults: Sequence[SchemaError]) -> None:
@@ -71,6 +71,6 @@ def raise_together(faults: Sequence[SchemaError | DataError]) -> None:
     if len(faults) == 1:
         raise faults[0] from None
     if schema:
-        raise SchemaErrors(schema) from None
+        raise ManySchemaError(schema) from None
     if faults:
         raise DataError("\n".join(dict.fromkeys(map(str, faults)))) from None

@@ -125,7 +125,26 @@ def test_every_fact_is_marked_and_explained():
 
 
 WRITING = ("prefix", "suffix", "thousands", "decimal", "accounting", "timezone", "type")
-NUMBERS = ["0", "1", "2", "3", "7", "100", "5000", "-9", "999", "3.0", "2.5", "1e9", "inf", "nan", "007", "$5", "57%", "1,234"]
+NUMBERS = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "100",
+    "5000",
+    "-9",
+    "999",
+    "3.0",
+    "2.5",
+    "1e9",
+    "inf",
+    "nan",
+    "007",
+    "$5",
+    "57%",
+    "1,234",
+]
 CELLS = st.sampled_from([*NUMBERS, "NA", "?", "x", "y", "true", "false", "2013-01-05", "2013-02-30", "05/01/2013", ""])
 
 

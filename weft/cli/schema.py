@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from weft.reading.dialect import Dialect
     from weft.schema import Schema
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Begin a schema from a table or a dictionary, review it, check it.")
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Begin a schema from a table or a dictionary, review it, check it.",
+)
 app.command("review")(review.review)
 app.command("import")(exchange.import_schema)
 app.command("export")(exchange.export_schema)

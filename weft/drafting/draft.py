@@ -99,7 +99,9 @@ def sketch(data: pa.Table, name: str, dialect: Dialect | None = None) -> Draft:
         why = f"{_one_line(field.name)}, for no kind fits {field.type}" if field.name else "a column without a name"
         columns.append((f"# Left out: {why}.\n", field.name, None))
     skipped = any(entry is None for _, _, entry in columns)
-    head = _HEADER.format(name=name) + _unit(people) + ("\n" + write_entry("extra_columns", "ignore") if skipped else "")
+    head = (
+        _HEADER.format(name=name) + _unit(people) + ("\n" + write_entry("extra_columns", "ignore") if skipped else "")
+    )
     return Draft(head, tuple(columns))
 
 

@@ -26,9 +26,29 @@ from weft.values.text import read_floats
 Mask = NDArray[np.bool_]
 
 MARKERS = pa.array(
-    ["", "?", "??", ".", "..", "-", "--", "---", "*", "na", "n/a", "n.a.", "#n/a", "#n/a n/a", "<na>", "nan", "-nan", "nat"]
-    + ["none", "null", "nil", "#null!", "#value!", "#div/0!", "\\n", "unknown", "unk", "missing", "not available", "k.a."]
-    + ["not applicable", "not asked", "refused", "0000-00-00", "9999-99-99"]
+    [
+        *(
+            "",
+            "?",
+            "??",
+            ".",
+            "..",
+            "-",
+            "--",
+            "---",
+            "*",
+            "na",
+            "n/a",
+            "n.a.",
+            "#n/a",
+            "#n/a n/a",
+            "<na>",
+            "nan",
+            "-nan",
+        ),
+        *("nat", "none", "null", "nil", "#null!", "#value!", "#div/0!", "\\n", "unknown", "unk", "missing", "k.a."),
+        *("not available", "not applicable", "not asked", "refused", "0000-00-00", "9999-99-99"),
+    ]
 )
 """Texts, in small letters, that usually stand for a missing value."""
 
@@ -169,7 +189,10 @@ _TYPED: list[tuple[str, Callable[[pa.Array], pa.Array | None], dict[str, Any]]] 
 def _formats(words: pa.Array) -> list[NumberFormat]:
     """Return the formats of numbers, beside the plain one, whose signs are found among the words."""
     joined = set("".join(words.slice(0, 1000).to_pylist()))
-    prefixes = ["", *(sign for sign in _MONEY if set(sign) <= joined and _stands(words, rf"^[\s(+-]*{re.escape(sign)}"))]
+    prefixes = [
+        "",
+        *(sign for sign in _MONEY if set(sign) <= joined and _stands(words, rf"^[\s(+-]*{re.escape(sign)}")),
+    ]
     suffixes = [""]
     for sign in (*_UNITS, *_MONEY):
         if set(sign) <= joined and _stands(words, rf"[0-9.,]\s*{re.escape(sign)}[\s)]*$"):
@@ -184,7 +207,17 @@ def _formats(words: pa.Array) -> list[NumberFormat]:
     return [form for form in found if form != NumberFormat()]
 
 
-_MARKS = (("", "."), (",", "."), ("'", "."), (" ", "."), ("\u00a0", "."), ("", ","), (".", ","), (" ", ","), ("\u00a0", ","))
+_MARKS = (
+    ("", "."),
+    (",", "."),
+    ("'", "."),
+    (" ", "."),
+    ("\u00a0", "."),
+    ("", ","),
+    (".", ","),
+    (" ", ","),
+    ("\u00a0", ","),
+)
 
 
 def _stands(words: pa.Array, pattern: str) -> bool:

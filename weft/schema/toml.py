@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli_w
 
-from weft.errors import SchemaError, SchemaErrors
+from weft.errors import SchemaError, ManySchemaError
 from weft.schema.kinds import ColumnError
 from weft.schema.lists import ListError
 from weft.schema.rules import RuleError
@@ -34,8 +34,8 @@ def read_toml(text: str, source: str) -> Schema:
     try:
         folder = Path(source).parent if Path(source).is_file() else Path()
         return Schema.from_dict(document, source, folder)
-    except (ColumnError, SchemaErrors) as error:
-        faults = error.faults if isinstance(error, SchemaErrors) else (error,)
+    except (ColumnError, ManySchemaError) as error:
+        faults = error.faults if isinstance(error, ManySchemaError) else (error,)
         raise SchemaError("\n".join(_placed(text, source, fault) for fault in faults)) from None
     except ListError as error:
         raise SchemaError(f"{source}, line {line_of(text, ('lists',), error.name)}: {error}") from None
@@ -90,6 +90,7 @@ def write_entry(key: str, value: Any) -> str:
 
 
 def write_key(name: str) -> str:
+    """Write the name of a key, in quotes where it needs them."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _write_scalar(name)
 
 
@@ -106,12 +107,12 @@ def line_of(text: str, table: tuple[str, ...], key: str | None) -> int:
     current: tuple[str, ...] = ()
     found = 1
     for number, line in enumerate(text.splitlines(), start=1):
-        header = _header(line)
+        header = header_of(line)
         if header is not None:
             current = header
             if current == table:
                 found = number
-        elif (name := _key(line)) is not None:
+        elif (name := key_of(line)) is not None:
             if current == table and name == key:
                 return number
             if (*current, name) == table:  # an inline table, or a dotted one
@@ -123,18 +124,19 @@ def line_of_item(text: str, name: str, index: int, key: str | None) -> int:
     """Line of a key in one of the tables [[name]], or of its header, or of the list's own key."""
     seen, inside, found = -1, False, 0
     for number, line in enumerate(text.splitlines(), start=1):
-        header = _header(line)
+        header = header_of(line)
         if header is not None:
             inside = header[:1] == (name,)
             seen += header == (name,)
             if seen == index and header == (name,):
                 found = number
-        elif inside and seen == index and key is not None and _key(line) == key:
+        elif inside and seen == index and key is not None and key_of(line) == key:
             return number
     return found or line_of(text, (), name)
 
 
-def _header(line: str) -> tuple[str, ...] | None:
+def header_of(line: str) -> tuple[str, ...] | None:
+    """Return the path of the table that a line begins; None if it begins none."""
     if not line.lstrip().startswith("["):
         return None
     try:
@@ -148,6 +150,7 @@ def _header(line: str) -> tuple[str, ...] | None:
     return tuple(path)
 
 
-def _key(line: str) -> str | None:
+def key_of(line: str) -> str | None:
+    """Return the key that a line sets; None if it sets none."""
     found = _KEY.match(line)
     return next(iter(tomllib.loads(f"{found[1]} = 0"))) if found else None

@@ -79,10 +79,10 @@ def _text(evidence: Evidence) -> Guess | None:
     person = names_person(name)
     if (named or person) and not names_code(name) and evidence.looks_like_somebody(names_id(name) or person, person):
         return Guess({"kind": "id", "pattern": pattern}, _SOMEBODY, repeats=True)
-    if len(different) > VERY_MANY and not names_code(name) and evidence.looks_like_somebody(named=False):
-        # The numbers of households and the like: long, and all of them with digits.
-        if pc.all(pc.match_substring_regex(different, _NUMBERED)).as_py():
-            return Guess({"kind": "id", "pattern": pattern}, _SOMEBODY, repeats=True)
+    # The numbers of households and the like: long, and all of them with digits.
+    many = len(different) > VERY_MANY and not names_code(name) and evidence.looks_like_somebody(named=False)
+    if many and pc.all(pc.match_substring_regex(different, _NUMBERED)).as_py():
+        return Guess({"kind": "id", "pattern": pattern}, _SOMEBODY, repeats=True)
     return None
 
 
