@@ -81,8 +81,8 @@ def _wide_bins(column: Column) -> str | None:
     if (high - low) / grain < WIDE_BIN * column.bins:
         return None
     return (
-        f"its {column.bins} bins are of equal width, and may swallow what is skewed, as counts and money are: leave bins "
-        "out, and it is counted as finely as the budget allows"
+        f"its {column.bins} bins are of equal width, and swallow what is skewed, as counts and money are: leave "
+        "bins out, and it is counted as finely as the budget allows"
     )
 
 

@@ -19,7 +19,6 @@ from weft.schema import KINDS
 from weft.schema.kinds.evidence import Evidence, Guess
 from weft.values.limits import MAX_CODES
 from weft.values.markers import Marker, blanked, written
-from weft.values.text import is_text
 
 _NUMBERS = ("integer", "real")
 _FORMATTED = ("datetime", "time", "duration")

@@ -99,7 +99,7 @@ class Review:
         if not fact.private:
             raise SchemaError(f'column "{fact.column}": {fact.name} cannot be found privately; accept it, or edit it')
         if fact.name == "kind":
-            kept = {key: None for key in self.entry(fact.column)}
+            kept = dict.fromkeys(self.entry(fact.column))
             self._change(fact.column, kept | {"kind": "unknown"}, ("kind",))
             return
         gone = {"values": ("values", "other", "outside"), "range": ("range", "step")}[fact.name]

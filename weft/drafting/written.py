@@ -1,4 +1,4 @@
-"""What a column of text may hold: numbers as people write them, days, moments, truth values, with words for missing ones.
+"""What a column of text may hold: numbers as people write them, days, moments, truth values, words for missing ones.
 
 Each reading says of every different text whether it can be read so. A column is taken for what all its texts can be
 read as, but for a few words, which then stand for missing values. Whether the column is accepted so is tried

@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli_w
 
-from weft.errors import SchemaError, ManySchemaError
+from weft.errors import ManySchemaError, SchemaError
 from weft.schema.kinds import ColumnError
 from weft.schema.lists import ListError
 from weft.schema.rules import RuleError

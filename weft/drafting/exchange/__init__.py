@@ -1,4 +1,4 @@
-"""What others have written of a table: dictionaries and metadata in their formats, read as schemas and written from them.
+"""What others have written of a table: dictionaries and metadata, read as schemas and written from them.
 
 A person wrote what is read here, so each fact is public. What a format does not say is left out.
 """
@@ -51,5 +51,6 @@ def _written(found: tuple[dict[str, Any], Entries], form: str, path: Path) -> st
     top, columns = found
     if not columns:
         raise SchemaError(f"{path} describes no columns")
-    head = f"# Read from {path.name} ({form}). What it does not say is left out here: state it, or have it found privately.\n"
+    left = "What it does not say is left out here: state it, or have it found privately."
+    head = f"# Read from {path.name} ({form}). {left}\n"
     return head + "\n" + write_toml({**top, "columns": columns})

@@ -1,6 +1,6 @@
 """A data dictionary as a CSV: a row for each column, with its name, description, type and values.
 
-Values are written `a|b|c`, or with labels `1=yes; 2=no`, of which the codes are kept, or as a range `0-120` or `0..120`.
+Values are written `a|b|c`, or with labels `1=yes; 2=no`, of which the codes are kept, or as a range `0-120`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KINDS = {
 }
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _DATE = r"\d{4}-\d{2}-\d{2}"
-_RANGE = re.compile(rf"\s*\[?\s*({_DATE}|{_NUMBER})\s*(?:\.\.+|-|–|to|,)\s*({_DATE}|{_NUMBER})\s*\]?\s*")
+_RANGE = re.compile(rf"\s*\[?\s*({_DATE}|{_NUMBER})\s*(?:\.\.+|-|\u2013|to|,)\s*({_DATE}|{_NUMBER})\s*\]?\s*")
 
 
 def read(text: str, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
