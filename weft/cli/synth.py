@@ -46,6 +46,14 @@ ModelKept = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Keep the model too, to sample from later.", rich_help_panel=o.OUTPUT),
 ]
+Metadata = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORMATS",
+        help="Describe the table for other programs, in NAME.FORMAT.json: frictionless, csvw, croissant.",
+        rich_help_panel=o.OUTPUT,
+    ),
+]
 
 
 def synth(
@@ -65,6 +73,7 @@ def synth(
     noise_seed: o.NoiseSeed = None,
     engine: o.Engine = "auto",
     formulas: o.Formulas = "keep",
+    metadata: Metadata = None,
     separator: t.Separator = None,
     encoding: t.Encoding = None,
     decimal: t.Decimal = None,
@@ -82,6 +91,7 @@ def synth(
     terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
     kept = None if model is None else Path(model)
     spending = journal_beside(out, journal)
+    beside = [form.strip() for form in (metadata or "").split(",") if form.strip()]
     with guard(terminal, spending, kept) as rescue:
         request = Request(
             source=source if len(source) > 1 else source[0],
@@ -101,7 +111,7 @@ def synth(
             trust_data_for_schema=trust_data_for_schema,
             insecure=insecure,
         )
-        request.check(terminal, release_files(out) | ({"the model": kept} if kept else {}))
+        request.check(terminal, release_files(out, beside) | ({"the model": kept} if kept else {}))
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)
             if kept is not None:
@@ -109,8 +119,8 @@ def synth(
                 synthesizer.save(kept)
                 rescue.safe()
             if out is not None:
-                card = release(synthesizer, out, rows, seed, formulas, listener)
+                card = release(synthesizer, out, rows, seed, formulas, listener, beside)
         if out is None:
             card = release(synthesizer, None, rows, seed, formulas)
         rescue.safe()
-        report(terminal, synthesizer, card, out, journal=spending, model=kept)
+        report(terminal, synthesizer, card, out, journal=spending, model=kept, metadata=beside)

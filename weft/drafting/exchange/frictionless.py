@@ -91,6 +91,8 @@ def write(schema: Schema, table: str) -> dict[str, Any]:
             whole = all(type(value) is int for value in each.values)
             field["type"] = "integer" if whole else "number" if all(type(v) is float for v in each.values) else "string"
             limits["enum"] = list(each.values)
+        if each.sort == "id" and schema.unit is None:
+            limits["unique"] = True
         if each.low is not None:
             limits |= {"minimum": each.low, "maximum": each.high}
         fields.append(field | ({"constraints": limits} if limits else {}))
