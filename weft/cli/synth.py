@@ -119,7 +119,7 @@ def synth(
                 synthesizer.save(kept)
                 rescue.safe()
             if out is not None:
-                card = release(synthesizer, out, rows, seed, formulas, listener, beside)
+                card = release(synthesizer, out, rows, seed, formulas, listener, metadata=beside)
         if out is None:
             card = release(synthesizer, None, rows, seed, formulas)
         rescue.safe()
