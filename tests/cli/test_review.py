@@ -100,6 +100,9 @@ def test_a_draft_with_long_lists_is_reviewed_and_synthesised(weft: Weft) -> None
     weft("schema", "draft", "long.csv", "-o", "long.toml")
     assert len(Path("long.values/ward.txt").read_text().splitlines()) == 300
     assert "there already" in weft("schema", "draft", "long.csv", "-o", "long.toml", code=7).stderr
+    Path("away").mkdir()
+    elsewhere = weft("schema", "review", "long.toml", "-o", "away/long.toml", "--accept", "all", code=7).stderr
+    assert "names files beside it" in elsewhere
     weft("schema", "review", "long.toml", "--accept", "all")
     words = ("-e", 1, "-m", "independent", "--metadata", "frictionless,csvw,croissant", "-o", "made.csv")
     weft("synth", "long.csv", "-s", "long.toml", *words)

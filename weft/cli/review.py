@@ -10,7 +10,7 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.terminal import Terminal
-from weft.errors import SchemaError
+from weft.errors import OutputError, SchemaError
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def review(
             raise SchemaError(f"{path}: cannot read the schema") from None
         held = Review(text, str(path), path.parent)
         out = path if output is None else Path(output)
+        if held.beside and out.parent.resolve() != path.parent.resolve():
+            raise OutputError(f"{path} names files beside it: write {out.name} into the same folder")
         given = _given(bounds, values, kind)
         if given and len(column or []) != 1:
             raise o.UsageError("--range, --values and --kind need one --column that they are about")

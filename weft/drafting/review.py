@@ -72,6 +72,12 @@ class Review:
                     left.append(Fact(column, name, entry.get(name), str(entry.get("kind"))))
         return left
 
+    @property
+    def beside(self) -> bool:
+        """Whether lists of the schema stand in files beside it."""
+        lists = tomllib.loads(self.text).get("lists", {})
+        return isinstance(lists, dict) and not all(isinstance(each, list) for each in lists.values())
+
     def entry(self, column: str) -> Mapping[str, Any]:
         """Return what the schema says of a column."""
         entries = self._columns()
