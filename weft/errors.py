@@ -4,6 +4,10 @@ Every message names the file or column and the remedy. No message ever quotes a 
 read from private rows.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class WeftError(Exception):
     """Base of every error that Weft raises on purpose; `exit_code` is what the command line returns."""
@@ -51,3 +55,22 @@ class OutputError(WeftError):
     """A result could not be written. Nothing half-written is left behind."""
 
     exit_code = 7
+
+
+class ManySchemaError(SchemaError):
+    """Several faults of a schema, each with its column."""
+
+    def __init__(self, faults: Sequence[SchemaError]) -> None:
+        super().__init__("\n".join(map(str, faults)))
+        self.faults = tuple(faults)
+
+
+def raise_together(faults: Sequence[SchemaError | DataError]) -> None:
+    """Raise faults of several columns as one, so that nobody mends them one by one; nothing if there is none."""
+    schema = [fault for fault in faults if isinstance(fault, SchemaError)]
+    if len(faults) == 1:
+        raise faults[0] from None
+    if schema:
+        raise ManySchemaError(schema) from None
+    if faults:
+        raise DataError("\n".join(dict.fromkeys(map(str, faults)))) from None

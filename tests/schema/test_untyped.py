@@ -8,9 +8,10 @@ import pytest
 
 from weft.codec import Codec
 from weft.drafting.draft import draft
-from weft.drafting.untyped import guess_csv
+from weft.drafting.untyped import csv_text
 from weft.errors import DataError, SchemaError, WeftError
 from weft.reading.csv import csv_arrow_schema, read_csv
+from weft.reading.dialect import PLAIN
 from weft.release.writing import write_table
 from weft.schema import Category, Schema
 
@@ -23,8 +24,7 @@ def written(tmp_path, text):
 
 def drafted(path):
     """The schema drafted from a file, which the file itself must fit, and its rows read by it."""
-    found = guess_csv(path)
-    schema = Schema.from_toml(draft(found.table, "rows", found.words))
+    schema = Schema.from_toml(draft(csv_text(path), "rows", PLAIN))
     table = read_csv(path, schema)
     Codec(schema, table.schema).encode(table)
     return schema, table
@@ -65,13 +65,13 @@ def test_a_nought_by_itself_is_a_number(tmp_path):
     assert [column.kind for column in schema.columns] == ["integer", "real"]
 
 
-def test_words_for_missing_are_clipped_or_listed_as_reading_finds_them(tmp_path):
+def test_words_for_missing_are_listed_as_markers(tmp_path):
     rows = "".join(f"{n % 9},{(1, 500, 9000)[n % 3]},{'true' if n % 2 else 'NULL'},NA,{n % 3}\n" for n in range(40))
     schema, table = drafted(written(tmp_path, "n,codes,flag,none,plain\nNA,N/A,,NA,1\n" + rows))
     n, codes, flag, none, plain = schema.columns
-    assert (n.kind, n.outside, n.missing) == ("integer", "clip", True)
-    assert (flag.kind, flag.outside, flag.missing) == ("boolean", "clip", True)
-    assert codes.kind == "category" and "N/A" in codes.values and not codes.missing
+    assert (n.kind, n.outside, n.markers) == ("integer", "refuse", ("NA",))
+    assert (flag.kind, flag.markers) == ("boolean", ("NULL",))
+    assert codes.values == (1, 500, 9000) and codes.markers == ("N/A",)
     assert none.values == ("NA",)
     assert plain.outside == "refuse"
     assert table["n"][0].as_py() is None
@@ -101,7 +101,7 @@ def test_files_unfit_for_a_draft_are_refused_without_a_value(tmp_path, content, 
     path = tmp_path / "rows.csv"
     path.write_bytes(content)
     with pytest.raises(error, match=match) as caught:
-        guess_csv(path)
+        csv_text(path)
     assert "S3CRET" not in str(caught.value)
     assert isinstance(caught.value, WeftError)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None

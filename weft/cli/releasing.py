@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,11 +25,16 @@ ROLES = ("the synthetic table", "its card", "its card for machines")
 """What the files of a release are, in their order."""
 
 
-def release_files(out: Path | None) -> dict[str, Path]:
+def release_files(out: Path | None, metadata: Sequence[str] = ()) -> dict[str, Path]:
     """Name what a release to `out` will write (nothing, for stdout); OutputError if that cannot be told."""
-    from weft.release.publish import Files
+    from weft.release.publish import Files, metadata_files
 
-    return {} if out is None else dict(zip(ROLES, Files.of(out), strict=True))
+    if out is None:
+        if metadata:
+            raise OutputError("--metadata stands beside a table: name one with -o FILE")
+        return {}
+    named = {f"its metadata ({form})": path for form, path in metadata_files(out, metadata).items()}
+    return dict(zip(ROLES, Files.of(out), strict=True)) | named
 
 
 def release(
@@ -39,6 +45,7 @@ def release(
     formulas: Literal["keep", "escape"] = "keep",
     listener: Listener = silence,
     where: list[str] | None = None,
+    metadata: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Make the rows and write them, with their card, or to stdout; return the card."""
     from weft.release.card import card_json
@@ -52,7 +59,15 @@ def release(
     wanted = default_rows(fitted) if rows is None and not where else rows
     tables = synthesizer.tables(wanted, where=where or None, seed=seed, listener=listener)
     if out is not None:
-        return publish(fitted, tables, Files.of(out), formulas=formulas, conditions=conditions, listener=listener)
+        return publish(
+            fitted,
+            tables,
+            Files.of(out),
+            formulas=formulas,
+            conditions=conditions,
+            metadata=metadata,
+            listener=listener,
+        )
     # Before the first row: whoever reads a few and hangs up, as `head` does, ends the command there.
     for stamp in fitted.ledger.stamps:
         Terminal(data_on_stdout=True).warn(stamp)
@@ -76,10 +91,11 @@ def report(
     model: Path | None = None,
     found: Path | None = None,
     verbose: bool = False,
+    metadata: Sequence[str] = (),
 ) -> None:
     """Tell what was made, what it cost and where it is."""
     fitted = synthesizer.fitted_
-    written = [str(path) for path in (*release_files(out).values(), journal, model, found) if path]
+    written = [str(path) for path in (*release_files(out, metadata).values(), journal, model, found) if path]
     warned = warnings(fitted, journal)
     terminal.answer(card | {"warnings": warned, "files": written})
     if out is not None:  # with the rows on stdout, the stamps came before them

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.cli import exchange, review
 from weft.cli import options as o
 from weft.cli import textfiles as t
 from weft.cli.failure import guard
@@ -23,10 +24,18 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.codec import Codec
+    from weft.drafting.draft import Draft
     from weft.reading.dialect import Dialect
     from weft.schema import Schema
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Begin a schema from a table, and check one.")
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Begin a schema from a table or a dictionary, review it, check it.",
+)
+app.command("review")(review.review)
+app.command("import")(exchange.import_schema)
+app.command("export")(exchange.export_schema)
 
 
 @app.command()
@@ -65,14 +74,15 @@ def draft(
     """Draft a schema from a table, for a person to review.
 
     The draft is PRIVATE: value lists and ranges in it are read from the rows and
-    marked from_data. Replace each by what is publicly known, then remove its mark.
+    marked from_data. `weft schema review` steps through them. Lists of more than
+    200 values go to files of their own, in NAME.values beside the draft.
     With --private the facts are found with noise, for a price, and marked as paid
     for: such a schema may be shown to anybody, and is used at no further cost.
 
     \b
     [bold]Examples[/bold]
       weft schema draft stays.csv -o stays.toml
-      weft schema check stays.toml stays.csv
+      weft schema review stays.toml
       weft schema draft stays.csv --private --epsilon 0.1 -o stays.toml
 
     A file that is there already is left alone, for it may have been reviewed; --force replaces it.
@@ -91,23 +101,21 @@ def draft(
             paid_draft(terminal, named, out, epsilon, delta, who, journal, budget, dialect)
         return
     with guard(terminal):
-        from weft.drafting import draft_source
-        from weft.release.atomic import staged
+        from weft.drafting.files import sketch_source
 
         if out is not None:
             check_files({"the private table": source}, {"the draft": out})
             _check_free(out, force)
         with terminal.progress() as listener, stage(listener, "read and draft"):
-            text = draft_source(
+            drafted = sketch_source(
                 source if len(source) > 1 else source[0],
                 t.dialect_of(separator, encoding, decimal, quote, header, missing),
             )
         if out is None:
-            sys.stdout.buffer.write(text.encode())
+            sys.stdout.buffer.write(drafted.inline().encode())
         else:
-            with staged(out) as (file,):
-                file.write_text(text, encoding="utf-8")
-            terminal.show(f"[bold green]✓[/bold green] {out} drafted")
+            _write_draft(drafted, out, source, force)
+            terminal.show(f"[bold green]✓[/bold green] {out} drafted; next: weft schema review {out}")
         terminal.warn(
             "the draft holds facts of private rows: keep it to yourself until every from_data mark is reviewed"
         )
@@ -275,6 +283,25 @@ def _line(sign: str, colour: str, text: str) -> RenderableType:
     from rich.text import Text
 
     return Text.assemble((f"{sign} ", f"bold {colour}"), (text, "bold"))
+
+
+def _write_draft(drafted: Draft, out: Path, source: list[str], force: bool) -> None:
+    """Write a draft, after the long lists that it names, which lie in a folder beside it."""
+    from weft.release.atomic import staged
+
+    folder = out.with_name(f"{out.stem}.values")
+    text, lists = drafted.apart(folder.name)
+    targets = [folder / name for name in lists]
+    for target in targets:
+        _check_free(target, force)
+    if targets:
+        folder.mkdir(exist_ok=True)
+        check_files({"the private table": source}, {f"the values {target.name}": target for target in targets})
+        with staged(*targets) as files:
+            for file, values in zip(files, lists.values(), strict=True):
+                file.write_text("\n".join(values) + "\n", encoding="utf-8", newline="")
+    with staged(out) as (file,):
+        file.write_text(text, encoding="utf-8")
 
 
 def _check_free(out: Path, force: bool) -> None:

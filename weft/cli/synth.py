@@ -51,6 +51,14 @@ ModelKept = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Keep the model too, to sample from later.", rich_help_panel=o.OUTPUT),
 ]
+Metadata = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORMATS",
+        help="Describe the table for other programs, in NAME.FORMAT.json: frictionless, csvw, croissant.",
+        rich_help_panel=o.OUTPUT,
+    ),
+]
 
 
 def synth(
@@ -74,6 +82,7 @@ def synth(
     noise_seed: o.NoiseSeed = None,
     engine: o.Engine = "auto",
     formulas: o.Formulas = "keep",
+    metadata: Metadata = None,
     separator: t.Separator = None,
     encoding: t.Encoding = None,
     decimal: t.Decimal = None,
@@ -92,6 +101,7 @@ def synth(
     terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
     kept = None if model is None else Path(model)
     spending = journal_beside(out, journal)
+    beside = [form.strip() for form in (metadata or "").split(",") if form.strip()]
     with guard(terminal, spending, kept) as rescue:
         request = Request(
             source=source if len(source) > 1 else source[0],
@@ -115,7 +125,7 @@ def synth(
         )
         found = found_beside(out) if request.incomplete else None
         written = {"the model": kept, "the schema that is found": found}
-        request.check(terminal, release_files(out) | {what: path for what, path in written.items() if path})
+        request.check(terminal, release_files(out, beside) | {what: path for what, path in written.items() if path})
         request = request.asked(terminal)
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)
@@ -125,8 +135,18 @@ def synth(
                 rescue.safe()
             found = keep_found(synthesizer, found, source)
             if out is not None:
-                card = release(synthesizer, out, rows, seed, formulas, listener)
+                card = release(synthesizer, out, rows, seed, formulas, listener, metadata=beside)
         if out is None:
             card = release(synthesizer, None, rows, seed, formulas)
         rescue.safe()
-        report(terminal, synthesizer, card, out, journal=spending, model=kept, found=found, verbose=verbose)
+        report(
+            terminal,
+            synthesizer,
+            card,
+            out,
+            journal=spending,
+            model=kept,
+            found=found,
+            verbose=verbose,
+            metadata=beside,
+        )

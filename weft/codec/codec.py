@@ -18,7 +18,7 @@ from weft.codec.group import Group
 from weft.codec.pieces import Piece, Pieces
 from weft.codec.repair import Repair
 from weft.codec.types import released_type
-from weft.errors import DataError, ModelFileError, SchemaError
+from weft.errors import DataError, ModelFileError, SchemaError, raise_together
 from weft.marginals.domain import Domain
 from weft.marginals.records import Codes, Records, code_dtype
 from weft.schema.kinds import Column, ColumnError, Datetime, Id, suggestion
@@ -50,16 +50,22 @@ class Codec:
         dates = [c for c in schema.columns if isinstance(c, Datetime) and not c.in_table]
         self._dates = {column.name: Pieces(column, fields, columns) for column in dates}
         pieces = {r.column.name: (date, p, r) for date, made in self._dates.items() for p, r in made.readers.items()}
+        faults: list[SchemaError] = []
         for column in schema.columns:
             field = fields[column.name]
-            if isinstance(_value_type(field.type), pa.BaseExtensionType):
-                raise ColumnError(column.name, f"its type {field.type} cannot be read; store it as a plain one", "type")
-            if isinstance(column, Id):
-                self._ids[column.name] = column.maker(_value_type(field.type)), field.type
-            elif column.name in pieces:
-                parts.append(Piece(*pieces[column.name]))
-            else:
-                parts.append(self._dates.get(column.name) or column.part(fields, columns))
+            try:
+                if isinstance(_value_type(field.type), pa.BaseExtensionType):
+                    told = f"its type {field.type} cannot be read; store it as a plain one"
+                    raise ColumnError(column.name, told, "type")
+                if isinstance(column, Id):
+                    self._ids[column.name] = column.maker(_value_type(field.type)), field.type
+                elif column.name in pieces:
+                    parts.append(Piece(*pieces[column.name]))
+                else:
+                    parts.append(self._dates.get(column.name) or column.part(fields, columns))
+            except ColumnError as fault:
+                faults.append(fault)
+        raise_together(faults)
         rules = schema.rules
         self._fields = fields
         readers = self.readers if rules else {}
@@ -136,10 +142,15 @@ class Codec:
         needed |= {name for _, rule in self.refusals for name in rule.columns}
         arrays |= {name: date.assembled(arrays) for name, date in self._dates.items() if name in needed}
         columns: list[Codes] = []
+        faults: list[DataError] = []
         for part in self.parts:
-            for name, size, codes in zip(part.domain, part.domain.shape, part.encode(arrays), strict=True):
-                if name in self.domain:
-                    columns.append(codes.astype(code_dtype(size)))
+            try:
+                for name, size, codes in zip(part.domain, part.domain.shape, part.encode(arrays), strict=True):
+                    if name in self.domain:
+                        columns.append(codes.astype(code_dtype(size)))
+            except DataError as fault:
+                faults.append(fault)
+        raise_together(faults)
         for index, rule in self.refusals:
             if not rule.holds({name: self.readers[name].read(arrays[name]) for name in rule.columns}).all():
                 raise DataError(f'rule {index + 1} ({rule}): a row breaks it. Mend the rows, or set policy = "keep"')

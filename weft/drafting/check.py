@@ -11,11 +11,14 @@ import pyarrow as pa
 from weft.codec.codec import Codec
 from weft.codec.group import Group
 from weft.reading.csv import csv_arrow_schema
+from weft.schema.kinds import Column, Integer, Real
 from weft.schema.naming import likely_units
 from weft.schema.schema import Schema
 from weft.words import counted
 
 MANY_CODES = 10_000
+WIDE_BIN = 10
+"""Possible values in each bin of equal width from which a check warns."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
             if size > MANY_CODES:
                 advice = "take fewer bins, or fewer values and an other"
                 findings.append(Finding("warning", column.name, f"{size:,} codes drown in noise; {advice}"))
+            if (wide := _wide_bins(column)) is not None:
+                findings.append(Finding("warning", column.name, wide))
             if size == 1:
                 findings.append(Finding("warning", column.name, "only one code: nothing can be learned"))
         if column.from_data:
@@ -65,6 +70,20 @@ def check(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[Finding
     findings += [Finding("info", None, rule) for rule in rule_lines(codec)]
     findings.append(Finding("info", None, f"about 10^{codec.domain.log10_size():.0f} possible records"))
     return findings
+
+
+def _wide_bins(column: Column) -> str | None:
+    """Warn of bins of equal width that are many values wide: where values crowd, all rows fall into one of them."""
+    if not isinstance(column, Integer | Real) or not isinstance(column.bins, int):
+        return None
+    low, high = column.ends
+    grain = column.step if isinstance(column, Integer) else 10.0 ** -(column.decimals or 0)
+    if (high - low) / grain < WIDE_BIN * column.bins:
+        return None
+    return (
+        f"its {column.bins} bins are of equal width, and swallow what is skewed, as counts and money are: leave "
+        "bins out, and it is counted as finely as the budget allows"
+    )
 
 
 def rule_lines(codec: Codec) -> list[str]:

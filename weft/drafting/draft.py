@@ -6,18 +6,22 @@ carries a mark is refused where it matters.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from weft.drafting.guesses import guess
+from weft.drafting.accepted import accepts
+from weft.drafting.guesses import guess, guess_written
+from weft.reading.dialect import Dialect
+from weft.schema.kinds.evidence import COMMON, Guess
 from weft.schema.naming import likely_units, require_distinct
-from weft.schema.toml import write_column, write_entry
-from weft.values.markers import Marker
+from weft.schema.toml import write_column, write_entry, write_key
 
 _HEADER = """\
-# Schema of {name}, drafted from the file itself. Review it before use.
+# Schema of {name}, drafted from the file itself. Review it before use: `weft schema review` steps through it.
 #
 # A schema states what is publicly known about each column. What stands here was read from private rows, so
 # releasing anything made with it could reveal, say, that someone has the highest age. Those facts are listed in
@@ -33,40 +37,79 @@ _REPEATS = (
 )
 
 
-def draft(
-    data: pa.Table,
-    name: str,
-    words: Mapping[str, pa.ChunkedArray] | None = None,
-    *,
-    declared: bool = True,
-    markers: Mapping[str, Sequence[Marker]] | None = None,
-) -> str:
+@dataclass(frozen=True)
+class Draft:
+    """A drafted schema: its heading, and of each column a comment and an entry (None where it is left out)."""
+
+    head: str
+    columns: tuple[tuple[str, str, Mapping[str, Any] | None], ...]
+
+    def inline(self) -> str:
+        """Write the schema as one TOML text."""
+        return self._text({}, {})
+
+    def apart(self, folder: str) -> tuple[str, dict[str, list[str]]]:
+        """Write the schema with its long lists of values in files of a folder: the text, and the lines of each file."""
+        files: dict[str, list[str]] = {}
+        names: dict[str, str] = {}
+        for _, name, entry in self.columns:
+            values = [] if entry is None else entry.get("values", [])
+            if len(values) <= COMMON or not all(map(_one_in_a_line, values)):
+                continue
+            stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "values"
+            taken = {file.lower() for file in files}
+            number = next(n for n in range(1, len(files) + 3) if _numbered(stem, n).lower() not in taken)
+            names[name] = _numbered(stem, number).removesuffix(".txt")
+            files[_numbered(stem, number)] = values
+        return self._text(names, {name: f"{folder}/{name}.txt" for name in names.values()}), files
+
+    def _text(self, names: Mapping[str, str], lists: Mapping[str, str]) -> str:
+        parts = [self.head]
+        if lists:
+            told = "# Lists of values, one a line, in files beside this one: review them too.\n"
+            parts.append(told + "[lists]\n" + "".join(write_entry(write_key(key), file) for key, file in lists.items()))
+        for comment, name, entry in self.columns:
+            if entry is None:
+                parts.append(comment)
+                continue
+            shown = {**entry, "values": names[name]} if name in names else entry
+            parts.append(comment + write_column(name, shown))
+        return "\n".join(parts)
+
+
+def draft(data: pa.Table, name: str, dialect: Dialect | None = None) -> str:
     """Return a commented TOML schema that loads, and into which this table encodes; `name` is for the heading.
 
-    `words` are columns as written, where words in them such as NA were taken for missing values. `declared` says
-    whether the table's types are the source's own; those of a CSV are guesses from its rows. `markers` are those of
-    missing values that a column holds.
+    With a dialect the columns are text, as a file holds it, and their types are guesses from its rows.
     """
+    return sketch(data, name, dialect).inline()
+
+
+def sketch(data: pa.Table, name: str, dialect: Dialect | None = None) -> Draft:
+    """Return the draft of a table before it is written."""
     require_distinct(data.column_names)
-    parts, people, skipped = [], [], False
+    columns: list[tuple[str, str, Mapping[str, Any] | None]] = []
+    people = []
     for field, column in zip(data.schema, data.columns, strict=True):
-        written = (words or {}).get(field.name)
-        found = guess(column, field.name, written, declared=declared) if field.name else None
+        found = _guess(field.name, column, dialect) if field.name else None
         if found is not None:
-            if found.entry.get("missing") is True and (markers or {}).get(field.name):
-                found = replace(found, entry=found.entry | {"missing": list((markers or {})[field.name])})
-            parts.append(f"# {found.reason}\n" + write_column(field.name, found.entry))
+            columns.append((f"# {found.reason}\n", field.name, found.entry))
             people += [field.name] if found.repeats else []
             continue
-        skipped = True
-        why = (
-            f"{_one_line(field.name)}, for its type {field.type} has no kind"
-            if field.name
-            else "a column without a name"
-        )
-        parts.append(f"# Left out: {why}.\n")
-    extra = [write_entry("extra_columns", "ignore")] if skipped else []
-    return "\n".join([_HEADER.format(name=name) + _unit(people), *extra, *parts])
+        why = f"{_one_line(field.name)}, for no kind fits {field.type}" if field.name else "a column without a name"
+        columns.append((f"# Left out: {why}.\n", field.name, None))
+    skipped = any(entry is None for _, _, entry in columns)
+    head = (
+        _HEADER.format(name=name) + _unit(people) + ("\n" + write_entry("extra_columns", "ignore") if skipped else "")
+    )
+    return Draft(head, tuple(columns))
+
+
+def _guess(name: str, column: pa.ChunkedArray, dialect: Dialect | None) -> Guess | None:
+    if dialect is not None:
+        return guess_written(column, name, dialect)
+    found = guess(column, name)
+    return found if found is not None and accepts(name, found.entry, column, None) else None
 
 
 def _unit(people: Sequence[str]) -> str:
@@ -75,6 +118,15 @@ def _unit(people: Sequence[str]) -> str:
     told = _REPEATS.format(names=" or ".join(map(_one_line, likely))) if likely else ""
     unit = write_entry("unit", likely[0] if likely else "person_id")
     return f"{told}# {unit}# {write_entry('rows_per_unit', 5)}"
+
+
+def _one_in_a_line(value: Any) -> bool:
+    """Whether a value can stand in a line of its own, and be read again as it is."""
+    return isinstance(value, str) and bool(value) and value.splitlines() == [value] and not value.startswith("\ufeff")
+
+
+def _numbered(stem: str, number: int) -> str:
+    return f"{stem}.txt" if number == 1 else f"{stem}_{number}.txt"
 
 
 def _one_line(text: str) -> str:

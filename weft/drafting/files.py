@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weft.drafting.draft import draft
-from weft.drafting.untyped import Untyped, guess_csv, guess_text
+from weft.drafting.draft import Draft, sketch
+from weft.drafting.untyped import csv_text, fit_for_draft
 from weft.errors import DataError
 from weft.reading.csv import check_columns, csv_arrow_schema, csv_names, text_table
 from weft.reading.database import open_duckdb
@@ -29,21 +29,26 @@ _BATCH = 1 << 17
 
 def draft_source(source: Paths, dialect: Dialect = PLAIN) -> str:
     """Draft a schema from files, from standard input, or from a table of DuckDB."""
+    return sketch_source(source, dialect).inline()
+
+
+def sketch_source(source: Paths, dialect: Dialect = PLAIN) -> Draft:
+    """Return the draft of files, of standard input, or of a table of DuckDB before it is written."""
     if isinstance(source, str) and source.startswith(_DUCKDB):
         reader = open_duckdb(source.removeprefix(_DUCKDB), None, _BATCH)
         table = pa.Table.from_batches((batch for batch, _ in reader.start(reader.schema.names)), reader.schema)
-        return draft(table, reader.name)
+        return sketch(table, reader.name)
     if str(source) == STDIN:
-        return _drafted(guess_csv(STDIN, dialect), "stdin")
+        return sketch(csv_text(STDIN, dialect), "stdin", dialect)
     paths = find(source)
     kind = kind_of(paths[0])
     name = paths[0].name.partition(".")[0]
     if kind in ("parquet", "arrow"):
-        return draft(_joined([_declared(path, kind) for path in paths], paths), name)
+        return sketch(_joined([_declared(path, kind) for path in paths], paths), name)
     if kind == "csv" and len(paths) == 1:
-        return _drafted(guess_csv(paths[0], dialect), name)
+        return sketch(csv_text(paths[0], dialect), name, dialect)
     text = _joined([_text(path, kind, dialect) for path in paths], paths)
-    return _drafted(guess_text(text, str(paths[0]), dialect), name)
+    return sketch(fit_for_draft(text, str(paths[0])), name, dialect)
 
 
 def source_schema(schema: Schema, source: Paths, dialect: Dialect = PLAIN) -> pa.Schema:
@@ -63,10 +68,6 @@ def source_schema(schema: Schema, source: Paths, dialect: Dialect = PLAIN) -> pa
                 check_columns(schema, names, str(path))
                 return csv_arrow_schema(schema, names)
         return csv_arrow_schema(schema, excel_names(path) if kind == "excel" else stats_names(path))
-
-
-def _drafted(found: Untyped, name: str) -> str:
-    return draft(found.table, name, found.words, declared=False, markers=found.markers)
 
 
 def _declared(path: Path, kind: str) -> pa.Table:

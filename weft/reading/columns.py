@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from weft.codec.codec import check_names
 from weft.codec.conversion import adopt, understood
-from weft.errors import DataError
+from weft.errors import DataError, raise_together
 from weft.reading.dialect import Dialect
 from weft.reading.scan import lists_breaks, require_listed_breaks
 from weft.schema import Column, Schema
@@ -35,9 +35,14 @@ def finished(batch: pa.RecordBatch, schema: Schema, name: str, form: NumberForma
     """
     check_names(schema, batch.schema.names)
     arrays: dict[str, pa.Array] = {}
+    faults: list[DataError] = []
     for each in batch.schema.names:
         if each in schema:
-            arrays[each] = _told(batch.column(each), schema.column(each), name, form)
+            try:
+                arrays[each] = _told(batch.column(each), schema.column(each), name, form)
+            except DataError as fault:
+                faults.append(fault)
+    raise_together(faults)
     return _batch(arrays, schema)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.drafting.exchange import EXPORTS
 from weft.errors import OutputError
 from weft.files import beside, ending, format_of
 from weft.progress import Listener, silence
@@ -42,6 +43,14 @@ class Files:
         return iter((self.data, self.card, self.card_json))
 
 
+def metadata_files(data: Path, formats: Sequence[str]) -> dict[str, Path]:
+    """Name the files of metadata beside a table, by format; OutputError for a format that nobody knows."""
+    for form in formats:
+        if form not in EXPORTS:
+            raise OutputError(f"{form} is no format of metadata; known are {', '.join(EXPORTS)}")
+    return {form: beside(data, f".{form}.json") for form in formats}
+
+
 def publish(
     fitted: Fitted,
     tables: Iterable[pa.Table],
@@ -49,15 +58,20 @@ def publish(
     *,
     formulas: Formulas = "keep",
     conditions: Sequence[str] = (),
+    metadata: Sequence[str] = (),
     listener: Listener = silence,
 ) -> dict[str, Any]:
-    """Write a table, block by block, and its cards: all of them or none. Return the card.
+    """Write a table, block by block, its metadata in these formats, and its cards: all or none. Return the card.
 
     `conditions` are those that every row was asked to meet, if any: the card tells them.
     """
     suffix = ending(files.data)
-    with staged(*files) as (data, card, card_as_json):
+    beside_it = metadata_files(files.data, metadata)
+    with staged(files.data, *beside_it.values(), files.card, files.card_json) as (data, *described, card, card_as_json):
         rows = write_table(tables, data, suffix, formulas=formulas, schema=fitted.schema, listener=listener)
+        for file, form in zip(described, beside_it, strict=True):
+            made = EXPORTS[form](fitted.schema, files.data.name)
+            file.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         done = formulas if format_of(files.data) == "csv" else None
         facts = card_json(fitted, rows, name=files.data.name, sha256=sha256(data), formulas=done, conditions=conditions)
         card.write_text(markdown(facts), encoding="utf-8")

@@ -12,8 +12,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.errors import SchemaError
+from weft.errors import SchemaError, raise_together
 from weft.schema.kinds import Category, Column, Id, Unknown, column_from_dict, marked, suggestion
+from weft.schema.lists import with_lists
 from weft.schema.rules import Rule, check_rules, plain_readers, rules_from_list
 from weft.values.limits import MAX_CODES
 from weft.values.markers import Marker
@@ -223,7 +224,8 @@ class Schema:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], source: str = "", folder: Path | None = None) -> Schema:
-        """Make a schema from what `to_dict` gave; tables of rules are read from files in `folder` only."""
+        """Make a schema from what `to_dict` gave; lists and tables of rules are read from files in `folder` only."""
+        document = with_lists(document, folder)
         for key in document:
             if key not in _KEYS:
                 near = suggestion(key, _KEYS) or f" Known are {', '.join(_KEYS)}."
@@ -237,7 +239,7 @@ class Schema:
             if not isinstance(same, list | tuple) or not all(isinstance(name, str) for name in same):
                 raise SchemaError('per_unit must be a list of columns, such as ["sex", "birth_year"]')
             facts["per_unit"] = tuple(same)
-        made = tuple(column_from_dict(name, entry) for name, entry in columns.items())
+        made = _columns(columns)
         groups = document.get("groups", [])
         if not isinstance(groups, list | tuple) or not all(isinstance(group, list | tuple) for group in groups):
             raise SchemaError('groups must be lists of columns, such as [["city", "district"]]')
@@ -275,3 +277,16 @@ class Schema:
                 raise SchemaError(f'column "{name}": from_data must be true or false')
             columns.append(Category(name, tuple(range(size)), from_data=("values",) if marked else ()))
         return cls(tuple(columns), extra_columns="ignore", source=source)
+
+
+def _columns(entries: Mapping[str, Any]) -> tuple[Column, ...]:
+    """Make all columns, or say what is wrong with each that cannot be made."""
+    made: list[Column] = []
+    faults: list[SchemaError] = []
+    for name, entry in entries.items():
+        try:
+            made.append(column_from_dict(name, entry))
+        except SchemaError as fault:
+            faults.append(fault)
+    raise_together(faults)
+    return tuple(made)

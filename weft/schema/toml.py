@@ -10,8 +10,9 @@ from typing import Any
 
 import tomli_w
 
-from weft.errors import SchemaError
+from weft.errors import ManySchemaError, SchemaError
 from weft.schema.kinds import ColumnError
+from weft.schema.lists import ListError
 from weft.schema.rules import RuleError
 from weft.schema.schema import BEYOND, Schema
 
@@ -33,15 +34,22 @@ def read_toml(text: str, source: str) -> Schema:
     try:
         folder = Path(source).parent if Path(source).is_file() else Path()
         return Schema.from_dict(document, source, folder)
-    except ColumnError as error:
-        line_number = line_of(text, ("columns", error.column), error.key)
-        raise SchemaError(f"{source}, line {line_number}: {error}") from None
+    except (ColumnError, ManySchemaError) as error:
+        faults = error.faults if isinstance(error, ManySchemaError) else (error,)
+        raise SchemaError("\n".join(_placed(text, source, fault) for fault in faults)) from None
+    except ListError as error:
+        raise SchemaError(f"{source}, line {line_of(text, ('lists',), error.name)}: {error}") from None
     except RuleError as error:
         line_number = line_of_item(text, "rules", error.index or 0, error.key)
         raise SchemaError(f"{source}, line {line_number}: {error}") from None
     except SchemaError as error:
         key = next((key for key in document if re.search(rf"\b{re.escape(key)}\b", str(error))), None)
         raise SchemaError(f"{source}, line {line_of(text, (), key)}: {error}") from None
+
+
+def _placed(text: str, source: str, fault: SchemaError) -> str:
+    line = line_of(text, ("columns", fault.column), fault.key) if isinstance(fault, ColumnError) else 1
+    return f"{source}, line {line}: {fault}"
 
 
 def write_toml(document: Mapping[str, Any]) -> str:
@@ -54,7 +62,7 @@ def write_toml(document: Mapping[str, Any]) -> str:
 
 def write_column(name: str, entry: Mapping[str, Any]) -> str:
     """Write the table of one column."""
-    return f"[columns.{_write_key(name)}]\n" + "".join(write_entry(key, value) for key, value in entry.items())
+    return f"[columns.{write_key(name)}]\n" + "".join(write_entry(key, value) for key, value in entry.items())
 
 
 def write_rule(entry: Mapping[str, Any]) -> str:
@@ -65,7 +73,7 @@ def write_rule(entry: Mapping[str, Any]) -> str:
 def write_entry(key: str, value: Any) -> str:
     """Write a line `key = value`; a long list is broken over several."""
     if isinstance(value, Mapping):
-        pairs = ", ".join(f"{_write_key(name)} = {_write_scalar(each)}" for name, each in value.items())
+        pairs = ", ".join(f"{write_key(name)} = {_write_scalar(each)}" for name, each in value.items())
         return f"{key} = {{{pairs}}}\n"
     if not isinstance(value, list):
         return f"{key} = {_write_scalar(value)}\n"
@@ -81,13 +89,14 @@ def write_entry(key: str, value: Any) -> str:
     return f"{key} = [\n" + "".join(f"  {row.rstrip()}\n" for row in rows) + "]\n"
 
 
-def _write_key(name: str) -> str:
+def write_key(name: str) -> str:
+    """Write the name of a key, in quotes where it needs them."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _write_scalar(name)
 
 
 def _write_scalar(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_write_key(key)} = {_write_scalar(part)}" for key, part in value.items()) + "}"
+        return "{" + ", ".join(f"{write_key(key)} = {_write_scalar(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
         return f"[{', '.join(_write_scalar(part) for part in value)}]"
     return tomli_w.dumps({"x": value}).removeprefix("x = ").removesuffix("\n")
@@ -98,12 +107,12 @@ def line_of(text: str, table: tuple[str, ...], key: str | None) -> int:
     current: tuple[str, ...] = ()
     found = 1
     for number, line in enumerate(text.splitlines(), start=1):
-        header = _header(line)
+        header = header_of(line)
         if header is not None:
             current = header
             if current == table:
                 found = number
-        elif (name := _key(line)) is not None:
+        elif (name := key_of(line)) is not None:
             if current == table and name == key:
                 return number
             if (*current, name) == table:  # an inline table, or a dotted one
@@ -115,18 +124,19 @@ def line_of_item(text: str, name: str, index: int, key: str | None) -> int:
     """Line of a key in one of the tables [[name]], or of its header, or of the list's own key."""
     seen, inside, found = -1, False, 0
     for number, line in enumerate(text.splitlines(), start=1):
-        header = _header(line)
+        header = header_of(line)
         if header is not None:
             inside = header[:1] == (name,)
             seen += header == (name,)
             if seen == index and header == (name,):
                 found = number
-        elif inside and seen == index and key is not None and _key(line) == key:
+        elif inside and seen == index and key is not None and key_of(line) == key:
             return number
     return found or line_of(text, (), name)
 
 
-def _header(line: str) -> tuple[str, ...] | None:
+def header_of(line: str) -> tuple[str, ...] | None:
+    """Return the path of the table that a line begins; None if it begins none."""
     if not line.lstrip().startswith("["):
         return None
     try:
@@ -140,6 +150,7 @@ def _header(line: str) -> tuple[str, ...] | None:
     return tuple(path)
 
 
-def _key(line: str) -> str | None:
+def key_of(line: str) -> str | None:
+    """Return the key that a line sets; None if it sets none."""
     found = _KEY.match(line)
     return next(iter(tomllib.loads(f"{found[1]} = 0"))) if found else None

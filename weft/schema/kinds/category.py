@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.marginals.domain import Order
 from weft.schema.kinds.base import Coder, Column, Scalar
-from weft.schema.kinds.evidence import FEW, MANY, Evidence, Guess
+from weft.schema.kinds.evidence import COMMON, FEW, MANY, VERY_MANY, Evidence, Guess
 from weft.schema.kinds.labels import Label, one
 from weft.schema.kinds.listed import ListedCoder
 from weft.values.limits import MAX_CODES
@@ -96,6 +98,8 @@ class Category(Column):
         if is_text(evidence.type):
             if not len(evidence.values):
                 return Guess({"kind": cls.kind, "values": ["unknown"]}, "No value was seen: list the possible ones.")
+            if len(evidence.different) > VERY_MANY and not _breaks(evidence.different):
+                return _commonest(evidence)
             reason = "Text with a limited number of different values."
             if len(evidence.different) > MANY:
                 reason = (
@@ -106,3 +110,14 @@ class Category(Column):
             values = sorted(evidence.different.to_pylist())
             return Guess({"kind": cls.kind, "values": values}, "Whole numbers that look like codes.")
         return None
+
+
+def _commonest(evidence: Evidence) -> Guess:
+    order = np.lexsort((np.arange(len(evidence.counts)), -evidence.counts))[:COMMON]
+    values = sorted(evidence.different.take(pa.array(order)).to_pylist())
+    reason = "Text with very many different values: the commonest are listed, and other stands for the rest."
+    return Guess({"kind": "category", "values": values, "other": "other"}, reason)
+
+
+def _breaks(words: pa.Array) -> bool:
+    return bool(pc.any(pc.match_substring_regex(words, "[\r\n]")).as_py())

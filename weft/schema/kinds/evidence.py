@@ -15,6 +15,10 @@ FEW = 30
 """A wide whole-number column with at most this many different values is drafted as a category."""
 MANY = 100
 """More texts than this are not listed without a word about it."""
+VERY_MANY = 2_000
+"""More texts than this are not listed: the commonest are, and another stands for the rest."""
+COMMON = 200
+"""How many are then listed."""
 SPIKE = 0.2
 """Share of the rows at one value of a wide numeric column from which it is suggested as special."""
 _ID_SHARE = 0.9
@@ -65,12 +69,14 @@ class Evidence:
         """Whether nearly every row has a value of its own."""
         return len(self.values) >= 20 and len(self.different) > _ID_SHARE * len(self.values)
 
-    def looks_like_somebody(self, named: bool) -> bool:
-        """Whether values repeat as persons do: many of them, with a few rows each, and none with very many."""
+    def looks_like_somebody(self, named: bool, person: bool = False) -> bool:
+        """Whether values repeat as persons do: many of them, with a few rows each, and none with very many.
+
+        Where the name speaks of a person, some may have very many all the same.
+        """
         mean = self.counts.mean() if len(self.counts) else 0.0
-        return bool(
-            len(self.counts) > (FEW if named else MANY) and 1 < mean <= _ROWS_EACH and self.counts.max() <= 10 * mean
-        )
+        many = len(self.counts) > (FEW if named else MANY) and 1 < mean <= _ROWS_EACH
+        return bool(many and (person or self.counts.max() <= 10 * mean))
 
 
 def with_spikes(guess: Guess, different: NDArray[Any], counts: NDArray[Any]) -> Guess:
@@ -79,3 +85,12 @@ def with_spikes(guess: Guess, different: NDArray[Any], counts: NDArray[Any]) -> 
     if not spikes or len(different) <= len(spikes):
         return guess
     return Guess(guess.entry | {"special": spikes}, f"{guess.reason} Values that very many rows share are special.")
+
+
+def with_codes(guess: Guess, codes: list[Any]) -> Guess:
+    """Set numbers that are codes and no amounts apart from the range, as special ones."""
+    if not codes:
+        return guess
+    special = [*guess.entry.get("special", []), *codes]
+    reason = "Numbers far from the others look like codes: list them in missing if they stand for missing values."
+    return Guess(guess.entry | {"special": special}, f"{guess.reason} {reason}")

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from weft.errors import DataError
 from weft.schema.kinds.base import Column, ColumnError
-from weft.schema.kinds.evidence import Evidence, Guess
-from weft.schema.naming import names_code, names_id
+from weft.schema.kinds.evidence import VERY_MANY, Evidence, Guess
+from weft.schema.naming import names_code, names_id, names_person
 from weft.values.limits import MAX_CODES
 from weft.values.text import is_text
 
 _UUID_ROWS = 1 << 48
 _SCRAMBLE = 0x5DEECE66D  # odd, so that multiplying modulo 2^48 maps row numbers one to one
 _SOMEBODY = "Many values with a few rows each: the id of somebody who has several, made anew for each row."
+_NUMBERED = r"^[A-Za-z0-9_/.-]*[0-9]{4}[A-Za-z0-9_/.-]*$"
 _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
@@ -75,7 +76,12 @@ def _text(evidence: Evidence) -> Guess | None:
     if len(different) > MAX_CODES or evidence.looks_unique:
         reason = "Nearly every value differs: an id, made anew."
         return Guess({"kind": "id", "pattern": pattern}, reason, repeats=named and len(different) < rows)
-    if named and not names_code(name) and evidence.looks_like_somebody(names_id(name)):
+    person = names_person(name)
+    if (named or person) and not names_code(name) and evidence.looks_like_somebody(names_id(name) or person, person):
+        return Guess({"kind": "id", "pattern": pattern}, _SOMEBODY, repeats=True)
+    # The numbers of households and the like: long, and all of them with digits.
+    many = len(different) > VERY_MANY and not names_code(name) and evidence.looks_like_somebody(named=False)
+    if many and pc.all(pc.match_substring_regex(different, _NUMBERED)).as_py():
         return Guess({"kind": "id", "pattern": pattern}, _SOMEBODY, repeats=True)
     return None
 
@@ -87,7 +93,7 @@ def _numbers(evidence: Evidence) -> Guess | None:
         running = int(ends["max"].as_py()) - int(ends["min"].as_py()) + 1 == rows
         if running or name.lower().endswith(("id", "_no", "number", "key")):
             return Guess({"kind": "id", "pattern": "{}"}, "Every value differs: an id, made anew.")
-    if names_id(name) and evidence.looks_like_somebody(named=True):
+    if names_id(name) and evidence.looks_like_somebody(named=True, person=names_person(name)):
         return Guess({"kind": "id", "pattern": "{}"}, _SOMEBODY, repeats=True)
     return None
 

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from weft.schema.kinds.base import ColumnError
 from weft.schema.kinds.binned import GridCoder, Scale, small_decimal
-from weft.schema.kinds.evidence import FEW, Evidence, Guess, with_spikes
+from weft.schema.kinds.evidence import FEW, Evidence, Guess, with_codes, with_spikes
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.number import Number
+from weft.schema.kinds.sentinels import sentinels
 from weft.values.grid import Grid, equal_width
 from weft.values.limits import MAX_CODES
 from weft.values.storage import Carrier, Decimals, Integers, WholeFloats
@@ -132,15 +133,18 @@ class Integer(Number):
         if not len(evidence.values):
             return Guess({"kind": cls.kind, "range": [0, 1]}, "No value was seen: give the possible range.")
         wide = pa.uint64() if pa.types.is_uint64(evidence.type) else pa.int64()
-        different, counts = np.unique(evidence.values.cast(wide).to_numpy(), return_counts=True)
+        every, many = np.unique(evidence.values.cast(wide).to_numpy(), return_counts=True)
+        codes = sentinels(every)
+        kept = ~np.isin(every, np.array(codes, every.dtype))
+        different, counts = every[kept], many[kept]
         low, high = int(different[0]), int(different[-1])
         step = common_step(different)
         entry = {"kind": cls.kind, "range": [low, high]} | ({"step": step} if step > 1 else {})
         if (high - low) // step + 1 <= _EACH:
-            return Guess(entry, "Whole numbers, few enough for one code each.")
+            return with_codes(Guess(entry, "Whole numbers, few enough for one code each."), codes)
         if len(different) <= FEW:
             return None
-        return with_spikes(Guess(entry, "Whole numbers over a wide range."), different, counts)
+        return with_codes(with_spikes(Guess(entry, "Whole numbers over a wide range."), different, counts), codes)
 
 
 def common_step(different: NDArray[Any]) -> int:

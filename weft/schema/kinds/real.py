@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from weft.schema.kinds.base import Coder, ColumnError
 from weft.schema.kinds.binned import GridCoder, Scale, small_decimal
-from weft.schema.kinds.evidence import Evidence, Guess, with_spikes
+from weft.schema.kinds.evidence import Evidence, Guess, with_codes, with_spikes
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.number import Number
 from weft.schema.kinds.policies import Policies
+from weft.schema.kinds.sentinels import sentinels
 from weft.values.floats import FloatBins, equal_edges, public_edges
 from weft.values.grid import Grid, equal_width
 from weft.values.storage import Carrier, Decimals, Integers, ScaledFloats, decimal_array, floats_of, write_floats
@@ -228,12 +229,15 @@ def _float(values: NDArray[np.float64], narrow: bool) -> Guess:
     if not len(finite):
         guess = Guess({"kind": "real", "range": [0.0, 1.0]}, "No finite value was seen: give the possible range.")
     else:
-        different, counts = np.unique(finite, return_counts=True)
+        every, many = np.unique(finite, return_counts=True)
+        codes = sentinels(every)
+        kept = ~np.isin(every, codes)
+        different, counts = every[kept], many[kept]
         entry: dict[str, Any] = {"kind": "real", "range": [float(different[0]), float(different[-1])]}
         places = _decimals(different, dtype)
         if places is not None:
             entry["decimals"] = places
-        guess = with_spikes(Guess(entry, "Numbers with a fraction."), different, counts)
+        guess = with_codes(with_spikes(Guess(entry, "Numbers with a fraction."), different, counts), codes)
     if len(finite) < len(values):
         # Infinities fit no range: only the clip policy takes them, and it needs a place for missing values.
         return Guess(guess.entry | {"outside": "clip", "missing": True}, f"{guess.reason} Infinite values are clipped.")

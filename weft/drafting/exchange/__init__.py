@@ -1,0 +1,56 @@
+"""What others have written of a table: dictionaries and metadata, read as schemas and written from them.
+
+A person wrote what is read here, so each fact is public. What a format does not say is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.drafting.exchange import croissant, csvw, dictionary, frictionless, sdv
+from weft.errors import SchemaError
+from weft.schema.schema import Schema
+from weft.schema.toml import write_toml
+
+Entries = dict[str, dict[str, Any]]
+
+EXPORTS: Mapping[str, Callable[[Schema, str], dict[str, Any]]] = {
+    "frictionless": frictionless.write,
+    "csvw": csvw.write,
+    "croissant": croissant.write,
+}
+"""Formats that a schema is written in: a function of the schema and of the name of its table."""
+
+_READ = (sdv, csvw, frictionless)
+_KNOWN = "SDV metadata, Frictionless, CSVW, or a CSV with the columns column, description, type, values"
+
+
+def read_metadata(path: Path, table: str | None = None) -> tuple[str, str]:
+    """Return a schema in TOML read from a metadata file, and the name of its format; SchemaError if it is none."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise SchemaError(f"{path} cannot be read as UTF-8 text") from None
+    if not text.lstrip().startswith(("{", "[")):
+        return _written(dictionary.read(text, str(path)), dictionary.NAME, path), dictionary.NAME
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise SchemaError(f"{path}{line}: not JSON") from None
+    for form in _READ:
+        if isinstance(document, dict) and form.recognises(document):
+            return _written(form.read(document, str(path), table), form.NAME, path), form.NAME
+    raise SchemaError(f"{path} is of an unknown kind; known are {_KNOWN}")
+
+
+def _written(found: tuple[dict[str, Any], Entries], form: str, path: Path) -> str:
+    top, columns = found
+    if not columns:
+        raise SchemaError(f"{path} describes no columns")
+    left = "What it does not say is left out here: state it, or have it found privately."
+    head = f"# Read from {path.name} ({form}). {left}\n"
+    return head + "\n" + write_toml({**top, "columns": columns})

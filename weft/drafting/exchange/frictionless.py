@@ -1,0 +1,101 @@
+"""Frictionless Table Schema, by itself or in a Data Package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.drafting.exchange.described import bounds, described
+from weft.errors import SchemaError
+from weft.schema.schema import Schema
+
+NAME = "Frictionless"
+_KINDS = {
+    "integer": "integer",
+    "number": "real",
+    "boolean": "boolean",
+    "date": "datetime",
+    "datetime": "datetime",
+    "time": "time",
+    "year": "integer",
+}
+_TYPES = {
+    "integer": "integer",
+    "real": "number",
+    "boolean": "boolean",
+    "datetime": "datetime",
+    "date": "date",
+    "time": "time",
+    "duration": "duration",
+}
+
+
+def recognises(document: Mapping[str, Any]) -> bool:
+    """Whether a document is of this format."""
+    return isinstance(document.get("fields"), list) or isinstance(document.get("resources"), list)
+
+
+def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the schema says of the table, and of each column."""
+    schema = _schema(document, source, table)
+    blanks = [word for word in schema.get("missingValues", []) if isinstance(word, str) and word]
+    fields = [
+        field for field in schema.get("fields", []) if isinstance(field, dict) and isinstance(field.get("name"), str)
+    ]
+    return {}, {field["name"]: _entry(field, blanks) for field in fields}
+
+
+def _schema(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
+    if "fields" in document:
+        return document
+    named = {str(r.get("name")): r.get("schema") for r in document["resources"] if isinstance(r, dict)}
+    found = named.get(table) if table is not None else next(iter(named.values())) if len(named) == 1 else None
+    if not isinstance(found, dict):
+        raise SchemaError(f"{source} has the tables {', '.join(named)}; name one that has a schema with --table")
+    return found
+
+
+def _entry(field: Mapping[str, Any], blanks: list[str]) -> dict[str, Any]:
+    limits = field.get("constraints") if isinstance(field.get("constraints"), dict) else {}
+    assert isinstance(limits, dict)
+    kind = _KINDS.get(str(field.get("type")))
+    listed = limits.get("enum") or [
+        each.get("value") if isinstance(each, dict) else each for each in field.get("categories", [])
+    ]
+    entry: dict[str, Any]
+    if listed:
+        entry = {"kind": "category", "values": listed}
+    elif kind is None:
+        entry = {"kind": "id"} if limits.get("unique") is True else {"kind": "unknown"}
+        return entry
+    else:
+        entry = {"kind": kind} | bounds(kind, limits.get("minimum"), limits.get("maximum"))
+        form = field.get("format")
+        if isinstance(form, str) and "%" in form:
+            entry["format"] = form
+    if limits.get("required") is not True:
+        listed_blanks = [word for word in blanks if word not in entry.get("values", ())]
+        entry["missing"] = listed_blanks or True
+    return entry
+
+
+def write(schema: Schema, table: str) -> dict[str, Any]:
+    """Return a Data Package of one table."""
+    fields = []
+    for each in described(schema):
+        field: dict[str, Any] = {"name": each.name, "type": _TYPES.get(each.sort, "string")}
+        if each.format:
+            field["format"] = each.format
+        limits: dict[str, Any] = {} if each.missing else {"required": True}
+        if each.values is not None:
+            whole = all(type(value) is int for value in each.values)
+            field["type"] = "integer" if whole else "number" if all(type(v) is float for v in each.values) else "string"
+            limits["enum"] = list(each.values)
+        if each.sort == "id" and schema.unit is None:
+            limits["unique"] = True
+        if each.low is not None:
+            limits |= {"minimum": each.low, "maximum": each.high}
+        fields.append(field | ({"constraints": limits} if limits else {}))
+    made = {"fields": fields, "missingValues": [""]}
+    name = table.partition(".")[0].lower()
+    return {"name": name, "resources": [{"name": name, "path": table, "schema": made}]}

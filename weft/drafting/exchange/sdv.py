@@ -1,0 +1,51 @@
+"""SDV metadata, in JSON: `columns` with an `sdtype` each, of one table or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.errors import SchemaError
+
+NAME = "SDV metadata"
+
+
+def recognises(document: Mapping[str, Any]) -> bool:
+    """Whether a document is of this format."""
+    tables = document.get("tables")
+    columns = next(iter(tables.values()), {}) if isinstance(tables, dict) else document
+    listed = columns.get("columns") if isinstance(columns, dict) else None
+    return isinstance(listed, dict) and any("sdtype" in entry for entry in listed.values() if isinstance(entry, dict))
+
+
+def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the metadata says of the table, and of each column."""
+    found = _table(document, source, table)
+    return {}, {name: _entry(entry) for name, entry in found["columns"].items()}
+
+
+def _table(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
+    tables = document.get("tables")
+    if not isinstance(tables, dict):
+        return document
+    if table is None and len(tables) == 1:
+        table = next(iter(tables))
+    if table not in tables or "columns" not in tables[table]:
+        raise SchemaError(f"{source} has the tables {', '.join(tables)}; name one with --table")
+    return dict(tables[table])
+
+
+def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    kind = entry.get("sdtype")
+    if kind == "categorical":
+        return {"kind": "category"}
+    if kind == "boolean":
+        return {"kind": "boolean"}
+    if kind == "datetime":
+        form = entry.get("datetime_format")
+        return {"kind": "datetime"} | ({"format": form} if isinstance(form, str) and "%" in form else {})
+    if kind == "numerical":
+        whole = str(entry.get("computer_representation", "")).lower().startswith(("int", "uint"))
+        return {"kind": "integer" if whole else "real"}
+    # Ids, and what SDV makes up anew: names, addresses, numbers of telephones.
+    return {"kind": "id"} if kind is not None else {"kind": "unknown"}
