@@ -151,16 +151,16 @@ class Search:
         """Find out; return what was found, and the part of the budget that is left for learning.
 
         Whether lists of values are asked for follows from noisy answers, so the slack that they may need is set aside
-        from the start, and stays so if they are not (`Ledger.charge`).
+        from the start, and stays so if they are not (`Ledger.set_aside`): nothing that is learned later may have it.
         """
-        whole = ledger.left_with(self.slack) / ledger.capacity
+        ledger.set_aside(self.slack)
+        whole = ledger.left / ledger.capacity
         doors = Doors(
             partial(self.table.look, ledger=ledger, release=release, whole=whole),
             partial(self.table.values, ledger=ledger, release=release, whole=whole),
         )
         found = discover(self.schema, self.types, doors, self.share, self.slack, self.table.listener)
-        unused = 0.0 if ledger.slack else self.slack
-        return found, ledger.left_with(unused) / ledger.capacity
+        return found, ledger.left / ledger.capacity
 
 
 def with_cost(schema: Schema, ledger: Ledger) -> Schema:

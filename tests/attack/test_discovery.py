@@ -1,0 +1,86 @@
+"""What was found by trying to break private discovery: what it costs, what it may lose, and what it reads."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from weft.synthesizer import Synthesizer
+
+ROWS = 3000
+SLACK = 0.25 * 1e-5 / (1 + np.e)
+"""What discovery sets aside at epsilon 1 and delta 1e-5."""
+
+
+def numbers(size=80):
+    return np.random.default_rng(1).integers(0, size, ROWS)
+
+
+def colours():
+    return np.random.default_rng(2).choice(["red", "green", "blue"], ROWS)
+
+
+def written(folder, **columns):
+    path = folder / "table.csv"
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+def fitted(source, schema=None, **settings):
+    settings = {"epsilon": 1.0, "delta": 1e-5, "method": "independent", "journal": None, "noise_seed": 3} | settings
+    return Synthesizer(**settings).fit(source, schema, unit=False)
+
+
+# Slack that lists of values may need is out of reach for everything else, also where no list is asked for.
+
+
+@pytest.mark.parametrize("method", ["independent", "mst", "aim", "privsyn"])
+def test_what_was_set_aside_for_lists_of_values_is_never_spent(tmp_path, method):
+    ledger = fitted(written(tmp_path, a=numbers(), b=numbers(7)), method=method).ledger_
+    assert not any(entry.mechanism == "partitions" for entry in ledger.entries)
+    whole = ledger.budget.capacity("gaussian")
+    kept = type(ledger.budget)(epsilon=1.0, delta=0.75 * 1e-5).capacity("gaussian")
+    assert 0.98 * kept < ledger.spent <= kept * (1 + 1e-9) < whole
+
+
+def test_seeds_leave_it_alone_too(tmp_path):
+    source = written(tmp_path, a=numbers(), b=numbers(7))
+    ledger = fitted(source, method="bsg", rows=50, omega=1).ledger_
+    assert ledger.spent <= ledger._capacity(ledger.slack + SLACK) * (1 + 1e-9)
+
+
+# Data frames.
+
+
+def test_a_data_frame_needs_no_schema():
+    made = fitted(pd.DataFrame({"colour": colours(), "n": numbers()})).sample(50)
+    assert set(made["colour"]) <= {"red", "green", "blue"}
+
+
+# What could have been known before is refused before a charge.
+
+
+def charged(source, schema=None, **settings):
+    """Return what was paid for before a run was refused."""
+    from weft.errors import WeftError
+
+    synthesizer = Synthesizer(journal=None, noise_seed=3, method="independent", **settings)
+    asked = []
+    release = _Asked(asked)
+    with pytest.raises(WeftError):
+        synthesizer.fit(source, schema, unit=False, release=release)
+    return asked
+
+
+class _Asked:
+    private = False
+
+    def __init__(self, asked):
+        from weft.privacy import Noise
+        from weft.privacy.mechanisms import Mechanisms
+
+        self._asked, self._mechanisms = asked, Mechanisms(Noise.seeded(3))
+
+    def __call__(self, charge, exact):
+        self._asked.append(charge.question)
+        return self._mechanisms(charge, exact)
