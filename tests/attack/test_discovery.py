@@ -84,3 +84,17 @@ class _Asked:
     def __call__(self, charge, exact):
         self._asked.append(charge.question)
         return self._mechanisms(charge, exact)
+
+
+# A lifetime budget sets little of delta aside for slack: discovery keeps to it, and leaves some to later runs.
+
+
+def test_texts_are_found_within_a_lifetime_budget_again_and_again(tmp_path):
+    from weft.privacy import Budget, Lifetime
+
+    source, file = written(tmp_path, colour=colours(), n=numbers()), tmp_path / "clinic.budget"
+    lifetime = Lifetime.create(file, Budget(epsilon=4.0, delta=1e-5))
+    for _ in range(3):
+        run = Synthesizer(1.0, 1e-5, method="independent", journal=None, budget_file=file)
+        assert run.fit(source, unit=False).discovered_.schema.column("colour").kind == "category"
+    assert 0 < lifetime.state().slack_left
