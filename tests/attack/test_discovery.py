@@ -5,6 +5,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from weft.discovery.looks import shape_look
+from weft.engines.sources import open_reader
+from weft.progress import silence
+from weft.schema import Schema
+from weft.schema.kinds import Unknown
 from weft.synthesizer import Synthesizer
 
 ROWS = 3000
@@ -98,3 +103,42 @@ def test_texts_are_found_within_a_lifetime_budget_again_and_again(tmp_path):
         run = Synthesizer(1.0, 1e-5, method="independent", journal=None, budget_file=file)
         assert run.fit(source, unit=False).discovered_.schema.column("colour").kind == "category"
     assert 0 < lifetime.state().slack_left
+
+
+# A frame keeps a column in a type until one row does not fit it: that row must not change how the others look.
+
+KEPT = {
+    "truths": [True, False],
+    "whole": [1, 2],
+    "floats": [1.0, 2.5],
+    "large and small": [1e16, 1e-7],
+    "days": pd.to_datetime(["2020-01-01", "2020-02-29"]),
+    "moments": pd.to_datetime(["2020-01-01 10:00:00", "2020-02-29 11:30:15.5"], format="ISO8601"),
+    "zoned": pd.to_datetime(["2020-01-01 10:00", "2020-06-01 11:30"]).tz_localize("Europe/Berlin"),
+    "spans": pd.to_timedelta([3600, 90_061], unit="s"),
+}
+
+
+@pytest.mark.parametrize("look", [lambda: Unknown("c", missing=True), lambda: shape_look("c")], ids=["text", "shape"])
+@pytest.mark.parametrize("kept", KEPT)
+def test_an_odd_row_does_not_change_how_the_others_are_written(kept, look):
+    values = pd.Series(KEPT[kept])
+    odd = pd.concat([values.astype(object), pd.Series(["odd"])], ignore_index=True)
+    alone, beside = (words(pd.DataFrame({"c": each}), look()) for each in (values, odd))
+    assert alone == beside[:-1]
+    assert all(isinstance(each, str) for each in alone)
+
+
+def words(frame, column):
+    schema = Schema((column,), extra_columns="ignore")
+    reader = open_reader(frame, schema, 1000)
+    read = reader.read(["c"], lambda batch: batch.column("c"), silence, "count")
+    return [value for _, array in read for value in array.to_pylist()]
+
+
+@pytest.mark.parametrize("values", [[True, False], [7, 7]], ids=["truths", "numbers"])
+def test_values_found_in_words_are_read_in_words(values):
+    # So few that the kind drowns in the noise, and the values do not.
+    frame = pd.DataFrame({"c": values * 75, "d": ["x", "x"] * 75})
+    assert len(fitted(frame, noise_seed=3).sample(10)) == 10
+    assert len(fitted(pd.concat([frame] * 20), noise_seed=3).sample(10)) == 10

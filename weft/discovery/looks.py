@@ -37,6 +37,7 @@ class ShapeLook(Column):
     """A column looked at by the shape of its values."""
 
     kind: ClassVar[str] = "shape"
+    as_written: ClassVar[bool] = True
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
 
     def plain_type(self) -> pa.DataType:
