@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from weft.discovery.looks import shape_look
@@ -142,3 +143,42 @@ def test_values_found_in_words_are_read_in_words(values):
     frame = pd.DataFrame({"c": values * 75, "d": ["x", "x"] * 75})
     assert len(fitted(frame, noise_seed=3).sample(10)) == 10
     assert len(fitted(pd.concat([frame] * 20), noise_seed=3).sample(10)) == 10
+
+
+def parquet(folder, **columns):
+    path = folder / "table.parquet"
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+UNKNOWN = 'kind = "unknown"'
+LATE = {
+    "half": (np.zeros(ROWS, np.float16), UNKNOWN),
+    "wide": (pa.array(["1.5"] * ROWS).cast(pa.decimal256(50, 30)), UNKNOWN),
+    "list": (pa.array([[1]] * ROWS), 'kind = "real"'),
+    "category": (numbers(), 'kind = "category"'),
+    "refused": (numbers(), 'kind = "integer"\nrange = [0, 50]'),
+}
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_what_cannot_be_found_is_refused_before_a_charge(tmp_path, late):
+    values, entry = LATE[late]
+    schema = Schema.from_toml(f'extra_columns = "discover"\n[columns.c]\n{entry}\n')
+    assert charged(parquet(tmp_path, c=values, t=colours()), schema) == []
+    assert charged(parquet(tmp_path, c=values, n=numbers()), schema) == []
+
+
+def test_a_damaged_line_is_seen_before_a_charge(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n" + "x,y\n" * 500 + "x\n")
+    schema = Schema.from_toml('[columns.a]\nkind = "category"\n[columns.b]\nkind = "category"\n')
+    assert charged(path, schema) == []
+
+
+def test_decimals_and_bins_are_found(tmp_path):
+    values = pa.array(np.round(numbers() / 10, 1).astype(str)).cast(pa.decimal128(5, 1))
+    schema = Schema.from_toml('extra_columns = "discover"\n[columns.n]\nkind = "integer"\nbins = 5\nspecial = [-1]\n')
+    found = fitted(parquet(tmp_path, c=values, n=numbers()), schema).discovered_.schema
+    assert (found.column("c").kind, found.column("n").bins) == ("real", 5)
+    assert -1 in found.column("n").special
