@@ -182,3 +182,35 @@ def test_decimals_and_bins_are_found(tmp_path):
     found = fitted(parquet(tmp_path, c=values, n=numbers()), schema).discovered_.schema
     assert (found.column("c").kind, found.column("n").bins) == ("real", 5)
     assert -1 in found.column("n").special
+
+
+# What a schema says that it cost.
+
+
+def test_the_stated_cost_does_not_follow_from_noisy_answers(tmp_path):
+    def cost(**columns):
+        run = Synthesizer(1.0, 1e-5, method="independent", journal=None, noise_seed=3)
+        return run.find_schema(written(tmp_path, **columns), unit=False).discovery
+
+    texts = np.array([f"text {place}" for place in range(ROWS)])
+    assert cost(a=texts, b=texts) == cost(a=colours(), b=numbers())
+
+
+def test_what_an_earlier_run_cost_is_kept(tmp_path):
+    source = written(tmp_path, colour=colours(), n=numbers())
+    schema = Schema.from_toml(
+        '[discovery]\nepsilon = 0.5\ndelta = 1e-6\n[columns.colour]\nkind = "category"\n'
+        '[columns.n]\nkind = "integer"\nrange = [0, 99]\npaid = ["range"]\n'
+    )
+    run = Synthesizer(1.0, 1e-5, method="independent", journal=None, noise_seed=3)
+    found = run.find_schema(source, schema)
+    assert found.discovery["epsilon"] == pytest.approx(1.5, rel=1e-6)
+    assert found.discovery["delta"] == pytest.approx(1.1e-5)
+
+
+def test_a_cost_is_never_written_smaller_than_it_is(tmp_path):
+    from weft.cli.finding import write_found
+
+    schema = Schema.from_toml('[discovery]\nepsilon = 0.12341\ndelta = 1e-6\n[columns.n]\nkind = "boolean"\n')
+    write_found(schema, tmp_path / "found.toml", "a table")
+    assert "for epsilon 0.124 at delta 1e-06" in (tmp_path / "found.toml").read_text()

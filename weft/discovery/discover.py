@@ -55,6 +55,8 @@ class Discovered:
 
     schema: Schema
     found: dict[str, str] = field(default_factory=dict)
+    cost: Mapping[str, float] = field(default_factory=dict)
+    """What it may have cost: epsilon and delta."""
 
 
 @dataclass(frozen=True)
