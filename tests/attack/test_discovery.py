@@ -8,6 +8,8 @@ import pytest
 
 from weft.discovery.looks import shape_look
 from weft.engines.sources import open_reader
+from weft.errors import ModelFileError, WeftError
+from weft.privacy import Adjacency, Budget, Charge, Ledger, Lifetime
 from weft.progress import silence
 from weft.schema import Schema
 from weft.schema.kinds import Unknown
@@ -68,8 +70,6 @@ def test_a_data_frame_needs_no_schema():
 
 def charged(source, schema=None, **settings):
     """Return what was paid for before a run was refused."""
-    from weft.errors import WeftError
-
     synthesizer = Synthesizer(journal=None, noise_seed=3, method="independent", **settings)
     asked = []
     release = _Asked(asked)
@@ -96,14 +96,12 @@ class _Asked:
 
 
 def test_texts_are_found_within_a_lifetime_budget_again_and_again(tmp_path):
-    from weft.privacy import Budget, Lifetime
-
     source, file = written(tmp_path, colour=colours(), n=numbers()), tmp_path / "clinic.budget"
     lifetime = Lifetime.create(file, Budget(epsilon=4.0, delta=1e-5))
     for _ in range(3):
         run = Synthesizer(1.0, 1e-5, method="independent", journal=None, budget_file=file)
         assert run.fit(source, unit=False).discovered_.schema.column("colour").kind == "category"
-    assert 0 < lifetime.state().slack_left
+    assert lifetime.state().slack_left > 0
 
 
 # A frame keeps a column in a type until one row does not fit it: that row must not change how the others look.
@@ -214,3 +212,18 @@ def test_a_cost_is_never_written_smaller_than_it_is(tmp_path):
     schema = Schema.from_toml('[discovery]\nepsilon = 0.12341\ndelta = 1e-6\n[columns.n]\nkind = "boolean"\n')
     write_found(schema, tmp_path / "found.toml", "a table")
     assert "for epsilon 0.124 at delta 1e-06" in (tmp_path / "found.toml").read_text()
+
+
+# A ledger that was edited.
+
+
+@pytest.mark.parametrize(
+    "edited", [{"terms": {"threshold": 559, "rows": 1}}, {"sensitivity": 1.0}, {"slack": 1e-8}], ids=str
+)
+def test_a_ledger_with_a_lowered_threshold_is_refused(edited):
+    ledger = Ledger(Budget(epsilon=1.0, delta=1e-5), "gaussian", Adjacency(rows_per_unit=5))
+    ledger.charge(Charge.partitions("values", sensitivity=5.0, scale=100.0, columns=2, rows=5, slack=1e-7))
+    told = ledger.to_dict()
+    Ledger.from_dict(told)
+    with pytest.raises(ModelFileError):
+        Ledger.from_dict(told | {"entries": [told["entries"][0] | edited]})

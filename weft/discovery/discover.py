@@ -149,7 +149,7 @@ class _Discovery:
         if entry.get("kind") == "category":
             if not _is_text(arrow_type):
                 raise BudgetError(
-                    f'column "{column.name}": the values of a category are found in text, and its type is {arrow_type}; '
+                    f'column "{column.name}": values of a category are found in text, and its type is {arrow_type}; '
                     "state its values, or leave its kind out"
                 )
             return Decision(entry, "text")

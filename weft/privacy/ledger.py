@@ -214,8 +214,17 @@ class Ledger:
             self._account.end()
             self.lifetime = self._account.statement()
 
+    def _check_unit(self, charge: Charge) -> None:
+        """Refuse lists of values whose threshold and noise are for other units than those that are protected."""
+        if charge.mechanism == "partitions" and (
+            charge.terms["rows"] < self.adjacency.rows_per_unit
+            or min(charge.sensitivities) < self.adjacency.marginal_l2() * (1 - _ROUNDING)
+        ):
+            raise BudgetError(f"{charge.question!r} is not for units of {self.adjacency.rows_per_unit} rows")
+
     def _afford(self, charge: Charge) -> float:
         self._check_part(charge)
+        self._check_unit(charge)
         cost = charge.price(self.accounting)
         branches, needed = self._branches(), charge.slack + self._aside_after(charge)
         for before, slack in [branches[charge.part]] if charge.part else branches.values():
