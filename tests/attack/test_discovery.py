@@ -101,7 +101,7 @@ def test_texts_are_found_within_a_lifetime_budget_again_and_again(tmp_path):
     for _ in range(3):
         run = Synthesizer(1.0, 1e-5, method="independent", journal=None, budget_file=file)
         assert run.fit(source, unit=False).discovered_.schema.column("colour").kind == "category"
-    assert lifetime.state().slack_left > 0
+    assert lifetime.slack_left() > 0
 
 
 # A frame keeps a column in a type until one row does not fit it: that row must not change how the others look.
