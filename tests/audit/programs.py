@@ -200,7 +200,7 @@ def synthesise(method, schema=None, *, source="arrow", paired=True, unit=None, *
                 captured.enter_context(mock.patch.object(weft.curator.opening, "open_listing", same_listing))
             synthesizer.fit(data, known, unit=unit, listener=captured.events.append, release=release)
             if known is None:
-                write_found(with_cost(synthesizer.fitted_.schema, synthesizer.ledger_), out / "found.toml", "a table")
+                write_found(with_cost(synthesizer.discovered_), out / "found.toml", "a table")
             synthesizer.save(out / "model.weft")
             fitted = synthesizer.fitted_
             for name in ("rows.csv", "columns.parquet"):

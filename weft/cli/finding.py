@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ENDING = ".schema.toml"
 
 HEADER = """\
-# What was found privately about the columns of {name}, for epsilon {epsilon:.3g} at delta {delta:g}.
+# What was found privately about the columns of {name}, for epsilon {epsilon} at delta {delta}.
 #
 # The facts listed under "paid" are released answers: they may be shown to anybody, and later runs use this file at no
 # further cost; what those cost adds to it. To improve a release, replace what is listed there by what you know without
@@ -36,10 +36,12 @@ def found_beside(out: Path | None) -> Path | None:
 
 def write_found(schema: Schema, path: Path, name: str) -> None:
     """Write a schema that was found, whole or not at all."""
+    from weft.privacy.accounting import at_most
     from weft.release.atomic import staged
 
     assert schema.discovery is not None
-    text = HEADER.format(name=" ".join(name.split()), **schema.discovery) + schema.to_toml()
+    cost = {key: at_most(value, 3) for key, value in schema.discovery.items()}
+    text = HEADER.format(name=" ".join(name.split()), **cost) + schema.to_toml()
     with staged(path) as (file,):
         file.write_text(text, encoding="utf-8")
 
@@ -51,7 +53,7 @@ def keep_found(synthesizer: Synthesizer, path: Path | None, source: str | list[s
         return None
     from weft.discovery import with_cost
 
-    write_found(with_cost(found.schema, synthesizer.ledger_), path, _named(source))
+    write_found(with_cost(found), path, _named(source))
     return path
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from weft.codec import Codec
 from weft.curator import Curator, ValueCurator
 from weft.discovery.kinds import Decision, decide
 from weft.discovery.looks import GridLook, grid_look, shape_look
@@ -54,6 +55,8 @@ class Discovered:
 
     schema: Schema
     found: dict[str, str] = field(default_factory=dict)
+    cost: Mapping[str, float] = field(default_factory=dict)
+    """What it may have cost: epsilon and delta."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class _Discovery:
 
     def run(self) -> Discovered:
         """Ask step by step."""
+        self._check()
         shaped = [name for name in self._known if self._is_shaped(name)]
         left = self._share
         if shaped:
@@ -120,6 +124,21 @@ class _Discovery:
             self._find_values(listed, left * WEIGHT_VALUES * len(listed) / weight)
         return self._finished()
 
+    def _check(self) -> None:
+        """Refuse what could be known before the first charge: types without a grid, rows that the schema refuses."""
+        ranged = [name for name, known in self._known.items() if known.need == "range"]
+        looks = [grid_look(name, _of_look(self._known[name].entry), self._types[name]).column for name in ranged]
+        if looks:
+            opened = self._opened(looks)
+            Codec(opened, pa.schema([(column.name, self._types[column.name]) for column in opened.columns]))
+        rest = [shape_look(name) for name, known in self._known.items() if known.need == "text"]
+        whole = [*self._stated_columns(), *looks, *rest]
+        if whole and not any(map(self._is_shaped, self._known)):  # else the first look reads all of this
+            self._doors.look(self._opened(whole))
+
+    def _stated_columns(self) -> list[Column]:
+        return [column for column in self._schema.columns if not isinstance(column, Unknown)]
+
     # What the types say.
 
     def _declared(self, column: Unknown) -> Decision:
@@ -128,7 +147,12 @@ class _Discovery:
         if entry.get("kind") in ("integer", "real", "datetime"):
             return Decision(entry, "range")
         if entry.get("kind") == "category":
-            return Decision(entry, "text" if _is_text(arrow_type) else "range")
+            if not _is_text(arrow_type):
+                raise BudgetError(
+                    f'column "{column.name}": values of a category are found in text, and its type is {arrow_type}; '
+                    "state its values, or leave its kind out"
+                )
+            return Decision(entry, "text")
         if entry.get("kind") is None and not _is_text(arrow_type):
             raise BudgetError(
                 f'column "{column.name}": nothing can be found out about its type {arrow_type}; leave the column out '
@@ -148,9 +172,8 @@ class _Discovery:
     # The steps.
 
     def _find_kinds(self, names: Sequence[str], share: float) -> None:
-        stated = [column for column in self._schema.columns if not isinstance(column, Unknown)]
         looks = [shape_look(name) for name in names]
-        noisy, sigma = self._measure([*stated, *looks], names, share, "kinds")
+        noisy, sigma = self._measure([*self._stated_columns(), *looks], names, share, "kinds")
         self._rows = float(np.median([m.table.sum() for m in noisy.values()]))
         for name in names:
             found, before = decide(noisy[name].table, sigma), self._known[name]
@@ -196,7 +219,7 @@ class _Discovery:
             low, high = number_range(look.edges, cells, known.entry["kind"] == "integer")
         entry = {**known.entry, "range": [low, high], "outside": "clip"}
         if found := apart(specials, sigma, low, high):
-            entry["special"] = found
+            entry["special"] = list(dict.fromkeys([*known.entry.get("special", ()), *found]))
         if "missing" not in entry and missing > NEAR * sigma:
             entry["missing"] = True
         told = {"integer": "whole numbers", "real": "numbers", "datetime": "dates"}[entry["kind"]]
@@ -282,8 +305,12 @@ def _settled(entry: Mapping[str, Any]) -> dict[str, Any]:
     return dict(entry) if kind == "category" else {**entry, "outside": "clip"}
 
 
+_NOT_LOOKED_AT = ("decimals", "outside", "bins", "scale")
+"""What is stated of numbers and dates for the table that is made, and is not yet of use on a public grid."""
+
+
 def _of_look(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in ("decimals", "outside")}
+    return {key: value for key, value in entry.items() if key not in _NOT_LOOKED_AT}
 
 
 def _missing(*entries: Mapping[str, Any]) -> dict[str, Any]:

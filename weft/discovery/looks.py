@@ -37,6 +37,7 @@ class ShapeLook(Column):
     """A column looked at by the shape of its values."""
 
     kind: ClassVar[str] = "shape"
+    as_written: ClassVar[bool] = True
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
 
     def plain_type(self) -> pa.DataType:
@@ -111,6 +112,10 @@ def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> G
         special = [value for value in MARKED if low < value < high]
     else:
         edges, special = real_edges(), [float(value) for value in MARKED]
+        if pa.types.is_decimal(arrow_type):
+            digits, most = arrow_type.scale, 10.0 ** (arrow_type.precision - arrow_type.scale)
+            edges = sorted({round(edge, digits) for edge in edges if abs(edge) < most})
+            special = [value for value in special if edges[0] < value < edges[-1]]
     look = GridLook(Unknown(name), edges, special)
     coded = [value for value in special if not look.is_cell(value)]
     told = {**entry, "edges": edges, "special": coded, "missing": entry.get("missing", True), "outside": "clip"}
@@ -130,7 +135,7 @@ def whole_edges() -> list[int]:
 
 def real_edges() -> list[float]:
     """Return the edges of the grid of numbers: some in every power of ten, on both sides of zero."""
-    positive = [m * 10.0**k / 10 for k in range(-6, 16) for m in _MANTISSAS] + [1e16]
+    positive = [float(f"{m}e{k - 1}") for k in range(-6, 16) for m in _MANTISSAS] + [1e16]
     return [-edge for edge in reversed(positive)] + [0.0, *positive]
 
 

@@ -151,30 +151,36 @@ class Search:
         """Find out; return what was found, and the part of the budget that is left for learning.
 
         Whether lists of values are asked for follows from noisy answers, so the slack that they may need is set aside
-        from the start, and stays so if they are not (`Ledger.charge`).
+        from the start, and stays so if they are not (`Ledger.set_aside`): nothing that is learned later may have it.
         """
-        whole = ledger.left_with(self.slack) / ledger.capacity
+        ledger.set_aside(self.slack)
+        whole, cost = ledger.left / ledger.capacity, self._cost(ledger)
         doors = Doors(
             partial(self.table.look, ledger=ledger, release=release, whole=whole),
             partial(self.table.values, ledger=ledger, release=release, whole=whole),
         )
         found = discover(self.schema, self.types, doors, self.share, self.slack, self.table.listener)
-        unused = 0.0 if ledger.slack else self.slack
-        return found, ledger.left_with(unused) / ledger.capacity
+        return replace(found, cost=cost), ledger.left / ledger.capacity
+
+    def _cost(self, ledger: Ledger) -> dict[str, float]:
+        """Return what may be spent as an epsilon at the budget's delta: known before the first answer.
+
+        What is spent in the end may be less, as noisy answers say; a guarantee stated for that afterwards would need
+        an odometer's accounting (`Ledger.spend_statement`). Slack is paid from delta at the budget's epsilon, which is
+        no smaller than what is stated here.
+        """
+        delta = ledger.budget.delta
+        left = delta - self.slack * (1 + math.exp(min(ledger.budget.epsilon or 0.0, 700.0)))
+        return {"epsilon": epsilon_of(ledger.accounting, self.share * ledger.left, left), "delta": delta}
 
 
-def with_cost(schema: Schema, ledger: Ledger) -> Schema:
-    """Return a schema that says what finding it cost: what was charged for discovery, as an epsilon at the delta."""
-    asked = [entry for entry in ledger.entries if entry.purpose == "discovery"]
-    slack = math.fsum(entry.slack for entry in asked)
-    delta = ledger.budget.delta
-    if ledger.accounting == "pure":
-        epsilon = math.fsum(entry.cost for entry in asked)
-    else:
-        # Slack is paid from delta at the budget's epsilon, which is no smaller than what is stated here.
-        left = delta - slack * (1 + math.exp(min(ledger.budget.epsilon or 0.0, 700.0)))
-        epsilon = epsilon_of(ledger.accounting, math.fsum(entry.cost for entry in asked), left)
-    return replace(schema, discovery={"epsilon": epsilon, "delta": delta})
+def with_cost(found: Discovered) -> Schema:
+    """Return a schema that says what finding it cost, and what finding parts of it in earlier runs did.
+
+    Both together cost no more than the sum of their epsilons at the sum of their deltas.
+    """
+    before = found.schema.discovery or {"epsilon": 0.0, "delta": 0.0}
+    return replace(found.schema, discovery={key: before[key] + found.cost[key] for key in ("epsilon", "delta")})
 
 
 def _listed(names: list[str], most: int = 5) -> str:

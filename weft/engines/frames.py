@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from weft.codec.conversion import adopt, understood
 from weft.codec.types import index_type
 from weft.errors import DataError
-from weft.reading.objects import EXACT, word
+from weft.reading.objects import EXACT, word, words_of
 from weft.reading.reader import Batches, Reader
 from weft.schema import Schema
 from weft.schema.kinds import Column, ColumnError, Duration, Unknown
@@ -79,7 +79,7 @@ def _require_text(column: Column, declared: pa.DataType) -> None:
     A library that took 007 or TRUE for a number or a truth value has lost how it was written; with one odd word more it
     would have kept the text of all rows, and these would be read differently.
     """
-    if is_text(declared) or pa.types.is_null(declared):
+    if is_text(declared) or pa.types.is_null(declared) or _as_written(column):
         return
     if column.text_format is not None or any(map(_may_be_guessed, column.listed or ())):
         raise ColumnError(
@@ -88,6 +88,11 @@ def _require_text(column: Column, declared: pa.DataType) -> None:
             "written. Read the column as text (dtype=str), or leave out the format, or list its values as numbers",
             "type",
         )
+
+
+def _as_written(column: Column) -> bool:
+    """Whether a column is read in words, each value by itself: to find its values, or by values that were so found."""
+    return column.as_written or "values" in column.paid
 
 
 def _may_be_guessed(value: object) -> bool:
@@ -99,6 +104,8 @@ def held(array: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
     """Return values of a frame in the type that `frame_type` said, those of a dictionary as plain ones."""
     array = decoded(array)
     wanted = wanted.value_type if pa.types.is_dictionary(wanted) else wanted
+    if _as_written(column) and is_text(wanted):
+        return blanked(words_of(array).cast(wanted), column.markers)
     _require_exact(array, column)
     array = blanked(array, column.markers) if is_text(wanted) else understood(array, column)
     # Ids are told apart as they stand: held to a type, two of them might become one.

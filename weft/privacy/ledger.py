@@ -66,6 +66,7 @@ class Ledger:
         self._lock = threading.Lock()
         self._account = lifetime
         self._closed = False
+        self._aside = 0.0
         self.lifetime: Mapping[str, Any] | None = None if lifetime is None else lifetime.statement()
         self._journal: Journal | None = None
         if journal is not None:
@@ -135,9 +136,10 @@ class Ledger:
     def capacity(self) -> float:
         """What may be spent, in rho, or in epsilon under pure accounting.
 
-        Slack is paid from delta first, so that a charge with slack makes the capacity smaller.
+        Slack is paid from delta first, so that a charge with slack makes the capacity smaller, and so does slack that
+        was set aside for one that may yet come.
         """
-        return self._capacity(self.slack)
+        return self._capacity(self.slack + self._aside)
 
     @property
     def slack(self) -> float:
@@ -160,11 +162,20 @@ class Ledger:
         """What remains of the capacity, never below 0."""
         return self.left_with(0.0)
 
+    def set_aside(self, slack: float) -> None:
+        """Keep slack for a charge that may come, or not, as noisy answers say: no other charge can take it any more.
+
+        To be called before the first of these answers. It is kept to the end of the run if that charge never comes:
+        given back, the ways with and without it would together cost more of delta than there is.
+        """
+        self._capacity(self.slack + self._aside + slack)  # refuses what delta cannot pay
+        self._aside += slack
+
     def left_with(self, slack: float, part: str = "") -> float:
         """Return what would be left for a part of the rows, or for all, if this much slack were paid for too."""
         branches = self._branches()
         asked = [branches[part]] if part else branches.values()
-        return max(0.0, min(self._capacity(before + slack) - cost for cost, before in asked))
+        return max(0.0, min(self._capacity(before + slack + self._aside) - cost for cost, before in asked))
 
     def charge(self, charge: Charge) -> Charge:
         """Price a question, and record it or refuse it; only after this returns may a row be touched.
@@ -176,7 +187,8 @@ class Ledger:
 
         A charge with slack makes the capacity smaller. A method that may make one must keep to `left_with` all of its
         slack from before the first noisy answer that decides whether it does: if it spent more on the way without, the
-        two ways together would overspend delta.
+        two ways together would overspend delta. What others may spend later is kept from them by `set_aside`, and the
+        slack of discovery is taken from there.
         """
         if charge.mechanism == "deniable":
             self.stamp(DENIABILITY)
@@ -188,8 +200,12 @@ class Ledger:
                 self._account.charge(entry)
             if self._journal is not None:
                 self._journal.write(entry.to_dict() | {"time": entry.time})
+            self._aside = self._aside_after(entry)
             self._entries.append(entry)
             return entry
+
+    def _aside_after(self, charge: Charge) -> float:
+        return max(0.0, self._aside - charge.slack) if charge.purpose == "discovery" else self._aside
 
     def close(self) -> None:
         """End the run: what a lifetime budget had set aside for it and it did not spend is given back."""
@@ -198,12 +214,21 @@ class Ledger:
             self._account.end()
             self.lifetime = self._account.statement()
 
+    def _check_unit(self, charge: Charge) -> None:
+        """Refuse lists of values whose threshold and noise are for other units than those that are protected."""
+        if charge.mechanism == "partitions" and (
+            charge.terms["rows"] < self.adjacency.rows_per_unit
+            or min(charge.sensitivities) < self.adjacency.marginal_l2() * (1 - _ROUNDING)
+        ):
+            raise BudgetError(f"{charge.question!r} is not for units of {self.adjacency.rows_per_unit} rows")
+
     def _afford(self, charge: Charge) -> float:
         self._check_part(charge)
+        self._check_unit(charge)
         cost = charge.price(self.accounting)
-        branches = self._branches()
+        branches, needed = self._branches(), charge.slack + self._aside_after(charge)
         for before, slack in [branches[charge.part]] if charge.part else branches.values():
-            if not before + cost <= self._capacity(slack + charge.slack) * (1 + _ROUNDING):
+            if not before + cost <= self._capacity(slack + needed) * (1 + _ROUNDING):
                 raise BudgetError(
                     f"{charge.question!r} would cost {cost / self.capacity:.2%} of the budget, but only "
                     f"{self.left_with(0.0, charge.part) / self.capacity:.2%} is left: raise the budget, ask less, or "

@@ -12,14 +12,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from weft.errors import DataError
 from weft.reading.columns import finished
 from weft.schema import Schema
+from weft.values.instants import UNIT
+from weft.values.text import is_text
 
 EXACT = 2**53
 """Up to here a float tells whole numbers apart."""
+
+_MOMENTS = (-62_135_337_600, 253_402_041_600)
+"""Seconds since 1970 of what Python calls a moment, two days within its first and last year in every time zone."""
+_SPANS = (-86_399_999_913_600, 86_399_999_913_600)
+"""Seconds of what Python calls a span of time."""
 
 
 def word(value: Any, number: bool = False, form: str | None = None) -> str:
@@ -38,6 +46,36 @@ def word(value: Any, number: bool = False, form: str | None = None) -> str:
             f"{'-' if seconds < 0 else ''}{abs(seconds) // 3600}:{abs(seconds) // 60 % 60:02d}:{abs(seconds) % 60:02d}"
         )
     return value.strftime(form) if form is not None and isinstance(value, date) else str(value)
+
+
+def words_of(array: pa.Array) -> pa.Array:
+    """Return the values of an array as `word` writes each of them, had they come as objects; not a number is none.
+
+    A library keeps a column in one type until a single row does not fit it, and then all as objects: written in one
+    way only, no row changes how another looks.
+    """
+    if is_text(array.type):
+        return array.cast(pa.large_string())
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), pa.large_string())
+    if pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), None, array)
+    elif pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
+        array = _within_reach(array)
+    coded = array.dictionary_encode()
+    words = pa.array([word(value) for value in coded.dictionary.to_pylist()], pa.large_string())
+    return words.take(coded.indices)
+
+
+def _within_reach(array: pa.Array) -> pa.Array:
+    """Return moments or spans, null where Python has none so far away."""
+    moments = array.cast(pa.int64())
+    second = UNIT["s"] // UNIT[array.type.unit]
+    low, high = (bound * second for bound in (_MOMENTS if pa.types.is_timestamp(array.type) else _SPANS))
+    if low < -(2**63) or high > 2**63 - 1:
+        return array
+    near = pc.and_(pc.greater_equal(moments, low), pc.less_equal(moments, high))
+    return pc.if_else(near, array, None)
 
 
 def text_batch(columns: Mapping[str, Sequence[Any]], name: str, schema: Schema | None = None) -> pa.RecordBatch:

@@ -315,7 +315,8 @@ def _provenance(schema: dict[str, Any]) -> str:
     if paid and before is not None:
         told.append(
             f"{counted(len(paid), 'fact')} of the schema, such as {text(paid[0])}, came from noisy answers of an "
-            f"earlier run on the same rows, which cost epsilon {before['epsilon']:.4g} at delta {before['delta']:g}. "
+            f"earlier run on the same rows, which cost epsilon {at_most(before['epsilon'])} at delta "
+            f"{at_most(before['delta'], 3)}. "
             "Both together cost no more than the sum of their epsilons at the sum of their deltas."
         )
     rest = "All others were" if told else "Every value list, range and bin above was"

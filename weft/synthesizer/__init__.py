@@ -207,7 +207,7 @@ class Synthesizer:
             return run.schema
         with self._books(run) as ledger:
             self.discovered_, _ = replace(run.search, share=1.0).run(ledger, run.release)
-        return with_cost(self.discovered_.schema, ledger)
+        return with_cost(self.discovered_)
 
     def _prepare(self, asked: Asked, release: Release | None, listener: Listener) -> Run:
         """Refuse whatever can be refused before a row is counted."""

@@ -85,6 +85,9 @@ class Column:
 
     kind: ClassVar[str] = ""
     policies: ClassVar[tuple[str, ...]] = ("refuse",)
+    as_written: ClassVar[bool] = False
+    """Whether values are looked at as a text file would have them, whatever type a library keeps them in."""
+
     modelled: ClassVar[bool] = True
     """Whether a model learns the column; ids are made anew."""
     read: ClassVar[bool] = True

@@ -29,6 +29,7 @@ class Unknown(Column):
 
     kind: ClassVar[str] = "unknown"
     modelled: ClassVar[bool] = False
+    as_written: ClassVar[bool] = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is stated."""
