@@ -41,15 +41,6 @@ def names_code(name: str) -> bool:
     return _CODE.search(name) is not None and _PERSON.search(name) is None
 
 
-def names_person(name: str) -> bool:
-    """Whether a name speaks of a person.
-
-    >>> [names_person(name) for name in ("patient_nbr", "member", "ward")]
-    [True, True, False]
-    """
-    return _PERSON.search(name) is not None
-
-
 def likely_units(names: Sequence[str]) -> list[str]:
     """Return the names that speak of a person, or all of them where none does.
 
