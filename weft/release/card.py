@@ -12,6 +12,7 @@ from typing import Any
 from weft import __version__
 from weft.models.recoded import RecodedModel
 from weft.privacy import at_most
+from weft.release.card_facts import merging, provenance
 from weft.release.markup import code, text, yaml
 from weft.release.modelfile import Fitted
 from weft.release.statement import NOT_PRIVATE, VOID, cautions, costs, lifetime, meaning, priced, seeds, void
@@ -20,8 +21,6 @@ from weft.words import counted
 CARD = 2
 """Version of the card's JSON."""
 
-MERGED_SHOWN = 12
-"""Merged values that the page names; the JSON names all."""
 
 LIMITS = (
     "Only what the ledger lists was asked of the private rows. Relations between columns that no question covers are "
@@ -195,8 +194,8 @@ def markdown(facts: dict[str, Any]) -> str:
     parts += ["## How it was made", made]
     parts += [text(method["seeds"])] if method["seeds"] else []
     parts += ["Everything that was asked of the private rows:", _ledger(facts["ledger"], facts["costs"])]
-    parts += ["## Columns", _columns(facts["columns"]), _provenance(facts["schema"])]
-    parts += _merging(facts["columns"])
+    parts += ["## Columns", _columns(facts["columns"]), provenance(facts["schema"])]
+    parts += merging(facts["columns"])
     parts += _rules(facts["schema"].get("rules", []))
     parts += ["## Known limits", _listed(*map(text, facts["limits"]))]
     checks = [f"SHA-256 of {code(table['file'])}: {code(table['sha256'])}"] if table["sha256"] else []
@@ -297,52 +296,6 @@ def _columns(columns: list[dict[str, Any]]) -> str:
         for column in columns
     ]
     return _grid(["column", "kind", "type", "values or bins", "may be missing", "read from the data"], rows)
-
-
-def _provenance(schema: dict[str, Any]) -> str:
-    facts, paid, before = (schema[key] for key in ("facts_read_from_the_data", "facts_found_privately", "found_before"))
-    told = []
-    if facts:
-        told.append(
-            "These facts of the schema were read from the private rows, outside the guarantee: "
-            f"{', '.join(map(text, facts))}."
-        )
-    if paid and before is None:
-        told.append(
-            f"{counted(len(paid), 'fact')} of the schema, such as {text(paid[0])}, came from noisy answers that the "
-            "budget above has paid for."
-        )
-    if paid and before is not None:
-        told.append(
-            f"{counted(len(paid), 'fact')} of the schema, such as {text(paid[0])}, came from noisy answers of an "
-            f"earlier run on the same rows, which cost epsilon {at_most(before['epsilon'])} at delta "
-            f"{at_most(before['delta'], 3)}. "
-            "Both together cost no more than the sum of their epsilons at the sum of their deltas."
-        )
-    rest = "All others were" if told else "Every value list, range and bin above was"
-    told.append(f"{rest} declared public by whoever wrote the schema.")
-    if not facts:
-        told.append(
-            "The guarantee rests on that: Weft cannot tell a fact that somebody knew from one that was read from the "
-            "private rows."
-        )
-    return " ".join(told)
-
-
-def _merging(columns: list[dict[str, Any]]) -> list[str]:
-    """Say in a line for each attribute what was merged in joint tables."""
-    found = {part["attribute"]: part for column in columns for part in column.get("merged", [])}
-    if not found:
-        return []
-    lines = []
-    for part in found.values():
-        line = f"{text(part['attribute'])}: {part['codes']:,} values or steps in {counted(part['groups'], 'group')}"
-        if part["values"]:
-            shown = ", ".join(map(text, part["values"][:MERGED_SHOWN]))
-            more = len(part["values"]) - MERGED_SHOWN
-            line = f"{text(part['attribute'])}: merged as rare: {shown}{f' and {more:,} more' if more > 0 else ''}"
-        lines.append(line)
-    return ["In tables over several columns, noisy counts decided that these stood together:", _listed(*lines)]
 
 
 def _rules(rules: list[dict[str, str]]) -> list[str]:
