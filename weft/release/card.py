@@ -13,7 +13,7 @@ from weft import __version__
 from weft.models.recoded import RecodedModel
 from weft.privacy import at_most
 from weft.release.card_facts import merging, provenance
-from weft.release.markup import code, text, yaml
+from weft.release.markup import bullets, code, text, yaml
 from weft.release.modelfile import Fitted
 from weft.release.statement import NOT_PRIVATE, VOID, cautions, costs, lifetime, meaning, priced, seeds, void
 from weft.words import counted
@@ -175,14 +175,14 @@ def markdown(facts: dict[str, Any]) -> str:
     parts += [f"**{_promise(privacy)}**", text(privacy["meaning"].removeprefix(f"{VOID} "))]
     spent = f"Accounting: {text(privacy['accounting'])}; {privacy['budget_used']:.1%} of the budget was used"
     parts += [
-        _listed(
+        bullets(
             "Deniable: which private row was the seed of a record, for each record by itself",
             "Not covered: whether a row was in the private table, and what many records tell together",
             f"{spent}, all of it for the model",
             f"Noise on what the model was learned from: {_noise(facts['stamps'])}",
         )
         if deniable
-        else _listed(
+        else bullets(
             f"Protected unit: {_unit(privacy)}",
             f"Neighbouring tables: {text(privacy['neighbours'])}",
             spent,
@@ -197,11 +197,11 @@ def markdown(facts: dict[str, Any]) -> str:
     parts += ["## Columns", _columns(facts["columns"]), provenance(facts["schema"])]
     parts += merging(facts["columns"])
     parts += _rules(facts["schema"].get("rules", []))
-    parts += ["## Known limits", _listed(*map(text, facts["limits"]))]
+    parts += ["## Known limits", bullets(*map(text, facts["limits"]))]
     checks = [f"SHA-256 of {code(table['file'])}: {code(table['sha256'])}"] if table["sha256"] else []
     if privacy["lifetime"] is not None:
         checks += [f"Entry of the lifetime budget: {code(privacy['lifetime']['head'])}"]
-    parts += ["## Check", _listed(*checks)] if checks else []
+    parts += ["## Check", bullets(*checks)] if checks else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -311,7 +311,3 @@ def _rules(rules: list[dict[str, str]]) -> list[str]:
 def _grid(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _listed(*lines: str) -> str:
-    return "\n".join(f"- {line}" for line in lines)

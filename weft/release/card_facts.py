@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.release.markup import text
+from weft.privacy import at_most
+from weft.release.markup import bullets, text
 from weft.words import counted
 
 MERGED_SHOWN = 12
@@ -55,4 +56,4 @@ def merging(columns: list[dict[str, Any]]) -> list[str]:
             more = len(part["values"]) - MERGED_SHOWN
             line = f"{text(part['attribute'])}: merged as rare: {shown}{f' and {more:,} more' if more > 0 else ''}"
         lines.append(line)
-    return ["In tables over several columns, noisy counts decided that these stood together:", _listed(*lines)]
+    return ["In tables over several columns, noisy counts decided that these stood together:", bullets(*lines)]

@@ -53,3 +53,8 @@ def code(value: object) -> str:
 def yaml(value: Any) -> str:
     """Return a plain value as YAML, of which JSON is a part."""
     return json.dumps(value)
+
+
+def bullets(*lines: str) -> str:
+    """Return lines as a list."""
+    return "\n".join(f"- {line}" for line in lines)
