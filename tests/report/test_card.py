@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from weft import Synthesizer
-from weft.release.card import MERGED_SHOWN, card_json, card_markdown
+from weft.release.card import card_json, card_markdown
+from weft.release.card_facts import MERGED_SHOWN
 from weft.schema import Schema
 
 RARE = [f"rare {i}" for i in range(20)]
