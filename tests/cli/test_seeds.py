@@ -139,7 +139,7 @@ def test_rows_can_be_divided_from_the_command_line(weft: Weft) -> None:
 
 def test_the_ledger_tells_what_model_and_seeds_cost(weft: Weft) -> None:
     pyarrow.parquet.write_table(table(20_000), "many.parquet")
-    made = weft("synth", "many.parquet", *BSG[1:], "--rows", 20, "--option", "omega=4", "-o", "out.csv")
+    made = weft("synth", "many.parquet", *BSG[1:], "--rows", 20, "--option", "omega=4", "-o", "out.csv", "-v")
     (run,) = json.loads(weft("ledger", "out.ledger.jsonl", "--json").stdout)["runs"]
     costs = run["costs"]
     assert list(costs) == ["model", "seeds", "slack", "total"]

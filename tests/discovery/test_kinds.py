@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,3 +90,22 @@ def test_a_grid_fits_its_type(arrow_type):
     assert len(cells) == len(look.edges) - 1
     assert len(special) == len(look.special)
     assert missing == coder.size - 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_noise_finds_is_a_schema(seed):
+    """With next to nothing to go by, ranges are wild; they must still be such that rows can be coded and made."""
+    from weft import Synthesizer
+
+    rng = np.random.default_rng(seed)
+    table = pa.table(
+        {
+            "cost": pa.array(np.round(rng.gamma(2, 30, 40), 2)),
+            "day": pa.array(rng.integers(18_000, 19_000, 40), pa.int32()).cast(pa.date32()),
+            "count": pa.array(rng.integers(0, 5, 40), pa.int16()),
+            "word": pa.array(rng.choice(["a", "b"], 40)),
+        }
+    )
+    pq.write_table(table, "small.parquet")
+    made = Synthesizer(0.5, method="independent", journal=None, noise_seed=seed).fit("small.parquet", unit=False)
+    assert made.sample(20).schema.names == table.schema.names

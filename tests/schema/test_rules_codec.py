@@ -208,10 +208,11 @@ def test_a_schema_without_rules_is_as_before():
     assert codec.domain.names == ("a", "b", "n", "t") and codec.forms == () and codec.impossible == []
 
 
-def test_a_million_rows_of_any_codes_break_no_rule():
+@pytest.mark.parametrize("rows", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_many_rows_of_any_codes_break_no_rule(rows):
     schema = Schema.from_toml(SCHEMA)
     codec = Codec(schema, csv_arrow_schema(schema))
-    table = codec.decode(drawn(codec.domain, 1_000_000), np.random.default_rng(1))
+    table = codec.decode(drawn(codec.domain, rows), np.random.default_rng(1))
     assert table.schema == codec.arrow_schema
     assert set(broken(table, schema).values()) == {0}
     assert expected_faults(table.slice(0, 20_000)) == dict.fromkeys(range(1, 12), 0)
@@ -229,7 +230,7 @@ def test_broken_counts_what_python_counts():
     assert min(number for rule, number in found.items() if rule != 11) > 0
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 7])
+@pytest.mark.parametrize("n", [0, 1, pytest.param(2, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)])
 def test_small_blocks_are_repaired_too(n):
     schema = Schema.from_toml(SCHEMA)
     codec = Codec(schema, csv_arrow_schema(schema))

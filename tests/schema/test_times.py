@@ -49,7 +49,7 @@ def check(column, arrow_type, seed):
     assert all(np.array_equal(x, y) for x, y in zip(again.columns, records.columns, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data(), st.integers(0, 99))
 def test_any_times_of_day(data, seed):
     step = data.draw(st.sampled_from(["1min", "15min", "1s", "1h", "7min", "500ms"]))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from weft.curator.curator import Curator
 from weft.curator.values import ValueCurator
 from weft.engines import BATCH_ROWS, open_engine
+from weft.engines.frames import spans_of
 from weft.engines.listing import Listing, open_listing
 from weft.engines.sources import open_reader
 from weft.privacy import Ledger
@@ -33,7 +34,10 @@ class PrivateTable:
 
     def columns(self) -> pa.Schema:
         """Return the names and the declared types of the columns; both are public, and no row is read."""
-        return open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect).schema  # type: ignore[arg-type]
+        read: pa.Schema = open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect).schema  # type: ignore[arg-type]
+        # Lengths of time in a frame are written as text when they are looked at, and have no shape of their own.
+        spans = spans_of(self.source)
+        return pa.schema([field.with_type(pa.duration("us")) if field.name in spans else field for field in read])
 
     def possible_units(self, names: Sequence[str]) -> list[str]:
         """Return the columns that are named like somebody's id and whose values come back in several rows.

@@ -216,7 +216,8 @@ class _Discovery:
         if known.entry["kind"] == "datetime":
             low, high = f"{look.edges[cells[0]][:4]}-01-01", f"{look.edges[cells[1]][:4]}-12-31"
         else:
-            low, high = number_range(look.edges, cells, known.entry["kind"] == "integer")
+            whole, decimals = known.entry["kind"] == "integer", known.entry.get("decimals")
+            low, high = number_range(look.edges, cells, whole, decimals)
         entry = {**known.entry, "range": [low, high], "outside": "clip"}
         if found := apart(specials, sigma, low, high):
             entry["special"] = list(dict.fromkeys([*known.entry.get("special", ()), *found]))

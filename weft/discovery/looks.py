@@ -129,8 +129,8 @@ def whole_edges() -> list[int]:
     [18, 19, 20, 25, 30, 35, 40, 50, 60, 70, 80]
     """
     above = [m * 10**k // 10 for k in range(1, 18) for m in _MANTISSAS]
-    positive = sorted({*range(_EACH), *(edge for edge in above if edge >= _EACH), *YEARS, 10**18})
-    return [-edge for edge in reversed(positive[1:])] + positive
+    sizes = sorted({*range(_EACH), *(edge for edge in above if edge >= _EACH), 10**18})
+    return [-edge for edge in reversed(sizes[1:])] + sorted({*sizes, *YEARS})
 
 
 def real_edges() -> list[float]:

@@ -27,7 +27,7 @@ def extent(counts: Array, sigma: float) -> tuple[int, int]:
     What stands out of the noise anywhere comes first; from there on, less is enough.
 
     >>> extent(np.array([0, 3, 90, 200, 40, 40, 0, 1]), 10.0)
-    (2, 5)
+    (2, 4)
     """
     cells = np.asarray(counts, np.float64)
     found = _runs(cells, SURE * sigma)
@@ -55,11 +55,22 @@ def _runs(cells: Array, sure: float) -> list[tuple[int, int]]:
     return found
 
 
-def number_range(edges: Sequence[Any], cells: tuple[int, int], whole: bool) -> list[Any]:
-    """Return the range of the cells from one to another: of whole numbers, without the edge where the next begins."""
+def number_range(edges: Sequence[Any], cells: tuple[int, int], whole: bool, decimals: int | None = None) -> list[Any]:
+    """Return the range of the cells from one to another: of whole numbers, without the edge where the next begins.
+
+    With so many decimals its ends are numbers that have them, so that there is always one in it.
+
+    >>> number_range([0.0, 1e-6, 2e-6], (1, 1), False, 2)
+    [0.0, 0.01]
+    """
     first, last = cells
     low, high = edges[first], edges[last + 1]
-    return [low, high - 1] if whole and last + 2 < len(edges) else [low, high]
+    if whole:
+        return [low, high - 1] if last + 2 < len(edges) else [low, high]
+    if decimals is None or max(abs(low), abs(high)) * 10.0**decimals >= 2.0**53:
+        return [low, high]
+    unit = 10**decimals
+    return [math.floor(low * unit) / unit, math.ceil(high * unit) / unit]
 
 
 def apart(special: Iterable[tuple[Any, int]], sigma: float, low: Any, high: Any) -> list[Any]:

@@ -25,7 +25,7 @@ from weft.errors import DataError
 from weft.reading.objects import EXACT, word, words_of
 from weft.reading.reader import Batches, Reader
 from weft.schema import Schema
-from weft.schema.kinds import Column, ColumnError, Duration, Unknown
+from weft.schema.kinds import Column, ColumnError, Duration
 from weft.values.instants import UNIT
 from weft.values.markers import blanked
 from weft.values.storage import decoded
@@ -53,7 +53,7 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
     """Return the type in which a frame's column is read and released: its own if it is declared, else the schema's."""
     if pa.types.is_dictionary(declared):
         return pa.dictionary(declared.index_type, frame_type(column, declared.value_type), declared.ordered)
-    if not is_guessed(declared) or (isinstance(column, Unknown) and pa.types.is_duration(declared)):
+    if not is_guessed(declared):
         return declared
     _require_text(column, declared)
     own = column.arrow_type()
@@ -171,6 +171,15 @@ def collected(source: Any) -> Any:
 def repeatable(source: Any) -> Any:
     """Return a stream of batches, which can be read once, as a table; anything else as it is."""
     return source.read_all() if isinstance(source, pa.RecordBatchReader) else source
+
+
+def spans_of(source: Any) -> set[str]:
+    """Return the columns of a data frame that hold lengths of time."""
+    if is_pandas(source):
+        return {str(name) for name, dtype in source.dtypes.items() if dtype.kind == "m"}
+    if not hasattr(source, "__arrow_c_stream__"):
+        return set()
+    return {field.name for field in pa.RecordBatchReader.from_stream(source).schema if pa.types.is_duration(field.type)}
 
 
 def pandas() -> Any:
