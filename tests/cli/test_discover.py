@@ -73,7 +73,7 @@ def test_an_export_becomes_a_release_without_a_schema(raw: Weft, export) -> None
     assert pd.to_datetime(made["admitted"], format="%d/%m/%Y").dt.year.between(2021, 2022).all()
     assert set(made["smoker"]) == {"True", "False"}
     assert -9 in set(made["answer"].astype(float))
-    assert schema.column("sex").markers == ("?",)
+    assert "?" in set(made["sex"])
     assert not schema.from_data_facts()
     assert "found privately" in result.stdout
     assert "common values" in result.stdout

@@ -89,7 +89,9 @@ def decide(noisy: Array, sigma: float) -> Decision:
         return of({"kind": "time", "step": _STEPS[clock]}, "", "times of day")
     if shaped.rows(("prose",)) > filled / 2:
         return of({"kind": "id", "pattern": "text {}"}, "", "free text")
-    return of({"kind": "category"}, "text", "words")
+    # Among words a marker is one more of them, and comes back as it was written.
+    told: dict[str, Any] = {"missing": True} if shaped.rows(("blank",)) else {}
+    return Decision({"kind": "category"} | told, "text", filled + shaped.rows(("marker",)), "words")
 
 
 def _number(shaped: Shaped) -> dict[str, Any] | None:
