@@ -202,3 +202,11 @@ def test_frames_come_back_in_their_types() -> None:
     assert set(made["level"]) <= {"low", "high"}
     with pytest.raises(BudgetError, match="duration"):
         Synthesizer(1.0, journal=None).fit(given.assign(stay=minutes), unit=False)
+
+
+def test_what_was_found_is_kept_where_learning_fails(raw: Weft) -> None:
+    options = ["-m", "bsg", "-n", 20, "--option", "omega=40", "--one-row-per-person"]
+    result = raw("synth", "export.csv", "-e", 8, *options, "-o", "out.csv", code=2)
+    assert "safe in" in result.stderr
+    (kept,) = Path().glob("out-*.schema.toml")
+    assert Schema.load(kept).discovery is not None

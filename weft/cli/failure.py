@@ -141,10 +141,15 @@ class _Record:
         return f"The model is safe in {self._model}: `weft sample {self._model}` costs nothing more."
 
     def rescued(self) -> str:
-        """Save the model that would be lost, and say where it is."""
+        """Save the model, or the schema, that would be lost, and say where it is."""
+        whole = self.rescue.whole
         self.saved = self.rescue.save()
         if self.saved is None:
-            return "The model that was paid for could not be saved anywhere: it is lost."
+            return f"The {'model' if whole else 'schema'} that was paid for could not be saved anywhere: it is lost."
+        if not whole:
+            return (
+                f"What was found about the columns is safe in {self.saved}: pass it with --schema at no further cost."
+            )
         return (
             f"The model that was paid for is safe in {self.saved}: `weft sample {self.saved} -o FILE` makes rows of it "
             "at no further cost."

@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.cli.finding import ENDING as FOUND
+from weft.cli.finding import keep_found
 from weft.release.paths import JOURNAL_ENDING
 
 if TYPE_CHECKING:
@@ -37,17 +39,26 @@ class Rescue:
 
     @property
     def needed(self) -> bool:
-        """Whether there is a model that would be lost."""
+        """Whether there is a model that would be lost, or a schema that was found."""
+        return self.whole or hasattr(self._held, "discovered_")
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is a model, and not only what was found before it was learned."""
         return self._held is not None and hasattr(self._held, "fitted_")
 
     def save(self) -> Path | None:
-        """Save the model in the first place that takes it; None if none does."""
+        """Save the model, or the schema, in the first place that takes it; None if none does."""
         assert self._held is not None
+        ending = ".weft" if self.whole else FOUND
         for folder in self._places():
-            path = folder / f"{self._stem()}-{secrets.token_hex(4)}.weft"
+            path = folder / f"{self._stem()}-{secrets.token_hex(4)}{ending}"
             with suppress(Exception):  # whatever is wrong with this place, there is the next
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._held.save(path)
+                if self.whole:
+                    self._held.save(path)
+                else:
+                    keep_found(self._held, path, "a table")
                 self.safe()
                 return path
         return None
