@@ -170,7 +170,7 @@ def test_whatever_one_row_flips_is_marked(cells, cell, name):
             assert fact in one["from_data"] and fact in other["from_data"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_any_table_fits_its_own_draft(data):
     rows = data.draw(st.integers(0, 30))

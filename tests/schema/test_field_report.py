@@ -181,7 +181,7 @@ WORDS += [
 ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_readable_file_is_accepted_by_its_own_draft(tmp_path_factory, data):
     names = data.draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))

@@ -230,7 +230,15 @@ def test_broken_counts_what_python_counts():
     assert min(number for rule, number in found.items() if rule != 11) > 0
 
 
-@pytest.mark.parametrize("n", [0, 1, pytest.param(2, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n",
+    [
+        1,
+        pytest.param(0, marks=pytest.mark.slow),
+        pytest.param(2, marks=pytest.mark.slow),
+        pytest.param(7, marks=pytest.mark.slow),
+    ],
+)
 def test_small_blocks_are_repaired_too(n):
     schema = Schema.from_toml(SCHEMA)
     codec = Codec(schema, csv_arrow_schema(schema))

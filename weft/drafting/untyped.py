@@ -15,6 +15,8 @@ from weft.reading.stream import STDIN
 from weft.schema.naming import require_distinct
 from weft.values.text import is_utf8
 
+_ONLY_BREAKS = r"^\s*[\r\n]\s*$"
+
 
 def csv_text(path: str | PathLike[str], dialect: Dialect = PLAIN) -> pa.Table:
     """Read a whole CSV file; DataError or SchemaError, quoting nothing, if it is not fit for a draft."""
@@ -37,6 +39,8 @@ def fit_for_draft(text: pa.Table, name: str) -> pa.Table:
     for each, column in zip(text.column_names, text.columns, strict=True):
         if not all(map(is_utf8, column.chunks)):
             raise DataError(f'{name}, column "{each}": a value {NOT_UTF8}')
+        if pc.any(pc.match_substring_regex(column, _ONLY_BREAKS)).as_py():
+            raise DataError(f'{name}, column "{each}": a value is nothing but a line break; take it out of the file')
     return text
 
 
