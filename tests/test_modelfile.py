@@ -247,3 +247,11 @@ def test_every_model_that_is_saved_can_be_loaded(method, rows, tmp_path, schema)
     made.save(tmp_path / "m.weft")
     loaded = weft.load(tmp_path / "m.weft")
     assert loaded.sample(9, seed=2).equals(made.sample(9, seed=2))
+
+
+def test_columns_that_were_measured_twice_are_saved_once(tmp_path, schema):
+    from conftest import make_table
+
+    made = weft.Synthesizer(5.0, method="privsyn", seed=1, marginals=[["sex"], ["ward"]]).fit(make_table(300), schema)
+    made.save(tmp_path / "m.weft")
+    assert weft.load(tmp_path / "m.weft").sample(9, seed=2).equals(made.sample(9, seed=2))

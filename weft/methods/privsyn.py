@@ -91,7 +91,9 @@ class PrivSyn:
             published = merged.measure(chosen, share=merged.left, weights=self._weights(merged.domain, chosen))
         with stage(listener, "reconcile"):  # 9: consistency under uneven budgets
             tables = reconcile([*columns.tables, *published])
-        model = GumModel(merged.domain, tables.total, tuple(tables.tables), GumOptions(**self.gum))
+        # A column that was measured twice, where no pair was worth it, has two tables that now agree: one is enough.
+        different = {table.clique: table for table in tables.tables}
+        model = GumModel(merged.domain, tables.total, tuple(different.values()), GumOptions(**self.gum))
         return columns.unfold(model)  # 10-12: GUM and decoding, whenever records are asked for
 
     def _choose(self, curator: Curator) -> list[Clique]:
