@@ -267,6 +267,7 @@ def test_a_real_interrupt(folder: Path) -> None:
     with subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True) as process:
         while not Path("charged").exists() and process.poll() is None:
             time.sleep(0.05)
+        time.sleep(0.5)  # until it sleeps: what interrupts a destructor is lost, as Python has it
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 130, said
