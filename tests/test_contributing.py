@@ -1,5 +1,6 @@
 """The map of the house shows the rooms that there are."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -16,3 +17,12 @@ def test_every_room_is_on_the_map_and_every_place_on_it_exists():
         if (path.is_dir() and (path / "__init__.py").exists()) or path.suffix == ".py"
     }
     assert rooms - named == {"weft/__init__.py"}
+
+
+def test_a_page_holds_a_module_and_a_screen_a_function():
+    for path in (ROOT / "weft").rglob("*.py"):
+        text = path.read_text()
+        assert text.count("\n") < 350, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and not any("njit" in ast.unparse(d) for d in node.decorator_list):
+                assert node.end_lineno - node.lineno < 60, (path, node.name)

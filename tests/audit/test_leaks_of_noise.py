@@ -4,14 +4,17 @@
 """
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import make_table
 
+from weft.audit import recorded
 from weft.audit.recorded import Recorder, fresh, wrong_law
 from weft.privacy import Charge, Noise
+from weft.privacy.charge import Mechanism
 from weft.privacy.mechanisms import Mechanisms
 from weft.schema import Schema
 
@@ -105,3 +108,8 @@ class Cached(Mechanisms):
 
 def test_a_cache_of_answers_is_caught():
     assert "two runs drew the same noise" in fresh(synthesise("independent"), make_table(60), Cached)
+
+
+def test_every_mechanism_has_a_law_that_is_audited_or_a_reason_why_not():
+    assert {*recorded._LAWS, *recorded.OTHER_LAWS} == {*get_args(Mechanism)}
+    assert not {*recorded._LAWS} & {*recorded.OTHER_LAWS}

@@ -130,6 +130,15 @@ def _geometric(k: Array, scale: float) -> Array:
 
 _LAWS: dict[str, Callable[[Array, float], Array]] = {"gaussian": _gaussian, "geometric": _geometric}
 
+OTHER_LAWS = {
+    "exponential": "choices: their chances are tested in tests/privacy and by the empirical audit",
+    "partitions": "values: what is released is a list; its law is tested in tests/privacy and tests/discovery",
+    "seeded": "records, not counts",
+    "deniable": "records, not counts",
+    "coins": "nothing leaves",
+}
+"""Mechanisms whose noise is not added to cells, and who looks at them instead. Every other one must have a law here."""
+
 
 def fresh(program: Program, table: Any, mechanisms: Callable[[], Release], *, truncated: bool = False) -> list[str]:
     """Return signs that chance is not fresh: the same on two runs, or the same noise for two tables of one run.

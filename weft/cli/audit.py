@@ -10,6 +10,7 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.options import UsageError
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
 from weft.progress import stage
 
@@ -57,6 +58,7 @@ Plot = Annotated[
 ]
 
 
+@spread
 def audit(
     method: Methods = "auto",
     option: o.Options = None,
@@ -67,9 +69,8 @@ def audit(
     source: Holds = BOTH,
     confidence: Confidence = 0.95,
     plot: Plot = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    screen: o.Screen,
 ) -> None:
     """Try to catch a method giving away more than it claims.
 
@@ -87,7 +88,7 @@ def audit(
       weft audit -m independent,mst -e 4 --runs 2000 --from model --plot audit.svg
       weft audit -m privbayes -e 1 --delta 0 --json
     """
-    terminal = Terminal(as_json, quiet, debug)
+    terminal = screen.terminal()
     with guard(terminal):
         if plot is not None:
             _check_plot(Path(plot))

@@ -11,6 +11,7 @@ from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import Request
 from weft.cli.releasing import file_purposes, release_files
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError
 from weft.progress import Listener, stage
@@ -26,14 +27,14 @@ SHARES = ("emergencies", "nothing billed", "insurance not known", "no creatinine
 """Figures of the comparison that are shares of the rows."""
 
 
+@spread
 def demo(
     folder: Annotated[str, typer.Option(help="Where to put the files.", rich_help_panel=o.OUTPUT)] = "weft-demo",
     epsilon: o.Epsilon = 1.0,
     rows: Annotated[int, typer.Option(min=1, help="Stays in the fictional hospital's table.")] = 20_000,
     method: o.Method = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    screen: o.Screen,
 ) -> None:
     """Try Weft on a fictional hospital: make a table, release a private synthetic copy, compare the two.
 
@@ -42,7 +43,7 @@ def demo(
       weft demo
       weft demo --epsilon 0.1 --folder noisier
     """
-    terminal = Terminal(as_json, quiet, debug)
+    terminal = screen.terminal()
     home = Path(folder)
     released = home / "released"
     journal = released / "synthetic.ledger.jsonl"
@@ -75,7 +76,7 @@ def demo(
         files |= {home / SCHEMA: "what is public about its columns"} | file_purposes(out, journal, model) | reports
         terminal.answer(card | {"comparison": closeness, "files": [str(path) for path in files]})
         terminal.warn_stamps(card["stamps"])
-        if not (as_json or quiet):
+        if not (screen.as_json or screen.quiet):
             _tell(terminal, synthesizer.fitted_, rows, card, closeness, files)
 
 

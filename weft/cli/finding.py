@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.cli.options import Who
 from weft.cli.terminal import Terminal
 from weft.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from weft.cli.fitting import Request
     from weft.discovery import Discovered
-    from weft.reading.dialect import Dialect
     from weft.schema import Schema
     from weft.synthesizer import Synthesizer
 
@@ -77,41 +76,20 @@ def _named(source: str | list[str]) -> str:
     return source if isinstance(source, str) else " ".join(source)
 
 
-def paid_draft(
-    terminal: Terminal,
-    source: str | list[str],
-    out: Path,
-    epsilon: float,
-    delta: float,
-    who: Who,
-    journal: str | None,
-    budget: str | None,
-    dialect: Dialect,
-) -> None:
+def paid_draft(terminal: Terminal, request: Request, out: Path) -> None:
     """Find privately what the columns of a table are, and write it as a schema."""
     from weft.cli import summary
-    from weft.cli.fitting import Request, journal_beside
 
-    request = Request(
-        source=source,
-        schema=None,
-        epsilon=epsilon,
-        delta=delta,
-        journal=journal_beside(out, journal),
-        budget_file=None if budget is None else Path(budget),
-        who=who,
-        dialect=dialect,
-    )
     request.check(terminal, {"the schema": out})
     request = request.asked(terminal)
     with terminal.progress() as listener:
         synthesizer = request.synthesizer(listener)
-        schema = synthesizer.find_schema(source, listener=listener, **request.who.settings)
-        write_found(schema, out, _named(source))
+        schema = synthesizer.find_schema(request.source, listener=listener, **request.who.settings)
+        write_found(schema, out, _named(request.source))
     terminal.show(
         summary.headline(f"{out}: {counted(len(schema.columns), 'column')}, found privately"),
         shown(synthesizer.discovered_),
         *summary.files({out: "the schema: may be shown to anybody", request.journal: "what was spent: keep it"}),
         summary.heading("Try next"),
-        summary.commands(f"weft synth {_named(source)} --schema {out} --epsilon 1 -o synthetic.csv"),
+        summary.commands(f"weft synth {_named(request.source)} --schema {out} --epsilon 1 -o synthetic.csv"),
     )

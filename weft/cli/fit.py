@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli import options as o
-from weft.cli import textfiles as t
 from weft.cli.failure import guard
 from weft.cli.finding import found_beside, keep_found, shown
-from weft.cli.fitting import Request, journal_beside
+from weft.cli.fitting import Asked, journal_beside
 from weft.cli.releasing import file_purposes, warnings
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
 from weft.words import counted
 
@@ -35,37 +35,13 @@ RowsLater = Annotated[
 ]
 
 
+@spread
 def fit(
-    source: o.Input,
+    asked: Asked,
     output: ModelOut,
-    epsilon: o.Epsilon,
-    schema: o.SchemaFile = None,
-    delta: o.Delta = 1e-5,
-    method: o.Method = None,
-    option: o.Options = None,
+    screen: o.Screen,
     rows: RowsLater = None,
-    neighbours: o.Neighbours = "add-remove",
-    discover: o.Discover = 0.1,
-    unit: o.Unit = None,
-    one_row_per_person: o.OneRow = False,
-    rows_per_unit: o.RowsPerUnit = None,
-    journal: o.Journal = None,
-    budget: o.LifetimeBudget = None,
-    seed: o.Seed = None,
-    noise_seed: o.NoiseSeed = None,
-    engine: o.Engine = "auto",
-    separator: t.Separator = None,
-    encoding: t.Encoding = None,
-    decimal: t.Decimal = None,
-    quote: t.Quote = None,
-    header: t.Header = None,
-    missing: t.Missing = None,
-    trust_data_for_schema: o.TrustDataForSchema = False,
-    insecure: o.Insecure = False,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
     verbose: o.Verbose = False,
-    debug: o.Debug = False,
 ) -> None:
     """Learn a model of a private table, within a budget.
 
@@ -80,29 +56,10 @@ def fit(
       weft fit stays.csv -s stays.toml -e 1 -m bsg -n 500 --option omega=9 -o seeds.weft
     """
     model = Path(output)
-    terminal = Terminal(as_json, quiet, debug)
-    spending = journal_beside(model, journal)
+    terminal = screen.terminal()
+    spending = journal_beside(model, asked.journal)
     with guard(terminal, spending, model) as rescue:
-        request = Request(
-            source=source if len(source) > 1 else source[0],
-            dialect=t.dialect_of(separator, encoding, decimal, quote, header, missing),
-            schema=schema,
-            epsilon=epsilon,
-            delta=delta,
-            journal=spending,
-            budget_file=None if budget is None else Path(budget),
-            method=method,
-            options=o.parse_options(option),
-            rows=rows,
-            neighbours=neighbours,
-            discover=discover,
-            who=o.who_is_protected(schema, unit, one_row_per_person, rows_per_unit),
-            engine=engine,
-            seed=seed,
-            noise_seed=noise_seed,
-            trust_data_for_schema=trust_data_for_schema,
-            insecure=insecure,
-        )
+        request = asked.request(spending, rows)
         found = found_beside(model) if request.incomplete else None
         request.check(terminal, {"the model": model} | ({"the schema that is found": found} if found else {}))
         request = request.asked(terminal)
@@ -110,7 +67,7 @@ def fit(
             synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)
             rescue.safe()
-            found = keep_found(synthesizer, found, source)
+            found = keep_found(synthesizer, found, request.source)
         _tell(terminal, synthesizer, model, spending, found, verbose)
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from weft.cli import options as o
 from weft.cli.options import UsageError, Who
 from weft.cli.terminal import Terminal
+from weft.cli.textfiles import TextFile
 from weft.errors import BudgetError
 from weft.files import beside
 from weft.progress import Listener, stage
@@ -155,6 +157,57 @@ class Request:
         if typer.confirm("Is every row another person's?", err=True):
             return replace(self, who=replace(self.who, unit=False))
         raise UsageError("say who is protected: --unit COLUMN, or --one-row-per-person")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of a command that learns a private table."""
+
+    source: o.Input
+    epsilon: o.Epsilon
+    schema: o.SchemaFile = None
+    delta: o.Delta = 1e-5
+    method: o.Method = None
+    option: o.Options = None
+    neighbours: o.Neighbours = "add-remove"
+    discover: o.Discover = 0.1
+    protected: o.Protected
+    journal: o.Journal = None
+    budget: o.LifetimeBudget = None
+    seed: o.Seed = None
+    noise_seed: o.NoiseSeed = None
+    engine: o.Engine = "auto"
+    text: TextFile
+    trust_data_for_schema: o.TrustDataForSchema = False
+    insecure: o.Insecure = False
+
+    def request(self, journal: Path, rows: int | None) -> Request:
+        """Return what is asked for, read and checked one by one."""
+        return Request(
+            source=one_or_several(self.source),
+            dialect=self.text.dialect,
+            schema=self.schema,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            journal=journal,
+            budget_file=None if self.budget is None else Path(self.budget),
+            method=self.method,
+            options=o.parse_options(self.option),
+            rows=rows,
+            neighbours=self.neighbours,
+            discover=self.discover,
+            who=self.protected.who(self.schema),
+            engine=self.engine,
+            seed=self.seed,
+            noise_seed=self.noise_seed,
+            trust_data_for_schema=self.trust_data_for_schema,
+            insecure=self.insecure,
+        )
+
+
+def one_or_several(source: list[str]) -> str | list[str]:
+    """Return the name of a table, or those of the files that are one together."""
+    return source if len(source) > 1 else source[0]
 
 
 def check_files(

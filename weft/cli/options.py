@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from weft.cli.terminal import Terminal
 from weft.errors import ModelFileError, WeftError
 
 PRIVACY = "Privacy"
@@ -240,6 +241,19 @@ def check_model_file(path: Path, what: str = "not a model file") -> None:
         raise ModelFileError(f"{path}: {what}. `weft fit` makes a model, and so does `weft synth --model FILE`.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Screen:
+    """What a command shows, and how."""
+
+    as_json: AsJson = False
+    quiet: Quiet = False
+    debug: Debug = False
+
+    def terminal(self, *, data_on_stdout: bool = False) -> Terminal:
+        """Return the terminal that the command's words go to."""
+        return Terminal(self.as_json, self.quiet, self.debug, data_on_stdout)
+
+
 @dataclass(frozen=True)
 class Who:
     """Who is protected, as the command line says it where there is no schema."""
@@ -254,12 +268,20 @@ class Who:
         return {"unit": self.unit, **rows}
 
 
-def who_is_protected(schema: str | None, unit: str | None, one_row: bool, rows: int | None) -> Who:
-    """Refuse what contradicts itself, or a schema that says it already."""
-    if unit is not None and one_row:
-        raise UsageError("--unit and --one-row-per-person contradict one another: give one of them")
-    if schema is not None and (unit is not None or one_row or rows is not None):
-        raise UsageError("with --schema, the schema says who is protected: set unit and rows_per_unit there")
-    if rows is not None and unit is None:
-        raise UsageError("--rows-per-unit goes with --unit COLUMN")
-    return Who(False if one_row else unit, rows)
+@dataclass(frozen=True, kw_only=True)
+class Protected:
+    """Whose rows they are, where no schema says it."""
+
+    unit: Unit = None
+    one_row_per_person: OneRow = False
+    rows_per_unit: RowsPerUnit = None
+
+    def who(self, schema: str | None) -> Who:
+        """Return who is protected; refuse what contradicts itself, or a schema that says it already."""
+        if self.unit is not None and self.one_row_per_person:
+            raise UsageError("--unit and --one-row-per-person contradict one another: give one of them")
+        if schema is not None and self != Protected():
+            raise UsageError("with --schema, the schema says who is protected: set unit and rows_per_unit there")
+        if self.rows_per_unit is not None and self.unit is None:
+            raise UsageError("--rows-per-unit goes with --unit COLUMN")
+        return Who(False if self.one_row_per_person else self.unit, self.rows_per_unit)

@@ -10,7 +10,7 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
-from weft.cli.terminal import Terminal
+from weft.cli.sets import spread
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,6 +23,7 @@ SHOWN = 12
 BAR = 28
 
 
+@spread
 def plan(
     table: Annotated[
         str,
@@ -44,9 +45,8 @@ def plan(
     html: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Draw it as a page too.", rich_help_panel=o.OUTPUT)
     ] = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    screen: o.Screen,
 ) -> None:
     """Say what a budget would give, before any of it is spent.
 
@@ -59,7 +59,7 @@ def plan(
       weft plan stays.toml --rows 20000 --target-error 0.02
       weft plan stays.toml --rows 20000 -e 0.5 --method mst --html plan.html
     """
-    terminal = Terminal(as_json, quiet, debug)
+    terminal = screen.terminal()
     with guard(terminal):
         from weft.planning import plan as planned
         from weft.planning.plan import ROWS

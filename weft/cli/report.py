@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli import options as o
-from weft.cli import textfiles as t
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
 from weft.cli.options import UsageError
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
+from weft.cli.textfiles import TextFile
 from weft.errors import OutputError
 from weft.files import beside
 from weft.progress import Listener, stage
@@ -60,22 +61,16 @@ Page = Annotated[
 ]
 
 
+@spread
 def report(
     reference: Reference,
     synthetic: Synthetic,
+    text: TextFile,
+    screen: o.Screen,
     schema: o.SchemaFile = None,
     model: ModelBehind = None,
     releasable: Releasable = False,
     output: Page = "report.html",
-    separator: t.Separator = None,
-    encoding: t.Encoding = None,
-    decimal: t.Decimal = None,
-    quote: t.Quote = None,
-    header: t.Header = None,
-    missing: t.Missing = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
 ) -> None:
     """Report how good a synthetic table is: one page with charts, and the same figures as JSON.
 
@@ -89,7 +84,7 @@ def report(
       weft report stays.csv synthetic.csv --model stays.weft -o report.html
       weft report --releasable stays.weft synthetic.csv -o report.html
     """
-    terminal = Terminal(as_json, quiet, debug)
+    terminal = screen.terminal()
     with guard(terminal):
         page = Path(output)
         _check(reference, synthetic, schema, model, page, releasable=releasable)
@@ -97,8 +92,7 @@ def report(
             if releasable:
                 made = _releasable(reference, synthetic, listener)
             else:
-                dialect = t.dialect_of(separator, encoding, decimal, quote, header, missing)
-                made = _private(reference, synthetic, schema, model, dialect, listener)
+                made = _private(reference, synthetic, schema, model, text.dialect, listener)
             with stage(listener, "draw"):
                 from weft.report import write
 
@@ -112,7 +106,7 @@ def report(
             }
         )
         terminal.warn_stamps(made.stamps)
-        if not (as_json or quiet):
+        if not (screen.as_json or screen.quiet):
             _tell(terminal, made, files)
 
 

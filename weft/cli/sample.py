@@ -11,7 +11,7 @@ from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
 from weft.cli.releasing import release, release_files, report
-from weft.cli.terminal import Terminal
+from weft.cli.sets import spread
 from weft.progress import stage
 
 Where = Annotated[
@@ -25,6 +25,7 @@ Where = Annotated[
 ]
 
 
+@spread
 def sample(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A model file made by `weft fit`, or by `weft synth --model`.")
@@ -34,9 +35,8 @@ def sample(
     where: Where = None,
     seed: o.Seed = None,
     formulas: o.Formulas = "keep",
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    screen: o.Screen,
 ) -> None:
     """Make synthetic rows from a model. Costs no budget, however often and however many.
 
@@ -54,7 +54,7 @@ def sample(
     table is a part, and not the whole.
     """
     out = None if output == "-" else Path(output)
-    terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
+    terminal = screen.terminal(data_on_stdout=out is None)
     with guard(terminal):
         check_files({"the model": Path(model)}, release_files(out))
         o.check_model_file(Path(model))

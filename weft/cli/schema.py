@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +12,12 @@ import typer
 
 from weft.cli import exchange, review
 from weft.cli import options as o
-from weft.cli import textfiles as t
 from weft.cli.failure import guard
 from weft.cli.finding import paid_draft
-from weft.cli.fitting import check_files
+from weft.cli.fitting import Request, check_files, journal_beside, one_or_several
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
+from weft.cli.textfiles import TextFile
 from weft.errors import OutputError
 from weft.progress import stage
 
@@ -38,37 +40,55 @@ app.command("import")(exchange.import_schema)
 app.command("export")(exchange.export_schema)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What finding a schema privately may cost, and who is protected."""
+
+    private: Annotated[
+        bool,
+        typer.Option(
+            "--private", metavar="", help="Find the facts privately, for --epsilon.", rich_help_panel=o.PRIVACY
+        ),
+    ] = False
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
+    ] = None
+    delta: o.Delta = 1e-5
+    protected: o.Protected
+    journal: o.Journal = None
+    budget: o.LifetimeBudget = None
+
+    def request(self, source: str | list[str], out: Path | None, dialect: Dialect) -> Request:
+        """Return what is to be found for it."""
+        if not self.private or self.epsilon is None:
+            raise o.UsageError("--private and --epsilon go together: facts that are found privately have a price")
+        if out is None:
+            raise o.UsageError("--private needs -o FILE: what was paid for must not be lost")
+        return Request(
+            source=source,
+            schema=None,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            journal=journal_beside(out, self.journal),
+            budget_file=None if self.budget is None else Path(self.budget),
+            who=self.protected.who(None),
+            dialect=dialect,
+        )
+
+
 @app.command()
+@spread
 def draft(
     source: o.Input,
+    price: Price,
+    text: TextFile,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
     ] = "-",
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Replace the file if it is there already.")
     ] = False,
-    private: Annotated[
-        bool,
-        typer.Option(
-            "--private", metavar="", help="Find the facts privately, for --epsilon.", rich_help_panel=o.PRIVACY
-        ),
-    ] = False,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
-    ] = None,
-    delta: o.Delta = 1e-5,
-    unit: o.Unit = None,
-    one_row_per_person: o.OneRow = False,
-    rows_per_unit: o.RowsPerUnit = None,
-    journal: o.Journal = None,
-    budget: o.LifetimeBudget = None,
-    separator: t.Separator = None,
-    encoding: t.Encoding = None,
-    decimal: t.Decimal = None,
-    quote: t.Quote = None,
-    header: t.Header = None,
-    missing: t.Missing = None,
     debug: o.Debug = False,
 ) -> None:
     """Draft a schema from a table, for a person to review.
@@ -89,57 +109,41 @@ def draft(
     """
     out = None if output == "-" else Path(output)
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
-    if private or epsilon is not None:
-        with guard(terminal):
-            _require_private(private, epsilon, out)
-            assert out is not None
-            assert epsilon is not None
-            _check_free(out, force)
-            who = o.who_is_protected(None, unit, one_row_per_person, rows_per_unit)
-            dialect = t.dialect_of(separator, encoding, decimal, quote, header, missing)
-            named = source if len(source) > 1 else source[0]
-            paid_draft(terminal, named, out, epsilon, delta, who, journal, budget, dialect)
-        return
     with guard(terminal):
-        from weft.drafting.files import sketch_source
-
-        if out is not None:
-            check_files({"the private table": source}, {"the draft": out})
+        named = one_or_several(source)
+        if price.private or price.epsilon is not None:
+            request = price.request(named, out, text.dialect)
+            assert out is not None
             _check_free(out, force)
-        with terminal.progress() as listener, stage(listener, "read and draft"):
-            drafted = sketch_source(
-                source if len(source) > 1 else source[0],
-                t.dialect_of(separator, encoding, decimal, quote, header, missing),
-            )
-        if out is None:
-            sys.stdout.buffer.write(drafted.inline().encode())
+            paid_draft(terminal, request, out)
         else:
-            _write_draft(drafted, out, source, force)
-            terminal.show(f"[bold green]✓[/bold green] {out} drafted; next: weft schema review {out}")
-        terminal.warn(
-            "the draft holds facts of private rows: keep it to yourself until every from_data mark is reviewed"
-        )
+            _read_draft(terminal, named, text.dialect, out, force)
 
 
-def _require_private(private: bool, epsilon: float | None, out: Path | None) -> None:
-    if not private or epsilon is None:
-        raise o.UsageError("--private and --epsilon go together: facts that are found privately have a price")
+def _read_draft(terminal: Terminal, source: str | list[str], dialect: Dialect, out: Path | None, force: bool) -> None:
+    from weft.drafting.files import sketch_source
+
+    if out is not None:
+        check_files({"the private table": source}, {"the draft": out})
+        _check_free(out, force)
+    with terminal.progress() as listener, stage(listener, "read and draft"):
+        drafted = sketch_source(source, dialect)
     if out is None:
-        raise o.UsageError("--private needs -o FILE: what was paid for must not be lost")
+        sys.stdout.buffer.write(drafted.inline().encode())
+    else:
+        _write_draft(drafted, out, source, force)
+        terminal.show(f"[bold green]✓[/bold green] {out} drafted; next: weft schema review {out}")
+    terminal.warn("the draft holds facts of private rows: keep it to yourself until every from_data mark is reviewed")
 
 
 @app.command()
+@spread
 def check(
     schema: Annotated[str, typer.Argument(metavar="SCHEMA", help="TOML, or domain JSON.")],
+    text: TextFile,
     source: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="A table: its column names and types must fit.")
     ] = None,
-    separator: t.Separator = None,
-    encoding: t.Encoding = None,
-    decimal: t.Decimal = None,
-    quote: t.Quote = None,
-    header: t.Header = None,
-    missing: t.Missing = None,
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
@@ -157,7 +161,7 @@ def check(
         from weft.codec import Codec
         from weft.schema import Schema
 
-        dialect = t.dialect_of(separator, encoding, decimal, quote, header, missing)
+        dialect = text.dialect
         read = dialect.marking(Schema.load(schema))
         codec = Codec(read, _arrow_schema(read, source, dialect))
         found = _findings(read, codec)
@@ -285,7 +289,7 @@ def _line(sign: str, colour: str, text: str) -> RenderableType:
     return Text.assemble((f"{sign} ", f"bold {colour}"), (text, "bold"))
 
 
-def _write_draft(drafted: Draft, out: Path, source: list[str], force: bool) -> None:
+def _write_draft(drafted: Draft, out: Path, source: str | list[str], force: bool) -> None:
     """Write a draft, after the long lists that it names, which lie in a folder beside it."""
     from weft.release.atomic import staged
 

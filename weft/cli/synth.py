@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from weft.cli import options as o
-from weft.cli import textfiles as t
 from weft.cli.failure import guard
 from weft.cli.finding import found_beside, keep_found
-from weft.cli.fitting import Request, journal_beside
+from weft.cli.fitting import Asked, journal_beside
 from weft.cli.releasing import release, release_files, report
-from weft.cli.terminal import Terminal
+from weft.cli.sets import spread
 
 HELP = """Make a differentially private synthetic copy of a table.
 
@@ -61,68 +60,25 @@ Metadata = Annotated[
 ]
 
 
+@spread
 def synth(
-    source: o.Input,
+    asked: Asked,
     output: o.Out,
-    epsilon: o.Epsilon,
-    schema: o.SchemaFile = None,
-    delta: o.Delta = 1e-5,
-    method: o.Method = None,
+    screen: o.Screen,
     rows: o.Rows = None,
-    option: o.Options = None,
-    neighbours: o.Neighbours = "add-remove",
-    discover: o.Discover = 0.1,
-    unit: o.Unit = None,
-    one_row_per_person: o.OneRow = False,
-    rows_per_unit: o.RowsPerUnit = None,
     model: ModelKept = None,
-    journal: o.Journal = None,
-    budget: o.LifetimeBudget = None,
-    seed: o.Seed = None,
-    noise_seed: o.NoiseSeed = None,
-    engine: o.Engine = "auto",
     formulas: o.Formulas = "keep",
     metadata: Metadata = None,
-    separator: t.Separator = None,
-    encoding: t.Encoding = None,
-    decimal: t.Decimal = None,
-    quote: t.Quote = None,
-    header: t.Header = None,
-    missing: t.Missing = None,
-    trust_data_for_schema: o.TrustDataForSchema = False,
-    insecure: o.Insecure = False,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
     verbose: o.Verbose = False,
-    debug: o.Debug = False,
 ) -> None:
     """Make a differentially private synthetic copy of a table."""
     out = None if output == "-" else Path(output)
-    terminal = Terminal(as_json, quiet, debug, data_on_stdout=out is None)
+    terminal = screen.terminal(data_on_stdout=out is None)
     kept = None if model is None else Path(model)
-    spending = journal_beside(out, journal)
+    spending = journal_beside(out, asked.journal)
     beside = [form.strip() for form in (metadata or "").split(",") if form.strip()]
     with guard(terminal, spending, kept) as rescue:
-        request = Request(
-            source=source if len(source) > 1 else source[0],
-            dialect=t.dialect_of(separator, encoding, decimal, quote, header, missing),
-            schema=schema,
-            epsilon=epsilon,
-            delta=delta,
-            journal=spending,
-            budget_file=None if budget is None else Path(budget),
-            method=method,
-            options=o.parse_options(option),
-            rows=rows,
-            neighbours=neighbours,
-            discover=discover,
-            who=o.who_is_protected(schema, unit, one_row_per_person, rows_per_unit),
-            engine=engine,
-            seed=seed,
-            noise_seed=noise_seed,
-            trust_data_for_schema=trust_data_for_schema,
-            insecure=insecure,
-        )
+        request = asked.request(spending, rows)
         found = found_beside(out) if request.incomplete else None
         written = {"the model": kept, "the schema that is found": found}
         request.check(terminal, release_files(out, beside) | {what: path for what, path in written.items() if path})
@@ -133,11 +89,11 @@ def synth(
                 # Before the rows: what was paid for is then safe, whatever happens to them.
                 synthesizer.save(kept)
                 rescue.safe()
-            found = keep_found(synthesizer, found, source)
+            found = keep_found(synthesizer, found, request.source)
             if out is not None:
-                card = release(synthesizer, out, rows, seed, formulas, listener, metadata=beside)
+                card = release(synthesizer, out, rows, request.seed, formulas, listener, metadata=beside)
         if out is None:
-            card = release(synthesizer, None, rows, seed, formulas)
+            card = release(synthesizer, None, rows, request.seed, formulas)
         rescue.safe()
         report(
             terminal,

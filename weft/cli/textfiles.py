@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,22 +54,27 @@ Missing = Annotated[
 _SPELLED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 
 
-def dialect_of(
-    separator: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    quote: str | None,
-    header: bool | None,
-    missing: list[str] | None,
-) -> Dialect:
-    """Return the dialect that options of a command declare."""
-    from weft.reading.dialect import Dialect, markers_of
+@dataclass(frozen=True, kw_only=True)
+class TextFile:
+    """How a text file is written, as a command is told it."""
 
-    return Dialect(
-        separator=None if separator is None else _SPELLED.get(separator, separator),
-        encoding=encoding or "utf-8",
-        decimal=decimal or ".",
-        quote='"' if quote is None else "" if quote == "none" else quote,
-        header=header,
-        missing=markers_of(missing),
-    )
+    separator: Separator = None
+    encoding: Encoding = None
+    decimal: Decimal = None
+    quote: Quote = None
+    header: Header = None
+    missing: Missing = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """Return the dialect that the options declare."""
+        from weft.reading.dialect import Dialect, markers_of
+
+        return Dialect(
+            separator=None if self.separator is None else _SPELLED.get(self.separator, self.separator),
+            encoding=self.encoding or "utf-8",
+            decimal=self.decimal or ".",
+            quote='"' if self.quote is None else "" if self.quote == "none" else self.quote,
+            header=self.header,
+            missing=markers_of(self.missing),
+        )

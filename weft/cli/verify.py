@@ -9,12 +9,14 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from weft.release.verify import Findings
 
 
+@spread
 def verify(
     place: Annotated[
         str, typer.Argument(metavar="PLACE", help="A folder of releases, or a table or a card of one.")
@@ -25,9 +27,8 @@ def verify(
             metavar="FILE", help="The table's lifetime budget: does it still have the entries of the releases?"
         ),
     ] = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    screen: o.Screen,
 ) -> None:
     """Check releases against their cards: hashes, columns, ledger, guarantee, warnings; and that models load.
 
@@ -42,7 +43,7 @@ def verify(
       weft verify released --budget clinic.budget
       weft verify released --json
     """
-    terminal = Terminal(as_json, quiet, debug)
+    terminal = screen.terminal()
     with guard(terminal):
         from weft.release.verify import verify as checked
 
@@ -57,7 +58,7 @@ def verify(
                 "unchecked": list(found.unchecked),
             }
         )
-        if not (as_json or quiet):
+        if not (screen.as_json or screen.quiet):
             _tell(terminal, found)
         for check in found.wrong:
             terminal.fail(f"{check.file}: {check.wrong}")

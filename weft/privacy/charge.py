@@ -37,6 +37,9 @@ _NORM: dict[str, Norm] = {
 _LIKE_GAUSSIAN = ("gaussian", "partitions", "seeded")
 """Mechanisms that cost what Gaussian noise of their scale costs, or less."""
 
+_PURE: dict[str, float] = {"geometric": 1.0, "exponential": 2.0}
+"""What the others cost in epsilon, in units of sensitivity over scale; a mechanism that is not here has no price."""
+
 
 def rho_of_gaussian(sensitivity: float, sigma: float) -> float:
     """Return sensitivity^2 / (2 sigma^2): what Gaussian noise costs in rho = mu^2/2 for an L2 sensitivity."""
@@ -199,9 +202,10 @@ class Charge:
         return self.sensitivity if isinstance(self.sensitivity, tuple) else (self.sensitivity,) * len(self.scales)
 
     @property
-    def _ratios(self) -> list[float]:
-        """Sensitivity over scale, of each table."""
-        return [moved / scale for moved, scale in zip(self.sensitivities, self.scales, strict=True)]
+    def _pure(self) -> list[float]:
+        """Epsilon of each table."""
+        factor = _PURE[self.mechanism]
+        return [factor * moved / scale for moved, scale in zip(self.sensitivities, self.scales, strict=True)]
 
     @property
     def epsilon(self) -> float:
@@ -210,8 +214,7 @@ class Charge:
             return math.inf
         if self.norm == "none":
             return 0.0
-        factor = 1 if self.mechanism == "geometric" else 2
-        return math.fsum(factor * ratio for ratio in self._ratios)
+        return math.fsum(self._pure)
 
     @property
     def rho(self) -> float:
@@ -227,17 +230,15 @@ class Charge:
         if self.norm == "none":
             return 0.0
         if self.mechanism == "exponential":
-            return math.fsum((2 * ratio) ** 2 / 8 for ratio in self._ratios)
-        factor = 1 if self.mechanism == "geometric" else 2
-        return math.fsum((factor * ratio) ** 2 / 2 for ratio in self._ratios)
+            return math.fsum(epsilon**2 / 8 for epsilon in self._pure)
+        return math.fsum(epsilon**2 / 2 for epsilon in self._pure)
 
     @property
     def gdp(self) -> float:
         """Cost in mu^2/2 of Gaussian DP: exact for Gaussian noise, and for others that of any epsilon-DP mechanism."""
         if self.mechanism in _LIKE_GAUSSIAN or self.norm == "none":
             return self.rho
-        factor = 1 if self.mechanism == "geometric" else 2
-        return math.fsum(pure_mu(factor * ratio) ** 2 / 2 for ratio in self._ratios)
+        return math.fsum(pure_mu(epsilon) ** 2 / 2 for epsilon in self._pure)
 
     def price(self, accounting: Accounting) -> float:
         """Cost under an accounting; refused where the mechanism has no finite cost under it."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli import options as o
-from weft.cli.bench.listing import DataFolder
+from weft.cli.bench.listing import Lab
 from weft.cli.failure import guard
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -23,15 +23,14 @@ app = typer.Typer(
 
 
 @app.callback()
+@spread
 def data(
     context: typer.Context,
     check: Annotated[
         bool, typer.Option("--check", metavar="", help="Read what is here, and check its contents.")
     ] = False,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """The tables that experiments name: list, fetch and generate them.
 
@@ -43,9 +42,9 @@ def data(
     """
     if context.invoked_subcommand is not None:
         return
-    terminal = Terminal(as_json, quiet, debug)
+    terminal = lab.screen.terminal()
     with guard(terminal):
-        found = _found(data_folder, check)
+        found = _found(lab.data_folder, check)
         terminal.answer({"tables": found})
         if not terminal.json:
             _show(terminal, found)
@@ -119,31 +118,29 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Tables; `we
 
 
 @app.command()
+@spread
 def fetch(
     names: Names,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """Fetch public tables, check their SHA-256 sums, and keep them as Parquet."""
     from weft.bench.fetch import fetch as fetched
 
-    _each(Terminal(as_json, quiet, debug), names, fetched, data_folder, "fetched, and its contents are right")
+    _each(lab.screen.terminal(), names, fetched, lab.data_folder, "fetched, and its contents are right")
 
 
 @app.command()
+@spread
 def make(
     names: Names,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """Generate tables, each from its fixed seed."""
     from weft.bench.fetch import make as made
 
-    _each(Terminal(as_json, quiet, debug), names, made, data_folder, "generated")
+    _each(lab.screen.terminal(), names, made, lab.data_folder, "generated")
 
 
 def _each(

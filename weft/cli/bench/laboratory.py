@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from weft.cli import options as o
-from weft.cli.bench.listing import WHAT, DataFolder, numbers, tell, words
-from weft.cli.terminal import Terminal
+from weft.cli.bench.listing import WHAT, Lab, numbers, words
+from weft.cli.sets import spread
 from weft.progress import stage
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def _open(names: str | None, default: tuple[str, ...], folder: str | None) -> li
     return [open_table(name, folder=folder) for name in (default if names is None else words(names))]
 
 
+@spread
 def weave(
     part: Annotated[
         Part, typer.Option(help="The tables of the README, or one of the others.", rich_help_panel=WHAT)
@@ -53,10 +54,8 @@ def weave(
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the first table as SVG.", rich_help_panel=o.OUTPUT)
     ] = None,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """Weave beside its targets and the best other software, on coded, large, wide and awkward tables."""
 
@@ -68,7 +67,7 @@ def weave(
 
         if part in ("targets", "all"):
             compared = Comparison(
-                _open(tables, TABLES, data_folder),
+                _open(tables, TABLES, lab.data_folder),
                 EPSILONS if epsilons is None else numbers(epsilons),
                 seeds,
                 method,
@@ -83,11 +82,12 @@ def weave(
         for name, run in PARTS.items():
             if part in (name, "all"):
                 with stage(listener, name):
-                    yield from run(lambda source: open_table(source, folder=data_folder))
+                    yield from run(lambda source: open_table(source, folder=lab.data_folder))
 
-    tell(Terminal(as_json, quiet, debug), "weave", made)
+    lab.tell("weave", made)
 
 
+@spread
 def accuracy(
     methods: Annotated[
         str | None, typer.Option(metavar="A,B", help="Any methods. Default: privsyn,independent.", rich_help_panel=WHAT)
@@ -102,50 +102,48 @@ def accuracy(
         bool,
         typer.Option("--svm", metavar="", help="Also train classifiers (needs weft[evaluate]).", rich_help_panel=WHAT),
     ] = False,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """Any methods on coded tables, beside the figures of other software."""
 
     def made(listener: Listener) -> Iterator[Sheet]:
-        from weft.bench import accuracy as lab
+        from weft.bench import accuracy as experiment
 
-        return lab.accuracy(
-            _open(tables, lab.TABLES, data_folder),
-            lab.METHODS if methods is None else words(methods),
-            lab.EPSILONS if epsilons is None else numbers(epsilons),
+        return experiment.accuracy(
+            _open(tables, experiment.TABLES, lab.data_folder),
+            experiment.METHODS if methods is None else words(methods),
+            experiment.EPSILONS if epsilons is None else numbers(epsilons),
             seeds,
             options=o.parse_options(option),
             svm=svm,
             listener=listener,
         )
 
-    tell(Terminal(as_json, quiet, debug), "accuracy", made)
+    lab.tell("accuracy", made)
 
 
+@spread
 def ablations(
     tables: Tables = None,
     seeds: Seeds = 3,
     only: Annotated[
         Literal["models", "parts"] | None, typer.Option(help="One of the two comparisons.", rich_help_panel=WHAT)
     ] = None,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """What each part of weave is worth: models of the same tables, and weave with one setting changed."""
 
     def made(listener: Listener) -> Iterator[Sheet]:
-        from weft.bench import ablations as lab
+        from weft.bench import ablations as experiment
 
-        return lab.ablations(_open(tables, lab.TABLES, data_folder), only, seeds, listener)
+        return experiment.ablations(_open(tables, experiment.TABLES, lab.data_folder), only, seeds, listener)
 
-    tell(Terminal(as_json, quiet, debug), "ablations", made)
+    lab.tell("ablations", made)
 
 
+@spread
 def structure(
     tables: Tables = None,
     epsilons: Epsilons = None,
@@ -153,10 +151,8 @@ def structure(
     method: Annotated[
         str, typer.Option(metavar="NAME", help="Another method in its place.", rich_help_panel=WHAT)
     ] = "weave",
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """Raw tables with reviewed schemas: shapes of numbers and dates, rules and slopes, before and after."""
 
@@ -168,30 +164,30 @@ def structure(
             EPSILONS if epsilons is None else numbers(epsilons),
             seeds,
             method,
-            data_folder,
+            lab.data_folder,
         ).sheets(listener)
 
-    tell(Terminal(as_json, quiet, debug), "structure", made)
+    lab.tell("structure", made)
 
 
+@spread
 def raw(
     tables: Tables = None,
     epsilon: Annotated[float, typer.Option(help="The budget.", rich_help_panel=WHAT)] = 1.0,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """Raw exports without a schema, file to file: time, memory, and the error beside a reviewed schema's."""
 
     def made(listener: Listener) -> Iterator[Sheet]:
         from weft.bench.raw import TABLES, Raw
 
-        return Raw(TABLES if tables is None else words(tables), epsilon, data_folder).sheets(listener)
+        return Raw(TABLES if tables is None else words(tables), epsilon, lab.data_folder).sheets(listener)
 
-    tell(Terminal(as_json, quiet, debug), "raw", made)
+    lab.tell("raw", made)
 
 
+@spread
 def orderings(
     tables: Tables = None,
     seeds: Seeds = 5,
@@ -204,26 +200,25 @@ def orderings(
         Path | None,
         typer.Option(metavar="FILE", help="JSON lines to keep runs in, and to go on from.", rich_help_panel=o.OUTPUT),
     ] = None,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """The orderings of PrivSyn's figures 5 to 7, each judged over runs."""
 
     def made(listener: Listener) -> Iterator[Sheet]:
         from weft.bench import Store, open_table
-        from weft.bench import orderings as lab
+        from weft.bench import orderings as experiment
 
         opened = [
-            open_table(name, rows=rows or None, columns=lab.FIRST_COLUMNS.get(name), folder=data_folder)
-            for name in (lab.TABLES if tables is None else words(tables))
+            open_table(name, rows=rows or None, columns=experiment.FIRST_COLUMNS.get(name), folder=lab.data_folder)
+            for name in (experiment.TABLES if tables is None else words(tables))
         ]
-        return lab.orderings(opened, seeds, epsilon, delta, store=Store(keep), listener=listener)
+        return experiment.orderings(opened, seeds, epsilon, delta, store=Store(keep), listener=listener)
 
-    tell(Terminal(as_json, quiet, debug), "orderings", made)
+    lab.tell("orderings", made)
 
 
+@spread
 def bsg_paper(
     models: Annotated[
         str | None,
@@ -237,70 +232,66 @@ def bsg_paper(
             min=1, metavar="N", help="Rows to train a classifier on (the paper: 100,000).", rich_help_panel=WHAT
         ),
     ] = 10_000,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """Tables 3 to 5 and figure 6 of the plausible-deniability paper, on the ACS of 2018, beside its figures."""
 
     def made(listener: Listener) -> Iterator[Sheet]:
-        from weft.bench import bsg_paper as lab
+        from weft.bench import bsg_paper as experiment
 
-        return lab.bsg_paper(
-            lab.load(data_folder),
-            lab.MODELS if models is None else words(models),
-            lab.EPSILONS if epsilons is None else numbers(epsilons),
+        return experiment.bsg_paper(
+            experiment.load(lab.data_folder),
+            experiment.MODELS if models is None else words(models),
+            experiment.EPSILONS if epsilons is None else numbers(epsilons),
             seeds,
             cap=cap,
             listener=listener,
         )
 
-    tell(Terminal(as_json, quiet, debug), "bsg-paper", made)
+    lab.tell("bsg-paper", made)
 
 
+@spread
 def plan(
     tables: Tables = None,
     epsilons: Epsilons = None,
     seeds: Seeds = 3,
     method: Annotated[str, typer.Option(metavar="NAME", help="Another method.", rich_help_panel=WHAT)] = "weave",
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """What `weft plan` foretells of columns, beside what is measured on real tables."""
 
     def made(listener: Listener) -> Iterator[Sheet]:
-        from weft.bench import plan as lab
+        from weft.bench import plan as experiment
 
-        return lab.plans(
-            lab.TABLES if tables is None else words(tables),
-            lab.EPSILONS if epsilons is None else numbers(epsilons),
+        return experiment.plans(
+            experiment.TABLES if tables is None else words(tables),
+            experiment.EPSILONS if epsilons is None else numbers(epsilons),
             seeds,
             method,
-            folder=data_folder,
+            folder=lab.data_folder,
             listener=listener,
         )
 
-    tell(Terminal(as_json, quiet, debug), "plan", made)
+    lab.tell("plan", made)
 
 
+@spread
 def timings(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Some of them. Default: all.")] = None,
     large: Annotated[
         bool, typer.Option("--large", metavar="", help="Also the sizes that take minutes.", rich_help_panel=WHAT)
     ] = False,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """Speed and memory, each beside its target or a reference in the same run."""
 
     def made(listener: Listener) -> Iterator[Sheet]:
         from weft.bench.timings import timings as measured
 
-        return measured(names or (), large=large, folder=data_folder, listener=listener)
+        return measured(names or (), large=large, folder=lab.data_folder, listener=listener)
 
-    tell(Terminal(as_json, quiet, debug), "timings", made, note="")
+    lab.tell("timings", made, note="")

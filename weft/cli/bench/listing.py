@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.options import UsageError
 from weft.cli.terminal import Terminal
@@ -30,6 +31,29 @@ DataFolder = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lab:
+    """What every command of the laboratory takes."""
+
+    data_folder: DataFolder = None
+    screen: o.Screen
+
+    def tell(self, name: str, made: Callable[[Listener], Iterator[Sheet]], note: str = PRIVATE) -> None:
+        """Show the sheets of an experiment as they come, and answer with all of them."""
+        from weft.cli import summary
+
+        sheets = []
+        terminal = self.screen.terminal()
+        with guard(terminal):
+            with terminal.progress() as listener:
+                for sheet in made(listener):
+                    sheets.append(asdict(sheet))
+                    _show(terminal, sheet)
+            if note:
+                terminal.show(summary.note(note))
+            terminal.answer({"experiment": name, "sheets": sheets})
+
+
 def words(text: str) -> list[str]:
     """Split a list with commas."""
     return [part for part in text.split(",") if part]
@@ -41,21 +65,6 @@ def numbers(text: str, option: str = "--epsilons") -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"{option} {text}: write numbers with commas, such as 0.2,0.8,3.2") from None
-
-
-def tell(terminal: Terminal, name: str, made: Callable[[Listener], Iterator[Sheet]], note: str = PRIVATE) -> None:
-    """Show the sheets of an experiment as they come, and answer with all of them."""
-    from weft.cli import summary
-
-    sheets = []
-    with guard(terminal):
-        with terminal.progress() as listener:
-            for sheet in made(listener):
-                sheets.append(asdict(sheet))
-                _show(terminal, sheet)
-        if note:
-            terminal.show(summary.note(note))
-        terminal.answer({"experiment": name, "sheets": sheets})
 
 
 def _show(terminal: Terminal, sheet: Sheet) -> None:

@@ -11,6 +11,7 @@ from weft.cli import options as o
 from weft.cli.bench import listing
 from weft.cli.failure import guard
 from weft.cli.options import UsageError
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError
 from weft.progress import stage
@@ -72,6 +73,7 @@ Folder = Annotated[
 ]
 
 
+@spread
 def experiment(
     context: typer.Context,
     name: Name = None,
@@ -88,9 +90,8 @@ def experiment(
     columns: Columns = None,
     data_folder: listing.DataFolder = None,
     output: Folder = "bench",
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    screen: o.Screen,
 ) -> None:
     """Run a published experiment again, on any table, and draw its figure.
 
@@ -104,7 +105,7 @@ def experiment(
       weft bench privsyn-figure6 --data adult.parquet --epsilons 0.5,2 --seeds 3
       weft bench privmrf-figure4 --data stays.csv -s stays.toml --methods privmrf,mst
     """
-    terminal = Terminal(as_json, quiet, debug)
+    terminal = screen.terminal()
     with guard(terminal):
         if listed:
             listing.show(terminal, context)
@@ -200,7 +201,7 @@ def _tell(terminal: Terminal, outcome: Outcome, spreads: dict[Key, Spread], file
     )
     for table in dict.fromkeys(key[0] for key in spreads):
         terminal.show(summary.headline(f"{outcome.experiment.paper}, on {table}"))
-        for made in _tables({key[1:]: spread for key, spread in spreads.items() if key[0] == table}):
+        for made in _tables({key[1:]: found for key, found in spreads.items() if key[0] == table}):
             terminal.show(made)
     if spreads:
         terminal.show(summary.note("Computed from real rows: PRIVATE, unless the table is public."))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from weft.marginals.domain import FineGrid
 from weft.schema.kinds.base import ColumnError
-from weft.schema.kinds.binned import Binned, Bins, GridCoder
+from weft.schema.kinds.binned import GridCoder
 from weft.schema.kinds.evidence import Evidence, Guess
 from weft.schema.kinds.integer import common_step
-from weft.schema.kinds.labels import Label
-from weft.schema.kinds.spans import Spans, span_grid
+from weft.schema.kinds.spans import Spanned
 from weft.values.instants import UNIT, name_span, name_step, parse_span, parse_step
 from weft.values.storage import Carrier, Integers
 from weft.values.text import is_text
@@ -24,11 +22,8 @@ _STEPS = ("1d", "1h", "15min", "5min", "1min", "1s", "1ms", "1us", "1ns")
 
 
 @dataclass(frozen=True)
-class Duration(Binned):
+class Duration(Spanned):
     """A length of time. Text writes it as hours, minutes and seconds: 1:30:00."""
-
-    step: str = field(default="1s", kw_only=True)
-    """Time between possible values, such as "1min", "15min" or "1s"."""
 
     kind: ClassVar[str] = "duration"
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "special", "missing", "outside")
@@ -77,27 +72,15 @@ class Duration(Binned):
             carrier, unit = Integers(arrow_type), UNIT[arrow_type.unit]
         else:
             raise self.unfit(arrow_type)
-        if parse_step(self.step) % unit:
-            raise ColumnError(self.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
-        try:
-            grid = self._spans().grid(unit)
-        except ValueError as error:
-            raise ColumnError(self.name, f"{error}", "range") from None
+        grid = self.units(arrow_type, unit)
         low, high = (self.place(value) // unit for value in self.extent)
         self.need_fit(carrier.low <= low and high <= carrier.high, arrow_type, "range")
         return GridCoder(self, grid, carrier)
 
-    def _spans(self) -> Spans:
-        low, high = (self.place(end) for end in self.ends)
-        edges = None if self.edges is None else [self.place(edge) for edge in self.edges]
-        return Spans(low, high, parse_step(self.step), self.bins, edges, [self.place(value) for value in self.special])
-
-    def _grid(self, bins: Bins, size: int) -> FineGrid:
-        return span_grid(bins, size, parse_step(self.step))
-
-    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
-        """Name the bins by their shortest and longest time."""
-        return self._spans().labels(name_span) + self.special_labels(str)
+    @classmethod
+    def write(cls, held: int) -> str:
+        """Write so many nanoseconds as the schema does."""
+        return name_span(held)
 
     @classmethod
     def recognise(cls, evidence: Evidence) -> Guess | None:

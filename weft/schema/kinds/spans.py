@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
+import pyarrow as pa
+
 from weft.marginals.domain import FineGrid
-from weft.schema.kinds.binned import Bins, fine_grid
+from weft.schema.kinds.base import ColumnError
+from weft.schema.kinds.binned import Binned, Bins, fine_grid
 from weft.schema.kinds.labels import Label
 from weft.values.grid import Grid, equal_width
+from weft.values.instants import parse_step
 from weft.values.limits import EACH_CODE
 from weft.values.spans import span_cuts, span_levels
 
@@ -48,6 +53,40 @@ class Spans:
         cuts = self.cuts()
         ends = [(a, a + (b - 1 - a) // self.step * self.step) for a, b in pairwise(cuts)]
         return [Label(write(first), write(last), "bin") for first, last in ends]
+
+
+@dataclass(frozen=True)
+class Spanned(Binned):
+    """A column of times in steps: a range of them and its bins, held in nanoseconds."""
+
+    step: str = field(default="1s", kw_only=True)
+    """Time between possible values, such as "1min", "15min" or "1s"."""
+
+    @classmethod
+    @abstractmethod
+    def write(cls, held: int) -> str:
+        """Write a time as the schema does."""
+
+    def units(self, arrow_type: pa.DataType, unit: int) -> Grid:
+        """Return the bins in a type's units of so many nanoseconds."""
+        if parse_step(self.step) % unit:
+            raise ColumnError(self.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
+        try:
+            return self._spans().grid(unit)
+        except ValueError as error:
+            raise ColumnError(self.name, f"{error}", "range") from None
+
+    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
+        """Name the bins by their first and last time."""
+        return self._spans().labels(self.write) + self.special_labels(str)
+
+    def _spans(self) -> Spans:
+        low, high = (self.place(end) for end in self.ends)
+        edges = None if self.edges is None else [self.place(edge) for edge in self.edges]
+        return Spans(low, high, parse_step(self.step), self.bins, edges, [self.place(value) for value in self.special])
+
+    def _grid(self, bins: Bins, size: int) -> FineGrid:
+        return span_grid(bins, size, parse_step(self.step))
 
 
 def span_grid(bins: Bins, size: int, step: int) -> FineGrid:

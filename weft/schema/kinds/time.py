@@ -9,13 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.marginals.domain import FineGrid
 from weft.schema.kinds.base import ColumnError
-from weft.schema.kinds.binned import Binned, Bins, GridCoder
+from weft.schema.kinds.binned import GridCoder
 from weft.schema.kinds.evidence import Evidence, Guess
 from weft.schema.kinds.integer import common_step
-from weft.schema.kinds.labels import Label
-from weft.schema.kinds.spans import Spans, span_grid
+from weft.schema.kinds.spans import Spanned
 from weft.values.instants import DAY, UNIT, name_step, name_time, parse_step, parse_time
 from weft.values.storage import Carrier, Integers
 from weft.values.text import is_text
@@ -26,7 +24,7 @@ _STEPS = ("1h", "30min", "15min", "5min", "1min", "1s", "1ms", "1us", "1ns")
 
 
 @dataclass(frozen=True)
-class Time(Binned):
+class Time(Spanned):
     """A time of day, from midnight to midnight."""
 
     step: str = field(default="1min", kw_only=True)
@@ -93,12 +91,7 @@ class Time(Binned):
             carrier, unit = Integers(arrow_type), UNIT[arrow_type.unit]
         else:
             raise self.unfit(arrow_type)
-        if parse_step(self.step) % unit:
-            raise ColumnError(self.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
-        try:
-            grid = self._spans().grid(unit)
-        except ValueError as error:
-            raise ColumnError(self.name, f"{error}", "range") from None
+        grid = self.units(arrow_type, unit)
         if isinstance(carrier, TextTimes):
             self._check_format(carrier, [grid.low, min(grid.low + parse_step(self.step) // unit, grid.high)])
         return GridCoder(self, grid, carrier)
@@ -109,17 +102,10 @@ class Time(Binned):
         if back.unreadable is None or back.unreadable.any() or not np.array_equal(back.values, held):
             raise ColumnError(self.name, "format loses part of the times; take a fuller one", "format")
 
-    def _spans(self) -> Spans:
-        low, high = (self.place(end) for end in self.ends)
-        edges = None if self.edges is None else [self.place(edge) for edge in self.edges]
-        return Spans(low, high, parse_step(self.step), self.bins, edges, [self.place(value) for value in self.special])
-
-    def _grid(self, bins: Bins, size: int) -> FineGrid:
-        return span_grid(bins, size, parse_step(self.step))
-
-    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
-        """Name the bins by their first and last time."""
-        return self._spans().labels(name_time) + self.special_labels(str)
+    @classmethod
+    def write(cls, held: int) -> str:
+        """Write so many nanoseconds as the schema does."""
+        return name_time(held)
 
     @classmethod
     def recognise(cls, evidence: Evidence) -> Guess | None:
