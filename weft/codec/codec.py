@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -75,14 +76,12 @@ class Codec:
         """What stands between the columns and the attributes."""
         self.forms = compiled.forms
         """What became of each rule."""
-        self.impossible = list(compiled.impossible)
-        """Attributes, and the cells of the table over them that no row has, beside what groups leave out."""
         self.refusals = tuple((index, rule) for index, rule in enumerate(rules) if rule.policy == "refuse")
         """Rules that every input row must keep, with their places in the schema."""
         self._repair = Repair(rules, readers, self.parts, self._random) if rules else None
         if not any(len(part.domain) for part in parts):
             raise SchemaError("the schema has no column to model: every column is an id or derived")
-        self.domain = _joined(self.parts)
+        self.domain = replace(_joined(self.parts), impossible=compiled.impossible)
         # Metadata is dropped: pandas and others keep facts about the rows there. A column that may be missing
         # must be able to say so.
         self.arrow_schema = pa.schema([_output_field(field, schema.column(field.name)) for field in kept])

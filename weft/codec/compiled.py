@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from weft.codec.group import Group
 from weft.errors import SchemaError
+from weft.marginals.domain import Impossible, clique
 from weft.schema.kinds.part import Part, Single
 from weft.schema.rules import Readers, Rule, RuleError
 from weft.schema.rules.clusters import MOST_CELLS, Cluster, cluster, enumerable
-from weft.schema.rules.values import Mask
 from weft.schema.schema import Schema
 from weft.words import counted
 
@@ -55,8 +55,8 @@ class Compiled:
 
     parts: tuple[Part, ...]
     forms: tuple[Form, ...]
-    impossible: tuple[tuple[tuple[str, ...], Mask], ...]
-    """Attributes, and the cells of the table over them that no row has."""
+    impossible: tuple[Impossible, ...]
+    """Structural zeros, beside what groups leave out."""
 
 
 def compile_rules(schema: Schema, parts: Sequence[Part], readers: Readers) -> Compiled:
@@ -79,7 +79,7 @@ def compile_rules(schema: Schema, parts: Sequence[Part], readers: Readers) -> Co
             continue
         zeros = _zeros(rule, singles, groups, readers)
         if zeros is not None:
-            impossible.append((rule.columns, zeros))
+            impossible.append(zeros)
         forms.append(Form(rule, None, _repair_text(rule, zeros)))
     return Compiled(made, tuple(forms), tuple(impossible))
 
@@ -151,15 +151,17 @@ def _grouped(parts: Sequence[Part], singles: Mapping[str, Single], clusters: Seq
     return tuple(made)
 
 
-def _zeros(rule: Rule, singles: Mapping[str, Single], groups: Mapping[str, Cluster], readers: Readers) -> Mask | None:
+def _zeros(
+    rule: Rule, singles: Mapping[str, Single], groups: Mapping[str, Cluster], readers: Readers
+) -> Impossible | None:
     """Return the cells of the table over a rule's attributes that no row has, where the table is small."""
     if not enumerable(rule, readers) or any(n not in singles or n in groups for n in rule.columns):
         return None
     sizes = {name: singles[name].domain.shape[0] for name in rule.columns}
     if math.prod(sizes.values()) > MOST_ZEROS:
         return None
-    found = cluster(rule.columns, [(0, rule)], readers, sizes)
-    return None if found.possible.all() else ~found.possible.reshape(found.shape)
+    found = cluster(clique(rule.columns), [(0, rule)], readers, sizes)
+    return None if found.possible.all() else Impossible(found.columns, ~found.possible.reshape(found.shape))
 
 
 def _saved(found: Cluster) -> str:
@@ -167,8 +169,10 @@ def _saved(found: Cluster) -> str:
     return f"one attribute of {counted(found.size, 'combination')} instead of {instead} codes"
 
 
-def _repair_text(rule: Rule, zeros: Mask | None) -> str:
+def _repair_text(rule: Rule, zeros: Impossible | None) -> str:
     if not rule.alone:
         return "made to differ after the draw"
-    known = "" if zeros is None else f"; {int(zeros.sum()):,} of {zeros.size:,} cells are known to be empty"
-    return f"repaired after the draw{known}"
+    if zeros is None:
+        return "repaired after the draw"
+    told = f"{int(zeros.cells.sum()):,} of {zeros.cells.size:,} cells are known to be empty"
+    return f"{told}, without noise; what is left is repaired after the draw"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from weft.curator.door import Door
 from weft.marginals.domain import Clique
-from weft.marginals.marginal import NoisyMarginal, interaction
+from weft.marginals.marginal import Array, NoisyMarginal, interaction
 from weft.privacy.charge import Purpose
 from weft.words import counted
 
@@ -47,7 +49,12 @@ class MarginalQuestions(Door):
         scales, cells = [scale for scale, _ in noise], sum(self.domain.cells(c) for c in cliques)
         charge = self._charge(purpose, question, self._marginal_sensitivity(), scales, draws=cells)
         released = self._release(charge, self._count(cliques))
-        return [NoisyMarginal(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
+        return [self._emptied(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
+
+    def _emptied(self, c: Clique, table: Array, sigma: float) -> NoisyMarginal:
+        """Return a released table without the noise of cells that no row may have: rules are public."""
+        empty = self.domain.empty_cells(c)
+        return NoisyMarginal(c, table if empty is None else np.where(empty, 0, table), sigma, empty=empty)
 
     def interactions(
         self, cliques: Sequence[Clique], order: int, share: float, weights: Sequence[float] | None = None
@@ -77,7 +84,9 @@ class MarginalQuestions(Door):
         charge = self._charge("marginals", question, sensitivity, scales, draws=sum(cells))
         released = self._release(charge, [interaction(table, order) for table in self._count(cliques)])
         noisy = [
-            NoisyMarginal(c, interaction(table / size, order) / size, scale / size, order)
+            NoisyMarginal(
+                c, interaction(table / size, order) / size, scale / size, order, empty=self.domain.empty_cells(c)
+            )
             for c, table, scale, size in zip(cliques, released, scales, cells, strict=True)
         ]
         self._measured += [marginal.measured for marginal in noisy]

@@ -39,7 +39,8 @@ class Recoding:
             self.source.order(name).grouped(self.tables[name].tolist()) if name in self.tables else domain.order(name)
             for name in domain
         )
-        return Domain(domain.names, sizes, orders)
+        impossible = tuple(known.grouped(self.tables, self.sizes) for known in domain.impossible)
+        return Domain(domain.names, sizes, orders, tuple(known for known in impossible if known.cells.any()))
 
     def then(self, maps: Maps) -> Recoding:
         """Recode what this recoding gives."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,37 @@ class Order:
         return Order(self.ordered and rising, frozenset(int(groups[code]) for code in self.apart))
 
 
+@dataclass(frozen=True, eq=False)
+class Impossible:
+    """Cells of the table over a clique that no row may have: publicly known, so that they cost nothing."""
+
+    clique: Clique
+    cells: NDArray[np.bool_]
+    """True where no row is; axis i belongs to attribute i of the clique."""
+
+    def over(self, wider: Clique, shape: Sequence[int]) -> NDArray[np.bool_]:
+        """Return the same cells in a table over more attributes."""
+        sizes = dict(zip(wider, shape, strict=True))
+        axes = [sizes[name] if name in self.clique else 1 for name in wider]
+        return np.broadcast_to(self.cells.reshape(axes), tuple(shape))
+
+    def grouped(self, groups: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> Impossible:
+        """Return the cells of groups of codes: those in which no code is possible beside any other."""
+        possible = ~self.cells
+        for axis, name in enumerate(self.clique):
+            if name in groups:
+                merged = np.zeros((sizes[name], *np.delete(possible.shape, axis)), bool)
+                np.logical_or.at(merged, groups[name], np.moveaxis(possible, axis, 0))
+                possible = np.moveaxis(merged, 0, axis)
+        return Impossible(self.clique, ~possible)
+
+    def breaks(self, name: str) -> NDArray[np.int64]:
+        """Return the codes of an attribute at which what is possible beside it changes."""
+        slices = np.moveaxis(self.cells, self.clique.index(name), 0)
+        flat = slices.reshape(len(slices), -1)
+        return np.flatnonzero((flat[1:] != flat[:-1]).any(axis=1)) + 1
+
+
 @dataclass(frozen=True)
 class Domain:
     """Attribute names, in the table's order, with the number of codes of each.
@@ -97,6 +129,8 @@ class Domain:
     shape: tuple[int, ...]
     orders: tuple[Order, ...] = field(default=(), compare=False)
     """The order of each attribute's codes; none given: they are unordered, and none stands apart."""
+    impossible: tuple[Impossible, ...] = field(default=(), compare=False)
+    """Combinations that no row of the table may have, as rules say: structural zeros."""
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.shape):
@@ -149,7 +183,13 @@ class Domain:
     def project(self, names: Iterable[str]) -> Domain:
         """Return the domain of these attributes, in the order given."""
         names = tuple(names)
-        return Domain(names, self.sizes(names), tuple(self.order(name) for name in names))
+        kept = tuple(known for known in self.impossible if set(known.clique) <= set(names))
+        return Domain(names, self.sizes(names), tuple(self.order(name) for name in names), kept)
+
+    def empty_cells(self, c: Clique) -> NDArray[np.bool_] | None:
+        """Return the cells of the table over a clique that no row may have; None where every one is possible."""
+        known = [one.over(c, self.sizes(c)) for one in self.impossible if set(one.clique) <= set(c)]
+        return np.logical_or.reduce(known) if known else None
 
     def log10_size(self) -> float:
         """Decimal logarithm of the number of possible records."""

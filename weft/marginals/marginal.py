@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,8 @@ class Marginal:
 
     clique: Clique
     table: Array
+    empty: Array | None = field(default=None, kw_only=True)
+    """Cells that no row may have, where rules say so (`Domain.impossible`): they stay empty whatever is done."""
 
     def __post_init__(self) -> None:
         if self.table.ndim != len(self.clique):

@@ -103,6 +103,16 @@ def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: flo
     return np.asarray(np.unique(runs * (parts.max() + 1.0) + inside, return_inverse=True)[1])
 
 
+def divided(codes: Array, breaks: Array) -> Array:
+    """Return groups of neighbours, those divided that lie on both sides of one of the `breaks`.
+
+    >>> divided(np.array([0, 0, 0, 1, 2]), np.array([2])).tolist()
+    [0, 0, 1, 2, 3]
+    """
+    side = np.searchsorted(breaks, np.arange(len(codes)), side="right")
+    return np.asarray(np.unique(codes * (len(breaks) + 1) + side, return_inverse=True)[1])
+
+
 def summed_codes(table: Array, codes: Array, size: int, axis: int = 0) -> Array:
     """Return a table with the cells along one axis added up by their new codes.
 

@@ -103,16 +103,31 @@ class _Work:
         size = int(self.plan.at[-1] + self.plan.width[-1])
         self.projected = np.zeros(size)
         self.shift = np.zeros(size)
+        marked = [np.zeros(m.cells, bool) if m.empty is None else np.ravel(m.empty) for m in marginals]
+        self.empty = np.flatnonzero(np.concatenate(marked))
+        """Cells that no row may have."""
         self._fit(cut=False)
 
     def step(self, *, cut: bool) -> None:
-        """One round: agree on every shared set, then cut at zero."""
+        """One round: agree on every shared set, then cut at zero, and empty what no row may have."""
         p = self.plan
         agree(
             self.projected, self.total, p.link_start, p.width, p.at, p.share, p.weight, p.sub_start,
             p.sub_map, p.cell_map, p.sub_link_start, p.sub_link, self.shift,
         )  # fmt: skip
         self._fit(cut=cut)
+        if self.empty.size:
+            self._empty(cut=cut)
+
+    def _empty(self, *, cut: bool) -> None:
+        """Empty the cells that no row may have; tables that were cut keep their total."""
+        p = self.plan
+        self.cells[self.empty] = 0.0
+        if cut:
+            sums = np.add.reduceat(self.cells, p.cells[:-1])
+            self.cells *= np.repeat(np.where(sums > 0, self.total / np.maximum(sums, 1e-300), 1.0), np.diff(p.cells))
+        self.shift[:] = 0.0
+        self._fit(cut=False)
 
     def spread(self) -> float:
         """Disagreement of the tables, as a fraction of the total."""
@@ -122,7 +137,10 @@ class _Work:
     def tables(self) -> list[Marginal]:
         """The tables as they stand, in the order given."""
         parts = np.split(self.cells, self.plan.cells[1:-1])
-        return [Marginal(m.clique, x.reshape(m.table.shape)) for m, x in zip(self.marginals, parts, strict=True)]
+        return [
+            Marginal(m.clique, x.reshape(m.table.shape), empty=m.empty)
+            for m, x in zip(self.marginals, parts, strict=True)
+        ]
 
     def _fit(self, *, cut: bool) -> None:
         p = self.plan

@@ -54,7 +54,9 @@ class DenseField:
     def take(self, tables: Sequence[Marginal], measured: Sequence[NoisyMarginal]) -> None:
         """Take all tables there are, of one total, and the measurements that they come from."""
         self.tables = {m.clique: m.table for m in tables}
-        self._noisy = [NoisyMarginal(t.clique, t.table, m.sigma) for t, m in zip(tables, measured, strict=True)]
+        self._noisy = [
+            NoisyMarginal(t.clique, t.table, m.sigma, empty=t.empty) for t, m in zip(tables, measured, strict=True)
+        ]
         self._whole = {m.clique: m.precision for m in measured if not m.order}
 
     def expected(self, cliques: Sequence[Clique]) -> tuple[list[Array], Array]:

@@ -18,7 +18,7 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain, FineGrid, Order
 from weft.marginals.marginal import Array, NoisyMarginal
-from weft.marginals.recode import ValueMap, coarse_groups
+from weft.marginals.recode import ValueMap, coarse_groups, divided
 from weft.models import Model
 from weft.models.recoded import RecodedModel
 from weft.privacy.noise import LARGEST_SCALE
@@ -49,6 +49,9 @@ ZOOM_CODES = 8192
 ROWS_PER_NOISE = 10.0
 """Rows that a cell of a table over two coarse attributes should hold, in standard deviations of its noise."""
 
+MOST_BREAKS = 4
+"""Places at which a rule may divide coarse codes."""
+
 LEAST_ROWS = 6.0
 """Rows that a coarse code should hold, in the same unit."""
 
@@ -62,7 +65,9 @@ def is_wide(domain: Domain, name: str) -> bool:
 def coarse_domain(domain: Domain) -> Domain:
     """Return the largest domain that a recipe may find when it begins: for checks before anything is spent."""
     sizes = tuple(
-        min(size, 2 * MOST_GROUPS + len(domain.order(name).apart)) if is_wide(domain, name) else size
+        min(size, 2 * MOST_GROUPS + len(domain.order(name).apart) + len(_breaks(domain, name)))
+        if is_wide(domain, name)
+        else size
         for name, size in zip(domain.names, domain.shape, strict=True)
     )
     return Domain(domain.names, sizes, domain.orders)
@@ -109,7 +114,7 @@ def choose_resolution(curator: Curator, listener: Listener = silence) -> dict[st
     for name in wide:
         apart = domain.order(name).apart
         groups = round(min(max(math.sqrt(rows / (ROWS_PER_NOISE * joint)), LEAST_GROUPS), MOST_GROUPS))
-        codes = coarse_groups(fine[name], apart, groups, LEAST_ROWS * joint)
+        codes = divided(coarse_groups(fine[name], apart, groups, LEAST_ROWS * joint), _breaks(domain, name))
         maps[name] = ValueMap(codes, int(codes.max()) + 1, fine[name])
     return maps
 
@@ -127,6 +132,15 @@ def refined(domain: Domain, model: Model, maps: Mapping[str, ValueMap]) -> Model
         }
         model = model.inner
     return RecodedModel(domain, model, maps)
+
+
+def _breaks(domain: Domain, name: str) -> Array:
+    """Return the codes at which a rule begins or ends to hold, so that no coarse code is on both sides; at most a few.
+
+    A rule with more of them, such as an order of two wide columns, is left to the repair.
+    """
+    each = [known.breaks(name) for known in domain.impossible if name in known.clique]
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *(found for found in each if len(found) <= MOST_BREAKS)]))
 
 
 def _grid(domain: Domain, name: str, most: float) -> FineGrid:

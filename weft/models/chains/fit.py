@@ -60,7 +60,10 @@ class GibbsChains:
         grown = forest(self.domain, cliques, targets)
         if all(len(c) == 1 for c in self.known):  # nothing but single columns so far: take the forest as it is
             self.known = _forest_potentials(grown, cliques, targets)
-        start = [self.known.get(c, np.zeros(t.shape)) for c, t in zip(cliques, targets, strict=True)]
+        start = [
+            np.where(False if m.empty is None else m.empty, -np.inf, self.known.get(m.clique, np.zeros(m.table.shape)))
+            for m in tables
+        ]
         self.chains = Chains(self.layout, grown, flatten(start), self.threads)
         self.total = total
         self.restart()

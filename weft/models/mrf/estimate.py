@@ -66,6 +66,7 @@ def fit(
     if tree is None:
         cliques = [*merged, *(zero.clique for zero in zeros)]
         tree = junction_tree(domain, cliques, max_cells=max_cells, max_total=max_total)
+    zeros = [*zeros, *(Marginal(c, m.empty) for c, m in merged.items() if m.empty is not None and m.empty.any())]
     problem = Problem.of(tree, merged, max(float(total), 1.0), zeros, probe)
     theta, fresh = _start(problem, tree, warm.potentials if isinstance(warm, MrfModel) else (warm or {}))
     if probe is not None:
