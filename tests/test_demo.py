@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from weft.codec import Codec
+from weft.codec import Codec, broken
 from weft.demo import DIAGNOSES, hospital, hospital_schema
 from weft.schema import Schema
 
@@ -92,3 +92,10 @@ def test_columns_hang_together(stays: pa.Table) -> None:
     chest = np.char.startswith(diagnosis, "J")
     winter = np.isin(months, [12, 1, 2])
     assert winter[chest].mean() > 1.2 * winter[~chest].mean()
+
+
+def test_the_schema_shows_an_order_a_formula_and_a_rule_and_no_stay_breaks_it(stays: pa.Table) -> None:
+    schema = Schema.from_toml(hospital_schema())
+    assert schema.column("discharged").after == "admitted"
+    assert schema.column("length_of_stay").formula == "discharged - admitted"
+    assert len(schema.rules) == 1 and set(broken(stays, schema).values()) == {0}

@@ -312,6 +312,7 @@ def test_square_brackets_in_names_are_shown_as_they_are(weft: Weft) -> None:
 
 def test_demo(weft: Weft, folder: Path) -> None:
     shown = weft("demo", "--rows", 3000).stdout
+    assert "never before admitted" in shown and "computed, never measured" in shown and "broken in 0" in shown
     home = folder / "weft-demo"
     released = {"synthetic.csv", "synthetic.card.md", "synthetic.card.json", "model.weft", "synthetic.ledger.jsonl"}
     private = {"hospital.csv", "hospital.toml", "report.html", "report.json", "released"}

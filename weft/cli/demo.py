@@ -113,6 +113,7 @@ def _write_inputs(home: Path, rows: int) -> pa.Table:
 
 def _compare(fitted: Fitted, real: pa.Table, synthetic: pa.Table) -> dict[str, Any]:
     """Compare with the private table, which only a demo on fictional data may show to everybody."""
+    from weft.codec import broken
     from weft.evaluate import k_way
 
     codec = fitted.codec
@@ -120,6 +121,7 @@ def _compare(fitted: Fitted, real: pa.Table, synthetic: pa.Table) -> dict[str, A
     return {
         "columns_alike": 1 - k_way(coded, made, 1).tvd,
         "pairs_alike": 1 - k_way(coded, made, 2).tvd,
+        "broken_rules": broken(synthetic, fitted.schema),
         "figures": {name: [figure(real), figure(synthetic)] for name, figure in _figures().items()},
     }
 
@@ -199,6 +201,7 @@ def _tell(
             }
         ),
         *summary.apart(fitted),
+        *summary.known(fitted.schema, closeness["broken_rules"]),
         summary.note(
             "Only fictional data may be compared in public like this: the comparison itself looks at private rows."
         ),

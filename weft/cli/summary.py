@@ -13,11 +13,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from weft.words import counted
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.privacy import Ledger
     from weft.release.modelfile import Fitted
+    from weft.schema import Schema
 
 
 WHOLE = 0.9999
@@ -143,6 +146,21 @@ def entries(ledger: Ledger) -> RenderableType:
     for name, share in costs(ledger).items():
         table.add_row(name, "", priced(share), style="bold")
     return Padding(table, (1, 0, 0, 2), expand=False)
+
+
+def known(schema: Schema, broken: Mapping[str, int]) -> list[RenderableType]:
+    """Say what the schema knew of every row, and how many synthetic rows break it."""
+    told = {}
+    for column in schema.columns:
+        after, formula = getattr(column, "after", None), getattr(column, "formula", None)
+        if after is not None:
+            told[column.name] = f"never before {after}: the difference is learned, not the column"
+        elif formula is not None:
+            told[column.name] = f"{formula}: computed, never measured"
+    for rule, rows in broken.items():
+        number, _, words = rule.partition(": ")
+        told[number] = f"{words}: broken in {counted(rows, 'synthetic row')}"
+    return [heading("What was known beforehand, at no cost"), facts(told)] if told else []
 
 
 def apart(fitted: Fitted) -> list[RenderableType]:

@@ -177,6 +177,13 @@ missing = true                   # not every patient is tested
 
 [columns.readmitted]
 kind = "boolean"                 # within thirty days
+
+[[rules]]                        # what no row can be, noise or not
+forbid = [
+    {{diagnosis = "O80", sex = "male"}},
+    {{diagnosis = "O82", sex = "male"}},
+    {{diagnosis = "C61", sex = "female"}},
+]
 """
 
 
