@@ -215,6 +215,7 @@ def synthesise(method, schema=None, *, source="arrow", paired=True, unit=None, *
                 **files(out),
                 **captured.artefacts(),
                 "shown": [str(each) for each in shown],
+                "found": None if known is not None else synthesizer.discovered_.found,
                 "ledger": fitted.ledger.to_dict(),
                 "asked for": asked_for(synthesizer, fitted.schema),
             }
@@ -302,10 +303,11 @@ ODD = {
 """Tables that lose something special with their last row."""
 
 
-def visits(people=30, seed=0):
-    """Several rows of each person, those of the last one at the end."""
+def visits(people=30, seed=0, last=None):
+    """Several rows of each person, those of the last one at the end; so many of the last one, if said."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(1, 6, people)
+    rows[-1] = rows[-1] if last is None else last
     person = pa.array(np.repeat([f"p{i:02d}" for i in range(people)], rows))
     return make_table(len(person), seed=seed).add_column(0, "person", person)
 

@@ -47,7 +47,7 @@ def test_what_is_found_comes_from_noisy_answers_alone(source, relation):
 @pytest.mark.parametrize("relation", PEOPLE)
 @pytest.mark.parametrize("source", ["arrow", "csv", "duckdb", "parquet, streamed"])
 def test_what_is_found_of_people_does_too(source, relation):
-    table = visits()
+    table = visits(last=12)  # more than are used of anybody
     program = synthesise("independent", source=source, unit="person", neighbours=relation, epsilon=EPSILON)
     assert replay(program, table, PEOPLE[relation](table), seeded()) == []
 

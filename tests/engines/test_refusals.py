@@ -183,3 +183,10 @@ def test_duckdb_refusals(tmp_path):
     message = refusal(f"{db}?query=SELECT CAST(a AS INT) AS a, b FROM t")
     assert "hush" not in message
     assert not list(tmp_path.glob("nowhere*"))
+
+
+@pytest.mark.parametrize("other", ["1", "3.0"])
+def test_how_one_number_is_written_does_not_decide_how_another_is_read(tmp_path, other):
+    """Arrow reads 0x1 as a number where every value of a block is written in a way that it knows."""
+    (tmp_path / "t.csv").write_text(f"a,b\n{other},u\n0x1,v\n")
+    assert "cannot be read" in refusal(tmp_path / "t.csv")

@@ -1,12 +1,15 @@
 """The compiled loop against plain Python integers."""
 
+import re
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.values.grid import Grid
+from weft.values.text import plain_integers, read_integers
 
 
 def plain(cuts, step, special, strict, values, clip):
@@ -45,3 +48,16 @@ def test_codes_agree_with_unbounded_integers(data):
     grid = Grid(cuts, cuts[0], step, special, strict)
     coded = grid.locate(np.array(values, dtype=np.int64 if signed else np.uint64), None, clip)
     assert coded.tolist() == plain(cuts, step, special, strict, values, clip)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.none() | st.text("0123456789+-. eEx\t\u00a0\u0663", max_size=21), max_size=20), st.booleans())
+def test_plain_whole_numbers_are_what_the_slow_way_reads(words, large):
+    array = pa.array(words, pa.large_string() if large else pa.string())[len(words) // 3 :]
+    values, plain = plain_integers(array)
+    exact, off, unreadable = read_integers(array)
+    told = plain & ~np.array([word is None for word in array.to_pylist()], bool)
+    assert np.array_equal(values[told], exact[told]) and not off[told].any() and not unreadable[told].any()
+    assert all(
+        plain[i] for i, word in enumerate(array.to_pylist()) if word is None or re.fullmatch(r"\d{1,18}", word, re.A)
+    )

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
@@ -27,7 +27,6 @@ from weft.bench.structure import three_way
 from weft.errors import DataError
 from weft.progress import Listener, silence, stage
 
-TABLES = ("adult_raw", "hotel_bookings_raw", "flights_raw", "acs_pums2018_west", "generated")
 GENERATED_ROWS = 1_000_000
 
 
@@ -35,22 +34,22 @@ GENERATED_ROWS = 1_000_000
 class Raw:
     """Exports, one after another."""
 
-    tables: Sequence[str] = TABLES
+    tables: Sequence[str] = ()
     epsilon: float = 1.0
     folder: str | None = None
 
     def sheets(self, listener: Listener = silence) -> Iterator[Sheet]:
         """Yield one sheet: time, memory, and the error of triples of columns with and without a schema."""
         rows = []
-        with stage(listener, "run", len(self.tables)) as work, tempfile.TemporaryDirectory() as place:
-            for name in self.tables:
+        with stage(listener, "run", len(self.tables or TABLES)) as work, tempfile.TemporaryDirectory() as place:
+            for name in self.tables or TABLES:
                 rows.append(self._row(name, Path(place)))
                 work.advance(note=name)
         heads = ("table", "rows", "columns", "seconds", "GiB", "3-way error", "with a reviewed schema", "ratio")
         yield Sheet(f"raw exports without a schema, epsilon {self.epsilon:g}, file to file", heads, rows)
 
     def _row(self, name: str, place: Path) -> list[str]:
-        real = generated() if name == "generated" else _read(name, self.folder)
+        real = MADE[name]() if name in MADE else _read(name, self.folder)
         source = place / f"{name}.csv"
         _export(real, source)
         took, memory = self._run(source, place / "bare.csv", [])
@@ -129,3 +128,32 @@ def generated(rows: int = GENERATED_ROWS, seed: int = 0) -> pa.Table:
     for i in range(9):
         columns[f"answer_{i + 1}"] = np.minimum(rng.geometric(0.3, rows), 6 + i)
     return pa.table(columns)
+
+
+def wide(rows: int = 100_000, columns: int = 1_000, seed: int = 0) -> pa.Table:
+    """Return a survey of very many questions, each with a handful of answers that depend a little on the last one."""
+    rng = np.random.default_rng(seed)
+    made, last = {}, np.zeros(rows, np.int64)
+    for i in range(columns):
+        again = rng.random(rows) < 0.3
+        last = np.where(again, last, rng.integers(0, 2 + i % 5, rows)) % (2 + i % 5)
+        made[f"q{i + 1}"] = last
+    return pa.table(made)
+
+
+def strings(rows: int = GENERATED_ROWS, seed: int = 0) -> pa.Table:
+    """Return one column of texts that all differ, beside two of the usual sort."""
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "text": np.char.add("case ", rng.permutation(rows).astype(str)),
+            "age": rng.integers(0, 100, rows),
+            "sex": rng.choice(["f", "m"], rows),
+        }
+    )
+
+
+MADE: dict[str, Callable[[], pa.Table]] = {"generated": generated, "strings": strings, "wide": wide}
+"""Tables that are made where they are needed."""
+
+TABLES = ("adult_raw", "hotel_bookings_raw", "flights_raw", "acs_pums2018_west", *MADE)

@@ -19,13 +19,16 @@ from weft.values.text import is_text
 
 
 def read_type(column: Column, dialect: Dialect) -> pa.DataType:
-    """Type that pyarrow reads: text where reading must not fail, or where the column or the file has its own format."""
+    """Type that pyarrow reads: text where reading must not fail, or where the column or the file has its own format.
+
+    Whole numbers are read from text in any case: Arrow would take 0x10 for 16 where all of a block is plain.
+    """
     wanted = column.arrow_type()
     own = column.text_format is not None or column.markers or column.number_format is not None
-    number = pa.types.is_integer(wanted) or pa.types.is_floating(wanted) or pa.types.is_decimal(wanted)
-    if not column.read or column.outside != "refuse" or own or (number and dialect.number_format is not None):
+    number = pa.types.is_floating(wanted) or pa.types.is_decimal(wanted)
+    if pa.types.is_integer(wanted) or not column.read or column.outside != "refuse" or own:
         return pa.string()
-    return wanted
+    return pa.string() if number and dialect.number_format is not None else wanted
 
 
 def finished(batch: pa.RecordBatch, schema: Schema, name: str, form: NumberFormat | None = None) -> pa.RecordBatch:

@@ -138,7 +138,9 @@ def require_listed_breaks(values: pa.Array, column: Column) -> None:
 
 
 BLOCK = 4 << 20
-"""Bytes of a file that are checked and handed on at a time."""
+"""Bytes of a file that are checked and handed on at a time, for each `BLOCK_COLUMNS` columns."""
+
+BLOCK_COLUMNS = 64
 
 
 class Checked:
@@ -166,8 +168,10 @@ class Checked:
         self._memory[_LINE] = self._memory[_FIRST_LINE] = 1
         self._memory[_RECORD] = not header
 
-    def records(self, size: int = BLOCK) -> Iterator[bytes]:
+    def records(self, size: int | None = None) -> Iterator[bytes]:
         """Yield the file's records but for one that names the columns: many at a time, none of them cut."""
+        # Rows of very many columns are long, and each column of a block is looked at by itself: blocks grow with them.
+        size = size or BLOCK * min(max(len(self._breaks) // BLOCK_COLUMNS, 1), 16)
         held, named, begun = b"", self._named, False
         while block := bytes(self._source.read(size)):
             block = block if begun else block.removeprefix(b"\xef\xbb\xbf")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from weft.values.kernels import whole_numbers
 
 Mask = NDArray[np.bool_]
 
@@ -59,6 +63,23 @@ def read_floats(array: pa.Array) -> tuple[NDArray[np.float64], Mask]:
     values = np.where(infinite, np.where(negative, -np.inf, np.inf), values)
     present: Mask = pc.is_valid(words).to_numpy(zero_copy_only=False)
     return values, present & ~number & ~nan & ~infinite
+
+
+def plain_integers(array: pa.Array) -> tuple[NDArray[np.int64], Mask]:
+    """Whole numbers of a text column that are written in the usual way, and a mask of them and of the missing ones.
+
+    What they are is what `read_integers` says, many times as fast.
+    """
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    _, starts, data = array.buffers()
+    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
+    ends: NDArray[Any] = np.zeros(1, width) if starts is None else np.frombuffer(starts, width)
+    octets = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    values, plain = np.empty(len(array), np.int64), np.empty(len(array), np.bool_)
+    missing: Mask = pc.is_null(array).to_numpy(zero_copy_only=False)
+    whole_numbers(octets, ends[array.offset : array.offset + len(array) + 1], missing, values, plain)
+    return values, plain
 
 
 def read_integers(array: pa.Array) -> tuple[NDArray[np.int64], Mask, Mask]:
