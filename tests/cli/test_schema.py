@@ -90,3 +90,12 @@ def test_draft_and_synth_say_what_is_wrong_with_a_file(weft: Weft, content: str,
 def test_a_header_alone_gives_no_draft(weft: Weft) -> None:
     Path("bare.csv").write_text("a,b\n")
     assert "has no rows" in weft("schema", "draft", "bare.csv", code=4).stderr
+
+
+def test_a_schema_with_columns_that_a_run_would_find_is_checked_as_far_as_it_goes(weft: Weft, folder: Path) -> None:
+    known = '[columns.sex]\nkind = "category"\nvalues = ["f", "m"]\n'
+    (folder / "part.toml").write_text(f'{known}[columns.age]\nkind = "unknown"\n')
+    assert "found privately by a run, at a price: age" in weft("schema", "check", "part.toml").stdout
+    answer = json.loads(weft("schema", "check", "part.toml", "--json").stdout)
+    assert [c["name"] for c in answer["columns"]] == ["sex"] and answer["found_privately"] == ["age"]
+    assert 'and "age" would be found privately' in weft("plan", "part.toml", "-e", 1, "--rows", 100, code=1).stderr

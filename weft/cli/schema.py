@@ -163,8 +163,9 @@ def check(
 
         dialect = text.dialect
         read = dialect.marking(Schema.load(schema))
-        codec = Codec(read, _arrow_schema(read, source, dialect))
-        found = _findings(read, codec)
+        stated = read.stated if read.incomplete else read
+        codec = Codec(stated, _arrow_schema(stated, source, dialect))
+        found = _findings(stated, codec) | {"found_privately": [column.name for column in read.unknown]}
         terminal.answer(found)
         if not as_json:
             _show(terminal, found, schema, source)
@@ -248,6 +249,9 @@ def _show(terminal: Terminal, found: dict[str, Any], schema: str, source: str | 
     )
     if found["rules"]:
         terminal.show(_rules(found["rules"]))
+    if found["found_privately"]:
+        told = ", ".join(found["found_privately"])
+        terminal.show(_line("!", "yellow", f"not described yet, hence found privately by a run, at a price: {told}"))
     for warning in found["warnings"]:
         terminal.warn(warning)
 

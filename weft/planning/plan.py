@@ -139,6 +139,12 @@ def plan(
     begins at `epsilon`.
     """
     schema = schema if isinstance(schema, Schema) else Schema.load(Path(schema))
+    if schema.incomplete:
+        left = ", ".join(f'"{column.name}"' for column in schema.unknown) or "others"
+        raise WeftError(
+            f"a plan needs every column described, and {left} would be found privately. State what is known of it, or "
+            "find it first: `weft schema draft TABLE --private --epsilon 0.1 -o found.toml`, then plan with found.toml"
+        )
     if epsilon is None:
         raise WeftError("a plan needs a budget in epsilon")
     if rows < 1:

@@ -136,6 +136,22 @@ class Schema:
         """Whether something is left to be found out."""
         return bool(self.unknown) or self.extra_columns == "discover"
 
+    @property
+    def stated(self) -> Schema:
+        """What can be used as it is: the columns that are described, and what is said of them alone."""
+        left = {column.name for column in self.unknown}
+        kept = tuple(column for column in self.columns if column.name not in left)
+        if not kept:
+            raise SchemaError("the schema describes no column yet; all of them would be found privately")
+        return replace(
+            self,
+            columns=kept,
+            extra_columns="ignore",
+            per_unit=tuple(name for name in self.per_unit if name not in left),
+            rules=tuple(rule for rule in self.rules if not left & set(rule.columns)),
+            groups=tuple(group for group in self.groups if not left & set(group)),
+        )
+
     def marking(self, markers: Iterable[Marker]) -> Schema:
         """Return the schema with more markers of missing values, for every column that may be missing.
 
