@@ -105,8 +105,8 @@ class Review:
         if not fact.private:
             raise SchemaError(f'column "{fact.column}": {fact.name} cannot be found privately; accept it, or edit it')
         if fact.name == "kind":
-            kept = dict.fromkeys(self.entry(fact.column))
-            self._change(fact.column, kept | {"kind": "unknown"}, ("kind",))
+            entry = self.entry(fact.column)  # whatever was said of it goes with its kind
+            self._change(fact.column, dict.fromkeys(entry) | {"kind": "unknown"}, tuple(entry.get("from_data", ())))
             return
         gone = {"values": ("values", "other", "outside"), "range": ("range", "step")}[fact.name]
         self._change(fact.column, dict.fromkeys(gone), gone)
