@@ -120,13 +120,11 @@ class Search:
         if not schema.unknown:
             return None
         names = [column.name for column in schema.unknown]
-        if not 0 < share < 1:
-            if share == 0:
-                raise SchemaError(
-                    f"{_listed(names)}: not everything is stated, and no share of the budget is there for finding it "
-                    "out. Complete the schema, or give --discover 0.1 (discover=0.1)"
-                )
-            raise BudgetError("the share for discovery must be above 0 and below 1, such as 0.1")
+        if not share:
+            raise SchemaError(
+                f"{_listed(names)}: not everything is stated, and no share of the budget is there for finding it "
+                "out. Complete the schema, or give --discover 0.1 (discover=0.1)"
+            )
         types = {field.name: field.type for field in table.columns()}
         for name in names:
             if name not in types:

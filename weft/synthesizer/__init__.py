@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -22,8 +22,7 @@ from weft.engines import Opened, open_engine
 from weft.engines.returned import as_is, frame_maker
 from weft.engines.sources import fingerprint, source_name
 from weft.errors import WeftError
-from weft.methods import AUTO, known
-from weft.methods import method as recipe
+from weft.methods import AUTO
 from weft.methods.steps.learning import learn
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import coarse_domain
@@ -38,7 +37,7 @@ from weft.release.modelfile import Fitted
 from weft.release.statement import default_rows
 from weft.schema import Schema
 from weft.schema.rules.where import Where
-from weft.synthesizer.run import Asked, Run, prepare
+from weft.synthesizer.run import Asked, Run, check_settings, prepare
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Synthesizer:
         dialect: Dialect | None = None,
         **options: Any,
     ) -> None:
-        """Store the settings; nothing is read or spent until `fit`. MethodError for options that the recipe refuses.
+        """Store the settings; nothing is read or spent until `fit`. What cannot be right is refused here.
 
         Args:
             epsilon: privacy loss that the whole fit may cost.
@@ -106,7 +105,7 @@ class Synthesizer:
         self.noise_seed = noise_seed
         self.dialect = dialect
         self.options = options
-        _check_options(method, options)
+        check_settings({name: getattr(self, name) for name in _settings()}, options)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name, as scikit-learn's estimators do."""
@@ -116,7 +115,7 @@ class Synthesizer:
         """Change settings by name, all or none; MethodError for what is no setting, and no option of the method."""
         settings = {name: value for name, value in params.items() if name in _settings()}
         options = self.options | {name: value for name, value in params.items() if name not in settings}
-        _check_options(str(settings.get("method", self.method)), options)
+        check_settings({name: getattr(self, name) for name in _settings()} | settings, options)
         for name, value in settings.items():
             setattr(self, name, value)
         self.options = options
@@ -314,11 +313,6 @@ class Synthesizer:
 def _settings() -> list[str]:
     """Return the names of the settings that every method has."""
     return list(inspect.signature(Synthesizer.__init__).parameters)[1:-1]
-
-
-def _check_options(method: str, options: Mapping[str, Any]) -> None:
-    """Refuse options that a method has not, or values that do not fit; what depends on the columns is seen by `fit`."""
-    recipe(known(method), **plain(options))
 
 
 def load(path: str | PathLike[str]) -> Synthesizer:

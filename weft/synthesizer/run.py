@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from weft.curator import PrivateTable
 from weft.discovery import Search, stated
 from weft.engines.frames import collected, repeatable
-from weft.methods import Method, known
+from weft.errors import BudgetError, DataError, MethodError
+from weft.methods import Method, known, takes
 from weft.methods import method as recipe
 from weft.methods.steps.options import plain
-from weft.privacy import Adjacency, Budget, Lifetime
+from weft.privacy import Adjacency, Budget, Lifetime, Relation
 from weft.privacy.books import Terms
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener
@@ -53,6 +56,23 @@ class Run:
     stamps: tuple[str, ...]
     search: Search | None
     """What has to be found out first; None if everything is stated."""
+
+
+def check_settings(settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Refuse settings that cannot be right, and options that the method has not; the columns are not known yet."""
+    for name in options:
+        if not takes(settings["method"], name) and (close := get_close_matches(name, settings, n=1)):
+            raise MethodError(f"there is no setting {name!r}. Did you mean {close[0]!r}?")
+    recipe(known(settings["method"]), **plain(options))
+    if settings["budget"] is None:
+        Budget(epsilon=settings["epsilon"], delta=settings["delta"])
+    discover, relation, engine = settings["discover"], settings["neighbours"], settings["engine"]
+    if isinstance(discover, bool) or not isinstance(discover, int | float) or not 0 <= discover < 1:
+        raise BudgetError("the share for discovery must be above 0 and below 1, such as 0.1; 0 refuses to look")
+    if relation not in get_args(Relation):
+        raise BudgetError(f"neighbours must be one of {', '.join(get_args(Relation))}; not {relation!r}")
+    if engine not in ("auto", "memory", "stream"):
+        raise DataError(f"engine must be auto, memory or stream; not {engine!r}")
 
 
 def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Listener) -> Run:
