@@ -121,6 +121,20 @@ class Plan:
         }
 
 
+def _check(schema: Schema, rows: int, target_error: float | None) -> None:
+    """Refuse what no plan can be made of."""
+    if schema.incomplete:
+        left = ", ".join(f'"{column.name}"' for column in schema.unknown) or "others"
+        raise WeftError(
+            f"a plan needs every column described, and {left} would be found privately. State what is known of it, or "
+            "find it first: `weft schema draft TABLE --private --epsilon 0.1 -o found.toml`, then plan with found.toml"
+        )
+    if rows < 1:
+        raise WeftError("a plan needs a number of rows, at least 1: about as many as the table has")
+    if target_error is not None and not 0 < target_error < 1:
+        raise WeftError("a target error is a share of the rows: it lies between 0 and 1, such as 0.02")
+
+
 def plan(
     schema: Schema | str | PathLike[str],
     rows: int = ROWS,
@@ -139,18 +153,9 @@ def plan(
     begins at `epsilon`.
     """
     schema = schema if isinstance(schema, Schema) else Schema.load(Path(schema))
-    if schema.incomplete:
-        left = ", ".join(f'"{column.name}"' for column in schema.unknown) or "others"
-        raise WeftError(
-            f"a plan needs every column described, and {left} would be found privately. State what is known of it, or "
-            "find it first: `weft schema draft TABLE --private --epsilon 0.1 -o found.toml`, then plan with found.toml"
-        )
     if epsilon is None:
         raise WeftError("a plan needs a budget in epsilon")
-    if rows < 1:
-        raise WeftError("a plan needs a number of rows, at least 1: about as many as the table has")
-    if target_error is not None and not 0 < target_error < 1:
-        raise WeftError("a target error is a share of the rows: it lies between 0 and 1, such as 0.02")
+    _check(schema, rows, target_error)
     own = plain(options or {})
     settings: dict[str, Any] = {"method": known(method), "neighbours": neighbours, **own}
     codec = plain_codec(schema)

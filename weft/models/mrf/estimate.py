@@ -61,12 +61,11 @@ def fit(
     if any(m.order for m in measurements):
         raise ValueError("a fit needs whole tables, not interactions")
     merged = pooled_by_clique(measurements)
-    if total is None:
-        total = common_total(list(merged.values()))[0]
+    total = common_total(list(merged.values()))[0] if total is None else total
     if tree is None:
         cliques = [*merged, *(zero.clique for zero in zeros)]
         tree = junction_tree(domain, cliques, max_cells=max_cells, max_total=max_total)
-    zeros = [*zeros, *(Marginal(c, m.empty) for c, m in merged.items() if m.empty is not None and m.empty.any())]
+    zeros = [*zeros, *_empty(merged)]
     problem = Problem.of(tree, merged, max(float(total), 1.0), zeros, probe)
     theta, fresh = _start(problem, tree, warm.potentials if isinstance(warm, MrfModel) else (warm or {}))
     if probe is not None:
@@ -90,6 +89,11 @@ def fit(
         watch.kept_loss / problem.noise if problem.noise else math.nan,
         watch.passes,
     )
+
+
+def _empty(tables: Mapping[Clique, NoisyMarginal]) -> list[Marginal]:
+    """Return what rules leave out of the measured tables."""
+    return [Marginal(c, m.empty) for c, m in tables.items() if m.empty is not None and m.empty.any()]
 
 
 def _start(problem: Problem, tree: JunctionTree, known: Mapping[Clique, Array]) -> tuple[Array, Array]:
