@@ -23,16 +23,17 @@ def mechanisms(
 ) -> Iterator[Sheet]:
     """Yield one table for each budget: the standard deviation on a cell, by way of counting and number of marginals."""
     for epsilon, delta in settings:
-        columns = {k: noise_of(k, epsilon, delta) for k in marginals}
-        rows = [[name, *(f"{columns[k][name]:.4g}" for k in marginals)] for name in ABOUT]
-        best = [min(found, key=lambda name: found[name]) for found in columns.values()]
-        rows.append(["least", *best])
+        rows = []
+        for k in marginals:
+            found = noise_of(k, epsilon, delta)
+            least = min(found, key=lambda name: found[name])
+            rows.append([f"{k}", *(f"{found[name]:.4g}{' *' if name == least else ''}" for name in ABOUT)])
         paper = crossover(epsilon, delta, "gaussian, zCDP")
         notes = [
             f"Laplace noise that adds up is best below {crossover(epsilon, delta)} marginals; beside the paper's "
             f"Gaussian, below {paper}."
         ]
-        yield Sheet(f"epsilon {epsilon:g}, delta {delta:g}", ("noise", *(f"k = {k}" for k in marginals)), rows, notes)
+        yield Sheet(f"epsilon {epsilon:g}, delta {delta:g}; * least", ("marginals", *ABOUT), rows, notes)
 
 
 def drawn(settings: Sequence[tuple[float, float]] = SETTINGS) -> str:
