@@ -106,7 +106,7 @@ class DpSyn:
             tables = reconcile([*columns.tables, *published])
         # A column that was measured twice has two tables that now agree: one is enough.
         different = {table.clique: table for table in tables.tables}
-        return columns.unfold(self._model(merged.domain, tables.total, tuple(different.values())))
+        return columns.unfold(self._model(merged.domain, max(tables.total, 1.0), tuple(different.values())))
 
     def _model(self, domain: Domain, total: float, tables: tuple[Marginal, ...]) -> Model:
         exact = tuple(dict.fromkeys(clique(names) for names in self.exact))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ BINS = 16
 
 DEVIATIONS = 3.0
 """A pair is told from noise if its score is above so many standard deviations."""
+
+SHARE_ROWS = 0.02
+"""Share of the budget for the number of rows, which says what chance alone makes of a score."""
 
 PAIRS_PER_COLUMN = 3
 """Most pairs for each column: a plan that measures all of them measures none well."""
@@ -61,11 +65,14 @@ def dependent_pairs(
         curator = Curator(opened.engine, ledger, run.release).recode(bins)
         check_pairs(curator.domain)
         pairs = len(domain) * (len(domain) - 1) // 2
-        check_noise(curator, epsilon=(1.0, pairs))
+        check_noise(curator, epsilon=(1 - SHARE_ROWS, pairs))
         with stage(listener, "score pairs of columns"):
-            scores = curator.dependence(share=1.0)
-            noise = 4 * curator.sigma(1.0 / pairs)
-    kept = sorted((c for c in scores if scores[c] > DEVIATIONS * noise), key=lambda c: -scores[c])
+            rows = max(float(curator.total(SHARE_ROWS).table), 1.0)
+            scores = curator.dependence(share=curator.left)
+            noise = DEVIATIONS * 4 * curator.sigma((1 - SHARE_ROWS) / pairs)
+    # Of columns that have nothing to do with each other, chance alone makes so much.
+    above = {c: scores[c] - noise - math.sqrt(2 * rows * curator.domain.cells(c) / math.pi) for c in scores}
+    kept = sorted((c for c in scores if above[c] > 0), key=lambda c: -above[c])
     column = {name: part.columns[0] for part in opened.codec.parts for name in part.domain}
     named = dict.fromkeys((column[a], column[b]) for a, b in kept if column[a] != column[b])
     return list(named)[: PAIRS_PER_COLUMN * len(domain)]

@@ -100,7 +100,11 @@ class MarginalPlan:
             place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
             line = place[1] if place and place[1] else str(text.count("\n") + 1)
             reason = str(error)[: place.start()] if place else str(error)
-            twice = " (a key that is given two answers is no map)" if "overwrite" in reason else ""
+            twice = (
+                " (a map gives each value one answer, not two answers)"
+                if "overwrite" in reason or "Duplicate" in reason
+                else ""
+            )
             raise PlanError(f"{source}, line {line}: not TOML: {reason}{twice}") from None
         except (ValueError, RecursionError):
             raise PlanError(f"{source}: no plan is nested so deep. Check where the file comes from") from None
