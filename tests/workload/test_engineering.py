@@ -10,6 +10,7 @@ from weft.engines import open_engine
 from weft.evaluate import k_way
 from weft.marginals.counting import count
 from weft.marginals.domain import clique
+from weft.release.statement import cautions
 from weft.schema import Schema
 
 ROWS = 4000
@@ -94,6 +95,7 @@ def test_a_random_column_costs_nothing():
     )
     assert all("b" not in table.clique for table in made.fitted_.measured)
     assert len(set(made.sample(3000, seed=0)["b"].to_pylist())) > 450
+    assert "Made at random, whatever the private table holds: b." in cautions(made.fitted_)
 
 
 def test_bins_relate_a_wide_column_and_the_fine_values_come_back():

@@ -154,7 +154,7 @@ def check(
             "measured": f"{counted(len(marginals), 'marginal')}, the largest of {largest:,} cells at most",
             "columns": f"{len(seen)} attributes of {len(codec.domain)}; {len(made.arrangement.fills)} are filled in, "
             f"{len(made.arrangement.learned)} of them by a map that is learned",
-            "noise": "geometric" if accounting_of(held, epsilon, delta) == "pure" else "Gaussian",
+            "noise": "geometric" if accounting_of(held, known, epsilon, delta) == "pure" else "Gaussian",
         }
         terminal.answer({"epsilon": epsilon, "marginals": marginals, **facts})
         if not as_json:

@@ -119,7 +119,7 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
                 "`weft schema find` finds them first"
             )
         public = extended(public, plan)
-        usual = {"accounting": accounting_of(plan, budget.nominal(), budget.delta)}
+        usual = {"accounting": accounting_of(plan, public, budget.nominal(), budget.delta)}
     # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
     usual |= {"accounting": "pure"} if budget.delta == 0 else {}
     chosen = recipe(name, **(usual | plain(options)))

@@ -18,6 +18,7 @@ from weft.methods import METHODS, takes
 from weft.methods.steps.arranging import Arrangement, Learned
 from weft.models.arranged import MOST_MEMBERS, Fill, Pattern
 from weft.privacy import Accounting
+from weft.schema import Schema
 from weft.schema.kinds.labels import Label
 from weft.schema.kinds.listed import written
 from weft.workload.items import Binned, Filled, Given, Item, Part, PlanError, Presence
@@ -284,8 +285,8 @@ def planned(method: str, options: Mapping[str, Any]) -> tuple[MarginalPlan | Non
     return MarginalPlan.read(given), {name: value for name, value in options.items() if name != "marginals"}
 
 
-def accounting_of(plan: MarginalPlan, epsilon: float, delta: float) -> Accounting:
-    """Return how a plan's noise is counted: as it says, or by what is smaller for so many marginals."""
+def accounting_of(plan: MarginalPlan, schema: Schema, epsilon: float, delta: float) -> Accounting:
+    """Return how a plan's noise is counted: as it says, or by what is smaller for its marginals and all columns."""
     if plan.mechanism == "auto":
-        return choose_accounting(plan.measured, epsilon, delta)
+        return choose_accounting(plan.measured + len(schema.modelled), epsilon, delta)
     return "pure" if plan.mechanism == "geometric" else "gaussian"
