@@ -182,6 +182,11 @@ class ArrangedModel:
         return cls(domain, inner, patterns, tuple(fills))
 
 
+def arranged_of(model: Model) -> Model:
+    """Return the model that an arrangement is around, or the model itself: the one that measured tables speak of."""
+    return model.inner if isinstance(model, ArrangedModel) else model
+
+
 def _pattern(domain: Domain, entry: Any) -> Pattern:
     if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str) or entry[0] in domain:
         raise stored.damaged("a pattern is none")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -275,7 +276,7 @@ def refuse_for(method: str, options: Mapping[str, Any], plan: MarginalPlan, acce
 def planned(method: str, options: Mapping[str, Any]) -> tuple[MarginalPlan | None, dict[str, Any]]:
     """Return the plan among a method's options, and the others; a bare list of marginals is one of these."""
     given = options.get("marginals")
-    if given is None or isinstance(given, list | tuple):
+    if given is None or isinstance(given, list | tuple) or (isinstance(given, str) and not _names_a_plan(given)):
         return None, {name: value for name, value in options.items() if value is not None or name != "marginals"}
     if not takes(method, "marginals"):
         able = ", ".join(name for name in METHODS if takes(name, "marginals"))
@@ -283,6 +284,11 @@ def planned(method: str, options: Mapping[str, Any]) -> tuple[MarginalPlan | Non
     if not isinstance(given, str | PathLike | Mapping | MarginalPlan):
         raise PlanError("marginals: a plan (its file, its TOML text, a MarginalPlan), or a list of lists of columns.")
     return MarginalPlan.read(given), {name: value for name, value in options.items() if name != "marginals"}
+
+
+def _names_a_plan(given: str) -> bool:
+    """Whether a text is a plan's TOML, or the name of its file."""
+    return "\n" in given or "=" in given or given.endswith(".toml") or Path(given).is_file()
 
 
 def accounting_of(plan: MarginalPlan, schema: Schema, epsilon: float, delta: float) -> Accounting:
