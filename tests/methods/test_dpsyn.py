@@ -1,4 +1,4 @@
-"""DPSyn: it measures what it is told, or says that it draws views; what is rare is compressed; GUM as in the challenge."""
+"""DPSyn: it measures what it is told, or says that it draws views; what is rare is compressed; the paper's GUM."""
 
 import numpy as np
 import pytest

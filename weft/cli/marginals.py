@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weft.cli import options as o
-from weft.cli import textfiles as t
 from weft.cli.failure import guard
-from weft.cli.fitting import Request, check_files, journal_beside
+from weft.cli.fitting import Request, check_files, journal_beside, one_or_several
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
+from weft.cli.textfiles import TextFile
 from weft.errors import OutputError
+
+if TYPE_CHECKING:
+    from weft.reading.dialect import Dialect
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,9 +28,55 @@ app = typer.Typer(
 SchemaArgument = Annotated[str, typer.Argument(metavar="SCHEMA", help="The schema of the table.")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What scores of all pairs of columns may cost."""
+
+    private: Annotated[
+        bool,
+        typer.Option(
+            "--private",
+            metavar="",
+            help="Score all pairs of columns of TABLE with noise, for --epsilon.",
+            rich_help_panel=o.PRIVACY,
+        ),
+    ] = False
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
+    ] = None
+    delta: o.Delta = 1e-5
+    journal: o.Journal = None
+    budget: o.LifetimeBudget = None
+    noise_seed: o.NoiseSeed = None
+
+    def request(self, source: list[str] | None, schema: str, out: Path | None, dialect: Dialect) -> Request | None:
+        """Return what is to be scored for it; None if nothing is."""
+        if self.private != bool(source) or self.private != (self.epsilon is not None):
+            raise o.UsageError("--private, --epsilon and TABLE go together: give all three, or none of them")
+        if self.epsilon is None or source is None:
+            return None
+        if out is None:
+            raise o.UsageError("--private needs -o FILE: what was paid for must not be lost")
+        return Request(
+            source=one_or_several(source),
+            dialect=dialect,
+            schema=schema,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            journal=journal_beside(out, self.journal),
+            budget_file=None if self.budget is None else Path(self.budget),
+            method="privsyn",
+            noise_seed=self.noise_seed,
+        )
+
+
 @app.command()
+@spread
 def draft(
     schema: SchemaArgument,
+    price: Price,
+    text: TextFile,
     table: Annotated[
         list[str] | None, typer.Argument(metavar="[TABLE]...", help="With --private: the private table.")
     ] = None,
@@ -35,29 +86,6 @@ def draft(
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Replace the file if it is there already.")
     ] = False,
-    private: Annotated[
-        bool,
-        typer.Option(
-            "--private",
-            metavar="",
-            help="Score all pairs of columns of TABLE with noise, for --epsilon.",
-            rich_help_panel=o.PRIVACY,
-        ),
-    ] = False,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
-    ] = None,
-    delta: o.Delta = 1e-5,
-    journal: o.Journal = None,
-    budget: o.LifetimeBudget = None,
-    separator: t.Separator = None,
-    encoding: t.Encoding = None,
-    decimal: t.Decimal = None,
-    quote: t.Quote = None,
-    header: t.Header = None,
-    missing: t.Missing = None,
-    noise_seed: o.NoiseSeed = None,
     debug: o.Debug = False,
 ) -> None:
     """Draft a plan of marginals from a schema, for a person to change.
@@ -74,52 +102,44 @@ def draft(
     """
     out = None if output == "-" else Path(output)
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
-    spending = journal_beside(out, journal)
-    with guard(terminal, spending if private else None):
+    with guard(terminal, journal_beside(out, price.journal) if price.private else None):
         from weft.schema import Schema
         from weft.workload.draft import drafted, written_draft
 
-        if private != bool(table) or private != (epsilon is not None):
-            raise o.UsageError("--private, --epsilon and TABLE go together: give all three, or none of them")
+        request = price.request(table, schema, out, text.dialect)
         if out is not None and out.exists() and not force:
             raise OutputError(f"{out}: is there already, and may have been changed by hand: --force replaces it")
         written = {} if out is None else {"the plan": out}
-        if not private:
+        if request is None:
             check_files({"the schema": Path(schema)}, written)
             _write(written_draft(drafted(Schema.load(schema))), out)
-            return
-        assert table is not None
-        assert epsilon is not None
-        request = Request(
-            source=table if len(table) > 1 else table[0],
-            dialect=t.dialect_of(separator, encoding, decimal, quote, header, missing),
-            schema=schema,
-            epsilon=epsilon,
-            delta=delta,
-            journal=spending,
-            budget_file=None if budget is None else Path(budget),
-            method="privsyn",
-            noise_seed=noise_seed,
-        )
-        request.check(terminal, written)
-        with terminal.progress() as listener:
-            from weft.synthesizer.run import Asked
-            from weft.synthesizer.scores import dependent_pairs
+        else:
+            request.check(terminal, written)
+            _paid(terminal, request, schema, Path(output))
 
-            synthesizer = request.synthesizer(listener)
-            pairs = dependent_pairs(synthesizer, Asked(request.source, schema, None, 1), listener)
-            _write(written_draft(drafted(Schema.load(schema), pairs), (epsilon, delta)), out)
-        if not pairs:
-            terminal.warn("no pair of columns stands out from the noise: raise --epsilon, or name marginals yourself.")
-        if out is not None:
-            from weft.cli import summary
 
-            terminal.show(
-                *summary.files({out: "the plan: may be shown to anybody", spending: "what was spent: keep it"})
-            )
+def _paid(terminal: Terminal, request: Request, schema: str, out: Path) -> None:
+    """Score all pairs of columns, and write the plan that names those that stand out."""
+    from weft.cli import summary
+    from weft.schema import Schema
+    from weft.workload.draft import drafted, written_draft
+
+    with terminal.progress() as listener:
+        from weft.synthesizer.run import Asked
+        from weft.synthesizer.scores import dependent_pairs
+
+        synthesizer = request.synthesizer(listener)
+        pairs = dependent_pairs(synthesizer, Asked(request.source, schema, None, 1), listener)
+        _write(written_draft(drafted(Schema.load(schema), pairs), (request.epsilon, request.delta)), out)
+    if not pairs:
+        terminal.warn("no pair of columns stands out from the noise: raise --epsilon, or name marginals yourself.")
+    terminal.show(
+        *summary.files({out: "the plan: may be shown to anybody", request.journal: "what was spent: keep it"})
+    )
 
 
 @app.command()
+@spread
 def check(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="The plan of marginals.")],
     schema: SchemaArgument,
@@ -127,11 +147,11 @@ def check(
         float, typer.Option("--epsilon", "-e", help="The budget that it is checked for.", rich_help_panel=o.PRIVACY)
     ] = 1.0,
     delta: o.Delta = 1e-5,
-    as_json: o.AsJson = False,
-    debug: o.Debug = False,
+    *,
+    screen: o.Screen,
 ) -> None:
     """Check a plan of marginals beside a schema, and tell what it would measure; no row is looked at."""
-    terminal = Terminal(as_json, debug=debug)
+    terminal = screen.terminal()
     with guard(terminal):
         from weft.cli import summary
         from weft.codec import Codec
@@ -157,7 +177,7 @@ def check(
             "noise": "geometric" if accounting_of(held, known, epsilon, delta) == "pure" else "Gaussian",
         }
         terminal.answer({"epsilon": epsilon, "marginals": marginals, **facts})
-        if not as_json:
+        if not screen.as_json:
             terminal.show(summary.headline(f"{plan} holds at epsilon {epsilon:g}"), summary.facts(facts))
 
 

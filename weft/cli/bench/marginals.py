@@ -10,14 +10,15 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.bench.laboratory import Epsilons, Seeds
-from weft.cli.bench.listing import WHAT, DataFolder, numbers, tell, words
-from weft.cli.terminal import Terminal
+from weft.cli.bench.listing import WHAT, Lab, numbers, words
+from weft.cli.sets import spread
 
 if TYPE_CHECKING:
     from weft.bench.sheet import Sheet
     from weft.progress import Listener
 
 
+@spread
 def fire(
     epsilons: Epsilons = None,
     lines: Annotated[
@@ -25,26 +26,27 @@ def fire(
         typer.Option(metavar="A;B", help='Some lines only, such as "weave, plan;mst".', rich_help_panel=WHAT),
     ] = None,
     seeds: Seeds = 1,
-    data_folder: DataFolder = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """NIST's density and range scores on the fire calls, with the plan of DPSyn's section 5.3 and without."""
 
     def made(listener: Listener) -> Iterator[Sheet]:
-        from weft.bench import fire as lab
+        from weft.bench import fire as experiment
 
-        chosen = list(lab.LINES) if lines is None else [line.strip() for line in lines.split(";") if line.strip()]
+        chosen = (
+            list(experiment.LINES) if lines is None else [line.strip() for line in lines.split(";") if line.strip()]
+        )
         for line in chosen:
-            if line not in lab.LINES:
-                raise o.UsageError(f"--lines: there is no line {line!r}. There are: {'; '.join(lab.LINES)}.")
-        budgets = lab.EPSILONS if epsilons is None else numbers(epsilons)
-        return lab.fire(budgets, chosen, seeds, folder=data_folder, listener=listener)
+            if line not in experiment.LINES:
+                raise o.UsageError(f"--lines: there is no line {line!r}. There are: {'; '.join(experiment.LINES)}.")
+        budgets = experiment.EPSILONS if epsilons is None else numbers(epsilons)
+        return experiment.fire(budgets, chosen, seeds, folder=lab.data_folder, listener=listener)
 
-    tell(Terminal(as_json, quiet, debug), "fire", made)
+    lab.tell("fire", made)
 
 
+@spread
 def mechanisms(
     epsilons: Epsilons = None,
     deltas: Annotated[str | None, typer.Option(metavar="D,E", help="Their deltas.", rich_help_panel=WHAT)] = None,
@@ -54,17 +56,16 @@ def mechanisms(
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw them as SVG.", rich_help_panel=o.OUTPUT)
     ] = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    lab: Lab,
 ) -> None:
     """Noise of k marginals by Laplace and Gaussian noise and four ways to add costs up (DPSyn, figure 2)."""
 
     def made(_: Listener) -> Iterator[Sheet]:
-        from weft.bench import mechanisms as lab
+        from weft.bench import mechanisms as experiment
         from weft.errors import OutputError
 
-        settings = lab.SETTINGS
+        settings = experiment.SETTINGS
         if epsilons is not None or deltas is not None:
             settings = tuple(
                 (epsilon, delta)
@@ -73,15 +74,15 @@ def mechanisms(
             )
         if any(epsilon <= 0 or not 0 < delta < 1 for epsilon, delta in settings):
             raise o.UsageError("--epsilons must be above 0, and --deltas between 0 and 1")
-        ks = lab.MARGINALS if marginals is None else tuple(_whole(word) for word in words(marginals))
-        yield from lab.mechanisms(settings, ks)
+        ks = experiment.MARGINALS if marginals is None else tuple(_whole(word) for word in words(marginals))
+        yield from experiment.mechanisms(settings, ks)
         if figure is not None:
             try:
-                figure.write_text(lab.drawn(settings), encoding="utf-8")
+                figure.write_text(experiment.drawn(settings), encoding="utf-8")
             except OSError as error:
                 raise OutputError(f"cannot write {figure}: {error.strerror}. Choose another file.") from None
 
-    tell(Terminal(as_json, quiet, debug), "mechanisms", made, note="")
+    lab.tell("mechanisms", made, note="")
 
 
 def _whole(word: str) -> int:
