@@ -85,3 +85,13 @@ def test_few_marginals_get_geometric_noise_and_many_gaussian():
     assert [crossover(0.1, delta, "gaussian, zCDP") for delta in (1e-6, 1e-9, 1e-12)] == [14, 21, 28]
     found = noise_of(50, 0.5, 1e-9)
     assert found["gaussian, exact"] < found["gaussian, zCDP"] < found["laplace, zCDP"] < found["laplace, advanced"]
+
+
+def test_the_laboratory_shows_and_draws_which_noise_is_least(folder):
+    from xml.etree import ElementTree
+
+    done = run("bench", "mechanisms", "--epsilons", 1, "--marginals", "1,100", "--figure", "m.svg", "--json")
+    assert done.exit_code == 0 and '"1.414 *"' in done.stdout and '"42.25 *"' in done.stdout
+    assert len(list(ElementTree.parse(folder / "m.svg").getroot().iter("{http://www.w3.org/2000/svg}path"))) >= 10
+    assert run("bench", "mechanisms", "--marginals", "0").exit_code == 2
+    assert run("bench", "fire", "--lines", "weaver").exit_code == 2
