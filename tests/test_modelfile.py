@@ -189,6 +189,12 @@ KINDS = {
         "method": "weave",
         "tuning": {"max_tree": 0, "chains": 500, "matching_rounds": 1, "columns_only_error": 10.0},
     },
+    "arranged": {
+        "method": "dpsyn",
+        "marginals": '[[presence]]\ncolumns = ["ward", "cost"]\n[[fills]]\ncolumn = "sex"\nfrom = "ward"\n'
+        '[[marginals]]\ncolumns = ["age", "cost"]\nexact = true\n',
+    },
+    "joined": {"method": "dpsyn", "parts": [["age", "ward"], ["age", "cost"]], "rare": 30.0},
     "seeded": {"method": "bsg", "omega": 3, "rows": 30, "guarantee": "deniability", "k": 2},
 }
 

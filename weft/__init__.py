@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from weft.schema import Schema as Schema
     from weft.synthesizer import Synthesizer as Synthesizer
     from weft.synthesizer import load as load
+    from weft.workload import MarginalPlan as MarginalPlan
 
 __version__ = "0.2.0"
 
@@ -27,6 +28,7 @@ _MODULES = ("demo", "evaluate")
 _HOME = {
     "Budget": "weft.privacy",
     "Lifetime": "weft.privacy",
+    "MarginalPlan": "weft.workload",
     "BudgetError": "weft.errors",
     "DataError": "weft.errors",
     "Dialect": "weft.reading.dialect",

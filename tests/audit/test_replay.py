@@ -71,6 +71,31 @@ def test_every_method_is_a_function_of_its_mechanisms(method, relation):
     assert replay(program, table, RELATIONS[relation](table), seeded()) == []
 
 
+PLAN = """
+[[presence]]
+name = "there"
+columns = ["ward", "cost"]
+
+[[fills]]
+column = "sex"
+from = "ward"
+
+[[bins]]
+column = "age"
+bins = 4
+
+[[marginals]]
+pairs_of = ["age", "ward", "there"]
+"""
+
+
+@pytest.mark.parametrize(("method", "source"), [("dpsyn", "arrow"), ("dpsyn", "parquet, streamed"), ("weave", "arrow")])
+def test_a_plan_of_marginals_adds_nothing_that_is_not_asked(method, source):
+    table = make_table(300)
+    program = synthesise(method, source=source, epsilon=2.0, marginals=PLAN)
+    assert replay(program, table, without_last(table), seeded()) == []
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_is_read_row_by_row(source, relation):

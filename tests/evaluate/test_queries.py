@@ -79,3 +79,26 @@ def test_nist_queries_always_hold_for_some_real_row(random_table):
     real = random_table((300, 4, 70_000, 2, 256), 50, seed=1)
     drawn = module._draw_around_rows(real, 200, np.random.default_rng(0))
     assert (shares(real, drawn) > 0).all()
+
+
+def test_unordered_columns_are_asked_for_sets_that_hold_the_row(table):
+    rng = np.random.default_rng(0)
+    real = Records.of(Domain(("a", "b"), (9, 30)), [rng.integers(0, 9, 500), rng.integers(0, 30, 500)])
+    drawn = module._draw_sets(real, 200, ["b"], np.random.default_rng(1))
+    for query in drawn:
+        held = np.logical_and.reduce([asked[real.columns[column]] for column, asked in query])
+        assert held.any()  # no real share is zero
+    intervals = [np.ptp(np.flatnonzero(asked)) + 1 == asked.sum() for q in drawn for column, asked in q if column == 1]
+    sets = [np.ptp(np.flatnonzero(asked)) + 1 == asked.sum() for q in drawn for column, asked in q if column == 0]
+    assert all(intervals) and not all(sets)
+    plain = [sum(np.logical_and.reduce([m[real.columns[c]] for c, m in q])) / len(real) for q in drawn]
+    assert module._set_shares(real, drawn, 1).tolist() == plain
+
+
+def test_the_score_with_sets_is_one_for_the_same_table_and_less_for_another():
+    rng = np.random.default_rng(0)
+    domain = Domain(("a", "b", "c"), (5, 20, 4))
+    real = Records.of(domain, [rng.integers(0, size, 400) for size in domain.shape])
+    other = Records.of(domain, [rng.integers(0, (size + 1) // 2, 400) for size in domain.shape])
+    assert nist_range(real, real, ordered=["b"]) == 1.0
+    assert nist_range(real, other, ordered=["b"]) < 0.8

@@ -8,7 +8,22 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import audit, bench, budget, demo, fit, ledger, methods, plan, report, sample, schema, synth, verify
+from weft.cli import (
+    audit,
+    bench,
+    budget,
+    demo,
+    fit,
+    ledger,
+    marginals,
+    methods,
+    plan,
+    report,
+    sample,
+    schema,
+    synth,
+    verify,
+)
 
 EXIT_CODES = """\b
 [bold]Exit codes[/bold]
@@ -45,6 +60,7 @@ app.command("ledger")(ledger.ledger)
 app.command("methods")(methods.methods)
 app.add_typer(budget.app, name="budget")
 app.add_typer(schema.app, name="schema")
+app.add_typer(marginals.app, name="marginals")
 
 
 def _version(asked: bool) -> None:

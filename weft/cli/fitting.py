@@ -69,6 +69,9 @@ class Request:
             "the private table": self.source,
             "the schema": None if self.schema is None else Path(self.schema),
             "the lifetime budget": self.budget_file,
+            "the plan of marginals": self.options["marginals"]
+            if isinstance(self.options.get("marginals"), Path)
+            else None,
         }
         check_files(inputs, targets, {"the journal": self.journal})
         self._check_epsilon()
@@ -169,6 +172,7 @@ class Asked:
     delta: o.Delta = 1e-5
     method: o.Method = None
     option: o.Options = None
+    marginals: o.Marginals = None
     neighbours: o.Neighbours = "add-remove"
     discover: o.Discover = 0.1
     protected: o.Protected
@@ -192,7 +196,7 @@ class Asked:
             journal=journal,
             budget_file=None if self.budget is None else Path(self.budget),
             method=self.method,
-            options=o.parse_options(self.option),
+            options=o.with_plan(o.parse_options(self.option), self.marginals),
             rows=rows,
             neighbours=self.neighbours,
             discover=self.discover,

@@ -117,6 +117,14 @@ Options = Annotated[
         help="An option of the method; may be given several times. `weft methods NAME` explains them.",
     ),
 ]
+Marginals = Annotated[
+    str | None,
+    typer.Option(
+        "--marginals",
+        metavar="FILE",
+        help="A plan of marginals to measure, and of what is known of the columns: TOML (docs/marginals.md).",
+    ),
+]
 Rows = Annotated[
     int | None,
     typer.Option("--rows", "-n", min=0, metavar="N", help="Rows to make. Default: the noisy number of private rows."),
@@ -226,6 +234,15 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
         except ValueError:
             options[key] = _SPELLED.get(value.lower(), value)
     return options
+
+
+def with_plan(options: dict[str, Any], marginals: str | None) -> dict[str, Any]:
+    """Return the options with a plan of marginals among them, where one is named."""
+    if marginals is None:
+        return options
+    if "marginals" in options:
+        raise UsageError("--marginals and --option marginals: give one of them")
+    return options | {"marginals": Path(marginals)}
 
 
 def check_model_file(path: Path, what: str = "not a model file") -> None:

@@ -8,14 +8,14 @@ added, removed or replaced (`Adjacency`); by parallel reading of the text below,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from weft.curator.choices import ChoiceQuestions
 from weft.curator.marginals import MarginalQuestions
 from weft.curator.scores import ScoreQuestions
 from weft.curator.seeds import SeedQuestions
 from weft.curator.units import UnitQuestions
-from weft.engines import Engine
+from weft.engines import Engine, Joined
 from weft.marginals.marginal import Array
 from weft.privacy import Charge
 
@@ -31,6 +31,15 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions,
         sensitivity stays what it was.
         """
         return self._beside(self._engine.recode(maps), self._part)
+
+    def arrange(self, joined: Joined, kept: Sequence[str]) -> Curator:
+        """Return a curator over some attributes of the same rows, and over new ones that join others; same ledger.
+
+        `joined[name]` says, of each attribute that `name` joins, the new code of each old code and how many there are:
+        public facts. A row has one combination of such codes, by itself alone, so that it still adds one to one cell
+        of each marginal and every sensitivity stays what it was. What is left out is merely not asked for.
+        """
+        return self._beside(self._engine.arrange(joined, kept), self._part)
 
     def rest(self) -> Curator:
         """Return a curator of the same rows whose shares are of what is left of the budget, not of the whole."""

@@ -14,7 +14,7 @@ import numpy as np
 from weft.codec import Codec
 from weft.engines.memory import MemoryEngine, load
 from weft.engines.parts import Deal
-from weft.engines.recode import Maps, Recoding
+from weft.engines.recode import Joined, Maps, Recoding
 from weft.engines.sources import open_reader
 from weft.engines.stream import StreamEngine, check
 from weft.engines.units import Units
@@ -27,7 +27,7 @@ from weft.reading.dialect import PLAIN, Dialect
 from weft.reading.reader import Reader
 from weft.schema import Schema
 
-__all__ = ["Deal", "Engine", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
+__all__ = ["Deal", "Engine", "Joined", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
 
 MEMORY = 1 << 30
 """Bytes of codes up to which a file is held in memory."""
@@ -66,6 +66,10 @@ class Engine(Protocol):
 
     def recode(self, maps: Maps) -> Engine:
         """Return a view where code c of attribute `name` is `maps[name][0][c]`, of `maps[name][1]` new codes."""
+        ...
+
+    def arrange(self, joined: Joined, kept: Sequence[str]) -> Engine:
+        """Return a view of the attributes `kept`, among them new ones that join the recoded codes of others."""
         ...
 
 

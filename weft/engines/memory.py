@@ -10,7 +10,7 @@ import numpy as np
 from weft.codec import Codec
 from weft.engines.groups import groups
 from weft.engines.parts import Deal, divide, names_of
-from weft.engines.recode import Maps, Recoding
+from weft.engines.recode import Joined, Maps, Recoding
 from weft.engines.units import Owners, Units, sizes_of
 from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
@@ -68,6 +68,10 @@ class MemoryEngine:
     def recode(self, maps: Maps) -> MemoryEngine:
         """Return a view in which some attributes have their codes replaced."""
         return replace(self, records=Recoding(self.domain).then(maps).apply(self.records))
+
+    def arrange(self, joined: Joined, kept: Sequence[str]) -> MemoryEngine:
+        """Return a view of some attributes, and of new ones that join others."""
+        return replace(self, records=Recoding(self.domain).arranged(joined, kept).apply(self.records))
 
 
 def load(

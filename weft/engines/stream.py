@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.codec import Codec
 from weft.engines.memory import MemoryEngine
 from weft.engines.parts import Deal, divide, names_of
-from weft.engines.recode import Maps, Recoding
+from weft.engines.recode import Joined, Maps, Recoding
 from weft.engines.units import Owners, Units, sizes_of
 from weft.errors import DataError
 from weft.marginals.counting import Counter, Counts
@@ -47,13 +47,13 @@ class StreamEngine:
         domain = self.domain.project([name for name in self.domain if name in asked] or self.domain.names[:1])
         counter = Counter(domain, tuple(cliques), self.threads)
         flat = counter.zeros()
-        codec = self.codec.narrowed(domain.names)
+        codec = self.codec.narrowed(self.recoding.sources(domain.names))
         at = 0
         for batch, records in self.reader.read(codec.reads, codec.encode, self.listener, "count"):
             if self.keep is not None:
                 records = records.take(self.keep[at : at + batch.num_rows])
                 at += batch.num_rows
-            counter.add(self.recoding.apply(records), flat)
+            counter.add(self.recoding.apply(records, domain.names), flat)
         return counter.tables(flat)
 
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
@@ -62,15 +62,15 @@ class StreamEngine:
 
     def _held(self, names: Sequence[str]) -> MemoryEngine:
         """Read the codes of some attributes into memory."""
-        domain = self.codec.domain.project([name for name in self.domain if name in names] or self.domain.names[:1])
-        codec = self.codec.narrowed(domain.names)
-        pieces = [Records.empty(self.recoding.apply(Records.empty(domain)).domain)]
+        wanted = [name for name in self.domain if name in names] or list(self.domain.names[:1])
+        codec = self.codec.narrowed(self.recoding.sources(wanted))
+        pieces = [self.recoding.apply(Records.empty(codec.domain), wanted)]
         at = 0
         for batch, records in self.reader.read(codec.reads, codec.encode, self.listener, "read"):
             if self.keep is not None:
                 records = records.take(self.keep[at : at + batch.num_rows])
                 at += batch.num_rows
-            pieces.append(self.recoding.apply(records))
+            pieces.append(self.recoding.apply(records, wanted))
         return MemoryEngine(Records.concatenate(pieces), self.listener, self.threads)
 
     def unit_sizes(self, most: int) -> Counts:
@@ -112,6 +112,10 @@ class StreamEngine:
     def recode(self, maps: Maps) -> StreamEngine:
         """Return a view in which some attributes have their codes replaced."""
         return replace(self, recoding=self.recoding.then(maps))
+
+    def arrange(self, joined: Joined, kept: Sequence[str]) -> StreamEngine:
+        """Return a view of some attributes, and of new ones that join others."""
+        return replace(self, recoding=self.recoding.arranged(joined, kept))
 
 
 def check(

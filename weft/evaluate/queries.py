@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.evaluate.tables import Floats, comparable
 from weft.marginals.domain import Domain
@@ -57,16 +58,29 @@ def range_queries(
 
 
 def nist_range(
-    real: Records, synth: Records, *, queries: int = 300, seed: int = 0, threads: int | None = None
+    real: Records,
+    synth: Records,
+    *,
+    queries: int = 300,
+    seed: int = 0,
+    threads: int | None = None,
+    ordered: Collection[str] | None = None,
 ) -> float:
     """Return NIST's 2018 range score: 1 is perfect, 0 is off by a factor of 1,000 (not scaled to 1e6).
 
     A column joins a query with probability 1/3, with an interval around the code of a random real row, so
-    that no real share is zero. All columns count as ordered.
+    that no real share is zero. Columns that are not among the `ordered` ones are asked for a random set of codes with
+    the row's own among them, of any size; None: all columns count as ordered.
     """
     comparable(real, synth)
-    drawn = _draw_around_rows(real, queries, np.random.default_rng([seed, 101]))
-    logs = np.log(np.maximum(shares(synth, drawn, threads), 1e-6)) - np.log(shares(real, drawn, threads))
+    rng = np.random.default_rng([seed, 101])
+    if ordered is None:
+        drawn = _draw_around_rows(real, queries, rng)
+        found, wanted = shares(synth, drawn, threads), shares(real, drawn, threads)
+    else:
+        sets = _draw_sets(real, queries, ordered, rng)
+        found, wanted = _set_shares(synth, sets, threads), _set_shares(real, sets, threads)
+    logs = np.log(np.maximum(found, 1e-6)) - np.log(wanted)
     return max(0.0, 1 - float(np.sqrt(np.mean(logs**2))) / float(np.log(1e3)))
 
 
@@ -88,6 +102,44 @@ def shares(records: Records, queries: Sequence[Query], threads: int | None = Non
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         counts = pool.map(lambda query: _selected(records, query), queries)
         return np.fromiter(counts, np.float64, len(queries)) / len(records)
+
+
+SetQuery = tuple[tuple[int, NDArray[np.bool_]], ...]
+"""Conditions that all must hold: position of a column, and whether each of its codes is asked for."""
+
+
+def _draw_sets(real: Records, queries: int, ordered: Collection[str], rng: np.random.Generator) -> list[SetQuery]:
+    """Draw columns, and around a real row an interval of each ordered one, a random set of codes of each other."""
+    shape = real.domain.shape
+    drawn = []
+    for query in _draw_around_rows(real, queries, rng):
+        row = int(rng.integers(len(real)))
+        conditions = []
+        for column, _, _ in query:
+            code, size = int(real.columns[column][row]), shape[column]
+            asked = np.zeros(size, np.bool_)
+            if real.domain.names[column] in ordered:
+                asked[int(rng.integers(0, code + 1)) : int(rng.integers(code, size)) + 1] = True
+            else:
+                asked[rng.permutation(size)[: int(rng.integers(0, size))]] = True
+                asked[code] = True
+            conditions.append((column, asked))
+        drawn.append(tuple(conditions))
+    return drawn
+
+
+def _set_shares(records: Records, queries: Sequence[SetQuery], threads: int | None) -> Floats:
+    """Share of the rows that each query selects; the conditions that select least come first."""
+
+    def selected(query: SetQuery) -> int:
+        rows: Any = slice(None)
+        for column, asked in sorted(query, key=lambda condition: condition[1].mean()):
+            inside = np.flatnonzero(asked[records.columns[column][rows]])
+            rows = inside if isinstance(rows, slice) else rows[inside]
+        return len(rows)
+
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        return np.fromiter(pool.map(selected, queries), np.float64, len(queries)) / len(records)
 
 
 def _selected(records: Records, query: Query) -> int:

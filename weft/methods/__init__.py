@@ -19,6 +19,7 @@ from weft.progress import Listener
 METHODS = {
     "aim": ("weft.methods.aim", "Aim"),
     "bsg": ("weft.methods.bsg", "Bsg"),
+    "dpsyn": ("weft.methods.dpsyn", "DpSyn"),
     "independent": ("weft.methods.independent", "Independent"),
     "marginals": ("weft.methods.independent", "Independent"),  # the name of this baseline in BSG
     "mst": ("weft.methods.mst", "Mst"),

@@ -18,15 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from weft.bounds import Cells, Deviations, Share
+from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns
+from weft.methods.steps.given import check_given, weighed
 from weft.methods.steps.options import check_fields, option
 from weft.methods.steps.sharing import by_size
 from weft.models.gum.model import GumModel, GumOptions
@@ -57,8 +58,13 @@ class PrivSyn:
         "dense", "How pairs are chosen: DenseMarg, or the sparse network that the paper compares with."
     )
     marginals: Sequence[Sequence[str]] = option((), "Marginals to publish instead of choosing any.")
+    emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
+        (), "With marginals: factors on their parts of the budget. Empty: all 1."
+    )
+    exact: Sequence[Sequence[str]] = option((), "With marginals: those that records match to the last one.")
     must_include: Sequence[Sequence[str]] = option((), "Marginals to publish whatever their InDif.")
     connect: bool = option(False, "Join an attribute that no chosen pair holds to the others by its strongest pair.")
+    rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(0.0, "And so are values with fewer rows than this.")
     max_cells: Cells = option(5000, "Cells above which pairs are not combined (the paper's gamma).")
     allocation: Literal["weighted", "equal"] = option(
         "weighted", "Divide the budget over marginals by cells^(2/3), or their root if pure; or evenly."
@@ -70,7 +76,10 @@ class PrivSyn:
     def check(self, domain: Domain) -> None:
         """Refuse columns that do not exist, shares that leave nothing, and unknown options of the synthesis."""
         check_shares(share_columns=self.share_columns, share_scores=self.share_scores)
-        check_marginals(domain, [*self.marginals, *self.must_include])
+        check_given(domain, self.marginals, self.emphasis)
+        check_marginals(domain, [*self.exact, *self.must_include])
+        if not {clique(names) for names in self.marginals}.issuperset(clique(names) for names in self.exact):
+            raise MethodError("option exact: it takes some of the marginals; name them there, too.")
         check_fields("gum", self.gum, GumOptions)
         try:
             GumOptions(**self.gum)
@@ -82,7 +91,7 @@ class PrivSyn:
         d = len(curator.domain)
         check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
         columns = look_at_columns(
-            curator, self.share_columns, self.rare, listener
+            curator, self.share_columns, self.rare, listener, self.rare_rows
         )  # 1-4: one-way marginals, rare values
         merged = columns.curator
         with stage(listener, "choose marginals"):  # 5-7: InDif, DenseMarg, combine
@@ -93,7 +102,8 @@ class PrivSyn:
             tables = reconcile([*columns.tables, *published])
         # A column that was measured twice, where no pair was worth it, has two tables that now agree: one is enough.
         different = {table.clique: table for table in tables.tables}
-        model = GumModel(merged.domain, tables.total, tuple(different.values()), GumOptions(**self.gum))
+        exact = tuple(dict.fromkeys(clique(names) for names in self.exact))
+        model = GumModel(merged.domain, tables.total, tuple(different.values()), GumOptions(**self.gum), exact)
         return columns.unfold(model)  # 10-12: GUM and decoding, whenever records are asked for
 
     def _choose(self, curator: Curator) -> list[Clique]:
@@ -114,4 +124,6 @@ class PrivSyn:
     def _weights(self, domain: Domain, cliques: Sequence[Clique]) -> list[float] | None:
         if self.allocation == "equal":
             return None
+        if self.marginals:
+            return list(weighed(domain, self.marginals, self.emphasis, self.accounting).values())
         return by_size([domain.cells(c) for c in cliques], self.accounting)

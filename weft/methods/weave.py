@@ -30,6 +30,7 @@ from weft.methods.steps.batches import MOST_TRIPLES, Batches
 from weft.methods.steps.choosing import choose_cliques
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
+from weft.methods.steps.given import check_given, weighed
 from weft.methods.steps.options import check_fields, option
 from weft.methods.steps.unknown import least_order, measure_unknown
 from weft.methods.steps.weave_tuning import WeaveTuning
@@ -49,6 +50,13 @@ class Weave:
 
     share_columns: Share = option(0.18, "Share of the budget for the first look at every column alone.")
     share_total: Share = option(0.02, "Share for the number of rows.")
+    marginals: Sequence[Sequence[str]] = option(
+        (), "Marginals to measure first, whatever the model gets wrong; on the command line, a plan (--marginals FILE)."
+    )
+    emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
+        (), "With marginals: factors on their parts of the budget. Empty: all 1."
+    )
+    part_marginals: Share = option(0.5, "With marginals: their part of what the columns leave; the rest is adaptive.")
     order: Annotated[int, Bounds(2, 100)] = option(6, "Highest order of the measured cliques; 2: pairs only.")
     batches: Annotated[int | None, Bounds(0, 100)] = option(
         None,
@@ -72,6 +80,7 @@ class Weave:
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals, and settings that there are not."""
         check_shares(share_columns=self.share_columns, share_total=self.share_total)
+        check_given(domain, self.marginals, self.emphasis)
         check_fields("tuning", self.tuning, WeaveTuning)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
@@ -88,6 +97,13 @@ class Weave:
         measured = {m.clique: maps[m.clique[0]].fold(m) if m.clique[0] in maps else m for m in ones}
         dense = self._field(merged.domain, total, rng, listener)
         _take(dense, measured)
+        if self.marginals:
+            with stage(listener, "measure given marginals"):
+                given = left * self.part_marginals
+                prices = weighed(merged.domain, self.marginals, self.emphasis, self.accounting)
+                _add(measured, measure_unknown(merged, prices, given, total, measured))
+                _take(dense, measured)
+                left -= given
 
         batches = Batches(self.order, self.batches, self.max_cells, tuned)
         for number, (offered, share) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
@@ -103,11 +119,11 @@ class Weave:
                     overlap=tuned.overlap,
                     most=tuned.batch_cliques,
                 )
-                if number == 1 and all(len(c) == 1 for c in prices):  # no pair is worth it: all for the columns
+                if (
+                    number == 1 and not self.marginals and all(len(c) == 1 for c in prices)
+                ):  # no pair is worth it: all for the columns
                     return _independent(domain, self._again(curator, ones, left - scores, total), total)
-                for noisy in measure_unknown(merged, prices, share - scores, total, measured):
-                    old = measured.get(noisy.clique)
-                    measured[noisy.clique] = noisy if old is None else pooled(old, noisy)
+                _add(measured, measure_unknown(merged, prices, share - scores, total, measured))
                 _take(dense, measured)
         with stage(listener, "learn the model"):
             _, sweeps, herding, feedback = tuned.effort(merged.domain)
@@ -173,6 +189,13 @@ class Weave:
         rounds, *_ = tuned.effort(domain)
         chains, gaussian = tuned.number_of_chains(domain, total), self.accounting != "pure"
         return DenseField(domain, total, chains, rounds, tuned.max_tree, gaussian, rng, listener)
+
+
+def _add(measured: dict[Clique, NoisyMarginal], found: Sequence[NoisyMarginal]) -> None:
+    """Add tables to those that were measured; what was measured before is combined with them."""
+    for noisy in found:
+        old = measured.get(noisy.clique)
+        measured[noisy.clique] = noisy if old is None else pooled(old, noisy)
 
 
 def _take(dense: DenseField, measured: Mapping[Clique, NoisyMarginal]) -> None:

@@ -71,10 +71,12 @@ class Sequential(Protocol):
 
 
 MODELS = {
+    "arranged": ("weft.models.arranged", "ArrangedModel"),
     "bayesnet": ("weft.models.bayesnet.model", "BayesNet"),
     "chains": ("weft.models.chains.model", "ChainsModel"),
     "gum": ("weft.models.gum.model", "GumModel"),
     "independent": ("weft.models.independent", "IndependentModel"),
+    "joined": ("weft.models.joined", "JoinedModel"),
     "mrf": ("weft.models.mrf", "MrfModel"),
     "recoded": ("weft.models.recoded", "RecodedModel"),
     "seeded": ("weft.models.seeded", "SeededModel"),

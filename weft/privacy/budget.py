@@ -76,7 +76,7 @@ class Budget:
             raise BudgetError(f"delta must be 0, or lie between {SMALLEST_DELTA:g} and 0.1, not {self.delta}")
         if self.delta == 0 and self.epsilon is None:
             raise BudgetError("a budget in rho or mu needs a delta above 0, to be reported as an epsilon")
-        if not self.insecure and self._nominal() > LARGEST_EPSILON:
+        if not self.insecure and self.nominal() > LARGEST_EPSILON:
             raise BudgetError(
                 f"{given[0]} = {amount:g} protects nobody (epsilon above {LARGEST_EPSILON:g}): choose "
                 "a smaller one, or say insecure if the rows are public"
@@ -92,7 +92,8 @@ class Budget:
         """The figure in that currency."""
         return float(getattr(self, self.unit))
 
-    def _nominal(self) -> float:
+    def nominal(self) -> float:
+        """Return the epsilon, or the one that the budget stands for at its delta."""
         if self.unit == "epsilon" or math.isinf(self.amount):
             return self.amount
         return convert.gdp_epsilon(self.amount if self.unit == "mu" else math.sqrt(2 * self.amount), self.delta)

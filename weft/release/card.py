@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import __version__
+from weft.models.arranged import arranged_of
 from weft.models.recoded import RecodedModel
 from weft.privacy import at_most
 from weft.release.card_facts import merging, provenance
@@ -140,7 +141,7 @@ def _merged(fitted: Fitted, name: str) -> list[dict[str, Any]]:
     Groups of numbers and dates are told by their number; of values in a list, those that were merged by their names,
     which the schema makes public.
     """
-    model, part = fitted.model, fitted.codec.part_of(name)
+    model, part = arranged_of(fitted.model), fitted.codec.part_of(name)
     if part is None or not (isinstance(model, RecodedModel) and model.relates_columns):
         return []
     made = []

@@ -49,6 +49,7 @@ from weft.models import Model, model_class
 from weft.privacy import Ledger
 from weft.release.atomic import staged
 from weft.schema import Schema
+from weft.workload.compiled import planned
 
 FORMAT = 2
 """Version of the file format; older and newer ones are refused."""
@@ -237,7 +238,8 @@ def _read(members: _Members) -> Fitted:
     head = members.document("weft.json")
     if head.get("method") not in METHODS:
         raise ModelFileError("refused: it names no method of this Weft")
-    recipe(head["method"], **head["options"])  # options that the method does not take are refused
+    _, options = planned(head["method"], head["options"])
+    recipe(head["method"], **options)  # options that the method does not take are refused
     codec = Codec.from_dict(members.document("schema.json"))
     stored = members.document("model.json")
     arrays = {str(name): members.array(f"arrays/{name}.npy") for name in stored["arrays"]}

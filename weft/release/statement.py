@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weft.errors import WeftError
+from weft.models.arranged import ArrangedModel
 from weft.privacy import Charge, Ledger, at_most
 from weft.privacy.accounting import growth
 from weft.privacy.guarantee import DENIABILITY
@@ -30,6 +31,8 @@ APART = (
     "No pair of columns was measured: the columns are independent of each other, however they go together in the "
     "private table."
 )
+
+VIEWS = "Nobody planned the marginals: sets of columns were drawn at random and measured (random views)."
 
 FAINT = "The noise is as large as the table: little was learned."
 
@@ -126,7 +129,21 @@ def seeds(fitted: Fitted) -> str | None:
 
 def cautions(fitted: Fitted) -> list[str]:
     """Say what this table in particular does not tell of the private one."""
-    return [*([FAINT] if faint(fitted) else []), *([APART] if _apart(fitted) else [])]
+    return [*([FAINT] if faint(fitted) else []), *([APART] if _apart(fitted) else []), *_engineered(fitted)]
+
+
+def _engineered(fitted: Fitted) -> list[str]:
+    """Say which columns no table tells of, because of a plan; and that there was none, where chance took its place."""
+    made = []
+    if fitted.method == "dpsyn" and not fitted.options.get("marginals"):
+        made.append(VIEWS)
+    if isinstance(fitted.model, ArrangedModel):
+        fills = fitted.model.fills
+        even = [fill.name for fill in fills if fill.anchor is None]
+        follow = [f"{fill.name} from {fill.anchor}" for fill in fills if fill.anchor is not None]
+        made += [f"Made at random, whatever the private table holds: {', '.join(even)}."] if even else []
+        made += [f"Filled in from another column, value by value: {', '.join(follow)}."] if follow else []
+    return made
 
 
 def faint(fitted: Fitted) -> bool:

@@ -13,6 +13,7 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Measured
 from weft.marginals.noise_error import expected_noise
 from weft.marginals.records import Records
+from weft.models.arranged import arranged_of
 from weft.models.recoded import RecodedModel
 from weft.release.modelfile import Fitted
 from weft.report.figures import MarginalFigures
@@ -32,12 +33,15 @@ class View:
     @cached_property
     def domain(self) -> Domain:
         """The attributes in these codes."""
-        model = self.fitted.model
-        return model.inner.domain if self.merged and isinstance(model, RecodedModel) else self.fitted.codec.domain
+        plain, model = self.fitted.codec.domain, arranged_of(self.fitted.model)
+        if not (self.merged and isinstance(model, RecodedModel)):
+            return plain
+        sizes = (model.maps[name].size if name in model.maps else plain.size(name) for name in plain)
+        return Domain(plain.names, tuple(sizes))
 
     def records(self, table: Records) -> Records:
         """Put records into these codes."""
-        model = self.fitted.model
+        model = arranged_of(self.fitted.model)
         if not (self.merged and isinstance(model, RecodedModel)):
             return table
         columns = [
@@ -48,9 +52,10 @@ class View:
 
     def model_table(self, columns: Clique) -> Array:
         """Expected counts of the model in these codes."""
-        model = self.fitted.model
-        inner = model.inner if self.merged and isinstance(model, RecodedModel) else model
-        return inner.marginal(columns)
+        model = arranged_of(self.fitted.model)
+        if self.merged and isinstance(model, RecodedModel):
+            return model.inner.marginal(columns)
+        return self.fitted.model.marginal(columns)
 
 
 Reference = Callable[[Sequence[Clique]], Iterator[Array]]

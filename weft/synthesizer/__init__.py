@@ -21,8 +21,8 @@ from weft.discovery import ROWS_PER_UNIT, SHARE, with_cost
 from weft.engines import Opened, open_engine
 from weft.engines.returned import as_is, frame_maker
 from weft.engines.sources import fingerprint, source_name
-from weft.errors import WeftError
-from weft.methods import AUTO
+from weft.errors import MethodError, WeftError
+from weft.methods import AUTO, known
 from weft.methods.steps.learning import learn
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import coarse_domain
@@ -39,6 +39,7 @@ from weft.schema import Schema
 from weft.schema.rules.where import Where
 from weft.synthesizer.run import Asked, Run, check_settings, prepare
 from weft.words import counted
+from weft.workload.compiled import planned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +90,8 @@ class Synthesizer:
             seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
             noise_seed: makes the noise itself reproducible, for tests; stamped NOT PRIVATE.
             dialect: how a text file is written (`weft.Dialect`), where it is not plain CSV.
-            options: the recipe's own options.
+            options: the recipe's own options; `marginals` may be a plan of marginals: a path, TOML text or
+                `weft.MarginalPlan` (docs/marginals.md).
         """
         self.epsilon = epsilon
         self.delta = delta
@@ -167,7 +169,7 @@ class Synthesizer:
         the first charge. `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
         """
         run = self._prepare(Asked(data, schema, unit, rows_per_unit), release, listener)
-        chosen, schema, rng = run.chosen, run.schema, np.random.default_rng(self.seed)
+        schema, rng = run.schema, np.random.default_rng(self.seed)
         opened = None if run.search is not None else self._open(run, schema)
         with self._books(run) as ledger:
             whole = 1.0
@@ -177,12 +179,16 @@ class Synthesizer:
                 opened = self._open(run, schema)
             assert opened is not None
             curator = Curator(opened.engine, ledger, run.release, whole)
-            coarse = coarse_domain(opened.codec.domain)
+            chosen, arrangement = run.compiled(opened.codec)
+            coarse = coarse_domain(arrangement.domain(opened.codec.domain), arrangement.bins)
             stand_in = partial(Rehearsal, opened.engine, ledger, run.release, coarse, whole)
-            model, people = learn(chosen, curator, schema.rows_per_unit > 1, stand_in, rng, listener)
-            options = plain(self.options)
+            several = schema.rows_per_unit > 1
+            model, people = learn(chosen, curator, several, stand_in, rng, listener, arrangement)
+            options = plain(self.options) | ({} if run.plan is None else {"marginals": run.plan.to_dict()})
+            # A pattern of what is missing is no attribute of the table: what was measured of it shows in the ledger.
+            measured = tuple(m for m in curator.measured if all(name in opened.codec.domain for name in m.clique))
             self.fitted_ = Fitted(
-                run.name, options, schema, opened.codec, model, ledger, curator.measured, _people(people, schema)
+                run.name, options, schema, opened.codec, model, ledger, measured, _people(people, schema)
             )
             self._frame = frame_maker(run.table.source, schema)
         return self
@@ -220,7 +226,7 @@ class Synthesizer:
             opened = open_engine(
                 run.table.source, schema, engine=self.engine, listener=listener, dialect=run.table.dialect
             )
-        run.chosen.check(coarse_domain(opened.codec.domain))
+        run.compiled(opened.codec)  # whatever does not fit the columns is refused here
         return opened
 
     def _books(self, run: Run) -> AbstractContextManager[Ledger]:
@@ -295,6 +301,8 @@ class Synthesizer:
 
     def plan(self, schema: Schema | str | PathLike[str], rows: int, *, target_error: float | None = None) -> Any:
         """Return a `weft.planning.Plan`: what to expect of a table of so many rows; only the schema is looked at."""
+        if planned(known(self.method), self.options)[0] is not None:
+            raise MethodError("a plan of marginals cannot be forecast: fit it, or forecast the method without one.")
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         settings = {"method": self.method, "neighbours": self.neighbours, "options": self.options}
         plan = import_module("weft.planning").plan

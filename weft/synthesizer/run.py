@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from weft.codec import Codec
 from weft.curator import PrivateTable
 from weft.discovery import Search, stated
 from weft.engines.frames import collected, repeatable
 from weft.errors import BudgetError, DataError, MethodError
 from weft.methods import Method, known, takes
 from weft.methods import method as recipe
+from weft.methods.steps.arranging import Arrangement
 from weft.methods.steps.options import plain
+from weft.methods.steps.resolution import coarse_domain
 from weft.privacy import Adjacency, Budget, Lifetime, Relation
 from weft.privacy.books import Terms
 from weft.privacy.mechanisms import Release
@@ -25,6 +28,8 @@ from weft.reading.dialect import PLAIN
 from weft.release.paths import check_apart
 from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
 from weft.schema import Schema
+from weft.workload import Compiled, MarginalPlan, PlanError, compile_plan, extended
+from weft.workload.compiled import accounting_of, planned, refuse_for
 
 if TYPE_CHECKING:
     from weft.synthesizer import Synthesizer
@@ -49,6 +54,8 @@ class Run:
     """What is stated of the columns."""
     name: str
     """The method's."""
+    given: frozenset[str]
+    """Options that the user set, which a plan does not change."""
     chosen: Method
     release: Release
     terms: Terms
@@ -56,6 +63,20 @@ class Run:
     stamps: tuple[str, ...]
     search: Search | None
     """What has to be found out first; None if everything is stated."""
+    plan: MarginalPlan | None = None
+    """The marginals that somebody planned, for this budget."""
+
+    def compiled(self, codec: Codec) -> tuple[Method, Arrangement]:
+        """Return the recipe with what the plan gives it, and what it sees of the table; all of it is checked here."""
+        made = Compiled() if self.plan is None else compile_plan(self.plan, codec)
+        chosen = self.chosen
+        if self.plan is not None:
+            accepted = {each.name for each in fields(chosen)}  # type: ignore[arg-type]
+            refuse_for(self.name, made.options, self.plan, accepted)
+            given = {name: value for name, value in made.options.items() if name in accepted - self.given}
+            chosen = replace(chosen, **given)  # type: ignore[type-var]
+        chosen.check(coarse_domain(made.arrangement.domain(codec.domain), made.arrangement.bins))
+        return chosen, made.arrangement
 
 
 def check_settings(settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
@@ -63,7 +84,8 @@ def check_settings(settings: Mapping[str, Any], options: Mapping[str, Any]) -> N
     for name in options:
         if not takes(settings["method"], name) and (close := get_close_matches(name, settings, n=1)):
             raise MethodError(f"there is no setting {name!r}. Did you mean {close[0]!r}?")
-    recipe(known(settings["method"]), **plain(options))
+    _, own = planned(known(settings["method"]), options)
+    recipe(known(settings["method"]), **plain(own))
     if settings["budget"] is None:
         Budget(epsilon=settings["epsilon"], delta=settings["delta"])
     discover, relation, engine = settings["discover"], settings["neighbours"], settings["engine"]
@@ -86,10 +108,21 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
     public = dialect.marking(stated(table, schema, asked.unit, asked.rows_per_unit))
     facts = accepted_facts(public, settings.trust_data_for_schema)
     budget = settings.budget or Budget(epsilon=settings.epsilon, delta=settings.delta)
-    # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
-    pure = {"accounting": "pure"} if budget.delta == 0 else {}
     name = known(settings.method)
-    chosen = recipe(name, **(pure | plain(settings.options)))
+    plan, options = planned(name, settings.options)
+    usual: dict[str, Any] = {}
+    if plan is not None:
+        plan = plan.at(budget.nominal())
+        if public.incomplete:
+            raise PlanError(
+                f"{plan.source or 'a plan of marginals'} needs to know all columns: a schema must state them, or "
+                "`weft schema find` finds them first"
+            )
+        public = extended(public, plan)
+        usual = {"accounting": accounting_of(plan, public, budget.nominal(), budget.delta)}
+    # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
+    usual |= {"accounting": "pure"} if budget.delta == 0 else {}
+    chosen = recipe(name, **(usual | plain(options)))
     budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
     adjacency = Adjacency(settings.neighbours, public.rows_per_unit if public.unit else 1)
     # Quoted, so that a column called row is not taken for rows.
@@ -102,7 +135,8 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
         check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
     most = math.inf if lifetime is None else lifetime.slack_left()
     search = Search.prepare(table, public, settings.discover, budget, chosen.accounting, most)
-    return Run(table, public, name, chosen, release, terms, lifetime, stamps_of(release.private, facts), search)
+    stamps = stamps_of(release.private, facts)
+    return Run(table, public, name, frozenset(options), chosen, release, terms, lifetime, stamps, search, plan)
 
 
 def _check_files(settings: Synthesizer, data: Any) -> None:

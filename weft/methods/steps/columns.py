@@ -94,10 +94,13 @@ class Columns:
         return RecodedModel(self.domain, model, self.maps)
 
 
-def look_at_columns(curator: Curator, share: float, rare: float, listener: Listener = silence) -> Columns:
-    """Measure all one-way marginals and merge values whose noisy count is below `rare` standard deviations."""
+def look_at_columns(
+    curator: Curator, share: float, rare: float, listener: Listener = silence, rare_rows: float = 0.0
+) -> Columns:
+    """Measure all one-way marginals; merge values with a count below `rare` standard deviations or `rare_rows`."""
     with stage(listener, "measure columns"):
         noisy = curator.measure([(name,) for name in curator.domain], share=share)
-    maps = {m.clique[0]: merge_rare(m, rare * m.sigma, curator.domain.order(m.clique[0])) for m in noisy}
+    order = curator.domain.order
+    maps = {m.clique[0]: merge_rare(m, max(rare * m.sigma, rare_rows), order(m.clique[0])) for m in noisy}
     merged = curator.recode({name: (m.codes, m.size) for name, m in maps.items()})
     return Columns(curator.domain, merged, [maps[m.clique[0]].fold(m) for m in noisy], maps)

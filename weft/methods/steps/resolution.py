@@ -25,6 +25,8 @@ from weft.privacy.noise import LARGEST_SCALE
 from weft.progress import Listener, silence, stage
 from weft.reconcile.smoothing import Grid, smooth
 
+_NONE: Mapping[str, Array] = {}
+
 FEW = 24
 """Ordered attributes with at most this many codes are left to the recipe as they are."""
 
@@ -62,10 +64,15 @@ def is_wide(domain: Domain, name: str) -> bool:
     return order.ordered and domain.size(name) - len(order.apart) > FEW
 
 
-def coarse_domain(domain: Domain) -> Domain:
-    """Return the largest domain that a recipe may find when it begins: for checks before anything is spent."""
+def coarse_domain(domain: Domain, bins: Mapping[str, Array] = _NONE) -> Domain:
+    """Return the largest domain that a recipe may find when it begins: for checks before anything is spent.
+
+    `bins` has, here and below, the coarse codes of attributes whose bins are given.
+    """
     sizes = tuple(
-        min(size, 2 * MOST_GROUPS + len(domain.order(name).apart) + len(_breaks(domain, name)))
+        int(bins[name].max()) + 1
+        if name in bins
+        else min(size, 2 * MOST_GROUPS + len(domain.order(name).apart) + len(_breaks(domain, name)))
         if is_wide(domain, name)
         else size
         for name, size in zip(domain.names, domain.shape, strict=True)
@@ -73,16 +80,15 @@ def coarse_domain(domain: Domain) -> Domain:
     return Domain(domain.names, sizes, domain.orders)
 
 
-def resolution_share(domain: Domain) -> float:
+def resolution_share(domain: Domain, bins: Mapping[str, Array] = _NONE) -> float:
     """Return the share of the budget that choosing the resolution costs."""
-    wide = sum(is_wide(domain, name) for name in domain)
+    wide = sum(is_wide(domain, name) or name in bins for name in domain)
     return SHARE_ROWS + SHARE * wide / len(domain) if wide else 0.0
 
 
-def check_resolution(curator: Curator) -> None:
+def check_resolution(curator: Curator, domain: Domain, bins: Mapping[str, Array] = _NONE) -> None:
     """Refuse a budget so small that the noise on what is asked here could not be drawn, before anything is charged."""
-    domain = curator.domain
-    wide = sum(is_wide(domain, name) for name in domain)
+    wide = sum(is_wide(domain, name) or name in bins for name in domain)
     least = min(SHARE_ROWS, ZOOM * SHARE / len(domain)) if wide else 1.0
     if not curator.sigma(least) <= LARGEST_SCALE:
         raise MethodError(
@@ -91,13 +97,15 @@ def check_resolution(curator: Curator) -> None:
         )
 
 
-def choose_resolution(curator: Curator, listener: Listener = silence) -> dict[str, ValueMap]:
+def choose_resolution(
+    curator: Curator, listener: Listener = silence, bins: Mapping[str, Array] = _NONE
+) -> dict[str, ValueMap]:
     """Count the wide attributes fine; return their coarse codes. Nothing is asked where there are none."""
     domain = curator.domain
-    wide = [name for name in domain if is_wide(domain, name)]
+    wide = [name for name in domain if is_wide(domain, name) or name in bins]
     if not wide:
         return {}
-    share = resolution_share(domain) - SHARE_ROWS
+    share = resolution_share(domain, bins) - SHARE_ROWS
     with stage(listener, "count rows"):
         rows = max(float(curator.total(SHARE_ROWS).table), 1.0)
     most = (rows / (CELLS_NOISE * curator.sigma((1 - ZOOM) * share / len(wide)))) ** 2
@@ -112,6 +120,9 @@ def choose_resolution(curator: Curator, listener: Listener = silence) -> dict[st
     joint = curator.sigma((1 - share - SHARE_ROWS) / (3 * len(domain)))
     maps = {}
     for name in wide:
+        if name in bins:
+            maps[name] = ValueMap(bins[name], int(bins[name].max()) + 1, fine[name])
+            continue
         apart = domain.order(name).apart
         groups = round(min(max(math.sqrt(rows / (ROWS_PER_NOISE * joint)), LEAST_GROUPS), MOST_GROUPS))
         codes = divided(coarse_groups(fine[name], apart, groups, LEAST_ROWS * joint), _breaks(domain, name))
@@ -146,7 +157,9 @@ def _breaks(domain: Domain, name: str) -> Array:
 def _grid(domain: Domain, name: str, most: float) -> FineGrid:
     """Return the public grid of an attribute, of at most so many cells."""
     order = domain.order(name)
-    return order.fine_grid(domain.size(name)).coarser(max(most, FEW), len(order.apart))
+    grid = order.fine_grid(domain.size(name))
+    # Values that have no order have no neighbours to be counted with.
+    return grid.coarser(max(most, FEW), len(order.apart)) if order.ordered else grid
 
 
 def _measure(curator: Curator, cells: Mapping[str, Array], share: float) -> dict[str, NoisyMarginal]:
@@ -160,7 +173,10 @@ def _smoothed(noisy: NoisyMarginal, grid: FineGrid, order: Order) -> Array:
     apart = sorted({int(grid.cells[code]) for code in order.apart})
     inside = np.setdiff1d(np.arange(grid.size), apart)
     made = np.maximum(np.asarray(noisy.table, np.float64), 0)
-    made[inside] = smooth(np.asarray(noisy.table)[inside], noisy.sigma, Grid(grid.widths[inside], grid.levels[inside]))
+    if order.ordered:
+        made[inside] = smooth(
+            np.asarray(noisy.table)[inside], noisy.sigma, Grid(grid.widths[inside], grid.levels[inside])
+        )
     return np.asarray((made / np.bincount(grid.cells, minlength=grid.size))[grid.cells])
 
 

@@ -1,0 +1,178 @@
+"""A plan of marginals as a file: what it says is kept, and what is wrong is told with its line before any spending."""
+
+import pyarrow as pa
+import pytest
+from conftest import SCHEMA, make_table
+
+import weft
+from weft import MarginalPlan
+from weft.errors import WeftError
+from weft.schema import Schema
+from weft.workload.items import Filled, Given
+
+PLAN = """\
+[compress]
+deviations = 3.0
+floor = 2
+
+[[presence]]
+name = "there"
+columns = ["ward", "cost"]
+
+[[bins]]
+column = "age"
+bins = 5
+
+[[fills]]
+column = "sex"
+by = "random"
+below = 0.5
+
+[[marginals]]
+columns = ["age", "ward"]
+weight = 2.0
+exact = true
+
+[[marginals]]
+sets = [["ward", "cost"], ["there", "age"]]
+above = 0.5
+"""
+
+
+def fit(plan, method="dpsyn", epsilon=1.0, table=None, schema=SCHEMA, **options):
+    made = weft.Synthesizer(epsilon, method=method, seed=1, journal=None, marginals=plan, **options)
+    return made.fit(make_table(400) if table is None else table, Schema.from_toml(schema))
+
+
+def test_a_plan_is_read_from_a_path_a_text_an_object_and_what_it_writes(tmp_path):
+    plan = MarginalPlan.from_toml(PLAN)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    assert plan == MarginalPlan.read(tmp_path / "plan.toml") == MarginalPlan.read(str(tmp_path / "plan.toml"))
+    assert plan == MarginalPlan.read(PLAN) == MarginalPlan.read(plan) == MarginalPlan.read(plan.to_dict())
+    assert plan == MarginalPlan.from_toml(plan.to_toml())
+
+
+def test_a_budget_chooses_the_items_that_hold_for_it():
+    plan = MarginalPlan.from_toml(PLAN)
+    assert [len(plan.at(e).of(Given)) for e in (0.1, 0.5, 3.0)] == [1, 2, 2]
+    assert [len(plan.at(e).of(Filled)) for e in (0.1, 0.5)] == [1, 0]
+    measured = fit(PLAN, epsilon=0.2).fitted_.measured
+    assert "sex" not in {name for table in measured for name in table.clique}
+
+
+FAULTS = {
+    "an unknown column": ('[[marginals]]\ncolumns = ["age", "wardd"]', 2, 'Did you mean "ward"'),
+    "an unknown section": ('[[marginal]]\ncolumns = ["age"]', 1, "marginals"),
+    "an unknown key": ('[[marginals]]\ncolumns = ["age"]\nweigth = 2', 3, "weight"),
+    "overlapping groups": (
+        '[[groups]]\ncolumns = ["sex", "ward"]\n[[groups]]\ncolumns = ["ward", "age"]',
+        4,
+        "groups may not overlap",
+    ),
+    "a weight that is none": ('[[marginals]]\ncolumns = ["age"]\nweight = 0', 3, "weight must be a number from"),
+    "weights that cannot be met": (
+        '[[marginals]]\ncolumns = ["age"]\n[[fills]]\ncolumn = "sex"\nfrom = "ward"\nweight = 50',
+        6,
+        "weights cannot be met",
+    ),
+    "a map that is no function": (
+        '[[maps]]\nof = "ward"\ngives = "sex"\nmap = [["a", "f"], ["a", "m"], ["b", "f"]]',
+        4,
+        "no function",
+    ),
+    "a map written as a table that is no function": (
+        '[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f", a = "m"}',
+        4,
+        "two answers",
+    ),
+    "a map that lacks an answer": ('[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f"}', 4, "no answer"),
+    "a map to no value": (
+        '[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "x", b = "f", c = "f", d = "f"}',
+        4,
+        "no value of",
+    ),
+    "a column that is filled in and measured": (
+        '[[fills]]\ncolumn = "sex"\nby = "random"\n[[marginals]]\ncolumns = ["age", "sex"]',
+        5,
+        "filled in afterwards",
+    ),
+    "columns filled in from each other": (
+        '[[fills]]\ncolumn = "sex"\nfrom = "ward"\n[[fills]]\ncolumn = "ward"\nfrom = "sex"',
+        3,
+        "circle",
+    ),
+    "the same values where they differ": ('[[fills]]\ncolumn = "sex"\nfrom = "ward"\nby = "same"', 4, "learned"),
+    "a presence of what is never missing": ('[[presence]]\ncolumns = ["sex", "ward"]', 2, "missing = true"),
+    "too many bins": ('[[bins]]\ncolumn = "sex"\nbins = 9', 3, "fewer bins"),
+    "a value in two bins": ('[[bins]]\ncolumn = "ward"\ninto = [["a", "b"], ["b"]]', 3, "two bins"),
+    "marginals across parts": (
+        '[[parts]]\ncolumns = ["age", "sex"]\n[[marginals]]\ncolumns = ["age", "cost"]',
+        3,
+        "several parts",
+    ),
+    "two mechanisms": (
+        '[[marginals]]\ncolumns = ["age"]\nmechanism = "gaussian"\n'
+        '[[marginals]]\ncolumns = ["sex"]\nmechanism = "geometric"',
+        6,
+        "one sort of noise",
+    ),
+    "nothing below what is above": ('[[marginals]]\ncolumns = ["age"]\nabove = 2\nbelow = 1', 3, "less than below"),
+    "no TOML": ('[[marginals]]\ncolumns = ["age"', 2, "not TOML"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_plan_is_refused_with_its_line_before_anything_is_spent(fault, tmp_path):
+    text, line, remedy = FAULTS[fault]
+    path, journal = tmp_path / "plan.toml", tmp_path / "run.ledger.jsonl"
+    path.write_text(text)
+    made = weft.Synthesizer(1.0, method="dpsyn", journal=journal)
+    with pytest.raises(WeftError) as refused:
+        made.set_params(marginals=path)
+        made.fit(make_table(200), Schema.from_toml(SCHEMA))
+    assert str(refused.value).startswith(f"{path}, line {line}: ") and remedy in str(refused.value)
+    assert not journal.exists()
+
+
+def test_a_map_from_a_file_has_one_answer_for_each_value(tmp_path):
+    (tmp_path / "wards.csv").write_text("ward,sex\na,f\nb,f\na,m\n")
+    (tmp_path / "plan.toml").write_text('[[maps]]\nof = "ward"\ngives = "sex"\nmap = "wards.csv"\n')
+    with pytest.raises(WeftError, match=r"plan.toml, line 4: .*no function"):
+        fit(tmp_path / "plan.toml")
+
+
+@pytest.mark.parametrize("method", ["mst", "aim", "independent"])
+def test_methods_that_choose_for_themselves_refuse_a_plan(method):
+    with pytest.raises(WeftError, match="for a plan take one of dpsyn, pgm, privsyn, weave"):
+        weft.Synthesizer(method=method, marginals=PLAN)
+
+
+def test_what_a_method_cannot_do_is_refused():
+    with pytest.raises(WeftError, match="weave cannot match marginals exactly"):
+        fit(PLAN, "weave")
+
+
+def test_a_plan_needs_all_columns_to_be_stated():
+    with pytest.raises(WeftError, match="needs to know all columns"):
+        weft.Synthesizer(1.0, method="dpsyn", marginals=PLAN, journal=None).fit(make_table(200), unit=False)
+
+
+@pytest.mark.parametrize("method", ["dpsyn", "privsyn", "pgm", "weave"])
+def test_every_method_with_given_marginals_takes_a_plan_and_its_model_is_kept(method, tmp_path):
+    plan = MarginalPlan.from_toml(PLAN.replace("exact = true\n", ""))
+    made = fit(plan, method, epsilon=3.0)
+    made.save(tmp_path / "model.weft")
+    again = weft.load(tmp_path / "model.weft")
+    rows = made.sample(150, seed=3)
+    assert isinstance(rows, pa.Table) and rows.equals(again.sample(150, seed=3))
+    assert MarginalPlan.read(again.options["marginals"]) == plan.at(3.0)
+    assert made.ledger_.spent == pytest.approx(made.ledger_.capacity, rel=1e-6)
+
+
+def test_the_smaller_noise_is_chosen_and_a_plan_can_say_otherwise():
+    few = '[[marginals]]\ncolumns = ["age", "ward"]\n'
+    many = few + '[[marginals]]\npairs_of = ["age", "sex", "ward", "cost"]\n' * 3
+    assert fit(few).ledger_.accounting == "pure"
+    assert fit(f'mechanism = "gaussian"\n{few}').ledger_.accounting == "gaussian"
+    assert fit(few, accounting="gaussian").ledger_.accounting == "gaussian"
+    assert fit(many).ledger_.accounting == "gaussian"

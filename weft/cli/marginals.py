@@ -1,0 +1,198 @@
+"""`weft marginals`: begin a plan of marginals, and check one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard
+from weft.cli.fitting import Request, check_files, journal_beside, one_or_several
+from weft.cli.sets import spread
+from weft.cli.terminal import Terminal
+from weft.cli.textfiles import TextFile
+from weft.errors import OutputError
+
+if TYPE_CHECKING:
+    from weft.reading.dialect import Dialect
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Begin a plan of marginals (weft synth --marginals), and check one.",
+)
+
+SchemaArgument = Annotated[str, typer.Argument(metavar="SCHEMA", help="The schema of the table.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What scores of all pairs of columns may cost."""
+
+    private: Annotated[
+        bool,
+        typer.Option(
+            "--private",
+            metavar="",
+            help="Score all pairs of columns of TABLE with noise, for --epsilon.",
+            rich_help_panel=o.PRIVACY,
+        ),
+    ] = False
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
+    ] = None
+    delta: o.Delta = 1e-5
+    journal: o.Journal = None
+    budget: o.LifetimeBudget = None
+    noise_seed: o.NoiseSeed = None
+
+    def request(self, source: list[str] | None, schema: str, out: Path | None, dialect: Dialect) -> Request | None:
+        """Return what is to be scored for it; None if nothing is."""
+        if self.private != bool(source) or self.private != (self.epsilon is not None):
+            raise o.UsageError("--private, --epsilon and TABLE go together: give all three, or none of them")
+        if self.epsilon is None or source is None:
+            return None
+        if out is None:
+            raise o.UsageError("--private needs -o FILE: what was paid for must not be lost")
+        return Request(
+            source=one_or_several(source),
+            dialect=dialect,
+            schema=schema,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            journal=journal_beside(out, self.journal),
+            budget_file=None if self.budget is None else Path(self.budget),
+            method="privsyn",
+            noise_seed=self.noise_seed,
+        )
+
+
+@app.command()
+@spread
+def draft(
+    schema: SchemaArgument,
+    price: Price,
+    text: TextFile,
+    table: Annotated[
+        list[str] | None, typer.Argument(metavar="[TABLE]...", help="With --private: the private table.")
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
+    ] = "-",
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Replace the file if it is there already.")
+    ] = False,
+    debug: o.Debug = False,
+) -> None:
+    """Draft a plan of marginals from a schema, for a person to change.
+
+    With --private it names the pairs of columns that tell most of each other, by
+    noisy scores that cost --epsilon and may be shown to anybody.
+
+    \b
+    [bold]Examples[/bold]
+      weft marginals draft stays.toml -o plan.toml
+      weft marginals draft stays.toml stays.csv --private --epsilon 0.2 -o plan.toml
+      weft marginals check plan.toml stays.toml
+      weft synth stays.csv -s stays.toml -e 1 -m dpsyn --marginals plan.toml -o made.csv
+    """
+    out = None if output == "-" else Path(output)
+    terminal = Terminal(debug=debug, data_on_stdout=out is None)
+    with guard(terminal, journal_beside(out, price.journal) if price.private else None):
+        from weft.schema import Schema
+        from weft.workload.draft import drafted, written_draft
+
+        request = price.request(table, schema, out, text.dialect)
+        if out is not None and out.exists() and not force:
+            raise OutputError(f"{out}: is there already, and may have been changed by hand: --force replaces it")
+        written = {} if out is None else {"the plan": out}
+        if request is None:
+            check_files({"the schema": Path(schema)}, written)
+            _write(written_draft(drafted(Schema.load(schema))), out)
+        else:
+            request.check(terminal, written)
+            _paid(terminal, request, schema, Path(output))
+
+
+def _paid(terminal: Terminal, request: Request, schema: str, out: Path) -> None:
+    """Score all pairs of columns, and write the plan that names those that stand out."""
+    from weft.cli import summary
+    from weft.schema import Schema
+    from weft.workload.draft import drafted, written_draft
+
+    with terminal.progress() as listener:
+        from weft.synthesizer.run import Asked
+        from weft.synthesizer.scores import dependent_pairs
+
+        synthesizer = request.synthesizer(listener)
+        pairs = dependent_pairs(synthesizer, Asked(request.source, schema, None, 1), listener)
+        _write(written_draft(drafted(Schema.load(schema), pairs), (request.epsilon, request.delta)), out)
+    if not pairs:
+        terminal.warn("no pair of columns stands out from the noise: raise --epsilon, or name marginals yourself.")
+    terminal.show(
+        *summary.files({out: "the plan: may be shown to anybody", request.journal: "what was spent: keep it"})
+    )
+
+
+@app.command()
+@spread
+def check(
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="The plan of marginals.")],
+    schema: SchemaArgument,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", "-e", help="The budget that it is checked for.", rich_help_panel=o.PRIVACY)
+    ] = 1.0,
+    delta: o.Delta = 1e-5,
+    *,
+    screen: o.Screen,
+) -> None:
+    """Check a plan of marginals beside a schema, and tell what it would measure; no row is looked at."""
+    terminal = screen.terminal()
+    with guard(terminal):
+        from weft.cli import summary
+        from weft.codec import Codec
+        from weft.reading.csv import csv_arrow_schema
+        from weft.schema import Schema
+        from weft.words import counted
+        from weft.workload import MarginalPlan, compile_plan, extended
+        from weft.workload.compiled import accounting_of
+
+        held = MarginalPlan.load(plan).at(epsilon)
+        known = extended(Schema.load(schema), held)
+        codec = Codec(known, csv_arrow_schema(known))
+        made = compile_plan(held, codec)
+        seen = made.arrangement.domain(codec.domain)
+        bins = made.arrangement.bins
+        sizes = {name: int(bins[name].max()) + 1 if name in bins else seen.size(name) for name in seen}
+        marginals = made.options["marginals"]
+        largest = max((_cells(sizes, names) for names in marginals), default=0)
+        facts = {
+            "measured": f"{counted(len(marginals), 'marginal')}, the largest of {largest:,} cells at most",
+            "columns": f"{len(seen)} attributes of {len(codec.domain)}; {len(made.arrangement.fills)} are filled in, "
+            f"{len(made.arrangement.learned)} of them by a map that is learned",
+            "noise": "geometric" if accounting_of(held, known, epsilon, delta) == "pure" else "Gaussian",
+        }
+        terminal.answer({"epsilon": epsilon, "marginals": marginals, **facts})
+        if not screen.as_json:
+            terminal.show(summary.headline(f"{plan} holds at epsilon {epsilon:g}"), summary.facts(facts))
+
+
+def _cells(sizes: dict[str, int], names: list[str]) -> int:
+    made = 1
+    for name in names:
+        made *= sizes[name]
+    return made
+
+
+def _write(text: str, out: Path | None) -> None:
+    from weft.release.atomic import staged
+
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    with staged(out) as (file,):
+        file.write_text(text, encoding="utf-8")

@@ -1,0 +1,55 @@
+"""Marginals that a person names: their parts of the budget, and random ones where nobody names any."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft.errors import MethodError
+from weft.marginals.domain import Clique, Domain, clique
+from weft.methods.steps.columns import check_marginals
+from weft.methods.steps.sharing import by_size
+from weft.privacy import Accounting
+
+_TRIES = 20
+"""Draws for each random view, before fewer of them are taken."""
+
+
+def check_given(domain: Domain, marginals: Sequence[Sequence[str]], emphasis: Sequence[float]) -> None:
+    """Refuse marginals without columns or with unknown ones, and factors that are not one for each of them."""
+    check_marginals(domain, marginals)
+    if emphasis and len(emphasis) != len(marginals):
+        raise MethodError("emphasis needs one positive number for each of the marginals.")
+
+
+def weighed(
+    domain: Domain, marginals: Sequence[Sequence[str]], emphasis: Sequence[float], accounting: Accounting
+) -> dict[Clique, float]:
+    """Return each named marginal with its part of the budget: by its size, times its emphasis; no marginal twice."""
+    factors: dict[Clique, float] = {}
+    for names, factor in zip(marginals, emphasis or [1.0] * len(marginals), strict=True):
+        factors[clique(names)] = max(factor, factors.get(clique(names), 0.0))
+    parts = by_size([domain.cells(c) for c in factors], accounting)
+    return {c: part * factor for (c, factor), part in zip(factors.items(), parts, strict=True)}
+
+
+def random_views(domain: Domain, views: int, max_cells: int, most: int, rng: np.random.Generator) -> list[Clique]:
+    """Draw so many sets of columns, each as large as `max_cells` cells allow, of at most `most` columns.
+
+    >>> random_views(Domain(("a", "b", "c"), (2, 2, 900)), 5, 64, 8, np.random.default_rng(0))
+    [('a', 'b')]
+    """
+    found: dict[Clique, None] = {}
+    for _ in range(_TRIES * views):
+        taken: list[str] = []
+        for i in rng.permutation(len(domain)):
+            name = domain.names[i]
+            if len(taken) < most and math.prod(domain.sizes(taken)) * domain.size(name) <= max_cells:
+                taken.append(name)
+        if len(taken) > 1:
+            found[clique(taken)] = None
+        if len(found) == views:
+            break
+    return list(found)

@@ -1,0 +1,298 @@
+"""A plan beside the attributes of a table: which of them a recipe sees, and which marginals of these it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.codec import Codec
+from weft.codec.group import Group
+from weft.marginals.counting import MAX_CELLS
+from weft.marginals.domain import Clique, Domain, clique
+from weft.marginals.marginal import Array
+from weft.methods import METHODS, takes
+from weft.methods.steps.arranging import Arrangement, Learned
+from weft.models.arranged import MOST_MEMBERS, Fill, Pattern
+from weft.privacy import Accounting
+from weft.schema import Schema
+from weft.schema.kinds.labels import Label
+from weft.schema.kinds.listed import written
+from weft.workload.items import Binned, Filled, Given, Item, Part, PlanError, Presence
+from weft.workload.mechanism import choose_accounting
+from weft.workload.plan import MarginalPlan
+from weft.workload.schema import known_column
+
+MOST_FOR_MAPS = 0.5
+"""Most of the budget that learned maps may take."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a recipe is given of a plan."""
+
+    arrangement: Arrangement = field(default_factory=Arrangement)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the recipe: its marginals, and the others that the plan speaks of."""
+
+
+def compile_plan(plan: MarginalPlan, codec: Codec) -> Compiled:
+    """Fit a plan to a table, by its schema alone; PlanError with the line where it does not fit."""
+    table = _Table(codec)
+    patterns, absent = _patterns(plan, table)
+    fills = _fills(plan, table, absent)
+    filled = {fill.name for fill in fills}
+    bins = {}
+    for item in plan.of(Binned):
+        name = table.single(item.column, item, "column")
+        if name in filled or name in bins or name in absent:
+            raise item.place.fault(
+                f'"{item.column}" is filled in, binned or in a presence already; leave one', "column"
+            )
+        bins[name] = _bins(item, codec.domain, name, table.labels(name))
+    learned = [each for each in fills if isinstance(each, Learned)]
+    marginals = _marginals(plan, table, {p.name: p for p in patterns}, filled)
+    share = sum(each.weight for each in learned) / (len(marginals) + sum(each.weight for each in learned) or 1)
+    if share > MOST_FOR_MAPS and marginals:
+        dearest = max((each for each in plan.of(Filled) if each.by == "learned"), key=lambda each: each.weight)
+        raise dearest.place.fault(
+            f"the weights cannot be met: learned maps would take {share:.0%} of the budget, above {MOST_FOR_MAPS:.0%}. "
+            "Lower this one, or measure more marginals",
+            "weight",
+        )
+    arrangement = Arrangement(patterns, fills, bins, min(share, MOST_FOR_MAPS))
+    _check_cells(arrangement, codec.domain, marginals)
+    options: dict[str, Any] = {"marginals": [list(c) for c in marginals]}
+    factors = [item.weight for item in marginals.values()]
+    if any(factor != 1 for factor in factors):
+        options["emphasis"] = factors
+    exact = [list(c) for c, item in marginals.items() if item.exact]
+    parts = _parts(plan, table, filled, marginals)
+    options |= {"exact": exact} if exact else {}
+    options |= {"parts": parts} if parts else {}
+    if plan.compress is not None:
+        options |= {"rare": plan.compress.deviations, "rare_rows": plan.compress.floor}
+    return Compiled(arrangement, options)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The columns of a table and their attributes."""
+
+    codec: Codec
+
+    def attributes(self, name: str, item: Item, key: str) -> tuple[str, ...]:
+        """Return what a column is counted as: its own codes, or those of its group."""
+        known_column(self.codec.schema, name, item, key)
+        part = self.codec.part_of(name)
+        if part is None or not len(part.domain):
+            raise item.place.fault(f'"{name}" is computed or made anew, never measured; leave it out', key)
+        return part.domain.names
+
+    def single(self, name: str, item: Item, key: str) -> str:
+        """Return the attribute of a column that has one to itself."""
+        own = self.attributes(name, item, key)
+        part = self.codec.part_of(name)
+        if len(own) != 1 or isinstance(part, Group):
+            raise item.place.fault(f'"{name}" is counted together with other columns, or in pieces; leave it out', key)
+        return own[0]
+
+    def labels(self, attribute: str) -> tuple[Label, ...]:
+        """Name the codes of an attribute."""
+        part = self.codec.part(attribute)
+        return tuple(part.labels()[list(part.domain).index(attribute)])
+
+
+def _patterns(plan: MarginalPlan, table: _Table) -> tuple[tuple[Pattern, ...], dict[str, int]]:
+    """Return the patterns, and the code of each member that stands for nothing."""
+    made, absent = list[Pattern](), dict[str, int]()
+    for item in plan.of(Presence):
+        if len(item.columns) > MOST_MEMBERS:
+            raise item.place.fault(f"a pattern takes at most {MOST_MEMBERS} columns; leave some out", "columns")
+        names = [table.single(name, item, "columns") for name in item.columns]
+        for column, name in zip(item.columns, names, strict=True):
+            if name in absent:
+                raise item.place.fault(f'"{column}" stands in two patterns; leave it in one', "columns")
+            absent[name] = _missing(item, column, table.labels(name))
+        if item.called in table.codec.domain or any(item.called == pattern.name for pattern in made):
+            raise item.place.fault(f'"{item.called}" is taken; give the pattern another name', "name")
+        made.append(Pattern(item.called, tuple(names), tuple(absent[name] for name in names)))
+    return tuple(made), absent
+
+
+def _missing(item: Presence, column: str, labels: tuple[Label, ...]) -> int:
+    wanted = None if item.missing is None else written(item.missing)
+    for code, label in enumerate(labels):
+        if (label.sort == "missing") if wanted is None else (str(label) == wanted):
+            return code
+    if wanted is None:
+        raise item.place.fault(
+            f'"{column}" is never missing: set missing = true in the schema, or say which value stands for nothing '
+            "(missing = 99)",
+            "columns",
+        )
+    raise item.place.fault(f'"{wanted}" is no value of "{column}" by itself; name one that the schema lists', "missing")
+
+
+def _fills(plan: MarginalPlan, table: _Table, absent: Mapping[str, int]) -> tuple[Fill | Learned, ...]:
+    waiting = {table.single(item.column, item, "column"): item for item in plan.of(Filled)}
+    if len(waiting) < len(plan.of(Filled)):
+        twice = next(i for i in plan.of(Filled) if waiting[table.single(i.column, i, "column")] is not i)
+        raise twice.place.fault(f'"{twice.column}" is filled in twice; leave one', "column")
+    made: list[Fill | Learned] = []
+    while waiting:
+        ready = [n for n, item in waiting.items() if table_source(table, item) not in waiting]
+        if not ready:
+            item = next(iter(waiting.values()))
+            raise item.place.fault(f'"{item.column}" is filled in from itself in a circle; measure one of them', "from")
+        for name in ready:
+            made.append(_fill(waiting.pop(name), name, table, absent))
+    return tuple(made)
+
+
+def table_source(table: _Table, item: Filled) -> str | None:
+    """Return the attribute that a column is filled in from."""
+    return table.single(item.source, item, "from") if item.source else None
+
+
+def _fill(item: Filled, name: str, table: _Table, absent: Mapping[str, int]) -> Fill | Learned:
+    anchor = table_source(table, item)
+    if anchor is None:
+        return Fill(name)
+    if item.by == "learned":
+        if table.codec.domain.cells((anchor, name)) > MAX_CELLS:
+            raise item.place.fault(
+                f'the table over "{item.source}" and "{item.column}" would have more than {MAX_CELLS:,} cells; give '
+                "one of them fewer values",
+                "from",
+            )
+        return Learned(name, anchor, item.weight, absent.get(name))
+    theirs = {str(label): code for code, label in enumerate(table.labels(name))}
+    own = [str(label) for label in table.labels(anchor)]
+    lacking = next((label for label in own if label not in theirs), None)
+    if lacking is not None:
+        raise item.place.fault(
+            f'"{lacking}" of "{item.source}" is no value of "{item.column}", so that they cannot be the same; choose '
+            'by = "learned"',
+            "by",
+        )
+    return Fill(name, anchor, np.array([theirs[label] for label in own], np.int64))
+
+
+def _bins(item: Binned, domain: Domain, name: str, labels: tuple[Label, ...]) -> Array:
+    size = domain.size(name)
+    if item.into:
+        codes = np.full(size, len(item.into))
+        place = {str(label): code for code, label in enumerate(labels)}
+        for number, values in enumerate(item.into):
+            for value in values if isinstance(values, tuple) else (values,):
+                if written(value) not in place:
+                    raise item.place.fault(f'"{value}" is no value of "{item.column}"; the schema lists them', "into")
+                if codes[place[written(value)]] != len(item.into):
+                    raise item.place.fault(f'"{value}" stands in two bins; leave it in one', "into")
+                codes[place[written(value)]] = number
+    else:
+        apart = sorted(domain.order(name).apart)
+        inside = np.setdiff1d(np.arange(size), apart)
+        if item.bins > len(inside):
+            raise item.place.fault(f'"{item.column}" has only {len(inside)} values; choose fewer bins', "bins")
+        codes = np.zeros(size, np.int64)
+        codes[inside] = np.arange(len(inside)) * item.bins // len(inside)
+        codes[apart] = item.bins + np.arange(len(apart))
+    return np.asarray(np.unique(codes, return_inverse=True)[1])
+
+
+def _marginals(
+    plan: MarginalPlan, table: _Table, patterns: Mapping[str, Pattern], filled: set[str]
+) -> dict[Clique, Given]:
+    """Return the marginals over attributes, each with its item; of two that become one, the weightier."""
+    made: dict[Clique, Given] = {}
+    for item in plan.of(Given):
+        key = next(key for key in ("columns", "sets", "pairs_of") if getattr(item, key))
+        for names in item.cliques():
+            found: list[str] = []
+            for name in names:
+                found += [name] if name in patterns else table.attributes(name, item, key)
+            lost = [name for name in found if name in filled]
+            if lost:
+                raise item.place.fault(
+                    f'"{lost[0]}" is filled in afterwards, so that no marginal holds it; leave it out', key
+                )
+            own = clique(found)
+            if own not in made or made[own].weight < item.weight:
+                made[own] = item
+    return made
+
+
+def _check_cells(arrangement: Arrangement, domain: Domain, marginals: Mapping[Clique, Given]) -> None:
+    seen = arrangement.domain(domain)
+    sizes = {n: int(arrangement.bins[n].max()) + 1 if n in arrangement.bins else seen.size(n) for n in seen}
+    for c, item in marginals.items():
+        cells = int(np.prod([float(sizes[name]) for name in c]))
+        if cells > MAX_CELLS:
+            raise item.place.fault(
+                f"the marginal over {', '.join(c)} has {cells:,} cells, above {MAX_CELLS:,}; "
+                "leave a column out, or bin it"
+            )
+
+
+def _parts(plan: MarginalPlan, table: _Table, filled: set[str], marginals: Mapping[Clique, Given]) -> list[list[str]]:
+    made: list[list[str]] = []
+    for item in plan.of(Part):
+        patterns = {pattern.called for pattern in plan.of(Presence)}
+        found: dict[str, None] = {}
+        for name in item.columns:
+            own = (name,) if name in patterns else table.attributes(name, item, "columns")
+            found |= dict.fromkeys(each for each in own if each not in filled)
+        if not found:
+            raise item.place.fault("all its columns are filled in afterwards; leave the part out", "columns")
+        if any(set(found) <= set(other) or set(other) <= set(found) for other in made):
+            raise item.place.fault("all columns of this part stand in another one, or the other way round; leave one")
+        made.append(list(found))
+    for c, given in marginals.items() if made else ():
+        rest = [name for name in c if not any(name in part for part in made)]
+        if not any(set(c) <= set(part) for part in made) and len(rest) < len(c):
+            raise given.place.fault(
+                f"the marginal over {', '.join(c)} has columns of several parts; leave it out, or "
+                "put them into one part"
+            )
+    return made
+
+
+def refuse_for(method: str, options: Mapping[str, Any], plan: MarginalPlan, accepted: set[str]) -> None:
+    """Refuse what a plan asks for and a method cannot do."""
+    told = {"exact": "match marginals exactly", "parts": "synthesise parts apart"}
+    for name, what in told.items():
+        if name in options and name not in accepted:
+            raise PlanError(
+                f"{plan.source or 'plan of marginals'}: method {method} cannot {what}; choose dpsyn, or leave that out"
+            )
+
+
+def planned(method: str, options: Mapping[str, Any]) -> tuple[MarginalPlan | None, dict[str, Any]]:
+    """Return the plan among a method's options, and the others; a bare list of marginals is one of these."""
+    given = options.get("marginals")
+    if given is None or isinstance(given, list | tuple) or (isinstance(given, str) and not _names_a_plan(given)):
+        return None, {name: value for name, value in options.items() if value is not None or name != "marginals"}
+    if not takes(method, "marginals"):
+        able = ", ".join(name for name in METHODS if takes(name, "marginals"))
+        raise PlanError(f"method {method!r} chooses its marginals by itself: for a plan take one of {able}.")
+    if not isinstance(given, str | PathLike | Mapping | MarginalPlan):
+        raise PlanError("marginals: a plan (its file, its TOML text, a MarginalPlan), or a list of lists of columns.")
+    return MarginalPlan.read(given), {name: value for name, value in options.items() if name != "marginals"}
+
+
+def _names_a_plan(given: str) -> bool:
+    """Whether a text is a plan's TOML, or the name of its file."""
+    return "\n" in given or "=" in given or given.endswith(".toml") or Path(given).is_file()
+
+
+def accounting_of(plan: MarginalPlan, schema: Schema, epsilon: float, delta: float) -> Accounting:
+    """Return how a plan's noise is counted: as it says, or by what is smaller for its marginals and all columns."""
+    if plan.mechanism == "auto":
+        return choose_accounting(plan.measured + len(schema.modelled), epsilon, delta)
+    return "pure" if plan.mechanism == "geometric" else "gaussian"
