@@ -18,6 +18,7 @@ from weft.cli import (
     marginals,
     methods,
     plan,
+    query,
     report,
     sample,
     schema,
@@ -52,6 +53,7 @@ app.command("plan")(plan.plan)
 app.command("synth", help=synth.HELP)(synth.synth)
 app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
+app.command("query")(query.query)
 app.command("report")(report.report)
 app.add_typer(bench.app, name="bench")
 app.command("verify")(verify.verify)
