@@ -52,8 +52,8 @@ def counted(fitted: Fitted, made: int) -> str:
         return expected(fitted, made, ())
     return (
         f"From {number(made, 'synthetic row')}, counted and scaled to the noisy number of rows: what is asked is not "
-        "told by the codes that were measured. The range covers the chance of drawing these rows, and neither the noise "
-        "in the model nor what it assumes: the exact count may well lie outside."
+        "told by the codes that were measured. The range covers the chance of drawing these rows, and neither the "
+        "noise in the model nor what it assumes: the exact count may well lie outside."
     )
 
 

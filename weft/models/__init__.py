@@ -94,6 +94,7 @@ MODELS = {
     "mrf": ("weft.models.mrf", "MrfModel"),
     "recoded": ("weft.models.recoded", "RecodedModel"),
     "seeded": ("weft.models.seeded", "SeededModel"),
+    "views": ("weft.models.views.model", "ViewsModel"),
 }
 """Every type of model by its name in a model file: the module and the class."""
 
