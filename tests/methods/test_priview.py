@@ -36,9 +36,7 @@ def test_more_budget_covers_larger_sets():
     assert len(fixed.measured) == len(little.measured)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"views": "random"}, {"nonnegativity": "simplex"}, {"solver": "least-squares"}]
-)
+@pytest.mark.parametrize("options", [{}, {"views": "random"}, {"nonnegativity": "simplex"}])
 def test_marginals_across_views_are_near_the_exact_ones(options):
     records = binary()
     made = run(PriView(strength=2, **options), records, epsilon=2.0)

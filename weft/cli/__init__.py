@@ -14,6 +14,7 @@ from weft.cli import (
     budget,
     demo,
     fit,
+    itemsets,
     ledger,
     marginals,
     methods,
@@ -54,6 +55,7 @@ app.command("synth", help=synth.HELP)(synth.synth)
 app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
 app.command("query")(query.query)
+app.command("itemsets")(itemsets.itemsets)
 app.command("report")(report.report)
 app.add_typer(bench.app, name="bench")
 app.command("verify")(verify.verify)

@@ -21,7 +21,9 @@ Solver = Literal["entropy", "least-squares", "linear"]
 
 SWEEPS = 1_000
 TOLERANCE = 1e-8
-MOST_DENSE = 4_096
+SMALL = 1e-3
+"""What the norm weighs beside the sums."""
+MOST_DENSE = 1_024
 """Cells up to which the systems of the two other solvers are written out."""
 
 
@@ -86,7 +88,12 @@ def _system(wanted: Clique, shape: Sequence[int], constraints: Sequence[Marginal
 
 
 def _least_norm(matrix: Array, goals: Array) -> Array:
-    return np.asarray(np.linalg.lstsq(matrix, goals, rcond=None)[0])
+    """Return cells of 0 and more with nearly these sums, of the least norm."""
+    from scipy.optimize import nnls
+
+    cells = matrix.shape[1]
+    stacked = np.concatenate([matrix, np.eye(cells) * SMALL])
+    return np.asarray(nnls(stacked, np.append(goals, np.zeros(cells)))[0])
 
 
 def _any_feasible(matrix: Array, goals: Array) -> Array:

@@ -1,0 +1,173 @@
+"""`weft itemsets`: the most frequent sets of items in private baskets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import options as o
+from weft.cli.failure import guard
+from weft.cli.fitting import check_files, journal_beside
+from weft.cli.terminal import Terminal
+from weft.errors import OutputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from weft.itemsets import Found
+
+SHOWN = 25
+"""Sets that the screen shows where a file has them all."""
+
+HOLDS = "How the table holds baskets"
+
+
+def itemsets(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The private baskets: CSV, Parquet or another file.")],
+    epsilon: o.Epsilon = 1.0,
+    delta: o.Delta = 1e-5,
+    top: Annotated[int, typer.Option("--top", metavar="N", help="Sets to find.")] = 100,
+    column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A column of lists. Default: the only one.", rich_help_panel=HOLDS),
+    ] = None,
+    basket: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A row for each item: the basket's column.", rich_help_panel=HOLDS),
+    ] = None,
+    item: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A row for each item: the item's column.", rich_help_panel=HOLDS)
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="A yes/no column for each item: their names, or all.", rich_help_panel=HOLDS),
+    ] = None,
+    items: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Items that there may be, one a line, if that is public. Saves budget."),
+    ] = None,
+    most_items: Annotated[
+        int,
+        typer.Option("--most-items", metavar="N", help="Items of a basket that count, chosen at random. Default: 20."),
+    ] = 20,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write all sets as CSV.", rich_help_panel=o.OUTPUT),
+    ] = None,
+    budget: o.LifetimeBudget = None,
+    journal: o.Journal = None,
+    noise_seed: o.NoiseSeed = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Find the most frequent sets of items in private baskets, with standard errors.
+
+    What is protected is a basket: whether it is there, and what it holds. If a
+    person may have several baskets, that is less than the person.
+
+    \b
+    [bold]Examples[/bold]
+      weft itemsets baskets.parquet --epsilon 1 --top 100 -o sets.csv
+      weft itemsets lines.csv --basket order --item product -e 1 -o sets.csv
+      weft itemsets survey.csv --columns all -e 0.5 --top 20
+    """
+    terminal = Terminal(as_json, quiet, debug)
+    out = None if output is None else Path(output)
+    record = journal_beside(out, journal)
+    with guard(terminal, record):
+        if quiet and not as_json and out is None:
+            raise o.UsageError("--quiet shows nothing: give -o FILE or --json, or what was paid for is lost")
+        inputs = {
+            "the private table": table,
+            "the list of items": None if items is None else Path(items),
+            "the lifetime budget": None if budget is None else Path(budget),
+        }
+        check_files(inputs, {} if out is None else {"the sets": out}, {"the journal": record})
+        with terminal.progress() as listener:
+            from weft.itemsets import find_itemsets, form_of
+
+            listed = None if items is None else _lines(Path(items))
+            named = None if columns is None else [name for name in columns.split(",") if name]
+            form = form_of(table, column, basket, item, named)
+            found = find_itemsets(
+                table,
+                form,
+                epsilon,
+                delta,
+                top=top,
+                items=listed,
+                most_items=most_items,
+                journal=record,
+                budget_file=budget,
+                noise_seed=noise_seed,
+                listener=listener,
+            )
+        written = _written(terminal, found, out)
+        terminal.warn_stamps(found.ledger.stamps)
+        files = [str(path) for path in (out if written else None, record) if path is not None]
+        terminal.answer(found.to_dict() | {"files": files, "spent": str(found.ledger.spend_statement())})
+        terminal.show(*_shown(found, out if written else None, record))
+
+
+def _lines(path: Path) -> list[str]:
+    from weft.errors import DataError
+
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise DataError(f"{path}: cannot be read as a list of items; write one a line, in UTF-8") from None
+
+
+def _written(terminal: Terminal, found: Found, out: Path | None) -> bool:
+    """Write the sets; where that fails after all, they are shown, since they are paid for."""
+    if out is None:
+        return False
+    from weft.release.atomic import staged
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["items", "size", "count", "standard_error", "share"])
+    for one in found.to_dict()["sets"]:
+        numbers = [one["count"], one["standard_error"], one["share"]]
+        writer.writerow([" | ".join(one["items"]), len(one["items"]), *(f"{number:.6g}" for number in numbers)])
+    try:
+        with staged(out) as (draft,):
+            draft.write_text(text.getvalue(), encoding="utf-8")
+    except (OSError, OutputError):
+        terminal.warn(f"{out} could not be written: the sets follow here, since they are paid for")
+        terminal.err.print(text.getvalue(), markup=False, soft_wrap=True)
+        return False
+    return True
+
+
+def _shown(found: Found, out: Path | None, record: Path) -> list[RenderableType]:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("items")
+    for head in ("baskets", "±", "share"):
+        grid.add_column(head, justify="right")
+    total = max(found.baskets, 1.0)
+    for one in found.sets[: SHOWN if out else None]:
+        share = f"{min(one.count / total, 1.0):.1%}"
+        grid.add_row(Text(", ".join(one.items)), f"{one.count:,.0f}", f"{one.standard_error:,.0f}", share)
+    parts: list[RenderableType] = [Padding(Text(text, style="bold red"), 0) for text in found.ledger.stamps]
+    parts.append(Text(f"About {found.baskets:,.0f} baskets (± {found.baskets_error:,.0f})", style="bold"))
+    if not found.sets:
+        parts.append(Text("No item is in so many baskets that noise could not hide it: raise epsilon, or list items."))
+    parts += [grid, ""]
+    if out is not None and len(found) > SHOWN:
+        parts.append(Text(f"... and {len(found) - SHOWN} more in {out}"))
+    meaning = (
+        "± is the standard error of the noise. Sets were ranked by noisy counts, so that the last ones may belong "
+        "below others that are not shown; of a basket with very many items some do not count."
+    )
+    parts += [Padding(Text(meaning), 0), Padding(Text(str(found.ledger.spend_statement())), 0)]
+    return [*parts, Text(f"What is protected is a basket. May be released. What was spent: {record}")]
