@@ -13,6 +13,7 @@ from weft.cli import (
     bench,
     budget,
     demo,
+    explore,
     fit,
     itemsets,
     ledger,
@@ -56,6 +57,7 @@ app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
 app.command("query")(query.query)
 app.command("itemsets")(itemsets.itemsets)
+app.command("explore")(explore.explore)
 app.command("report")(report.report)
 app.add_typer(bench.app, name="bench")
 app.command("verify")(verify.verify)
