@@ -248,3 +248,26 @@ def test_counts_can_be_taken_as_a_table(mst):
     assert [cell.values for cell in counts] == [("f",), ("m",)]
     assert counts.to_dict()["releasable"] is True
     assert "f: " in str(counts)
+
+
+def test_cells_that_rules_make_impossible_are_empty():
+    rules = (
+        SCHEMA
+        + """
+[[rules]]
+when = {sex = "m"}
+then = {town = ["a", "b", "c"]}
+"""
+    )
+    table = people(3000, 1)
+    town = np.where(np.array(table["sex"].to_pylist()) == "m", "b", np.array(table["town"].to_pylist()))
+    table = table.set_column(3, "town", pa.array(town))
+    for method in ("independent", "mst"):
+        settings = {"method": method, "journal": None, "seed": 0, "noise_seed": 0}
+        made = Synthesizer(1.0, 1e-6, **settings).fit(table, Schema.from_toml(rules))
+        counts = made.query("sex", "town")
+        kept = [counts.labels[1].index(name) for name in "abc"]
+        others = [i for i in range(len(counts.labels[1])) if i not in kept]
+        assert not counts.estimate[1][others].any()
+        assert not counts.standard_error[1][others].any()
+        assert counts.estimate[1][kept].sum() > 500

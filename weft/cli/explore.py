@@ -10,7 +10,7 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
-from weft.cli.terminal import Terminal
+from weft.cli.sets import spread
 from weft.progress import stage
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ MEANING = (
 )
 
 
+@spread
 def explore(
     table: Annotated[str, typer.Argument(metavar="PUBLIC_TABLE", help="A public table: CSV, Parquet or another file.")],
     schema: Annotated[
@@ -38,9 +39,8 @@ def explore(
     html: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Draw it as a page too.", rich_help_panel=o.OUTPUT)
     ] = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    screen: o.Screen,
 ) -> None:
     """Look at the columns of a public sample, and at how strongly pairs of them are related.
 
@@ -52,7 +52,7 @@ def explore(
       weft explore last-years-release.csv
       weft explore sample.parquet --schema table.toml --html sample.html
     """
-    terminal = Terminal(as_json, quiet, debug)
+    terminal = screen.terminal()
     with guard(terminal):
         out = None if html is None else Path(html)
         inputs = {"the table": Path(table), "the schema": None if schema is None else Path(schema)}
@@ -73,7 +73,7 @@ def explore(
 
             with staged(out) as (draft,):
                 draft.write_text(page(found, Path(table).name), encoding="utf-8")
-        if quiet or as_json:
+        if screen.quiet or screen.as_json:
             terminal.warn(ONLY_PUBLIC)
         terminal.answer(found.to_dict() | {"files": [str(out)] if out else []})
         terminal.show(*_shown(found, out))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,16 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files, journal_beside
+from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from weft.curator.baskets import Form
     from weft.itemsets import Found
+    from weft.progress import Listener
 
 SHOWN = 25
 """Sets that the screen shows where a file has them all."""
@@ -26,26 +30,49 @@ SHOWN = 25
 HOLDS = "How the table holds baskets"
 
 
-def itemsets(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The private baskets: CSV, Parquet or another file.")],
-    epsilon: o.Epsilon = 1.0,
-    delta: o.Delta = 1e-5,
-    top: Annotated[int, typer.Option("--top", metavar="N", help="Sets to find.")] = 100,
+@dataclass(frozen=True, kw_only=True)
+class Holding:
+    """How the table holds baskets, as the command line says it."""
+
     column: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="A column of lists. Default: the only one.", rich_help_panel=HOLDS),
-    ] = None,
+    ] = None
     basket: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="A row for each item: the basket's column.", rich_help_panel=HOLDS),
-    ] = None,
+    ] = None
     item: Annotated[
         str | None, typer.Option(metavar="NAME", help="A row for each item: the item's column.", rich_help_panel=HOLDS)
-    ] = None,
+    ] = None
     columns: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="A yes/no column for each item: their names, or all.", rich_help_panel=HOLDS),
-    ] = None,
+    ] = None
+
+    def form(self, table: str) -> Form:
+        """Return the form; MethodError if it is none, or the table has it not."""
+        from weft.itemsets import form_of
+
+        named = None if self.columns is None else [name for name in self.columns.split(",") if name]
+        return form_of(table, self.column, self.basket, self.item, named)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What the run may cost, and where that is written down."""
+
+    epsilon: o.Epsilon = 1.0
+    delta: o.Delta = 1e-5
+    budget: o.LifetimeBudget = None
+    journal: o.Journal = None
+    noise_seed: o.NoiseSeed = None
+
+
+@spread
+def itemsets(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The private baskets: CSV, Parquet or another file.")],
+    top: Annotated[int, typer.Option("--top", metavar="N", help="Sets to find.")] = 100,
     items: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Items that there may be, one a line, if that is public. Saves budget."),
@@ -58,12 +85,10 @@ def itemsets(
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write all sets as CSV.", rich_help_panel=o.OUTPUT),
     ] = None,
-    budget: o.LifetimeBudget = None,
-    journal: o.Journal = None,
-    noise_seed: o.NoiseSeed = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    holding: Holding,
+    spending: Spending,
+    screen: o.Screen,
 ) -> None:
     """Find the most frequent sets of items in private baskets, with standard errors.
 
@@ -76,42 +101,58 @@ def itemsets(
       weft itemsets lines.csv --basket order --item product -e 1 -o sets.csv
       weft itemsets survey.csv --columns all -e 0.5 --top 20
     """
-    terminal = Terminal(as_json, quiet, debug)
+    terminal = screen.terminal()
     out = None if output is None else Path(output)
-    record = journal_beside(out, journal)
+    record = journal_beside(out, spending.journal)
     with guard(terminal, record):
-        if quiet and not as_json and out is None:
+        if screen.quiet and not screen.as_json and out is None:
             raise o.UsageError("--quiet shows nothing: give -o FILE or --json, or what was paid for is lost")
-        inputs = {
-            "the private table": table,
-            "the list of items": None if items is None else Path(items),
-            "the lifetime budget": None if budget is None else Path(budget),
-        }
-        check_files(inputs, {} if out is None else {"the sets": out}, {"the journal": record})
+        listing = None if items is None else Path(items)
+        _check_files(table, listing, spending, out, record)
         with terminal.progress() as listener:
-            from weft.itemsets import find_itemsets, form_of
-
-            listed = None if items is None else _lines(Path(items))
-            named = None if columns is None else [name for name in columns.split(",") if name]
-            form = form_of(table, column, basket, item, named)
-            found = find_itemsets(
-                table,
-                form,
-                epsilon,
-                delta,
-                top=top,
-                items=listed,
-                most_items=most_items,
-                journal=record,
-                budget_file=budget,
-                noise_seed=noise_seed,
-                listener=listener,
-            )
-        written = _written(terminal, found, out)
+            found = _find(table, holding.form(table), spending, record, top, listing, most_items, listener)
+        written = out if _written(terminal, found, out) else None
         terminal.warn_stamps(found.ledger.stamps)
-        files = [str(path) for path in (out if written else None, record) if path is not None]
+        files = [str(path) for path in (written, record) if path is not None]
         terminal.answer(found.to_dict() | {"files": files, "spent": str(found.ledger.spend_statement())})
-        terminal.show(*_shown(found, out if written else None, record))
+        terminal.show(*_shown(found, written, record))
+
+
+def _check_files(table: str, listing: Path | None, spending: Spending, out: Path | None, record: Path) -> None:
+    """Refuse files that cannot be written, or that would destroy what is read or kept."""
+    inputs = {
+        "the private table": table,
+        "the list of items": listing,
+        "the lifetime budget": None if spending.budget is None else Path(spending.budget),
+    }
+    check_files(inputs, {} if out is None else {"the sets": out}, {"the journal": record})
+
+
+def _find(
+    table: str,
+    form: Form,
+    spending: Spending,
+    record: Path,
+    top: int,
+    listing: Path | None,
+    most_items: int,
+    listener: Listener,
+) -> Found:
+    from weft.itemsets import find_itemsets
+
+    return find_itemsets(
+        table,
+        form,
+        spending.epsilon,
+        spending.delta,
+        top=top,
+        items=None if listing is None else _lines(listing),
+        most_items=most_items,
+        journal=record,
+        budget_file=spending.budget,
+        noise_seed=spending.noise_seed,
+        listener=listener,
+    )
 
 
 def _lines(path: Path) -> list[str]:

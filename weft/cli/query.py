@@ -14,7 +14,8 @@ from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
 from weft.cli.sample import Where
-from weft.cli.terminal import Terminal, hang_up
+from weft.cli.sets import spread
+from weft.cli.terminal import hang_up
 from weft.progress import stage
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ SHOWN = 60
 BAR = 20
 
 
+@spread
 def query(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A model file made by `weft fit`, or by `weft synth --model`.")
@@ -44,9 +46,8 @@ def query(
             "--csv", metavar="FILE", help="Write the counts to a file; - for stdout.", rich_help_panel=o.OUTPUT
         ),
     ] = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
+    *,
+    screen: o.Screen,
 ) -> None:
     """Count rows by some columns, with a range for each count. Costs no budget.
 
@@ -62,9 +63,9 @@ def query(
       weft query stays.weft cost --bins 8 --csv cost.csv
     """
     out = None if as_csv in (None, "-") else Path(str(as_csv))
-    terminal = Terminal(as_json, quiet, debug, data_on_stdout=as_csv == "-")
+    terminal = screen.terminal(data_on_stdout=as_csv == "-")
     with guard(terminal):
-        if as_json and as_csv == "-":
+        if screen.as_json and as_csv == "-":
             raise o.UsageError("--json and --csv - both want stdout: give one of them")
         check_files({"the model": Path(model)}, {} if out is None else {"the counts": out})
         o.check_model_file(Path(model))
