@@ -79,7 +79,7 @@ def itemsets(
     ] = None,
     most_items: Annotated[
         int,
-        typer.Option("--most-items", metavar="N", help="Items of a basket that count, chosen at random. Default: 20."),
+        typer.Option("--most-items", metavar="N", help="Items of a basket that count, chosen at random."),
     ] = 20,
     output: Annotated[
         str | None,

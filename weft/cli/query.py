@@ -13,7 +13,6 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
-from weft.cli.sample import Where
 from weft.cli.sets import spread
 from weft.cli.terminal import hang_up
 from weft.progress import stage
@@ -36,7 +35,14 @@ def query(
     columns: Annotated[
         list[str] | None, typer.Argument(metavar="[COLUMN]...", help="What to count by. Default: all rows together.")
     ] = None,
-    where: Where = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Count only rows such as sex=F, age>=65, ward=a|b; may be given several times. As in `weft sample`.",
+        ),
+    ] = None,
     bins: Annotated[
         int, typer.Option("--bins", min=2, metavar="N", help="Most bins of a column with many numbers or dates.")
     ] = 20,

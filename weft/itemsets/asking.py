@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.curator import PrivateTable
 from weft.curator.baskets import BasketCurator, BasketTable, Form, list_columns
-from weft.errors import MethodError
+from weft.errors import BudgetError, MethodError
 from weft.itemsets.mining import Found, Mining
 from weft.privacy import Adjacency, Budget, Lifetime, Noise
 from weft.privacy.books import Terms, open_books
@@ -23,6 +23,9 @@ from weft.reading.dialect import PLAIN, Dialect
 
 PART_OF_LIFETIME = 0.2
 """Part of what a lifetime budget has left for lists of items that one run may take."""
+
+LEAST_SLACK = 1e-200
+"""Below this, chances are no longer told apart from nothing."""
 
 MOST_TOP, MOST_ITEMS, MOST_LISTED = 1_000, 1_000, 1_000_000
 
@@ -104,6 +107,10 @@ def find_itemsets(
         if not release.private:
             raise MethodError("noise that follows from a seed has no lifetime budget: leave noise_seed out")
         slack = PART_OF_LIFETIME * lifetime.slack_left()
+        if mining.items is None and not slack > LEAST_SLACK:
+            raise BudgetError(
+                "the lifetime budget has nothing left for a list of items that nobody has stated: list them (--items)"
+            )
     table = BasketTable(source, form, dialect, listener)
     read = table.read()
     stamps = () if release.private else (SEEDED,)
