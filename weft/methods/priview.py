@@ -99,7 +99,9 @@ class PriView:
         with stage(listener, "measure views"):
             noisy = merged.measure(chosen, share=merged.left)
         with stage(listener, "reconcile"):
-            tables = reconcile(self._rippled([*columns.tables, *noisy]))
+            every = [*columns.tables, *noisy]
+            total = max(common_total(every)[0], 1.0)
+            tables = reconcile(self._rippled(every, total), total=total)
         different = {table.clique: table for table in tables.tables}
         records = GumModel(merged.domain, tables.total, tuple(different.values()), GumOptions(**self.gum))
         return columns.unfold(ViewsModel(records, self.solver))
@@ -119,11 +121,10 @@ class PriView:
                 best = t
         return min(best, self.most_strength)
 
-    def _rippled(self, noisy: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
+    def _rippled(self, noisy: Sequence[NoisyMarginal], total: float) -> list[NoisyMarginal]:
         """Alternate agreement and Ripple, as the paper does."""
         tables = list(noisy)
-        total = common_total(tables)[0]
-        if self.nonnegativity == "simplex" or not total > 0:
+        if self.nonnegativity == "simplex":
             return tables
         for _ in range(RIPPLES):
             agreed = consistent(tables, total=total)
