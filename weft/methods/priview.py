@@ -60,7 +60,7 @@ class PriView:
     )
     most_strength: Annotated[int, Bounds(1, 5)] = option(3, "The largest strength that is chosen by itself.")
     noise: Annotated[float, Bounds(1e-6, 1.0)] = option(
-        0.001, "Noise of a cell of a view, as a share of the rows, up to which a larger strength is chosen."
+        0.002, "Noise of a cell of a view, as a share of the rows, up to which a larger strength is chosen."
     )
     max_cells: Annotated[int | None, Bounds(2, 1 << 20)] = option(
         None, "Cells of a view. None: 64, which are six binary columns; 1,000 where columns are not all binary."
