@@ -23,7 +23,6 @@ def test_the_list_names_every_experiment() -> None:
     assert all(name in shown for name in EXPERIMENTS)
     listed = json.loads(weft("--list", "--json").stdout)
     own = {"weave", "accuracy", "ablations", "orderings", "plan", "priview", "structure", "raw", "bsg-paper"}
-    own = {"weave", "accuracy", "ablations", "orderings", "plan", "priview", "structure", "raw", "bsg-paper"}
     own |= {"timings", "data", "fire", "mechanisms", "itemsets"}
     assert set(listed) == set(EXPERIMENTS) | own
     assert all(name in shown and listed[name]["about"] for name in own)

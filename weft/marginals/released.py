@@ -36,8 +36,7 @@ class Released:
     def fits(self, domain: Domain) -> bool:
         """Whether it is a table over attributes of this domain, in its codes or in groups of them."""
         return all(
-            name in domain
-            and (len(self.coding[name]) if name in self.coding else self.size(name)) == domain.size(name)
+            name in domain and (len(self.coding[name]) if name in self.coding else self.size(name)) == domain.size(name)
             for name in self.clique
         )
 

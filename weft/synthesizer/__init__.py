@@ -190,10 +190,8 @@ class Synthesizer:
             domain = opened.codec.domain
             measured = tuple(m for m in curator.measured if all(name in domain for name in m.clique))
             released = tuple(held for held in curator.released if held.fits(domain))
-            settled = _people(people, schema)
-            self.fitted_ = Fitted(
-                run.name, options, schema, opened.codec, model, ledger, measured, settled, released
-            )
+            kept = (measured, _people(people, schema), released)
+            self.fitted_ = Fitted(run.name, options, schema, opened.codec, model, ledger, *kept)
             self._frame = frame_maker(run.table.source, schema)
         return self
 
