@@ -183,6 +183,7 @@ KINDS = {
     "bayesnet": {"method": "privbayes", "delta": 0.0},
     "buckets": {"method": "bsg", "buckets": {"age": 2, "ward": [0, 0, 1, 1, 1]}},
     "gum": {"method": "privsyn", "rare": 30.0},
+    "views": {"method": "priview", "strength": 2},
     "mrf": {"method": "tree", "rare": 30.0},
     "field": {"method": "pb-pgm", "delta": 0.0},
     "chains": {

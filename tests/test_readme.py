@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[1]
 PLACEHOLDERS = {"REAL", "MODEL", "FOLDER"}
-RUN = ("synth", "sample", "plan", "schema", "report", "methods", "budget", "verify")
+RUN = ("synth", "sample", "query", "plan", "schema", "report", "methods", "budget", "verify")
 README = (ROOT / "README.md").read_text()
 
 

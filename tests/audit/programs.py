@@ -218,9 +218,16 @@ def synthesise(method, schema=None, *, source="arrow", paired=True, unit=None, *
                 "found": None if known is not None else synthesizer.discovered_.found,
                 "ledger": fitted.ledger.to_dict(),
                 "asked for": asked_for(synthesizer, fitted.schema),
+                "counted": [str(synthesizer.query(*columns)) for columns in counted_by(fitted)],
             }
 
     return program
+
+
+def counted_by(fitted):
+    """Columns to count by: none, one, and two that are released as they are."""
+    names = [c.name for c in fitted.schema.columns if fitted.codec.codes_of(c.name) is not None]
+    return [(), tuple(names[:1]), tuple(names[:2])]
 
 
 def asked_for(synthesizer, schema):

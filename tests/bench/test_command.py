@@ -22,8 +22,8 @@ def test_the_list_names_every_experiment() -> None:
     shown = weft("--list").stdout
     assert all(name in shown for name in EXPERIMENTS)
     listed = json.loads(weft("--list", "--json").stdout)
-    own = {"weave", "accuracy", "ablations", "orderings", "plan", "structure", "raw", "bsg-paper", "timings", "data"}
-    own |= {"fire", "mechanisms"}
+    own = {"weave", "accuracy", "ablations", "orderings", "plan", "priview", "structure", "raw", "bsg-paper"}
+    own |= {"timings", "data", "fire", "mechanisms", "itemsets"}
     assert set(listed) == set(EXPERIMENTS) | own
     assert all(name in shown and listed[name]["about"] for name in own)
     assert "DualQuery" not in shown and "not there yet" not in shown

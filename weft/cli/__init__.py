@@ -13,11 +13,14 @@ from weft.cli import (
     bench,
     budget,
     demo,
+    explore,
     fit,
+    itemsets,
     ledger,
     marginals,
     methods,
     plan,
+    query,
     report,
     sample,
     schema,
@@ -52,6 +55,9 @@ app.command("plan")(plan.plan)
 app.command("synth", help=synth.HELP)(synth.synth)
 app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
+app.command("query")(query.query)
+app.command("itemsets")(itemsets.itemsets)
+app.command("explore")(explore.explore)
 app.command("report")(report.report)
 app.add_typer(bench.app, name="bench")
 app.command("verify")(verify.verify)

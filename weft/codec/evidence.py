@@ -20,10 +20,13 @@ from weft.marginals.domain import Order
 from weft.schema.kinds.part import Part
 from weft.schema.rules import Reader
 from weft.schema.rules.condition import Condition, Conditions
-from weft.schema.rules.values import Mask
+from weft.schema.rules.values import Mask, Values
 
 DRAWS = 8
 """Values that each code is asked for, to see where it lies."""
+
+CERTAIN = 64
+"""Values that each code is asked for, to see whether it lies wholly on one side."""
 
 Evidence = Mapping[str, NDArray[np.float64]]
 """For some attributes: 1 for each code that is possible, 0 for the others."""
@@ -43,6 +46,38 @@ def evidence_of(conditions: Conditions, codec: Codec) -> Evidence:
     return {attribute: met.astype(np.float64) for attribute, met in found.items()}
 
 
+def decided(conditions: Conditions, codec: Codec) -> dict[str, Mask] | None:
+    """Return which codes of attributes meet conditions, where codes alone tell that; None where they do not.
+
+    A code is decided by values drawn of it: one that a condition cuts in two is not.
+    """
+    found: dict[str, Mask] = {}
+    for name, condition in conditions:
+        part = codec.part_of(name)
+        if part is None or part.needs or not len(part.domain):
+            return None
+        met = _certain(part, name, condition, codec.readers[name])
+        if met is None:
+            return None
+        attribute = part.domain.names[0]
+        found[attribute] = found.get(attribute, np.ones(len(met), bool)) & met
+    return found
+
+
+def _certain(part: Part, name: str, condition: Condition, reader: Reader) -> Mask | None:
+    """Return which codes of a part's first attribute meet a condition; None where one may or may not."""
+    if isinstance(part, Group):
+        at = part.columns.index(name)
+        own = _certain(part.members[at], name, condition, reader)
+        return None if own is None else own[part.combinations[:, at]]
+    size = part.domain.shape[0]
+    if reader.codes is not None and len(part.domain) == 1 and len(reader.codes) == size:
+        return condition.holds(reader.codes)
+    held = condition.holds(_drawn(part, reader, size, CERTAIN)).reshape(size, CERTAIN)
+    met: Mask = np.logical_and.reduce(held, axis=1)
+    return met if np.array_equal(met, held.any(axis=1)) else None
+
+
 def _met(part: Part, name: str, condition: Condition, reader: Reader) -> Mask | None:
     """Return which codes of a part's first attribute may meet a condition; None where codes do not tell."""
     if isinstance(part, Group):
@@ -59,11 +94,7 @@ def _met(part: Part, name: str, condition: Condition, reader: Reader) -> Mask | 
 
 def _by_values(part: Part, condition: Condition, reader: Reader, order: Order, size: int) -> Mask:
     """Look at values of each code. A bin reaches no further than the values of its neighbours."""
-    rng = np.random.default_rng(0)  # what is drawn here is thrown away
-    codes = np.repeat(np.arange(size), DRAWS)
-    others = [rng.integers(0, other, len(codes)) for other in part.domain.shape[1:]]
-    made = part.decode([codes, *others], {}, rng)
-    values = reader.read(made[reader.column.name])
+    values = _drawn(part, reader, size, DRAWS)
     met: Mask = np.logical_or.reduce(condition.holds(values).reshape(size, DRAWS), axis=1)
     inside = np.setdiff1d(np.arange(size), list(order.apart))
     if len(inside):
@@ -72,3 +103,11 @@ def _by_values(part: Part, condition: Condition, reader: Reader, order: Order, s
         high = np.concatenate([numbers.min(axis=1)[1:], [np.inf]])
         met[inside] |= condition.overlaps(reader, low, high)
     return met
+
+
+def _drawn(part: Part, reader: Reader, size: int, draws: int) -> Values:
+    """Return so many values of each code of a part's first attribute."""
+    rng = np.random.default_rng(0)  # what is drawn here is thrown away
+    codes = np.repeat(np.arange(size), draws)
+    others = [rng.integers(0, other, len(codes)) for other in part.domain.shape[1:]]
+    return reader.read(part.decode([codes, *others], {}, rng)[reader.column.name])

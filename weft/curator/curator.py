@@ -30,7 +30,12 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions,
         map acts on values, one row at a time, so a row still adds one to one cell of each marginal and every
         sensitivity stays what it was.
         """
-        return self._beside(self._engine.recode(maps), self._part)
+        merged = self._beside(self._engine.recode(maps), self._part)
+        coding = dict(self._coding)
+        for name, (codes, _) in maps.items():
+            coding[name] = codes[coding[name]] if name in coding else codes
+        merged._coding = coding  # noqa: SLF001 (of its own kind)
+        return merged
 
     def arrange(self, joined: Joined, kept: Sequence[str]) -> Curator:
         """Return a curator over some attributes of the same rows, and over new ones that join others; same ledger.
@@ -63,6 +68,6 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions,
         """Return a curator over other rows or codes of the same table, with the same ledger and noise."""
         curator = Curator(engine, self._ledger, self._release, self._whole if whole is None else whole)
         if part == self._part:  # counts of a part of the rows are not those of the table
-            curator._measured = self._measured
-        curator._part = part
+            curator._released = self._released
+        curator._part, curator._coding = part, self._coding
         return curator

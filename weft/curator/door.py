@@ -9,14 +9,15 @@ added, removed or replaced (`Adjacency`); by parallel reading of the text below,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from weft.engines import Engine
 from weft.errors import MethodError
 from weft.marginals.counting import MAX_CELLS
 from weft.marginals.domain import Clique, Domain
-from weft.marginals.marginal import Array, Measured
+from weft.marginals.marginal import Array, Measured, NoisyMarginal
+from weft.marginals.released import Released
 from weft.privacy import Accounting, Adjacency, Charge, Ledger
 from weft.privacy.charge import Purpose
 from weft.privacy.mechanisms import Release
@@ -38,7 +39,8 @@ class Door:
         self._engine = engine
         self._ledger = ledger
         self._release = release
-        self._measured: list[Measured] = []
+        self._released: list[Released] = []
+        self._coding: Mapping[str, Array] = {}
         self._part = ""
         self._whole = whole
 
@@ -68,7 +70,18 @@ class Door:
     @property
     def measured(self) -> tuple[Measured, ...]:
         """Every marginal measured so far, also under a recoding: public, as the questions are."""
-        return tuple(self._measured)
+        return tuple(held.noisy.measured for held in self._released if held.clique)
+
+    @property
+    def released(self) -> tuple[Released, ...]:
+        """The noisy tables themselves, in the codes they were asked in: public, since they were released."""
+        return tuple(self._released)
+
+    def _keep(self, tables: Iterable[NoisyMarginal]) -> None:
+        """Keep what was released of these rows, so that whoever has the model can combine it again."""
+        for noisy in tables:
+            coding = {name: self._coding[name] for name in noisy.clique if name in self._coding}
+            self._released.append(Released(noisy, coding))
 
     def rho(self, share: float = 1.0) -> float:
         """Return the zCDP parameter of a share: a table measured with it has noise variance sensitivity^2 / (2 rho).

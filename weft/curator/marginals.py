@@ -29,7 +29,7 @@ class MarginalQuestions(Door):
         sensitivity/epsilon_i is epsilon_i-DP, and the epsilon_i add up.
         """
         noisy = self._tables("marginals", _describe(cliques), cliques, share, weights)
-        self._measured += [marginal.measured for marginal in noisy]
+        self._keep(noisy)
         return noisy
 
     def look(self, cliques: Sequence[Clique], share: float, question: str) -> list[NoisyMarginal]:
@@ -89,7 +89,7 @@ class MarginalQuestions(Door):
             )
             for c, table, scale, size in zip(cliques, released, scales, cells, strict=True)
         ]
-        self._measured += [marginal.measured for marginal in noisy]
+        self._keep(noisy)
         return noisy
 
     def total(self, share: float) -> NoisyMarginal:
@@ -100,7 +100,9 @@ class MarginalQuestions(Door):
         scale, sigma = self._noise(share, self._adjacency.total())
         charge = self._charge("total", "number of rows", self._adjacency.total(), [scale], draws=1)
         (released,) = self._release(charge, self._count([()]))
-        return NoisyMarginal((), released, sigma)
+        rows = NoisyMarginal((), released, sigma)
+        self._keep([rows])
+        return rows
 
 
 def _normalised(weights: Sequence[float] | None, n: int) -> list[float]:

@@ -27,6 +27,7 @@ METHODS = {
     "pgm": ("weft.methods.pgm", "Pgm"),
     "privbayes": ("weft.methods.privbayes", "PrivBayes"),
     "privbayes-indif": ("weft.methods.privbayes_indif", "PrivBayesInDif"),
+    "priview": ("weft.methods.priview", "PriView"),
     "privmrf": ("weft.methods.privmrf", "PrivMrf"),
     "privsyn": ("weft.methods.privsyn", "PrivSyn"),
     "tree": ("weft.methods.tree", "Tree"),

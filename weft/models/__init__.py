@@ -70,6 +70,20 @@ class Sequential(Protocol):
         ...
 
 
+@runtime_checkable
+class Answering(Protocol):
+    """A model whose expected counts are sometimes counted on records that it makes, and then have a sampling error."""
+
+    def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
+        """Return what `marginal` does, and on how many records it was counted; 0: it is exact."""
+        ...
+
+
+def answered(model: Model, columns: Sequence[str]) -> tuple[Array, int]:
+    """Return a model's expected counts, and on how many records they were counted; 0: they are exact."""
+    return model.answered(columns) if isinstance(model, Answering) else (model.marginal(columns), 0)
+
+
 MODELS = {
     "arranged": ("weft.models.arranged", "ArrangedModel"),
     "bayesnet": ("weft.models.bayesnet.model", "BayesNet"),
@@ -80,6 +94,7 @@ MODELS = {
     "mrf": ("weft.models.mrf", "MrfModel"),
     "recoded": ("weft.models.recoded", "RecodedModel"),
     "seeded": ("weft.models.seeded", "SeededModel"),
+    "views": ("weft.models.views.model", "ViewsModel"),
 }
 """Every type of model by its name in a model file: the module and the class."""
 

@@ -86,6 +86,18 @@ class Adjacency:
                 square += length * (exchanged if self.relation == "replace-one" else 1)
         return self.rows_per_unit * math.sqrt(square)
 
+    def items_l2(self, most: int) -> float:
+        """L2 sensitivity of the counts of items, where at most so many of a unit's count, one each: sqrt(most).
+
+        A unit that comes or goes moves so many counts by one. One that is replaced moves twice as many at most: those
+        of its old items down and those of its new ones up. (k is not in it: a basket is one row.)
+        """
+        return math.sqrt(self._units * most)
+
+    def pairs_l2(self, most: int) -> float:
+        """L2 sensitivity of the counts of pairs of such items: the root of most (most - 1) / 2, or of twice that."""
+        return math.sqrt(self._units * max(most * (most - 1) // 2, 1))
+
     def units_l1(self) -> int:
         """L1 sensitivity of the number of units by their number of rows: 1, or 2 where a unit is replaced."""
         return 2 if self.relation == "replace-one" else 1

@@ -7,7 +7,7 @@
 | `schema.json` | the schema, and the Arrow types of the table it was fitted on |
 | `ledger.json` | the budget and every question that was paid for |
 | `model.json` | the model's type and its plain values |
-| `arrays/*.npy` | the model's arrays |
+| `arrays/*.npy` | the model's arrays, and the released tables (`weft.release.noisy`) |
 
 No private row or exact count is inside, and no time: how long a step takes tells of the number of rows. Nothing in the
 file is executed: JSON is parsed, arrays are read with pickling off, and sizes are checked before and while anything is
@@ -40,13 +40,15 @@ from weft.codec import Codec
 from weft.codec.people import People
 from weft.curator.units import MOST_ROWS
 from weft.errors import ModelFileError, WeftError
-from weft.marginals.domain import Domain, clique
+from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array, Measured
 from weft.marginals.records import Records
+from weft.marginals.released import Released
 from weft.methods import METHODS
 from weft.methods import method as recipe
 from weft.models import Model, model_class
 from weft.privacy import Ledger
+from weft.release import noisy
 from weft.release.atomic import staged
 from weft.schema import Schema
 from weft.workload.compiled import planned
@@ -99,6 +101,8 @@ class Fitted:
     """The marginals that were measured, and the noise on them."""
     people: People | None = None
     """How many rows people have, where they may have several."""
+    released: tuple[Released, ...] = ()
+    """The noisy tables themselves, for queries; none in files of older versions."""
 
     def rows(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
         """Return records as rows, dealt out to people where these may have several; `start` rows came before."""
@@ -117,12 +121,14 @@ class Fitted:
 def save(fitted: Fitted, path: Path) -> None:
     """Write a model file, whole or not at all."""
     meta, arrays = fitted.model.to_arrays()
+    tables, noisy_arrays = noisy.to_arrays(fitted.released)
     documents = {
         "weft.json": {
             "method": fitted.method,
             "options": fitted.options,
             "people": None if fitted.people is None else fitted.people.sizes.tolist(),
             "measured": [[list(m.clique), list(m.shape), m.sigma] for m in fitted.measured],
+            "released": tables,
         },
         "schema.json": fitted.codec.to_dict(),
         "ledger.json": fitted.ledger.to_dict(),
@@ -132,7 +138,7 @@ def save(fitted: Fitted, path: Path) -> None:
     with staged(path) as (draft,), zipfile.ZipFile(draft, "w") as file:
         for name, document in documents.items():
             hashes[name] = _put(file, name, json.dumps(document, indent=1, allow_nan=False).encode())
-        for name, array in arrays.items():
+        for name, array in {**arrays, **noisy_arrays}.items():
             hashes[f"arrays/{name}.npy"] = _put(file, f"arrays/{name}.npy", _npy(array))
         _put(file, MANIFEST, json.dumps({"format": FORMAT, "members": hashes}, indent=1).encode())
 
@@ -253,8 +259,9 @@ def _read(members: _Members) -> Fitted:
         codec=codec,
         model=model,
         ledger=ledger,
-        measured=tuple(_measured(codec.domain, *entry) for entry in head["measured"]),
+        measured=tuple(noisy.checked(codec.domain, *entry) for entry in head["measured"]),
         people=_people(codec.schema, head["people"]),
+        released=_released(codec.domain, head, members),
     )
 
 
@@ -285,8 +292,9 @@ def _check_stamps(schema: Schema, model: Model, ledger: Ledger) -> None:
         raise ModelFileError("refused: facts of its schema were read from private rows, and it does not warn of that")
 
 
-def _measured(domain: Domain, names: list[str], shape: list[int], sigma: float) -> Measured:
-    fits = len(names) == len(shape) and all(1 <= size <= domain.size(n) for n, size in zip(names, shape, strict=True))
-    if not fits or list(clique(names)) != names or not (math.isfinite(sigma) and sigma > 0):
-        raise ModelFileError("damaged: its list of measured marginals does not fit its columns")
-    return Measured(clique(names), tuple(int(size) for size in shape), float(sigma))
+def _released(domain: Domain, head: dict[str, Any], members: _Members) -> tuple[Released, ...]:
+    """Read the noisy tables, where the file has them."""
+    if "released" not in head:
+        return ()
+    held = {str(name): members.array(f"arrays/{name}.npy") for name in head["released"]["arrays"]}
+    return noisy.from_arrays(domain, head["released"], held)

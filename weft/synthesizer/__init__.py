@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from weft.answers import MOST_BINS, Counts, ask
 from weft.codec.people import People
 from weft.curator import Curator, Rehearsal
 from weft.discovery import ROWS_PER_UNIT, SHARE, with_cost
@@ -186,10 +187,11 @@ class Synthesizer:
             model, people = learn(chosen, curator, several, stand_in, rng, listener, arrangement)
             options = plain(self.options) | ({} if run.plan is None else {"marginals": run.plan.to_dict()})
             # A pattern of what is missing is no attribute of the table: what was measured of it shows in the ledger.
-            measured = tuple(m for m in curator.measured if all(name in opened.codec.domain for name in m.clique))
-            self.fitted_ = Fitted(
-                run.name, options, schema, opened.codec, model, ledger, measured, _people(people, schema)
-            )
+            domain = opened.codec.domain
+            measured = tuple(m for m in curator.measured if all(name in domain for name in m.clique))
+            released = tuple(held for held in curator.released if held.fits(domain))
+            kept = (measured, _people(people, schema), released)
+            self.fitted_ = Fitted(run.name, options, schema, opened.codec, model, ledger, *kept)
             self._frame = frame_maker(run.table.source, schema)
         return self
 
@@ -307,6 +309,14 @@ class Synthesizer:
         settings = {"method": self.method, "neighbours": self.neighbours, "options": self.options}
         plan = import_module("weft.planning").plan
         return plan(schema, rows, budget.epsilon, budget.delta, target_error=target_error, **settings)
+
+    def query(self, *columns: str, where: Where | None = None, bins: int = MOST_BINS) -> Counts:
+        """Count rows by some columns, with standard errors: from the released tables where they tell, else the model.
+
+        The result can be looped over, or taken as a table (`.table`); `.meaning` says what its ranges cover. `where` is
+        as in `sample`; columns with many ordered values are counted in at most so many bins. It costs no budget.
+        """
+        return ask(self._fitted(), columns, where, bins)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, its schema and its ledger to one file."""

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from weft.cli.bench import data, laboratory, marginals, papers
+from weft.cli.bench import baskets, data, laboratory, marginals, papers
 
 DEFAULT = "experiment"
 """The command that stands for every name that is not a command: an experiment of a paper."""
@@ -45,6 +45,8 @@ app.command("structure")(laboratory.structure)
 app.command("raw")(laboratory.raw)
 app.command("orderings")(laboratory.orderings)
 app.command("plan")(laboratory.plan)
+app.command("priview")(baskets.priview)
+app.command("itemsets")(baskets.itemsets)
 app.command("bsg-paper")(laboratory.bsg_paper)
 app.command("fire")(marginals.fire)
 app.command("mechanisms")(marginals.mechanisms)

@@ -126,17 +126,21 @@ class BayesNet:
         Exact, by eliminating the other attributes one by one. Where that would pass through a table of more than
         MAX_CELLS cells, the answer is counted on COUNTED synthetic records, always the same ones.
         """
+        return self.answered(columns)[0]
+
+    def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
+        """Return the same, and on how many records it was counted; 0 where it is exact."""
         wanted = clique(columns)
         factors = self._factors(wanted)
         for name in _elimination(factors, wanted, self.domain):
             joined = [f for f in factors if name in f[0]]
             scope = clique({n for names, _ in joined for n in names})
             if self.domain.cells(scope) > MAX_CELLS:
-                return self._counted(wanted)
+                return self._counted(wanted), COUNTED
             factors = [f for f in factors if name not in f[0]]
             factors.append((tuple(n for n in scope if n != name), _multiply(joined, scope).sum(axis=scope.index(name))))
         table = np.broadcast_to(_multiply(factors, wanted), self.domain.sizes(wanted))
-        return np.asarray(self.total * table)
+        return np.asarray(self.total * table), 0
 
     def conditioned(self, evidence: Evidence) -> Sampler | None:
         """Return what draws exactly under evidence, by a junction tree of the families; None if that is too large."""

@@ -165,8 +165,12 @@ class ChainsModel:
 
     def marginal(self, columns: Sequence[str]) -> Array:
         """Return expected counts over the clique of these columns, counted on a fixed set of records."""
+        return self.answered(columns)[0]
+
+    def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
+        """Return the same, and how many records were counted."""
         (table,) = count(self._answers, [clique(columns)])
-        return table * (self.total / len(self._answers))
+        return table * (self.total / len(self._answers)), len(self._answers)
 
     def sample(
         self,

@@ -174,6 +174,10 @@ class GumModel:
 
     def marginal(self, columns: Sequence[str]) -> Array:
         """Sum the smallest table that has the columns, or count them on records that the model makes for it."""
+        return self.answered(columns)[0]
+
+    def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
+        """Return the same, and on how many records it was counted; 0 where a table has the columns."""
         wanted = clique(columns)
         covering = [m for m, held in zip(self.tables, self._held, strict=True) if held.issuperset(wanted)]
         if covering or not wanted:
@@ -181,7 +185,8 @@ class GumModel:
         else:
             found = count(self._records, [wanted])[0].astype(np.float64)
         total = found.sum()
-        return found * (self.total / total) if total > 0 else np.full(found.shape, self.total / found.size)
+        scaled = found * (self.total / total) if total > 0 else np.full(found.shape, self.total / found.size)
+        return scaled, 0 if covering or not wanted else len(self._records)
 
     @cached_property
     def _records(self) -> Records:

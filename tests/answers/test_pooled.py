@@ -1,0 +1,70 @@
+"""Counts combined from noisy tables: no bias, the variance that is stated, and never worse than one table alone."""
+
+import numpy as np
+import pytest
+
+from weft.answers.pooled import Axis, pooled
+from weft.marginals.marginal import NoisyMarginal, interaction
+from weft.marginals.recode import summed_codes
+from weft.marginals.released import Released
+
+SIZES = {"a": 6, "b": 4, "c": 3}
+MERGED = np.array([0, 0, 1, 2, 2, 2])
+TRUE = np.random.default_rng(0).poisson(50, (6, 4, 3)).astype(float)
+
+
+def noisy(table, columns, sigma, rng, coding=None, order=0):
+    made = table + rng.normal(0, sigma, table.shape)
+    if order:
+        made = interaction(made, order) / made.size
+    return Released(NoisyMarginal(columns, made, sigma, order), coding or {})
+
+
+def released(rng):
+    pair = summed_codes(TRUE.sum(axis=2), MERGED, 3)
+    return [
+        noisy(TRUE.sum(axis=(1, 2)), ("a",), 3.0, rng),  # finer than the answer: folded
+        noisy(pair, ("a", "b"), 5.0, rng, {"a": MERGED}, order=2),
+        noisy(TRUE.sum(axis=0), ("b", "c"), 4.0, rng),
+        noisy(np.array(TRUE.sum()), (), 2.0, rng),
+    ]
+
+
+AXES = {
+    "a": Axis(MERGED, 3, np.array([[1.0, 0, 0], [0, 1, 1]])),
+    "b": Axis(np.arange(4), 4, np.eye(4)),
+}
+
+
+def test_pooled_counts_have_no_bias_and_the_stated_variance():
+    rng = np.random.default_rng(1)
+    found = [pooled(released(rng), AXES, SIZES) for _ in range(1500)]
+    counts = np.array([one.counts for one in found])
+    exact = np.stack([TRUE[:2].sum(axis=(0, 2)), TRUE[2:].sum(axis=(0, 2))])
+    spread = np.sqrt(found[0].variance / len(found))
+    assert not found[0].missing
+    assert np.abs((counts.mean(axis=0) - exact) / spread).max() < 4.5
+    assert counts.var(axis=0) == pytest.approx(found[0].variance, rel=0.2)
+
+
+def test_several_tables_are_better_than_the_best_alone():
+    rng = np.random.default_rng(2)
+    one, other = (noisy(TRUE.sum(axis=2), ("a", "b"), sigma, rng) for sigma in (5.0, 7.0))
+    axes = {name: Axis(np.arange(SIZES[name]), SIZES[name], np.eye(SIZES[name])) for name in ("a", "b")}
+    alone = pooled([one], axes, SIZES)
+    assert alone.counts == pytest.approx(one.noisy.table)
+    assert alone.variance == pytest.approx(25.0)
+    both = pooled([one, other], axes, SIZES)
+    assert both.variance == pytest.approx(1 / (1 / 25 + 1 / 49))
+    with_margin = pooled([one, noisy(TRUE.sum(axis=(1, 2)), ("a",), 1.0, rng)], axes, SIZES)
+    assert (with_margin.variance < alone.variance).all()
+
+
+def test_what_no_table_tells_is_named():
+    rng = np.random.default_rng(3)
+    tables = [noisy(TRUE.sum(axis=(1, 2)), ("a",), 1.0, rng), noisy(TRUE.sum(axis=(0, 2)), ("b",), 1.0, rng)]
+    axes = {name: Axis(np.arange(SIZES[name]), SIZES[name], np.eye(SIZES[name])) for name in ("a", "b")}
+    assert pooled(tables, axes, SIZES).missing == (("a", "b"),)
+    crossing = Axis(np.array([0, 1, 1, 1, 1, 0]), 2, np.eye(2))
+    merged = noisy(summed_codes(TRUE.sum(axis=(1, 2)), MERGED, 3), ("a",), 1.0, rng, {"a": MERGED})
+    assert pooled([merged], {"a": crossing}, SIZES).missing == (("a",),)

@@ -1,0 +1,176 @@
+"""Counts from all released tables that tell of them, with the exact variance of what the noise adds.
+
+A table over attributes Q is a sum of terms, one for each subset S of Q: what the marginal of S tells that those of
+fewer attributes do not (`weft.marginals.marginal.interaction`). Terms are orthogonal, so that the independent noise of
+a table is independent between its terms, and each term can be pooled by itself over every table whose attributes
+include S, with weights of one over its noise variance there. That is the least-squares answer to all tables at once
+where they have the same codes. A table that was counted in finer codes takes part folded, with weights that are nearly
+the best; in codes that cut across those of the answer, only with its total.
+
+Whatever the weights, the answer is a sum of coefficients times noisy cells and has no bias where every term was
+measured; its variance is the sum of sigma^2 times the squared coefficients. Coefficients are products over attributes,
+and so is their sum of squares: nothing larger than the answer is ever made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+
+import numpy as np
+
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array, project
+from weft.marginals.recode import summed_codes
+from weft.marginals.released import Released
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One attribute of the answer: the codes it is worked out in, and how they add up to what is shown."""
+
+    codes: Array
+    """Working code of each of the schema's codes."""
+    size: int
+    """Number of working codes."""
+    bins: Array
+    """Bins by working codes: 1 where a code belongs to a bin, the part of it where only that part does."""
+
+    @cached_property
+    def spread(self) -> Array:
+        """The part of each bin in a table that tells nothing of this attribute."""
+        return np.asarray(self.bins.sum(axis=1) / self.size)
+
+    @cached_property
+    def centred(self) -> Array:
+        """The bins without their mean over codes: what a term of this attribute adds to each."""
+        return np.asarray(self.bins - self.spread[:, None])
+
+    def fold(self, own: Array) -> Array | None:
+        """Return the working code of each code of a table, given its codes; None if these cut across."""
+        found = np.full(int(own.max()) + 1, -1)
+        found[own] = self.codes
+        return found if np.array_equal(found[own], self.codes) else None
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Counts by bins, and the variance that noise gives each."""
+
+    counts: Array
+    variance: Array
+    missing: tuple[Clique, ...]
+    """Terms that no table tells: they are 0 in the counts. None: the answer has no bias."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one table tells of the answer."""
+
+    held: Released
+    folds: Mapping[str, Array]
+    """Working code of each of its codes, for attributes where it tells them."""
+    weights: dict[Clique, float] = field(default_factory=dict)
+    """Its weight in each term."""
+
+    def variance(self, term: Clique, axes: Mapping[str, Axis]) -> float:
+        """Return the noise variance of a cell of its projection onto a term, in working codes, on average."""
+        sizes = math.prod(self.held.size(name) for name in self.held.clique)
+        return self.held.noisy.sigma**2 * sizes / math.prod(axes[name].size for name in term)
+
+
+def pooled(released: Sequence[Released], axes: Mapping[str, Axis], sizes: Mapping[str, int]) -> Pooled:
+    """Return the counts over some attributes, sorted by name, from all released tables; `sizes` are the schema's."""
+    wanted = tuple(sorted(axes))
+    parts = [_part(held, axes, sizes) for held in released]
+    terms = [term for few in range(len(wanted) + 1) for term in itertools.combinations(wanted, few)]
+    counts = np.zeros([len(axes[name].bins) for name in wanted])
+    missing = []
+    for term in terms:
+        telling = [part for part in parts if _tells(part, term, axes)]
+        if not telling:
+            missing.append(term)
+            continue
+        precision = [1 / part.variance(term, axes) for part in telling]
+        whole = math.fsum(precision)
+        found = np.zeros([axes[name].size for name in term])
+        for part, own in zip(telling, precision, strict=True):
+            part.weights[term] = own / whole
+            found += own / whole * _projected(part, term, axes)
+        counts += _spread_out(found, term, wanted, axes)
+    return Pooled(counts, _variance(parts, wanted, axes), tuple(missing))
+
+
+def _part(held: Released, axes: Mapping[str, Axis], sizes: Mapping[str, int]) -> _Part:
+    folds = {}
+    for name in held.clique:
+        if name in axes:
+            fold = axes[name].fold(held.codes(name, sizes[name]))
+            if fold is not None:
+                folds[name] = fold
+    return _Part(held, folds)
+
+
+def _tells(part: _Part, term: Clique, axes: Mapping[str, Axis]) -> bool:
+    """Whether a table tells of a term; an interaction does in its own codes only, since its means are over these."""
+    if part.held.noisy.order > len(term) or any(name not in part.folds for name in term):
+        return False
+    return not part.held.noisy.order or all(len(part.folds[name]) == axes[name].size for name in term)
+
+
+def _projected(part: _Part, term: Clique, axes: Mapping[str, Axis]) -> Array:
+    table = project(np.asarray(part.held.noisy.table, np.float64), part.held.clique, term)
+    for axis, name in enumerate(term):
+        table = summed_codes(table, part.folds[name], axes[name].size, axis)
+    return table
+
+
+def _spread_out(table: Array, term: Clique, wanted: Clique, axes: Mapping[str, Axis]) -> Array:
+    """Return what a term adds to each bin of the answer."""
+    for axis, name in enumerate(term):
+        table = np.moveaxis(np.tensordot(axes[name].centred, table, (1, axis)), 0, axis)
+    shape = [len(axes[name].bins) if name in term else 1 for name in wanted]
+    others = [axes[name].spread if name not in term else np.ones(1) for name in wanted]
+    return table.reshape(shape) * _outer(others)
+
+
+def _variance(parts: Sequence[_Part], wanted: Clique, axes: Mapping[str, Axis]) -> Array:
+    """Sum sigma^2 times the squared coefficients over all tables."""
+    total = np.zeros([len(axes[name].bins) for name in wanted])
+    of_totals = 0.0
+    for part in parts:
+        if list(part.weights) == [()]:
+            of_totals += part.weights[()] ** 2 * part.held.total_variance
+            continue
+        squares = {name: _squares(part, axes[name], name) for name in part.folds}
+        for one, other in itertools.product(part.weights, repeat=2):
+            mixed = set(one) ^ set(other)
+            if any(squares[name][1] is None for name in mixed):
+                continue  # codes of equal weight: terms are orthogonal
+            vectors = []
+            for name in wanted:
+                axis = axes[name]
+                if name in mixed:
+                    vectors.append(squares[name][1] * axis.spread)
+                elif name in one:
+                    vectors.append(squares[name][0])
+                else:
+                    vectors.append(axis.spread**2 * (part.held.size(name) if name in part.held.clique else 1))
+            beside = math.prod(part.held.size(name) for name in part.held.clique if name not in axes)
+            scale = part.held.noisy.sigma**2 * beside * part.weights[one] * part.weights[other]
+            total += scale * _outer(vectors)
+    return total + of_totals * _outer([axes[name].spread ** 2 for name in wanted])
+
+
+def _squares(part: _Part, axis: Axis, name: str) -> tuple[Array, Array | None]:
+    """Return the sums, over a table's codes, of squared coefficients and of coefficients; None where these are 0."""
+    held = np.bincount(part.folds[name], minlength=axis.size).astype(np.float64)
+    even = bool((held == held[0]).all())
+    return axis.centred**2 @ held, None if even else axis.centred @ held
+
+
+def _outer(vectors: Sequence[Array]) -> Array:
+    return np.asarray(reduce(np.multiply.outer, vectors, np.ones(())))

@@ -1,0 +1,1 @@
+"""Views that agree, and any marginal and records made of them."""

@@ -1,0 +1,112 @@
+"""Any marginal from views that agree with each other (PriView, section 4.4): one table that fits all they tell of it.
+
+Each view tells its projection onto the attributes that it shares with the question: a few sums of cells. Many tables
+have these sums. Maximum entropy takes the one that assumes least beyond them, and is the best on real data; the
+least-norm table and any table at all, found by linear programming, are what the paper compares it with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from weft.errors import MethodError
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array, Marginal
+
+Solver = Literal["entropy", "least-squares", "linear"]
+"""How a table is chosen among those that fit."""
+
+SWEEPS = 1_000
+TOLERANCE = 1e-8
+SMALL = 1e-3
+"""What the norm weighs beside the sums."""
+MOST_DENSE = 1_024
+"""Cells up to which the systems of the two other solvers are written out."""
+
+
+def told(wanted: Clique, views: Sequence[Marginal]) -> list[Marginal]:
+    """Return what views tell of a set of attributes: their projections onto it, none inside another's."""
+    found: dict[Clique, Marginal] = {}
+    for view in sorted(views, key=lambda m: m.cells):
+        shared = tuple(name for name in wanted if name in view.clique)
+        if shared and shared not in found:
+            found[shared] = view
+    largest = [c for c in found if not any(set(c) < set(other) for other in found)]
+    return [found[c].project(c) for c in largest]
+
+
+def reconstruct(
+    wanted: Clique, shape: Sequence[int], views: Sequence[Marginal], total: float, solver: Solver = "entropy"
+) -> Array:
+    """Return a table over these attributes, of this total and without negative cells, that fits the views."""
+    constraints = told(wanted, views)
+    whole = next((m for m in constraints if m.clique == wanted), None)
+    if whole is not None:
+        return np.asarray(whole.table, np.float64)
+    if solver == "entropy":
+        return max_entropy(wanted, shape, constraints, total)
+    if int(np.prod(shape)) > MOST_DENSE:
+        raise MethodError(f"option solver: {solver} is for tables of at most {MOST_DENSE:,} cells; choose entropy")
+    solve = _least_norm if solver == "least-squares" else _any_feasible
+    return _scaled(solve(*_system(wanted, shape, constraints)).reshape(shape), total)
+
+
+def max_entropy(wanted: Clique, shape: Sequence[int], constraints: Sequence[Marginal], total: float) -> Array:
+    """Scale a uniform table to each constraint in turn, again and again (iterative proportional fitting)."""
+    table = np.full(shape, total / max(int(np.prod(shape)), 1))
+    for _ in range(SWEEPS):
+        before = table
+        for part in constraints:
+            axes = tuple(i for i, name in enumerate(wanted) if name not in part.clique)
+            now = table.sum(axis=axes, keepdims=True)
+            goal = np.asarray(part.table, np.float64).reshape(now.shape)
+            table = table * np.where(now > 0, goal / np.where(now > 0, now, 1.0), 0.0)
+        if np.abs(table - before).sum() <= TOLERANCE * max(total, 1e-300):
+            break
+    return _scaled(table, total)
+
+
+def _scaled(table: Array, total: float) -> Array:
+    made = np.maximum(table, 0.0)
+    mass = float(made.sum())
+    return made * (total / mass) if mass > 0 else np.full(table.shape, total / table.size)
+
+
+def _system(wanted: Clique, shape: Sequence[int], constraints: Sequence[Marginal]) -> tuple[Array, Array]:
+    """Return the sums that views tell as rows of a matrix over cells, and their values."""
+    places = np.indices(shape).reshape(len(shape), -1)
+    rows, goals = [], []
+    for part in constraints:
+        axes = [wanted.index(name) for name in part.clique]
+        cell = np.ravel_multi_index([places[axis] for axis in axes], part.table.shape)
+        rows.append(np.arange(part.cells)[:, None] == cell)
+        goals.append(np.asarray(part.table, np.float64).ravel())
+    return np.concatenate(rows).astype(np.float64), np.concatenate(goals)
+
+
+def _least_norm(matrix: Array, goals: Array) -> Array:
+    """Return cells of 0 and more with nearly these sums, of the least norm."""
+    from scipy.optimize import nnls
+
+    cells = matrix.shape[1]
+    stacked = np.concatenate([matrix, np.eye(cells) * SMALL])
+    return np.asarray(nnls(stacked, np.append(goals, np.zeros(cells)))[0])
+
+
+def _any_feasible(matrix: Array, goals: Array) -> Array:
+    """Return cells of 0 and more whose sums are off by as little as can be, in the worst of them."""
+    from scipy.optimize import linprog
+
+    cells = matrix.shape[1]
+    slack = np.ones((len(goals), 1))
+    found = linprog(
+        np.append(np.zeros(cells), 1.0),
+        A_ub=np.block([[matrix, -slack], [-matrix, -slack]]),
+        b_ub=np.concatenate([goals, -goals]),
+        bounds=(0, None),
+        method="highs",
+    )
+    return np.asarray(found.x[:cells])
