@@ -210,3 +210,11 @@ def test_what_was_found_is_kept_where_learning_fails(raw: Weft) -> None:
     assert "safe in" in result.stderr
     (kept,) = Path().glob("out-*.schema.toml")
     assert Schema.load(kept).discovery is not None
+
+
+def test_more_columns_than_pairs_can_be_looked_at_are_refused_before_a_charge(weft: Weft, folder: Path) -> None:
+    names = ",".join(f"q{i}" for i in range(400))
+    Path("wide.csv").write_text(names + "\n" + ",".join(["1"] * 400) + "\n")
+    said = weft("synth", "wide.csv", "-e", 1, "--one-row-per-person", "-o", "out.csv", code=2).stderr
+    assert "400 columns have 79,800, above 50,000" in said and "--method independent" in said
+    assert not Path("out.ledger.jsonl").exists() or "charge" not in Path("out.ledger.jsonl").read_text()

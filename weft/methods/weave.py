@@ -21,6 +21,7 @@ import numpy as np
 
 from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
+from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.noise_error import profile, projected_error
@@ -40,6 +41,9 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile, simplex
+
+MOST_PAIRS = 50_000
+"""Pairs of columns that are looked at: those of 316 columns. Twice as many columns would take minutes and gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,14 @@ class Weave:
         """Refuse shares that leave nothing for the marginals, and settings that there are not."""
         check_shares(share_columns=self.share_columns, share_total=self.share_total)
         check_given(domain, self.marginals, self.emphasis)
+        pairs = len(domain) * (len(domain) - 1) // 2
+        if pairs > MOST_PAIRS:
+            raise MethodError(
+                f"weave looks at every pair of columns, and {len(domain):,} columns have {pairs:,}, above "
+                f"{MOST_PAIRS:,}. "
+                'Describe those that matter in a schema with extra_columns = "ignore", or take --method independent, '
+                "which learns each column alone"
+            )
         check_fields("tuning", self.tuning, WeaveTuning)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:

@@ -15,6 +15,7 @@ from weft.curator import PrivateTable
 from weft.discovery import Search, stated
 from weft.engines.frames import collected, repeatable
 from weft.errors import BudgetError, DataError, MethodError
+from weft.marginals.domain import Domain
 from weft.methods import Method, known, takes
 from weft.methods import method as recipe
 from weft.methods.steps.arranging import Arrangement
@@ -116,7 +117,7 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
         if public.incomplete:
             raise PlanError(
                 f"{plan.source or 'a plan of marginals'} needs to know all columns: a schema must state them, or "
-                "`weft schema find` finds them first"
+                "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` finds them first"
             )
         public = extended(public, plan)
         usual = {"accounting": accounting_of(plan, public, budget.nominal(), budget.delta)}
@@ -135,6 +136,8 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
         check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
     most = math.inf if lifetime is None else lifetime.slack_left()
     search = Search.prepare(table, public, settings.discover, budget, chosen.accounting, most)
+    if search is not None:  # what the number and the names of the columns rule out is known before any of them is found
+        chosen.check(Domain.of({column.name: 2 for column in public.columns if column.kind != "id"}))
     stamps = stamps_of(release.private, facts)
     return Run(table, public, name, frozenset(options), chosen, release, terms, lifetime, stamps, search, plan)
 
