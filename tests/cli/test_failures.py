@@ -245,7 +245,10 @@ def test_ctrl_c_while_the_rows_are_written_keeps_the_model(
     weft("sample", "visits.weft", "-o", "out.csv")
 
 
-SLEEPER = textwrap.dedent("""
+# A test that runs in the background is started with such signals ignored, and would hand that on.
+HEARING = "from signal import *\nsignal(SIGINT, default_int_handler)\nsignal(SIGHUP, SIG_DFL)\n"
+
+SLEEPER = HEARING + textwrap.dedent("""
     import time
     from pathlib import Path
     from weft.cli import main
@@ -288,7 +291,7 @@ def test_ctrl_c_while_rows_are_drawn_keeps_the_model(weft: Weft, folder: Path, m
     assert outputs(folder) == {"out.ledger.jsonl", rescued(result).name}
 
 
-DRAWER = textwrap.dedent("""
+DRAWER = HEARING + textwrap.dedent("""
     import time
     from pathlib import Path
     from weft.cli import main

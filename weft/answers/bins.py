@@ -76,7 +76,8 @@ def bins_of(asked: Shown, coding: Array, most: int) -> Bins | None:
             return None
         atoms = coding
     atoms = _in_order(atoms)
-    members = [np.unique(asked.values[atoms == atom]) for atom in range(int(atoms.max()) + 1)]
+    held = np.split(asked.values[np.argsort(atoms, kind="stable")], np.cumsum(np.bincount(atoms))[:-1])
+    members = [np.unique(values) if len(values) > 1 else values for values in held]
     joined = _joined(asked, members, most)
     of = np.empty(len(members), np.int64)
     labels = []
@@ -115,7 +116,7 @@ def _joined(asked: Shown, members: Sequence[Array], most: int) -> list[list[int]
     groups: dict[int, list[int]] = {}
     for i, key in zip(inside, keys, strict=True):
         groups.setdefault(key, []).append(i)
-    return [*groups.values(), *([i] for i in range(len(members)) if i not in set(inside))]
+    return [*groups.values(), *([int(i)] for i in np.setdiff1d(np.arange(len(members)), inside))]
 
 
 def round_width(low: float, high: float, most: int) -> float:

@@ -130,7 +130,7 @@ def _integers_in_text(array: pa.Array, wanted: pa.DataType, column: Column) -> t
     unreadable = np.zeros(len(array), bool)
     rest = np.flatnonzero(~plain)
     if len(rest):
-        words = _truths_as_numbers(readable(array.take(pa.array(rest))), wanted)
+        words = _truths_as_numbers(readable(array).take(pa.array(rest)), wanted)
         values[rest], off[rest], unreadable[rest] = _integers(words, wanted)
     return _finished((values, off, unreadable), missing_of(array), wanted, column)
 
