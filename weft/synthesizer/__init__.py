@@ -32,6 +32,7 @@ from weft.privacy.books import open_books
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
 from weft.reading.dialect import Dialect
+from weft.reading.snapshot import held_snapshots
 from weft.release import modelfile
 from weft.release.conditioned import BLOCK_ROWS, Conditioned
 from weft.release.modelfile import Fitted
@@ -151,6 +152,7 @@ class Synthesizer:
         head = "<tr><th>asked of the private rows</th><th>noise</th><th>share of the budget</th></tr>"
         return f"<p><b>{html.escape(repr(self))}</b></p><table>{head}{rows}</table>"
 
+    @held_snapshots()
     def fit(
         self,
         data: Any,
@@ -195,6 +197,7 @@ class Synthesizer:
             self._frame = frame_maker(run.table.source, schema)
         return self
 
+    @held_snapshots()
     def find_schema(
         self,
         data: Any,
