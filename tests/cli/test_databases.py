@@ -49,7 +49,7 @@ def test_a_table_of_sqlite_is_written_back(weft: Weft, sqlite: str) -> None:
 
 def test_what_was_written_can_be_read(weft: Weft, sqlite: str) -> None:
     weft("fit", sqlite, *FIT, "-o", "m.weft")
-    said = weft("sample", "m.weft", "-n", 50, "-o", "sqlite:new.sqlite?table=made").stderr
+    said = weft("sample", "m.weft", "-n", 50, "-o", "sqlite:new.sqlite?table=made").stdout
     assert "sqlite:new.sqlite?table=made" in said
     weft("synth", "sqlite:new.sqlite?table=made", *FIT, "-o", "again.csv")
 

@@ -116,9 +116,9 @@ def report(
 ) -> None:
     """Tell what was made, what it cost and where it is."""
     fitted = synthesizer.fitted_
-    rows_in = [out.name] if isinstance(out, DatabaseTable) else []
+    rows_in: list[Path | str] = [out.name] if isinstance(out, DatabaseTable) else []
     files = (*release_files(out, metadata).values(), journal, model, found)
-    written = [*rows_in, *(str(path) for path in files if path)]
+    written = [str(path) for path in (*rows_in, *files) if path]
     warned = warnings(fitted, journal)
     terminal.answer(card | {"warnings": warned, "files": written})
     if out is not None:  # with the rows on stdout, the stamps came before them
@@ -139,7 +139,7 @@ def report(
         *summary.points(fitted),
         *summary.warnings(warned),
         *summary.apart(fitted),
-        *summary.files(file_purposes(out, journal, model, found)),
+        *summary.files(dict.fromkeys(rows_in, ROLES[0]) | file_purposes(out, journal, model, found)),
     )
 
 
