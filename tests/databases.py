@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 USER = "weft"
+LOCKED = "locked"
+"""A user whom the server asks for a password."""
 
 
 def fill_sqlite(table, path, name="rows"):
@@ -81,6 +83,8 @@ def _started():
     bin_, data = programs[-1].parent, folder / "data"
     shutil.chown(folder, "postgres") if os.getuid() == 0 else None
     _run(bin_ / "initdb", "-D", data, "-A", "trust", "-U", USER, "--no-sync", "-E", "UTF8")
+    rules = [f"host all {LOCKED} 127.0.0.1/32 scram-sha-256", "host all all 127.0.0.1/32 trust", "local all all trust"]
+    (data / "pg_hba.conf").write_text("\n".join(rules) + "\n")
     options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off -c shared_buffers=16MB"
     _run(bin_ / "pg_ctl", "-D", data, "-w", "-o", options, "-l", folder / "log", "start")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pyarrow as pa
 import pytest
-from databases import USER, fill_postgres, fill_sqlite, run_postgres, server
+from databases import LOCKED, USER, fill_postgres, fill_sqlite, run_postgres, server
 
 from weft.engines import open_engine
 from weft.engines.sources import fingerprint, open_reader, source_name
@@ -142,6 +142,32 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(source):
         with pytest.raises(DataError) as refused:
             do(source)
         assert "secret" not in str(refused.value) and "ret@" not in str(refused.value)
+
+
+def test_passwords_come_from_the_environment_and_from_files(tmp_path, monkeypatch):
+    fill_postgres(TABLE)
+    run_postgres(f"DROP OWNED BY {LOCKED}" if known(LOCKED) else f"CREATE ROLE {LOCKED} LOGIN PASSWORD 'ossianic'")
+    source = server().replace("//", f"//{LOCKED}@") + "/postgres?table=rows"
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+    for password in (None, "wrong"):
+        monkeypatch.setenv("PGPASSWORD", password) if password else monkeypatch.delenv("PGPASSWORD", raising=False)
+        with pytest.raises(DataError, match="PGPASSWORD") as told:
+            read(source)
+        assert LOCKED not in str(told.value)
+    monkeypatch.setenv("PGPASSWORD", "ossianic")
+    with pytest.raises(DataError, match="right to SELECT"):
+        read(source)
+    run_postgres(f"GRANT SELECT ON rows TO {LOCKED}")
+    assert read(source).num_rows == 4
+    monkeypatch.delenv("PGPASSWORD")
+    (tmp_path / "pass").write_text("127.0.0.1:*:*:*:ossianic\n")
+    (tmp_path / "pass").chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pass"))
+    assert read(source).num_rows == 4
+
+
+def known(role):
+    return run_postgres(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'")
 
 
 def test_no_user_is_in_a_record():

@@ -169,7 +169,8 @@ class Synthesizer:
         Parquet, or the address of a table in a database. What the schema does not state is found privately
         (`discover`); without one, that is everything, and `unit` names the column that tells whose row it is, of whom
         at most `rows_per_unit` rows are used; `unit=False` says that everybody has one row. Everything that can be
-        refused is refused before the first charge. `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
+        refused is refused before the first charge. `release` replaces the mechanisms, for audits; predictable ones are
+        stamped NOT PRIVATE.
         """
         run = self._prepare(Asked(data, schema, unit, rows_per_unit), release, listener)
         schema, rng = run.schema, np.random.default_rng(self.seed)
