@@ -63,6 +63,11 @@ def test_no_table_is_written_over(weft: Weft, sqlite: str, table: str) -> None:
     assert "is an input" in weft("synth", sqlite, *FIT, "-o", "made.csv", "--model", "v.sqlite", code=7).stderr
 
 
+def test_a_database_is_no_other_file_too(weft: Weft, sqlite: str) -> None:
+    said = weft("synth", sqlite, *FIT, "-o", "sqlite:new.db?table=made", "--model", "new.db", code=7).stderr
+    assert "another file" in said and not Path("new.db").exists()
+
+
 def test_a_lifetime_budget_takes_no_table(weft: Weft, sqlite: str) -> None:
     weft("budget", "create", "life.budget", "--epsilon", 9, "--delta", 1e-5)
     said = weft("synth", sqlite, *FIT, "-o", "sqlite:life.budget?table=made", code=7).stderr

@@ -21,7 +21,8 @@ Input = Annotated[
     typer.Argument(
         metavar="INPUT...",
         help="The private table: CSV, Parquet, Excel and other files (docs/files.md), several of them, a folder, - for "
-        "CSV from stdin, or a table of a database, as in 'duckdb:h.duckdb?table=stays' or 'postgresql://host/db?table=stays'.",
+        "CSV from stdin, or a table of a database, as in 'duckdb:h.duckdb?table=stays' or "
+        "'postgresql://host/db?table=stays'.",
     ),
 ]
 SchemaFile = Annotated[

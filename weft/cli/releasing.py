@@ -52,10 +52,10 @@ def release_files(out: Destination, metadata: Sequence[str] = ()) -> dict[str, P
     return dict(zip(ROLES[-len(files) :], files, strict=True)) | named
 
 
-def check_table(out: Destination) -> None:
-    """Refuse a table of a database that cannot be made, before anything is spent on it."""
+def check_table(out: Destination, *files: Path | None) -> None:
+    """Refuse a table of a database that cannot be made beside these files, before anything is spent on it."""
     if isinstance(out, DatabaseTable):
-        out.check()
+        out.check([file for file in (*files, *release_files(out).values()) if file])
 
 
 def release(

@@ -85,7 +85,7 @@ def synth(
         found = found_beside(place) if request.incomplete else None
         written = {"the model": kept, "the schema that is found": found}
         request.check(terminal, release_files(out, beside) | {what: path for what, path in written.items() if path})
-        check_table(out)
+        check_table(out, kept, found, spending)
         request = request.asked(terminal)
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)

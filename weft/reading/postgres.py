@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -46,9 +47,9 @@ def open_postgres(address: str, schema: Schema | None, batch_rows: int) -> Reade
     return Reader(place.name, arrow, start, ordered=False)
 
 
-def connect(place: PostgresAddress, *, autocommit: bool) -> object:
+def connect(place: PostgresAddress, *, autocommit: bool) -> Any:
     """Connect as libpq does: who one is, and the password, come from the environment or its files."""
-    dbapi = driver("postgres")
+    dbapi = driver("postgresql", "postgres")
     try:
         with explained(place.name):
             return dbapi.connect(place.uri, autocommit=autocommit)

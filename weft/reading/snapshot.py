@@ -21,10 +21,10 @@ from weft.errors import DataError
 _HELD: ContextVar[dict[str, Snapshot] | None] = ContextVar("snapshots", default=None)
 
 
-def driver(extra: str) -> Any:
-    """Return the ADBC driver of a database, which an extra of that name installs; DataError without it."""
+def driver(database: str, extra: str) -> Any:
+    """Return the ADBC driver of a database, which an extra installs; DataError without it."""
     try:
-        return importlib.import_module(f"adbc_driver_{ {'postgres': 'postgresql'}.get(extra, extra) }.dbapi")
+        return importlib.import_module(f"adbc_driver_{database}.dbapi")
     except ImportError:
         raise DataError(f"this table needs the ADBC driver of its database: pip install 'weft[{extra}]'") from None
 

@@ -48,7 +48,7 @@ def open_sqlite(address: str, schema: Schema | None, batch_rows: int) -> Reader:
 
 
 def _begun(place: SqliteAddress) -> Snapshot:
-    dbapi = driver("sqlite")
+    dbapi = driver("sqlite", "sqlite")
     if not Path(place.path).is_file():
         raise DataError(f"{place.path}: no such file")
     with explained(place.name):

@@ -14,6 +14,7 @@ from weft.progress import Listener, silence, stage
 from weft.reading.addresses import kind_of_address
 from weft.reading.located import PostgresAddress, SqliteAddress, literal
 from weft.release.atomic import check_appendable
+from weft.release.paths import same_file
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -55,9 +56,16 @@ class DatabaseTable:
         own = table if isinstance(table, str) else table[-1]
         return Path("".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in own))
 
-    def check(self) -> None:
-        """Refuse a table that is there already, or that cannot be made, before any budget is spent on it."""
+    def check(self, files: Iterable[Path]) -> None:
+        """Refuse a table that is there already, or that cannot be made, before any budget is spent on it.
+
+        `files` are those to be written beside it, none of which may be the database.
+        """
         if isinstance(self.address, SqliteAddress):
+            if any(same_file(Path(self.address.path), file) for file in files):
+                raise OutputError(
+                    f"cannot write {self.name}: another file of this command has its name. Choose another."
+                )
             self._check_file(Path(self.address.path), self.address.table)
             return
         table = self.address.quoted_table
@@ -129,11 +137,11 @@ class DatabaseTable:
 
         if isinstance(self.address, PostgresAddress):
             try:
-                connection: Any = connect(self.address, autocommit=False)
+                connection = connect(self.address, autocommit=False)
             except DataError as fault:
                 raise OutputError(f"cannot write {fault}") from None
         else:
-            dbapi = driver("sqlite")
+            dbapi = driver("sqlite", "sqlite")
             with self._told(dbapi.Error):
                 connection = dbapi.connect(f"file:{urllib.parse.quote(self.address.path)}")
         import adbc_driver_manager
