@@ -165,12 +165,10 @@ class Synthesizer:
     ) -> Self:
         """Learn a model of the table within the budget.
 
-        `data` is a data frame (pandas, polars, pyarrow, anything with the Arrow stream interface), a path to CSV or
-        Parquet, or the address of a table in a database. What the schema does not state is found privately
-        (`discover`); without one, that is everything, and `unit` names the column that tells whose row it is, of whom
-        at most `rows_per_unit` rows are used; `unit=False` says that everybody has one row. Everything that can be
-        refused is refused before the first charge. `release` replaces the mechanisms, for audits; predictable ones are
-        stamped NOT PRIVATE.
+        `data` is a data frame (anything with the Arrow stream interface), a path, or an address of a database's table.
+        What the schema does not state is found privately (`discover`); without one, that is everything, and `unit`
+        names the column that tells whose row it is, of whom at most `rows_per_unit` rows are used; `unit=False`: one
+        each. All that can be refused is refused before the first charge. `release` replaces the mechanisms, for audits.
         """
         run = self._prepare(Asked(data, schema, unit, rows_per_unit), release, listener)
         schema, rng = run.schema, np.random.default_rng(self.seed)
@@ -222,9 +220,8 @@ class Synthesizer:
 
     def _prepare(self, asked: Asked, release: Release | None, listener: Listener) -> Run:
         """Refuse whatever can be refused before a row is counted."""
-        if release is None:
-            release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
-        return prepare(self, asked, release, listener)
+        seeded = None if self.noise_seed is None else Noise.seeded(self.noise_seed)
+        return prepare(self, asked, release or Mechanisms(seeded), listener)
 
     def _open(self, run: Run, schema: Schema) -> Opened:
         listener = run.table.listener
