@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 from conftest import SCHEMA, make_table
+from databases import fill_postgres, fill_sqlite
 from typer.testing import CliRunner
 
 import weft.curator.opening
@@ -94,6 +95,8 @@ SOURCES = {
     "parquet, streamed": parquet,
     "parquet of pandas": lambda table: parquet(pa.Table.from_pandas(table.to_pandas())),
     "duckdb": database,
+    "sqlite": lambda table: fill_sqlite(table, "private.sqlite"),
+    "postgres": fill_postgres,
     "duckdb, a query": lambda table: f"duckdb:SELECT * FROM '{parquet(table)}'",
 }
 

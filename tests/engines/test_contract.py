@@ -7,8 +7,9 @@ cell, or nothing; or the table is refused before anything could be charged.
 import datetime as dt
 import gzip
 import re
+import sqlite3
 import zipfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import product
 
 import duckdb
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyreadstat
 import pytest
+from databases import fill_postgres, fill_sqlite
 
 from weft.engines import open_engine
 from weft.errors import WeftError
@@ -245,6 +247,26 @@ def statistics(rows, path):
     return path
 
 
+def any_type(rows, path):
+    """Cells of SQLite in the types that their words spell, in columns that declare none."""
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE rows ({', '.join(NAMES)})")
+        cells = [[held(meant(word)) for word in row] for row in rows]
+        connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
+        connection.commit()
+    return f"sqlite:{path}?table=rows"
+
+
+def held(value):
+    return str(value) if isinstance(value, int) and abs(value) >= 2**63 else value
+
+
+def without_nulls(rows):
+    """Text of PostgreSQL holds no null character."""
+    return arrow([[word.replace("\0", "") for word in row] for row in rows])
+
+
 SEMICOLONS = Dialect(separator=";", quote="'", decimal=",", encoding="latin-1", missing=("?", "NA"))
 
 EXPLICIT = "auto_detect = false, header = true, columns = {" + ", ".join(f"'{name}': 'VARCHAR'" for name in NAMES) + "}"
@@ -277,6 +299,11 @@ SOURCES = {
     "duckdb csv": lambda rows, path: (
         f"duckdb:SELECT * FROM read_csv('{csv_source(map(careless, rows), path / 'rows.csv')}', {EXPLICIT})"
     ),
+}
+SOURCES |= {
+    "sqlite": lambda rows, path: fill_sqlite(arrow(rows), path / "rows.sqlite"),
+    "sqlite, any type": lambda rows, path: any_type(rows, path / "rows.sqlite"),
+    "postgres": lambda rows, path: fill_postgres(without_nulls(rows)),
 }
 WHOLE = {"pandas", "polars", "arrow", "arrow dictionaries"}
 STREAMED = {kind for kind in SOURCES if kind not in WHOLE and not kind.startswith("pandas")}

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from databases import fill_postgres, fill_sqlite
 
 from weft.engines import MemoryEngine, StreamEngine, open_engine
-from weft.engines.sources import OPENERS
 from weft.errors import DataError
 from weft.marginals.counting import count
 from weft.marginals.records import Records
+from weft.reading.addresses import KINDS, Kind
 from weft.reading.reader import Reader
 from weft.schema import Schema
 
@@ -130,6 +131,14 @@ def test_duckdb(folder, expected, address, kind, batch_rows):
     assert_counts(opened.engine, expected)
 
 
+@pytest.mark.parametrize("kind", ["memory", "stream"])
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_databases(table, expected, database, kind, tmp_path):
+    address = fill_postgres(table, "stays") if database == "postgres" else fill_sqlite(table, tmp_path / "one.sqlite")
+    for batch_rows in (500, 1 << 17):
+        assert_counts(open_engine(address, SCHEMA, engine=kind, batch_rows=batch_rows).engine, expected)
+
+
 def test_objects_with_an_arrow_stream(table, expected):
     frame = table.to_pandas()
     for source in (
@@ -223,7 +232,7 @@ def test_a_new_kind_of_source_needs_one_entry(table, expected, monkeypatch):
         assert address == "the:table"
         return Reader("shelf", table.schema, lambda columns: ((b, None) for b in table.to_batches(batch_rows)))
 
-    monkeypatch.setitem(OPENERS, "shelf", open_shelf)
+    monkeypatch.setitem(KINDS, "shelf", Kind(open_shelf, lambda address: f"shelf:{address}"))
     assert_counts(open_engine("shelf:the:table", SCHEMA, batch_rows=800).engine, expected)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli.terminal import Terminal
+from weft.reading.addresses import without_credentials
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def shown(found: Discovered) -> RenderableType:
 
 
 def _named(source: str | list[str]) -> str:
-    return source if isinstance(source, str) else " ".join(source)
+    """Return what a table is called, without who reads it."""
+    return without_credentials(source) or source if isinstance(source, str) else " ".join(source)
 
 
 def paid_draft(terminal: Terminal, request: Request, out: Path) -> None:

@@ -21,7 +21,8 @@ Input = Annotated[
     typer.Argument(
         metavar="INPUT...",
         help="The private table: CSV, Parquet, Excel and other files (docs/files.md), several of them, a folder, - for "
-        "CSV from stdin, or a table of DuckDB, as in 'duckdb:h.duckdb?table=stays'.",
+        "CSV from stdin, or a table of a database, as in 'duckdb:h.duckdb?table=stays' or "
+        "'postgresql://host/db?table=stays'.",
     ),
 ]
 SchemaFile = Annotated[
@@ -146,7 +147,7 @@ Out = Annotated[
         "-o",
         metavar="FILE",
         help="NAME.csv, .parquet, .csv.gz, .tsv, .jsonl, .arrow or .xlsx, with a card; - for CSV to stdout, without "
-        "one.",
+        "one; a new table of a database, as in 'sqlite:made.db?table=stays'.",
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -14,6 +14,7 @@ from weft.cli.terminal import Terminal
 from weft.errors import OutputError, WeftError
 from weft.progress import Listener, silence
 from weft.release.paths import JOURNAL_ENDING, same_file
+from weft.release.tables import DatabaseTable
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -24,8 +25,21 @@ if TYPE_CHECKING:
 ROLES = ("the synthetic table", "its card", "its card for machines")
 """What the files of a release are, in their order."""
 
+Destination = Path | DatabaseTable | None
+"""Where a release goes: a file, a table of a database, or stdout."""
 
-def release_files(out: Path | None, metadata: Sequence[str] = ()) -> dict[str, Path]:
+
+def destination(output: str) -> Destination:
+    """Return where rows are to be written; OutputError if an address leads nowhere."""
+    return None if output == "-" else DatabaseTable.of(output) or Path(output)
+
+
+def place_of(out: Destination) -> Path | None:
+    """Return the name after which the files beside a release are called."""
+    return out.place if isinstance(out, DatabaseTable) else out
+
+
+def release_files(out: Destination, metadata: Sequence[str] = ()) -> dict[str, Path]:
     """Name what a release to `out` will write (nothing, for stdout); OutputError if that cannot be told."""
     from weft.release.publish import Files, metadata_files
 
@@ -34,12 +48,19 @@ def release_files(out: Path | None, metadata: Sequence[str] = ()) -> dict[str, P
             raise OutputError("--metadata stands beside a table: name one with -o FILE")
         return {}
     named = {f"its metadata ({form})": path for form, path in metadata_files(out, metadata).items()}
-    return dict(zip(ROLES, Files.of(out), strict=True)) | named
+    files = list(Files.of(out))
+    return dict(zip(ROLES[-len(files) :], files, strict=True)) | named
+
+
+def check_table(out: Destination, *files: Path | None) -> None:
+    """Refuse a table of a database that cannot be made beside these files, before anything is spent on it."""
+    if isinstance(out, DatabaseTable):
+        out.check([file for file in (*files, *release_files(out).values()) if file])
 
 
 def release(
     synthesizer: Synthesizer,
-    out: Path | None,
+    out: Destination,
     rows: int | None,
     seed: int | None,
     formulas: Literal["keep", "escape"] = "keep",
@@ -85,7 +106,7 @@ def report(
     terminal: Terminal,
     synthesizer: Synthesizer,
     card: dict[str, Any],
-    out: Path | None,
+    out: Destination,
     *,
     journal: Path | None = None,
     model: Path | None = None,
@@ -95,7 +116,9 @@ def report(
 ) -> None:
     """Tell what was made, what it cost and where it is."""
     fitted = synthesizer.fitted_
-    written = [str(path) for path in (*release_files(out, metadata).values(), journal, model, found) if path]
+    rows_in: list[Path | str] = [out.name] if isinstance(out, DatabaseTable) else []
+    files = (*release_files(out, metadata).values(), journal, model, found)
+    written = [str(path) for path in (*rows_in, *files) if path]
     warned = warnings(fitted, journal)
     terminal.answer(card | {"warnings": warned, "files": written})
     if out is not None:  # with the rows on stdout, the stamps came before them
@@ -116,7 +139,7 @@ def report(
         *summary.points(fitted),
         *summary.warnings(warned),
         *summary.apart(fitted),
-        *summary.files(file_purposes(out, journal, model, found)),
+        *summary.files(dict.fromkeys(rows_in, ROLES[0]) | file_purposes(out, journal, model, found)),
     )
 
 
@@ -150,17 +173,14 @@ def _on_record(journal: Path | None) -> list[str]:
 
 
 def file_purposes(
-    out: Path | None, journal: Path | None, model: Path | None, found: Path | None = None
+    out: Destination, journal: Path | None, model: Path | None, found: Path | None = None
 ) -> dict[Path, str]:
     """Say what each file of a release is for."""
     named = {}
     if out is not None:
-        data, card, card_json = release_files(out).values()
-        named = {
-            data: "the synthetic table",
-            card: "its card: guarantee, method, limits",
-            card_json: "the same, for machines",
-        }
+        told = ("the synthetic table", "its card: guarantee, method, limits", "the same, for machines")
+        files = list(release_files(out).values())
+        named = dict(zip(files, told[-len(files) :], strict=True))
     if model is not None:
         named[model] = "the model, to sample from at no further cost"
     if found is not None:

@@ -10,7 +10,7 @@ import typer
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import check_files
-from weft.cli.releasing import release, release_files, report
+from weft.cli.releasing import check_table, destination, release, release_files, report
 from weft.cli.sets import spread
 from weft.progress import stage
 
@@ -53,10 +53,11 @@ def sample(
     With --where every row meets all conditions, and the card says so: such a
     table is a part, and not the whole.
     """
-    out = None if output == "-" else Path(output)
-    terminal = screen.terminal(data_on_stdout=out is None)
+    terminal = screen.terminal(data_on_stdout=output == "-")
     with guard(terminal):
+        out = destination(output)
         check_files({"the model": Path(model)}, release_files(out))
+        check_table(out)
         o.check_model_file(Path(model))
         with terminal.progress() as listener:
             with stage(listener, "load"):

@@ -20,6 +20,7 @@ from weft.cli.terminal import Terminal
 from weft.cli.textfiles import TextFile
 from weft.errors import OutputError
 from weft.progress import stage
+from weft.reading.addresses import without_credentials
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -243,7 +244,7 @@ def _show(terminal: Terminal, found: dict[str, Any], schema: str, source: str | 
     )
     terminal.show(
         _verdict(schema, found["columns"]),
-        *([] if source is None else [_line("✓", "green", f"names and types fit {source}; no row was looked at")]),
+        *([] if source is None else [_fitting(source)]),
         table,
         summary.facts({"whole domain": f"10^{found['log10_domain']:.1f} cells", "protects": protects}),
     )
@@ -291,6 +292,11 @@ def _line(sign: str, colour: str, text: str) -> RenderableType:
     from rich.text import Text
 
     return Text.assemble((f"{sign} ", f"bold {colour}"), (text, "bold"))
+
+
+def _fitting(source: str) -> Any:
+    named = without_credentials(source) or source
+    return _line("✓", "green", f"names and types fit {named}; no row was looked at")
 
 
 def _write_draft(drafted: Draft, out: Path, source: str | list[str], force: bool) -> None:

@@ -170,7 +170,7 @@ def apart(fitted: Fitted) -> list[RenderableType]:
     return [note(APART)] if APART in cautions(fitted) else []
 
 
-def files(named: Mapping[Path, str]) -> list[RenderableType]:
+def files(named: Mapping[Path, str] | Mapping[Path | str, str]) -> list[RenderableType]:
     """List files with what they are for."""
     if not named:
         return []

@@ -11,7 +11,7 @@ from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.finding import found_beside, keep_found
 from weft.cli.fitting import Asked, journal_beside
-from weft.cli.releasing import release, release_files, report
+from weft.cli.releasing import check_table, destination, place_of, release, release_files, report
 from weft.cli.sets import spread
 
 HELP = """Make a differentially private synthetic copy of a table.
@@ -30,6 +30,7 @@ budget (--discover), and written down in NAME.schema.toml.
   weft synth stays.csv -s stays.toml -e 1 --model stays.weft -o made.csv
   weft synth stays.csv -s stays.toml -e 1 --formulas escape -o for-excel.csv
   weft synth stays.csv -s stays.toml -e 1 -o - | head
+  weft synth 'postgresql://host/db?table=stays' -s stays.toml -e 1 -o made.csv
 
 \b
 [bold]Records grown from private rows[/bold] (method bsg)
@@ -72,16 +73,19 @@ def synth(
     verbose: o.Verbose = False,
 ) -> None:
     """Make a differentially private synthetic copy of a table."""
-    out = None if output == "-" else Path(output)
-    terminal = screen.terminal(data_on_stdout=out is None)
+    terminal = screen.terminal(data_on_stdout=output == "-")
+    with guard(terminal):
+        out = destination(output)
+    place = place_of(out)
     kept = None if model is None else Path(model)
-    spending = journal_beside(out, asked.journal)
+    spending = journal_beside(place, asked.journal)
     beside = [form.strip() for form in (metadata or "").split(",") if form.strip()]
     with guard(terminal, spending, kept) as rescue:
         request = asked.request(spending, rows)
-        found = found_beside(out) if request.incomplete else None
+        found = found_beside(place) if request.incomplete else None
         written = {"the model": kept, "the schema that is found": found}
         request.check(terminal, release_files(out, beside) | {what: path for what, path in written.items() if path})
+        check_table(out, kept, found, spending)
         request = request.asked(terminal)
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)

@@ -11,8 +11,8 @@ import pyarrow as pa
 from weft.drafting.draft import Draft, sketch
 from weft.drafting.untyped import csv_text, fit_for_draft
 from weft.errors import DataError
+from weft.reading.addresses import kind_of_address
 from weft.reading.csv import check_columns, csv_arrow_schema, csv_names, text_table
-from weft.reading.database import open_duckdb
 from weft.reading.dialect import PLAIN, Dialect
 from weft.reading.excel import excel_names, excel_text
 from weft.reading.faults import explained, readable_file
@@ -23,21 +23,25 @@ from weft.reading.stream import STDIN, opened
 from weft.reading.typed import arrow_batches, arrow_schema, parquet_batches, parquet_schema
 from weft.schema import Schema
 
-_DUCKDB = "duckdb:"
 _BATCH = 1 << 17
 
 
 def draft_source(source: Paths, dialect: Dialect = PLAIN) -> str:
-    """Draft a schema from files, from standard input, or from a table of DuckDB."""
+    """Draft a schema from files, from standard input, or from a table of a database."""
     return sketch_source(source, dialect).inline()
 
 
 def sketch_source(source: Paths, dialect: Dialect = PLAIN) -> Draft:
-    """Return the draft of files, of standard input, or of a table of DuckDB before it is written."""
-    if isinstance(source, str) and source.startswith(_DUCKDB):
-        reader = open_duckdb(source.removeprefix(_DUCKDB), None, _BATCH)
+    """Return the draft of files, of standard input, or of a table of a database before it is written."""
+    if addressed := kind_of_address(source):
+        database, address = addressed
+        reader = database.open(address, None, _BATCH)
         table = pa.Table.from_batches((batch for batch, _ in reader.start(reader.schema.names)), reader.schema)
-        return sketch(table, reader.name)
+        return (
+            sketch(fit_for_draft(table, reader.name), reader.name, PLAIN)
+            if database.written
+            else sketch(table, reader.name)
+        )
     if str(source) == STDIN:
         return sketch(csv_text(STDIN, dialect), "stdin", dialect)
     paths = find(source)
@@ -53,8 +57,9 @@ def sketch_source(source: Paths, dialect: Dialect = PLAIN) -> Draft:
 
 def source_schema(schema: Schema, source: Paths, dialect: Dialect = PLAIN) -> pa.Schema:
     """Return the columns and types of a table as a codec sees them; no row is looked at."""
-    if isinstance(source, str) and source.startswith(_DUCKDB):
-        return open_duckdb(source.removeprefix(_DUCKDB), None, _BATCH).schema
+    if addressed := kind_of_address(source):
+        database, address = addressed
+        return database.open(address, schema, _BATCH).schema
     path = find(source)[0]
     kind = kind_of(path)
     with readable_file(path):

@@ -95,10 +95,10 @@ def open_engine(
     """Open a table: every row is read and checked here, so that no later count can be refused.
 
     `source` is a pandas, polars or Arrow table (anything with an Arrow stream), the path of a file (or a folder, a
-    pattern, a list, "-" for standard input), or a `duckdb:` address; `dialect` says how a text file is written, and
-    which values are missing. Files are held in memory as codes when these
-    are few, and else read anew for each count. At most `schema.rows_per_unit` rows of each privacy unit are
-    kept; `rng` chooses them (None: from the system's entropy).
+    pattern, a list, "-" for standard input), or an address such as `duckdb:...`; `dialect` says how a text file is
+    written, and which values are missing. Files are held in memory as codes when these are few, and else read anew for
+    each count. At most `schema.rows_per_unit` rows of each privacy unit are kept; `rng` chooses them (None: from the
+    system's entropy).
     """
     if not is_compiled():
         with stage(listener, "compile (first run only)"):

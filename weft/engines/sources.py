@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from weft.engines.frames import is_pandas, open_arrow, open_pandas
 from weft.errors import DataError
-from weft.reading.database import open_duckdb
+from weft.reading.addresses import kind_of_address, without_credentials
 from weft.reading.dialect import PLAIN, Dialect
 from weft.reading.files import open_files
 from weft.reading.reader import Reader
 from weft.reading.stream import STDIN
 from weft.schema import Schema
 
-OPENERS: dict[str, Callable[[str, Schema, int], Reader]] = {"duckdb": open_duckdb}
-"""Sources named by a prefix: `prefix:address`."""
-
 
 def source_name(source: Any) -> str:
     """Return what a record calls a table: the name of its file, its address, or the kind of object."""
-    if isinstance(source, str) and not source.startswith(tuple(f"{prefix}:" for prefix in OPENERS)):
-        return "stdin" if source == STDIN else Path(source).name or source
+    if isinstance(source, str):
+        named = without_credentials(source)
+        return named or ("stdin" if source == STDIN else Path(source).name or source)
     if isinstance(source, os.PathLike):
         return Path(source).name
     if isinstance(source, list | tuple) and source:
         return source_name(source[0]) + (" and others" if len(source) > 1 else "")
-    return source if isinstance(source, str) else f"a {type(source).__name__}"
+    return f"a {type(source).__name__}"
 
 
 def fingerprint(source: Any) -> str | None:
@@ -37,8 +34,8 @@ def fingerprint(source: Any) -> str | None:
 
     Runs on tables with the same fingerprint asked the same table, as far as names can tell.
     """
-    if isinstance(source, str) and source.startswith(tuple(f"{prefix}:" for prefix in OPENERS)):
-        named = source
+    if isinstance(source, str) and (address := without_credentials(source)) is not None:
+        named = address
     elif isinstance(source, str) and source == STDIN:
         return None
     elif isinstance(source, str | os.PathLike):
@@ -58,10 +55,11 @@ def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect =
         return open_pandas(source, schema, batch_rows)
     if hasattr(source, "__arrow_c_stream__"):
         return open_arrow(source, schema, batch_rows)
-    if isinstance(source, str):
-        prefix, colon, address = source.partition(":")
-        if colon and prefix in OPENERS:
-            return OPENERS[prefix](address, schema, batch_rows)
+    if found := kind_of_address(source):
+        kind, address = found
+        return kind.open(address, schema, batch_rows)
+    if isinstance(source, list | tuple) and any(map(kind_of_address, source)):
+        raise DataError("a table of a database is read by itself; name it alone")
     if isinstance(source, str | os.PathLike | list | tuple):
         return open_files(source, schema, batch_rows, dialect)
     raise DataError(

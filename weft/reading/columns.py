@@ -42,7 +42,7 @@ def finished(batch: pa.RecordBatch, schema: Schema, name: str, form: NumberForma
     for each in batch.schema.names:
         if each in schema:
             try:
-                arrays[each] = _told(batch.column(each), schema.column(each), name, form)
+                arrays[each] = finished_column(batch.column(each), schema.column(each), name, form)
             except DataError as fault:
                 faults.append(fault)
     raise_together(faults)
@@ -54,7 +54,8 @@ def _batch(arrays: Mapping[str, pa.Array], schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(arrays.values()), schema=pa.schema(fields))
 
 
-def _told(array: pa.Array, column: Column, name: str, form: NumberFormat | None) -> pa.Array:
+def finished_column(array: pa.Array, column: Column, name: str, form: NumberFormat | None = None) -> pa.Array:
+    """Give a column of text the type that the schema declares, value by value."""
     try:
         return _finish(array, column, form)
     except DataError as fault:

@@ -12,24 +12,21 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from weft.errors import OutputError
 from weft.files import TABLES, beside
+from weft.reading.addresses import kind_of_address
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""What is read. A text is a table as engines open it: a file, a folder, a pattern, a `duckdb:` address; a path is one
-file; a list is all of its members."""
+"""What is read. A text is a table as engines open it: a file, a folder, a pattern, an address such as
+`duckdb:...`; a path is one file; a list is all of its members."""
 
 JOURNAL_ENDING = ".ledger.jsonl"
 """How journals are named that are kept beside an output."""
 
-_DUCKDB = "duckdb:"
-_QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
-_WORDS = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s,;()'"]+)""")
 _JOURNAL = b'{"run"'
 _SQLITE = b"SQLite format 3"
 
@@ -56,7 +53,7 @@ def check_apart(
             raise OutputError(
                 f"cannot write {role} to {target}: it is a database, perhaps a lifetime budget. Choose another name."
             )
-        if any(isinstance(source, str) and source.startswith(_DUCKDB) for source in inputs.values()):
+        if any(found[0].queries for source in inputs.values() if (found := kind_of_address(source))):
             _check_known(role, target)
         if is_journal(target):
             raise OutputError(
@@ -144,8 +141,10 @@ def _folds_case(folder: Path) -> bool:
 def _parts(source: Source) -> Iterator[str | Path]:
     """Yield the plain sources of which one consists: paths as they are, texts that may be folders or patterns."""
     if isinstance(source, str):
-        if source.startswith(_DUCKDB):
-            yield from _of_duckdb(source.removeprefix(_DUCKDB))
+        if found := kind_of_address(source):
+            kind, address = found
+            kind.name(address)  # which refuses an address that is none, or that holds a password
+            yield from kind.reads(address)
         else:
             yield source
     elif isinstance(source, os.PathLike):
@@ -153,24 +152,6 @@ def _parts(source: Source) -> Iterator[str | Path]:
     else:
         for each in source:
             yield from _parts(str(each))
-
-
-def _of_duckdb(address: str) -> Iterator[str | Path]:
-    """Yield the database file, and every word of the query: a word that names no file is harmless."""
-    query = address
-    if not _QUERY.match(address):
-        path, _, question = address.partition("?")
-        if path:
-            yield Path(path)
-            yield Path(f"{path}.wal")
-        query = question.partition("=")[2]
-    for found in _WORDS.finditer(query):
-        single, double, bare = found.groups()
-        word = single.replace("''", "'") if single else double.replace('""', '"') if double else bare
-        if word:
-            word = os.path.expanduser(word.removeprefix("file://"))  # noqa: PTH111 (a word need not be a path)
-            # Only a word such as 'd/*.csv' is a pattern: '*' and '%' are found in any query. Folders are not read.
-            yield word if glob.has_magic(word) and ("." in word or "/" in word) else Path(word)
 
 
 def _files(source: str | Path) -> Iterable[Path]:

@@ -15,6 +15,7 @@ from weft.progress import Listener, silence
 from weft.release.atomic import sha256, staged
 from weft.release.card import card_json, markdown
 from weft.release.modelfile import Fitted
+from weft.release.tables import DatabaseTable
 from weft.release.writing import FORMATS, Formulas, write_table
 
 if TYPE_CHECKING:
@@ -28,10 +29,14 @@ class Files:
     data: Path
     card: Path
     card_json: Path
+    table: DatabaseTable | None = None
+    """Where the rows go, if that is no file."""
 
     @classmethod
-    def of(cls, data: Path) -> Files:
+    def of(cls, data: Path | DatabaseTable) -> Files:
         """Name the files of a release after its table; OutputError if its suffix names no format."""
+        if isinstance(data, DatabaseTable):
+            return cls(data.place, beside(data.place, ".card.md"), beside(data.place, ".card.json"), data)
         if ending(data) not in FORMATS:
             raise OutputError(
                 f"cannot tell the format of {data}: name it .csv or .parquet, or - for CSV on stdout. "
@@ -40,14 +45,18 @@ class Files:
         return cls(data, beside(data, ".card.md"), beside(data, ".card.json"))
 
     def __iter__(self) -> Iterator[Path]:
-        return iter((self.data, self.card, self.card_json))
+        return iter((*([] if self.table else [self.data]), self.card, self.card_json))
 
 
-def metadata_files(data: Path, formats: Sequence[str]) -> dict[str, Path]:
+def metadata_files(data: Path | DatabaseTable, formats: Sequence[str]) -> dict[str, Path]:
     """Name the files of metadata beside a table, by format; OutputError for a format that nobody knows."""
     for form in formats:
         if form not in EXPORTS:
             raise OutputError(f"{form} is no format of metadata; known are {', '.join(EXPORTS)}")
+    if isinstance(data, DatabaseTable):
+        if formats:
+            raise OutputError("metadata describes a file, and the rows go into a database; leave it out")
+        return {}
     return {form: beside(data, f".{form}.json") for form in formats}
 
 
@@ -65,6 +74,8 @@ def publish(
 
     `conditions` are those that every row was asked to meet, if any: the card tells them.
     """
+    if files.table is not None:
+        return _publish_table(fitted, tables, files, files.table, conditions, listener)
     suffix = ending(files.data)
     beside_it = metadata_files(files.data, metadata)
     with staged(files.data, *beside_it.values(), files.card, files.card_json) as (data, *described, card, card_as_json):
@@ -74,6 +85,25 @@ def publish(
             file.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         done = formulas if format_of(files.data) == "csv" else None
         facts = card_json(fitted, rows, name=files.data.name, sha256=sha256(data), formulas=done, conditions=conditions)
-        card.write_text(markdown(facts), encoding="utf-8")
-        card_as_json.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        _write_cards(facts, card, card_as_json)
     return facts
+
+
+def _publish_table(
+    fitted: Fitted,
+    tables: Iterable[pa.Table],
+    files: Files,
+    table: DatabaseTable,
+    conditions: Sequence[str],
+    listener: Listener,
+) -> dict[str, Any]:
+    """Write a table into a database, and its cards: the rows are there before the cards are, or neither is."""
+    with staged(files.card, files.card_json) as (card, card_as_json), table.written(tables, listener) as rows:
+        facts = card_json(fitted, rows, name=table.name, conditions=conditions)
+        _write_cards(facts, card, card_as_json)
+    return facts
+
+
+def _write_cards(facts: dict[str, Any], card: Path, card_as_json: Path) -> None:
+    card.write_text(markdown(facts), encoding="utf-8")
+    card_as_json.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -207,7 +207,7 @@ class Schema:
 
     @staticmethod
     def draft(source: Any, dialect: Any = None) -> str:
-        """Draft a schema from files or a `duckdb:` table, as TOML to be reviewed: it holds facts of private rows.
+        """Draft a schema from files or a table of a database, as TOML to be reviewed: it holds facts of private rows.
 
         `dialect` is a `weft.Dialect`: how a text file is written.
         """

@@ -32,6 +32,7 @@ from weft.privacy.books import open_books
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, silence, stage
 from weft.reading.dialect import Dialect
+from weft.reading.snapshot import held_snapshots
 from weft.release import modelfile
 from weft.release.conditioned import BLOCK_ROWS, Conditioned
 from weft.release.modelfile import Fitted
@@ -151,6 +152,7 @@ class Synthesizer:
         head = "<tr><th>asked of the private rows</th><th>noise</th><th>share of the budget</th></tr>"
         return f"<p><b>{html.escape(repr(self))}</b></p><table>{head}{rows}</table>"
 
+    @held_snapshots()
     def fit(
         self,
         data: Any,
@@ -163,11 +165,10 @@ class Synthesizer:
     ) -> Self:
         """Learn a model of the table within the budget.
 
-        `data` is a data frame (pandas, polars, pyarrow, anything with the Arrow stream interface), a path to CSV or
-        Parquet, or a `duckdb:` source. What the schema does not state is found privately (`discover`); without one,
-        that is everything, and `unit` names the column that tells whose row it is, of whom at most `rows_per_unit`
-        rows are used; `unit=False` says that everybody has one row. Everything that can be refused is refused before
-        the first charge. `release` replaces the mechanisms, for audits; predictable ones are stamped NOT PRIVATE.
+        `data` is a data frame (anything with the Arrow stream interface), a path, or an address of a database's table.
+        What the schema does not state is found privately (`discover`); without one, that is everything, and `unit`
+        names the column that tells whose row it is, of whom at most `rows_per_unit` rows are used; `unit=False`: one
+        each. All that can be refused is refused before the first charge. `release` replaces the mechanisms, for audits.
         """
         run = self._prepare(Asked(data, schema, unit, rows_per_unit), release, listener)
         schema, rng = run.schema, np.random.default_rng(self.seed)
@@ -195,6 +196,7 @@ class Synthesizer:
             self._frame = frame_maker(run.table.source, schema)
         return self
 
+    @held_snapshots()
     def find_schema(
         self,
         data: Any,
@@ -218,9 +220,8 @@ class Synthesizer:
 
     def _prepare(self, asked: Asked, release: Release | None, listener: Listener) -> Run:
         """Refuse whatever can be refused before a row is counted."""
-        if release is None:
-            release = Mechanisms(None if self.noise_seed is None else Noise.seeded(self.noise_seed))
-        return prepare(self, asked, release, listener)
+        seeded = None if self.noise_seed is None else Noise.seeded(self.noise_seed)
+        return prepare(self, asked, release or Mechanisms(seeded), listener)
 
     def _open(self, run: Run, schema: Schema) -> Opened:
         listener = run.table.listener

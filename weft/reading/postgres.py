@@ -1,0 +1,119 @@
+"""A reader of PostgreSQL: one table, in one read-only transaction, in the types that the database declares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from weft.errors import DataError
+from weft.reading.columns import finished_column
+from weft.reading.located import PostgresAddress, literal, quoted
+from weft.reading.reader import Batches, Reader
+from weft.reading.snapshot import Snapshot, driver, explained, snapshot_of
+from weft.schema import Schema
+from weft.values.storage import write_floats
+from weft.values.text import read_floats
+
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_TABLES = ("r", "p", "m")  # tables, tables in parts, and views that are stored: rows that are there
+
+
+def open_postgres(address: str, schema: Schema | None, batch_rows: int) -> Reader:
+    """Open `//host/database?table=name`.
+
+    Types declared by the database are public. A `numeric` column has no bounds that Arrow could hold, so it is read as
+    text and takes the schema's type.
+    """
+    place = PostgresAddress.of(address)
+    snapshot = snapshot_of(place.name, lambda: _begun(place))
+    _check_table(snapshot, place)
+    found = snapshot.types(f"SELECT * FROM {place.quoted_table}")  # noqa: S608 (a name, quoted)
+    asked = {field.name: _expression(field) for field in found}
+    numeric = {field.name for field in found if _is_numeric(field)}
+    arrow = pa.schema([(field.name, _type(field, schema)) for field in found])
+
+    def start(columns: Sequence[str]) -> Batches:
+        names = list(columns) or found.names[:1]
+        query = f"SELECT {', '.join(asked[name] for name in names)} FROM {place.quoted_table}"  # noqa: S608
+        for batch in snapshot.batches(query, batch_rows):
+            read = [
+                _number(_stored(column), name, schema, place.name) if name in numeric else _stored(column)
+                for name, column in zip(names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(read, names=names), None
+
+    return Reader(place.name, arrow, start, ordered=False)
+
+
+def connect(place: PostgresAddress, *, autocommit: bool) -> Any:
+    """Connect as libpq does: who one is, and the password, come from the environment or its files."""
+    dbapi = driver("postgresql", "postgres")
+    try:
+        with explained(place.name):
+            return dbapi.connect(place.uri, autocommit=autocommit)
+    except DataError:
+        raise DataError(
+            f"{place.name}: the database cannot be reached, or does not let this user in. Check host, port and name; "
+            "the user is PGUSER, the password comes from PGPASSWORD, ~/.pgpass or PGSERVICE"
+        ) from None
+
+
+def _begun(place: PostgresAddress) -> Snapshot:
+    return Snapshot(connect(place, autocommit=True), place.name, _BEGIN)
+
+
+def _check_table(snapshot: Snapshot, place: PostgresAddress) -> None:
+    kinds = snapshot.ask(f"SELECT relkind::text FROM pg_class WHERE oid = to_regclass({literal(place.quoted_table)})")  # noqa: S608
+    if not kinds:
+        raise DataError(f"{place.name}: no such table; check its name, and its schema as in ?table=SCHEMA.TABLE")
+    if kinds[0][0] not in _TABLES:
+        raise DataError(
+            f"{place.name} is a view or a table of another server, whose rows may be made of several others or change "
+            "between passes. Make a table or a materialized view of it and name that: its rows are then what is "
+            "protected"
+        )
+
+
+def _is_numeric(field: pa.Field) -> bool:
+    return _own_type(field) == "numeric"
+
+
+def _own_type(field: pa.Field) -> str:
+    told = field.metadata or {}
+    return str(told.get(b"POSTGRESQL:type", told.get(b"ADBC:postgresql:typname", b"")).decode())
+
+
+def _plain(arrow: pa.DataType) -> bool:
+    """Whether a type of the driver is one that columns can have."""
+    known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_date)
+    return any(is_kind(arrow) for is_kind in (*known, pa.types.is_timestamp, pa.types.is_time))
+
+
+def _expression(field: pa.Field) -> str:
+    """Return what is asked for in place of a column."""
+    name = quoted(field.name)
+    if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type):
+        return f"CASE WHEN isfinite({name}) THEN {name} END AS {name}"  # infinity is no date of Arrow's: it is missing
+    if _plain(field.type) and _own_type(field) != "bpchar":
+        return name
+    return f"{name}::text AS {name}"  # which also takes the padding from char(n)
+
+
+def _type(field: pa.Field, schema: Schema | None) -> pa.DataType:
+    if _is_numeric(field):
+        known = schema is not None and field.name in schema
+        return schema.column(field.name).arrow_type() if schema is not None and known else pa.float64()
+    return field.type if _plain(field.type) else pa.string()
+
+
+def _stored(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _number(words: pa.Array, name: str, schema: Schema | None, source: str) -> pa.Array:
+    if schema is not None and name in schema:
+        return finished_column(words, schema.column(name), source)
+    floats, unreadable = read_floats(words)
+    return write_floats(floats, unreadable | (floats != floats), pa.float64(), nan=False)

@@ -1,0 +1,139 @@
+"""Databases through ADBC: one connection, one read-only transaction, every pass in it.
+
+Every answer must be about the same rows. A database is written to while it is read, so all passes are made in one
+transaction that sees it as it was when the table was opened first. A fit opens a table several times, with one schema
+after another: between `held_snapshots` and its end each address has one snapshot.
+"""
+
+from __future__ import annotations
+
+import importlib
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
+
+import pyarrow as pa
+
+from weft.errors import DataError
+
+_HELD: ContextVar[dict[str, Snapshot] | None] = ContextVar("snapshots", default=None)
+
+
+def driver(database: str, extra: str) -> Any:
+    """Return the ADBC driver of a database, which an extra installs; DataError without it."""
+    try:
+        return importlib.import_module(f"adbc_driver_{database}.dbapi")
+    except ImportError:
+        raise DataError(f"this table needs the ADBC driver of its database: pip install 'weft[{extra}]'") from None
+
+
+class Snapshot:
+    """A database as it was at one moment. It ends with whoever holds it, or with `close`."""
+
+    def __init__(self, connection: Any, name: str, begin: str) -> None:
+        self.name = name
+        self._connection = connection
+        self._end = weakref.finalize(self, _closed, connection)
+        try:
+            self.run(begin)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, statement: str) -> None:
+        """Run a statement that gives no rows."""
+        with explained(self.name), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    def types(self, query: str) -> pa.Schema:
+        """Return names and types of what a query would give; no row is read."""
+        with explained(self.name), self._connection.cursor() as cursor:
+            return cursor.adbc_execute_schema(query)
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a question about the database itself, not about its tables' rows."""
+        with explained(self.name), self._connection.cursor() as cursor:
+            cursor.execute(query)
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
+
+    def batches(
+        self, query: str, batch_rows: int, options: Mapping[str, str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Make a pass: give the rows of a query, at most so many at a time."""
+        with explained(self.name), self._connection.cursor() as cursor:
+            cursor.adbc_statement.set_options(**(options or {}))
+            cursor.execute(query)
+            with cursor.fetch_record_batch() as rows:
+                for batch in rows:
+                    for at in range(0, batch.num_rows, batch_rows):
+                        yield batch.slice(at, batch_rows)
+
+    def close(self) -> None:
+        """End the transaction and the connection."""
+        self._end()
+
+
+def _closed(connection: Any) -> None:
+    with suppress(Exception):
+        connection.close()
+
+
+def snapshot_of(name: str, make: Callable[[], Snapshot]) -> Snapshot:
+    """Return the snapshot that is held of an address, or a new one."""
+    held = _HELD.get()
+    if held is None:
+        return make()
+    if name not in held:
+        held[name] = make()
+    return held[name]
+
+
+@contextmanager
+def held_snapshots() -> Iterator[None]:
+    """Until this ends, open each database once, so that all that is asked is asked of the same rows."""
+    if _HELD.get() is not None:
+        yield
+        return
+    held: dict[str, Snapshot] = {}
+    token = _HELD.set(held)
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
+        for each in held.values():
+            each.close()
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Say what kind of thing went wrong. The database's own text is dropped: it quotes values, users and queries."""
+    import adbc_driver_manager
+
+    try:
+        yield
+    except adbc_driver_manager.Error as error:
+        raise DataError(f"{name}: {_reason(getattr(error, 'sqlstate', None) or '')}") from None
+    except (OSError, pa.ArrowException):
+        raise DataError(f"{name}: {_BROKEN}") from None
+
+
+_BROKEN = (
+    "the database could not finish reading, or the connection was lost. Nothing was made of what had been read; see "
+    "that the database runs, and start again"
+)
+
+
+def _reason(state: str) -> str:
+    """Return what a code of SQL's standard means for whoever ran the command."""
+    for codes, reason in {
+        ("42P01", "3F000"): "no such table; check its name, and its schema as in ?table=SCHEMA.TABLE",
+        ("42501",): "no permission to read this; ask for the right to SELECT from the table",
+        ("28",): "the database does not let this user in; set PGUSER, and PGPASSWORD or ~/.pgpass",
+        ("3D",): "no such database; check its name",
+    }.items():
+        if state.startswith(codes):
+            return reason
+    return _BROKEN

@@ -1,0 +1,199 @@
+"""Releases that are written into a database: a new table, whole or not at all, its card in a file of this folder."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import DataError, OutputError
+from weft.progress import Listener, silence, stage
+from weft.reading.addresses import kind_of_address
+from weft.reading.located import PostgresAddress, SqliteAddress, literal
+from weft.release.atomic import check_appendable
+from weft.release.paths import same_file
+from weft.words import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BUDGET = {"entries", "head"}  # tables of a lifetime budget (weft.privacy.chain)
+
+
+@dataclass(frozen=True)
+class DatabaseTable:
+    """A table to be made in a database."""
+
+    address: SqliteAddress | PostgresAddress
+
+    @classmethod
+    def of(cls, output: str) -> DatabaseTable | None:
+        """Return the table that an output names; None if it names a file. OutputError if none can be written there."""
+        try:
+            if kind_of_address(output) is None:
+                return None
+            prefix, _, address = output.partition(":")
+            if prefix in ("postgresql", "postgres"):
+                return cls(PostgresAddress.of(address))
+            if prefix == "sqlite":
+                return cls(SqliteAddress.of(address))
+            raise OutputError(f"no table can be written to {prefix}: addresses; write a .parquet file")
+        except DataError as fault:
+            raise OutputError(str(fault)) from None
+
+    @property
+    def name(self) -> str:
+        """What messages and the card call it: no user is in it."""
+        return self.address.name
+
+    @property
+    def place(self) -> Path:
+        """The name, in this folder, that the files beside the table have with their endings."""
+        table = self.address.table
+        own = table if isinstance(table, str) else table[-1]
+        return Path("".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in own))
+
+    def check(self, files: Iterable[Path]) -> None:
+        """Refuse a table that is there already, or that cannot be made, before any budget is spent on it.
+
+        `files` are those to be written beside it, none of which may be the database.
+        """
+        if isinstance(self.address, SqliteAddress):
+            if any(same_file(Path(self.address.path), file) for file in files):
+                raise OutputError(
+                    f"cannot write {self.name}: another file of this command has its name. Choose another."
+                )
+            self._check_file(Path(self.address.path), self.address.table)
+            return
+        table = self.address.quoted_table
+        schema = literal(self.address.table[0]) if len(self.address.table) > 1 else "current_schema()"
+        allowing = f"SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = {schema}"  # noqa: S608
+        with self._connected() as connection:
+            there = _answer(connection, f"SELECT to_regclass({literal(table)}) IS NOT NULL")
+            allowed = _answer(connection, f"SELECT coalesce(({allowing}), false)")
+        if there:
+            raise self._taken()
+        if not allowed:
+            raise OutputError(
+                f"cannot write {self.name}: this user may make no table there. Ask for the right to CREATE."
+            )
+
+    def _check_file(self, path: Path, table: str) -> None:
+        check_appendable(path)
+        if not path.is_file():
+            if path.exists():
+                raise OutputError(f"cannot write {self.name}: {path} is no plain file. Choose another name.")
+            return
+        with self._connected() as connection:
+            found = _answer(connection, "SELECT lower(group_concat(name, char(10))) FROM sqlite_master") or ""
+        names = set(str(found).split("\n"))
+        if names >= _BUDGET:
+            raise OutputError(f"cannot write {self.name}: the database is a lifetime budget. Choose another.")
+        if table.lower() in names:
+            raise self._taken()
+
+    def _taken(self) -> OutputError:
+        return OutputError(
+            f"cannot write {self.name}: the table is there already. Choose another name, or drop it first."
+        )
+
+    @contextmanager
+    def written(self, tables: Iterable[pa.Table], listener: Listener = silence) -> Iterator[int]:
+        """Write blocks of rows as they come, and lend their number; they are kept once this ends well, else none is."""
+        new = Path(self.address.path) if isinstance(self.address, SqliteAddress) else None
+        new = None if new is None or new.exists() else new
+        done = False
+        try:
+            with self._connected() as connection, stage(listener, "write") as work:
+                rows = 0
+                for number, block in enumerate(tables):
+                    self._append(connection, block, first=number == 0)
+                    rows += block.num_rows
+                    work.advance(note=counted(rows, "row"))
+                yield rows
+                connection.commit()
+                done = True
+        finally:
+            if new is not None and not done:
+                new.unlink(missing_ok=True)
+
+    def _append(self, connection: Any, block: pa.Table, first: bool) -> None:
+        table = self.address.table
+        target: dict[str, Any] = {"table_name": table if isinstance(table, str) else table[-1]}
+        if not isinstance(table, str) and len(table) > 1:
+            target["db_schema_name"] = table[0]
+        with connection.cursor() as cursor:
+            plain = _plain(block, texts=isinstance(self.address, SqliteAddress))
+            cursor.adbc_ingest(data=plain, mode="create" if first else "append", **target)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """Connect for one transaction, which is undone unless it is committed; no word of the database gets out."""
+        from weft.reading.postgres import connect
+        from weft.reading.snapshot import driver
+
+        if isinstance(self.address, PostgresAddress):
+            try:
+                connection = connect(self.address, autocommit=False)
+            except DataError as fault:
+                raise OutputError(f"cannot write {fault}") from None
+        else:
+            dbapi = driver("sqlite", "sqlite")
+            with self._told(dbapi.Error):
+                connection = dbapi.connect(f"file:{urllib.parse.quote(self.address.path)}")
+        import adbc_driver_manager
+
+        try:
+            with self._told(adbc_driver_manager.Error):
+                yield connection
+        finally:
+            with suppress(adbc_driver_manager.Error):
+                connection.rollback()
+            connection.close()
+
+    @contextmanager
+    def _told(self, error: type[Exception]) -> Iterator[None]:
+        try:
+            yield
+        except error:
+            raise OutputError(
+                f"cannot write {self.name}: the database refused it, or the connection was lost. Nothing was left "
+                "behind; see that the database runs, and that this user may make tables there."
+            ) from None
+
+
+def _answer(connection: Any, question: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(question)
+        return cursor.fetchone()[0]
+
+
+def _plain(block: pa.Table, texts: bool) -> pa.Table:
+    """Return rows in types that the driver stores; with `texts`, dates and decimals as they are written."""
+    import pyarrow as pa
+
+    kinds = {field.name: _stored_type(field.type, texts) for field in block.schema}
+    return block.cast(pa.schema(kinds.items())) if len(kinds) == block.num_columns else block
+
+
+def _stored_type(arrow: pa.DataType, texts: bool) -> pa.DataType:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(arrow):
+        return _stored_type(arrow.value_type, texts)
+    if pa.types.is_float16(arrow):
+        return pa.float32()
+    if pa.types.is_boolean(arrow) or pa.types.is_floating(arrow) or (pa.types.is_integer(arrow)):
+        return pa.float64() if texts and pa.types.is_uint64(arrow) else arrow
+    if not texts and pa.types.is_date(arrow):
+        return pa.date32()
+    if not texts and pa.types.is_timestamp(arrow):
+        return pa.timestamp("us", arrow.tz)
+    if not texts and pa.types.is_time(arrow):
+        return pa.time64("us")
+    if not texts and pa.types.is_decimal(arrow):
+        return arrow
+    return pa.string()
