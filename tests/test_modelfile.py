@@ -94,6 +94,7 @@ HUGE = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 's
         {"weft.json": json.dumps({"method": "a\n---\nb", "options": {}, "measured": []}).encode()},
         {"weft.json": json.dumps({"method": "mst", "options": {"budget": 1}, "measured": []}).encode()},
         {"weft.json": json.dumps({"method": "mst", "options": {"share_scores": 1e-300}, "measured": []}).encode()},
+        {"weft.json": json.dumps({"method": "dpsyn", "options": {"marginals": "a.toml"}, "measured": []}).encode()},
         {"weft.json": None},
         {"schema.json": b"{}"},
         {"model.json": json.dumps({"kind": "nope", "arrays": [], "values": {}}).encode()},

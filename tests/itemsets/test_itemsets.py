@@ -15,7 +15,7 @@ from weft.engines.baskets import open_baskets
 from weft.errors import BudgetError, MethodError
 from weft.itemsets import find_itemsets, form_of
 from weft.itemsets.basis import LONGEST, bases, maximal_cliques
-from weft.privacy import Adjacency
+from weft.privacy import Adjacency, Budget, Lifetime
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.noise import Noise
 
@@ -182,3 +182,25 @@ def test_bases_hold_every_clique():
     cliques = maximal_cliques(graph)
     assert all(j in graph[i] for c in cliques for i, j in itertools.combinations(c, 2))
     assert len(bases(pairs, 3.0, 2, rng)) == 2
+
+
+def test_the_guarantee_names_the_basket(tmp_path):
+    """A row of a basket/item file is one item: what is protected is the whole basket."""
+    table = pa.table({"order": ["1", "1", "2"], "customer": ["x", "x", "x"], "item": ["a", "b", "a"]})
+    file = tmp_path / "life.json"
+    Lifetime.create(file, Budget(epsilon=10, delta=1e-3))
+    form = form_of(table, basket="order", item="item")
+    found = find_itemsets(table, form, 1.0, 1e-6, top=3, items=["a", "b"], budget_file=file)
+    assert "add or remove one basket" in str(found.ledger.spend_statement())
+    other = form_of(table, basket="customer", item="item")
+    with pytest.raises(BudgetError):  # baskets of another sort do not add up with these
+        find_itemsets(table, other, 1.0, 1e-6, top=3, items=["a", "b"], budget_file=file)
+
+
+def test_odd_items_and_hidden_members_are_no_failure():
+    odd = pa.table({"b": ["1", "2"], "i": pa.array([b"a", b"\xff\xfe"]).cast(pa.binary()).view(pa.string())})
+    assert open_baskets(odd, Form(basket="b", item="i"), 1000).baskets == 2
+    offsets, values = pa.array([0, 2, 4], pa.int32()), pa.array(list("abcd"))
+    hidden = pa.ListArray.from_arrays(offsets, values, mask=pa.array([True, False]))
+    read = open_baskets(pa.table({"basket": hidden}), Form(lists="basket"), 1000)
+    assert sorted(read.names.take(pa.array(read.item)).to_pylist()) == ["c", "d"]

@@ -215,8 +215,6 @@ class Question:
 
     def _made(self, layout: Layout, counts: Array, variance: Array, source: Source, meaning: str) -> Counts:
         labels = tuple(found.labels for found in layout.columns)
-        barred = layout.impossible(self.fitted.codec.domain)
-        counts, variance = np.where(barred, 0.0, counts), np.where(barred, 0.0, variance)
         return self._counts(labels, layout.shape_of(counts), np.sqrt(layout.shape_of(variance)), source, meaning)
 
     def _counts(

@@ -10,7 +10,6 @@ import numpy as np
 
 from weft.answers.bins import Bins, Shown
 from weft.answers.pooled import Axis
-from weft.marginals.domain import Domain, Impossible
 from weft.marginals.marginal import Array
 
 
@@ -44,21 +43,6 @@ class Layout:
             np.add.at(bins, (cells[kept], codes[kept]), parts[kept])
             made[name] = Axis(codes, many, bins)
         return made
-
-    def impossible(self, domain: Domain) -> Array:
-        """Return which cells no row may have, as rules say: axes are those of the attributes, sorted."""
-        names = sorted({*(one.attribute for one in self.shown), *self.allowed})
-        found = {name: self.attribute_bins(name) for name in names}
-        shape = tuple(size for _, size in found.values())
-        barred = np.zeros(shape, np.bool_)
-        for known in domain.impossible:
-            if set(known.clique) <= set(names):
-                # What conditions rule out has a bin of its own, which is left out again.
-                groups = {name: np.where(found[name][0] < 0, found[name][1], found[name][0]) for name in known.clique}
-                cells = known.grouped(groups, {name: found[name][1] + 1 for name in known.clique}).cells
-                inside = cells[tuple(slice(found[name][1]) for name in known.clique)]
-                barred |= Impossible(known.clique, inside).over(tuple(names), shape)
-        return barred
 
     def shape_of(self, table: Array) -> Array:
         """Put the axes of attributes into those of columns, in the order asked for."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from weft.curator.door import Door
 from weft.marginals.domain import Clique
-from weft.marginals.marginal import Array, NoisyMarginal, interaction
+from weft.marginals.marginal import NoisyMarginal, interaction
 from weft.privacy.charge import Purpose
 from weft.words import counted
 
@@ -29,8 +30,8 @@ class MarginalQuestions(Door):
         sensitivity/epsilon_i is epsilon_i-DP, and the epsilon_i add up.
         """
         noisy = self._tables("marginals", _describe(cliques), cliques, share, weights)
-        self._keep(noisy)
-        return noisy
+        self._keep(noisy)  # as they were released: rows that break a rule may be in them
+        return [self._emptied(m) for m in noisy]
 
     def look(self, cliques: Sequence[Clique], share: float, question: str) -> list[NoisyMarginal]:
         """Release marginals from which a schema is made: of attributes that the table will not have when it is learned.
@@ -49,12 +50,12 @@ class MarginalQuestions(Door):
         scales, cells = [scale for scale, _ in noise], sum(self.domain.cells(c) for c in cliques)
         charge = self._charge(purpose, question, self._marginal_sensitivity(), scales, draws=cells)
         released = self._release(charge, self._count(cliques))
-        return [self._emptied(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
+        return [NoisyMarginal(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
 
-    def _emptied(self, c: Clique, table: Array, sigma: float) -> NoisyMarginal:
-        """Return a released table without the noise of cells that no row may have: rules are public."""
-        empty = self.domain.empty_cells(c)
-        return NoisyMarginal(c, table if empty is None else np.where(empty, 0, table), sigma, empty=empty)
+    def _emptied(self, noisy: NoisyMarginal) -> NoisyMarginal:
+        """Return a released table without the noise of cells that no synthetic row may have: rules are public."""
+        empty = self.domain.empty_cells(noisy.clique)
+        return noisy if empty is None else replace(noisy, table=np.where(empty, 0, noisy.table), empty=empty)
 
     def interactions(
         self, cliques: Sequence[Clique], order: int, share: float, weights: Sequence[float] | None = None

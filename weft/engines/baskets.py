@@ -27,6 +27,7 @@ from weft.reading.dialect import PLAIN, Dialect
 from weft.schema import Schema
 from weft.schema.kinds import Unknown
 from weft.values.storage import decoded
+from weft.values.text import readable
 
 _TEXT = pa.large_string()
 _YES = ("1", "true", "yes", "y", "t", "1.0")
@@ -153,7 +154,8 @@ def _distinct(owner: Any, items: pa.ChunkedArray, baskets: int | None) -> Basket
 def _written(array: pa.Array) -> pa.Array:
     """Return items as trimmed text, null where there is none."""
     array = decoded(array)
-    words = pa.nulls(len(array), _TEXT) if pa.types.is_null(array.type) else pc.utf8_trim_whitespace(array.cast(_TEXT))
+    array = pa.nulls(len(array), _TEXT) if pa.types.is_null(array.type) else array
+    words = pc.utf8_trim_whitespace(readable(array.cast(_TEXT)))
     return pc.if_else(pc.equal(words, ""), None, words)
 
 
@@ -161,8 +163,9 @@ def _lists(array: pa.Array, name: str) -> tuple[pa.Array, Any]:
     """Return the members of lists, and the row of each."""
     if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         raise DataError(f'column "{name}" holds no lists; name columns of baskets and items (--basket, --item)')
-    parents = pc.list_parent_indices(array).to_numpy(zero_copy_only=False).astype(np.int64)
-    return _written(pc.list_flatten(array)), parents
+    # A list that is missing may hide members, which are none.
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return _written(pc.list_flatten(array)), np.repeat(np.arange(len(array)), lengths)
 
 
 def _marked(array: pa.Array) -> Any:

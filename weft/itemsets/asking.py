@@ -98,7 +98,9 @@ def find_itemsets(
     _check(mining)
     release = release or Mechanisms(None if noise_seed is None else Noise.seeded(noise_seed))
     budget = Budget(epsilon=epsilon, delta=delta)
-    terms: Terms = (Adjacency(), "basket", budget, "gaussian")
+    # Quoted, so that a column called row is not taken for rows; runs on other baskets do not add up.
+    whose = "row" if form.basket is None else f'"{form.basket}"'
+    terms: Terms = (Adjacency(row="basket"), whose, budget, "gaussian")
     _check_noise(mining, budget)
     lifetime = None if budget_file is None else Lifetime(budget_file)
     slack = math.inf

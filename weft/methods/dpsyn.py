@@ -25,7 +25,7 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
-from weft.methods.steps.given import check_given, random_views, weighed
+from weft.methods.steps.given import check_emphasis, check_given, random_views, weighed
 from weft.methods.steps.options import check_fields, option
 from weft.models import Model
 from weft.models.gum.model import GumModel, GumOptions
@@ -91,6 +91,7 @@ class DpSyn:
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """Measure columns, compress, measure the marginals, make them agree; records are adjusted when asked for."""
         check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
+        check_emphasis(curator, self.marginals, self.emphasis, 1 - self.share_columns)
         columns = look_at_columns(curator, self.share_columns, self.rare, listener, self.rare_rows)
         merged = columns.curator
         if self.marginals:

@@ -14,7 +14,7 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
-from weft.methods.steps.given import check_given, weighed
+from weft.methods.steps.given import check_emphasis, check_given, weighed
 from weft.methods.steps.options import option
 from weft.methods.steps.sharing import by_size
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, grow_tree, junction_tree
@@ -64,6 +64,7 @@ class Pgm:
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """One-way marginals, the named ones, the model."""
         check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
+        check_emphasis(curator, self.marginals, self.emphasis, 1 - self.share_columns)
         if self.weights:
             # Measured are all marginals that are named, with these weights, or else with even ones.
             check_noise(curator, weights=((1 - self.share_columns) * min(self.weights) / math.fsum(self.weights), 1))

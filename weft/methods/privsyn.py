@@ -27,7 +27,7 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns
-from weft.methods.steps.given import check_given, weighed
+from weft.methods.steps.given import check_emphasis, check_given, weighed
 from weft.methods.steps.options import check_fields, option
 from weft.methods.steps.sharing import by_size
 from weft.models.gum.model import GumModel, GumOptions
@@ -90,6 +90,7 @@ class PrivSyn:
         """Follow Algorithm 3; the numbers are the paper's lines."""
         d = len(curator.domain)
         check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
+        check_emphasis(curator, self.marginals, self.emphasis, 1 - self.share_columns - self.share_scores)
         columns = look_at_columns(
             curator, self.share_columns, self.rare, listener, self.rare_rows
         )  # 1-4: one-way marginals, rare values

@@ -31,7 +31,7 @@ from weft.methods.steps.batches import MOST_TRIPLES, Batches
 from weft.methods.steps.choosing import choose_cliques
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
-from weft.methods.steps.given import check_given, weighed
+from weft.methods.steps.given import check_emphasis, check_given, weighed
 from weft.methods.steps.options import check_fields, option
 from weft.methods.steps.unknown import least_order, measure_unknown
 from weft.methods.steps.weave_tuning import WeaveTuning
@@ -99,6 +99,8 @@ class Weave:
         """Spend the whole budget."""
         domain, tuned = curator.domain, self.tuned
         self._check_noise(curator)
+        rest = 1 - self.share_columns - self.share_total
+        check_emphasis(curator, self.marginals, self.emphasis, rest * self.part_marginals)
         with stage(listener, "measure columns"):
             total = max(float(curator.total(self.share_total).table), 1.0)
             ones, left = self._columns(curator, total)

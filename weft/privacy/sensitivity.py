@@ -35,12 +35,16 @@ class Adjacency:
     """Neighbours differ by one unit's presence (add-remove), or by one unit's rows (replace-one)."""
     rows_per_unit: int = 1
     """Largest number of rows of a unit; enforced by truncation before anything is counted."""
+    row: str = "row"
+    """What is counted once: a row, or a basket of items, which is a unit by itself."""
 
     def __post_init__(self) -> None:
         if self.relation not in get_args(Relation):
             raise BudgetError(f"unknown neighbour relation {self.relation!r}: choose add-remove or replace-one")
         if not isinstance(self.rows_per_unit, int) or self.rows_per_unit < 1:
             raise BudgetError("rows_per_unit must be a whole number, 1 or more")
+        if self.row not in ("row", "basket") or (self.row == "basket" and self.rows_per_unit > 1):
+            raise BudgetError("a unit is a row, some rows, or one basket")
 
     @property
     def _units(self) -> int:
@@ -90,7 +94,7 @@ class Adjacency:
         """L2 sensitivity of the counts of items, where at most so many of a unit's count, one each: sqrt(most).
 
         A unit that comes or goes moves so many counts by one. One that is replaced moves twice as many at most: those
-        of its old items down and those of its new ones up. (k is not in it: a basket is one row.)
+        of its old items down and those of its new ones up. A unit is one basket: k is 1.
         """
         return math.sqrt(self._units * most)
 
@@ -168,14 +172,15 @@ class Adjacency:
         return self.marginal_l1()
 
     def __str__(self) -> str:
-        unit = "one row" if self.rows_per_unit == 1 else f"one unit of up to {self.rows_per_unit} rows"
+        unit = f"one {self.row}" if self.rows_per_unit == 1 else f"one unit of up to {self.rows_per_unit} rows"
         return f"{'replace' if self.relation == 'replace-one' else 'add or remove'} {unit}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {"relation": self.relation, "rows_per_unit": self.rows_per_unit}
+        named = {} if self.row == "row" else {"row": self.row}
+        return {"relation": self.relation, "rows_per_unit": self.rows_per_unit, **named}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Adjacency:
         """Rebuild from what `to_dict` gave."""
-        return cls(values["relation"], values["rows_per_unit"])
+        return cls(values["relation"], values["rows_per_unit"], values.get("row", "row"))

@@ -244,6 +244,8 @@ def _read(members: _Members) -> Fitted:
     head = members.document("weft.json")
     if head.get("method") not in METHODS:
         raise ModelFileError("refused: it names no method of this Weft")
+    if isinstance(head["options"].get("marginals"), str):
+        raise ModelFileError("refused: it names a file to read, which no model does")
     _, options = planned(head["method"], head["options"])
     recipe(head["method"], **options)  # options that the method does not take are refused
     codec = Codec.from_dict(members.document("schema.json"))

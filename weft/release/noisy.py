@@ -9,7 +9,6 @@ Files without them can be read, too; older readers pass over them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,9 @@ from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array, Measured, NoisyMarginal
 from weft.marginals.released import Released
 from weft.models.stored import LARGEST
+
+_LEAST = 1e-9
+"""Noise below which a table counts as damaged: none is released with so little."""
 
 WHOLE, PARTS, CODES = "released-counts", "released-interactions", "released-codes"
 """Names of the arrays: tables end to end, and the codes that merged values had become."""
@@ -98,7 +100,7 @@ def from_arrays(domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Ar
         cells = flat[part][at[part] : at[part] + asked.cells]
         at[part] += asked.cells
         # Not-a-number is neither above nor below.
-        if cells.size != asked.cells or not (np.abs(cells) <= LARGEST).all():
+        if cells.size != asked.cells or not ((cells >= -LARGEST) & (cells <= LARGEST)).all():
             raise _damaged()
         made.append(Released(NoisyMarginal(asked.clique, cells.reshape(asked.shape), asked.sigma, order), coding))
     if any(at[part] != flat[part].size for part in flat):
@@ -122,7 +124,7 @@ def _codings(domain: Domain, names: list[str], flat: Array) -> list[tuple[str, A
 def checked(domain: Domain, names: list[str], shape: list[int], sigma: float) -> Measured:
     """Read what was measured of which columns; ModelFileError if the columns have no such table."""
     fits = len(names) == len(shape) and all(1 <= size <= domain.size(n) for n, size in zip(names, shape, strict=True))
-    if not fits or sorted(set(names)) != names or not (math.isfinite(sigma) and sigma > 0):
+    if not fits or sorted(set(names)) != names or not _LEAST <= sigma <= LARGEST:
         raise ModelFileError("damaged: its list of measured marginals does not fit its columns")
     return Measured(tuple(names), tuple(int(size) for size in shape), float(sigma))
 

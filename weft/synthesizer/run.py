@@ -136,7 +136,8 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
         check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
     most = math.inf if lifetime is None else lifetime.slack_left()
     search = Search.prepare(table, public, settings.discover, budget, chosen.accounting, most)
-    if search is not None:  # what the number and the names of the columns rule out is known before any of them is found
+    # What the number of columns rules out is known before any of them is found; what names of attributes do, is not.
+    if search is not None and not (takes(name, "marginals") and plain(options).get("marginals")):
         chosen.check(Domain.of({column.name: 2 for column in public.columns if column.kind != "id"}))
     stamps = stamps_of(release.private, facts)
     return Run(table, public, name, frozenset(options), chosen, release, terms, lifetime, stamps, search, plan)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
-from weft.methods.steps.columns import check_marginals
+from weft.methods.steps.columns import check_marginals, check_noise
 from weft.methods.steps.sharing import by_size
 from weft.privacy import Accounting
 
@@ -33,6 +34,15 @@ def weighed(
         factors[clique(names)] = max(factor, factors.get(clique(names), 0.0))
     parts = by_size([domain.cells(c) for c in factors], accounting)
     return {c: part * factor for (c, factor), part in zip(factors.items(), parts, strict=True)}
+
+
+def check_emphasis(
+    curator: Curator, marginals: Sequence[Sequence[str]], emphasis: Sequence[float], share: float
+) -> None:
+    """Refuse factors so far apart that the noise on what gets least could not be drawn, before anything is charged."""
+    if marginals and emphasis:
+        prices = weighed(curator.domain, marginals, emphasis, curator.accounting).values()
+        check_noise(curator, emphasis=(share * min(prices) / math.fsum(prices), 1))
 
 
 def random_views(domain: Domain, views: int, max_cells: int, most: int, rng: np.random.Generator) -> list[Clique]:
