@@ -107,7 +107,9 @@ def exact(table, counts, met=None):
     return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
 
 
-@pytest.mark.parametrize("method", ["mst", "weave", "privbayes", "privsyn"])
+@pytest.mark.parametrize(
+    "method", ["mst", "weave", *(pytest.param(m, marks=pytest.mark.slow) for m in ("privbayes", "privsyn"))]
+)
 def test_stated_ranges_hold_the_exact_count(method):
     inside = cells = 0
     for seed in range(8):
