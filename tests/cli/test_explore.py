@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from tests.cli.conftest import Weft
+from .conftest import Weft
 from weft.codec import Codec
 from weft.report.exploring import explore
 from weft.schema import Schema

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Weft
+from .conftest import Weft
 
 
 @pytest.fixture
