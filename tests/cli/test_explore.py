@@ -7,10 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from .conftest import Weft
 from weft.codec import Codec
 from weft.report.exploring import explore
 from weft.schema import Schema
+
+from .conftest import Weft
 
 
 def test_a_public_table_is_shown_with_a_warning(weft: Weft) -> None:
