@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.discovery.kinds import decide
 from weft.discovery.looks import grid_look, real_edges, whole_edges
-from weft.discovery.ranges import extent
+from weft.discovery.ranges import extent, number_range
+from weft.schema.kinds import column_from_dict
 from weft.values.shapes import SHAPES, shapes_of
 
 
@@ -109,3 +110,25 @@ def test_whatever_noise_finds_is_a_schema(seed):
     pq.write_table(table, "small.parquet")
     made = Synthesizer(0.5, method="independent", journal=None, noise_seed=seed).fit("small.parquet", unit=False)
     assert made.sample(20).schema.names == table.schema.names
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.tuples(st.integers(0, 573), st.integers(0, 573)), st.sampled_from([None, 0, 1, 2, 3, 4]))
+def test_whatever_noise_takes_for_the_range_is_a_column(cells, decimals):
+    """A range far from every row is a bad guess, and no reason to fail after it has been paid for."""
+    found = number_range(real_edges(), (min(cells), max(cells)), False, decimals)
+    entry = {"kind": "real", "range": found, "outside": "clip"}
+    column = column_from_dict("x", entry if decimals is None else {**entry, "decimals": decimals})
+    coder = column.coder(pa.float64(), False)
+    drawn = coder.decode(np.arange(coder.size), np.random.default_rng(1))
+    assert coder.encode(drawn).tolist() == list(range(coder.size))
+
+
+def test_a_few_rows_side_by_side_are_found_where_none_of_their_cells_stands_out():
+    rng, sigma, right = np.random.default_rng(3), 50.0, 0
+    for _ in range(100):
+        counts = np.zeros(574)
+        counts[361:369] = 80  # each cell within two standard deviations of nothing; together, five
+        first, last = extent(counts + rng.normal(0, sigma, 574), sigma)
+        right += 350 < first <= last < 380
+    assert right >= 90  # the largest cell alone finds them in about half

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ def extent(counts: Array, sigma: float) -> tuple[int, int]:
     """Return the first and the last cell that hold rows, as far as the noise lets one tell.
 
     A cell by itself may drown where it and its neighbours together do not, so runs of 1, 2, 4, ... cells are looked at.
-    What stands out of the noise anywhere comes first; from there on, less is enough.
+    What stands out of the noise anywhere comes first; from there on, less is enough. Where nothing does, the run that
+    comes nearest to it is the range: a guess, and with few rows mostly the right one.
 
     >>> extent(np.array([0, 3, 90, 200, 40, 40, 0, 1]), 10.0)
     (2, 4)
@@ -32,8 +33,7 @@ def extent(counts: Array, sigma: float) -> tuple[int, int]:
     cells = np.asarray(counts, np.float64)
     found = _runs(cells, SURE * sigma)
     if not found:
-        largest = int(np.argmax(cells))
-        return largest, largest
+        return _likeliest(cells)
     first, last = min(end for _, end in found), max(start for start, _ in found)
     first, last = min(first, last), max(first, last)
     while more := _runs(cells[max(first - REACH, 0) : first][::-1], NEAR * sigma):
@@ -45,32 +45,52 @@ def extent(counts: Array, sigma: float) -> tuple[int, int]:
 
 def _runs(cells: Array, sure: float) -> list[tuple[int, int]]:
     """Return the first and last cell of each run of 1, 2, 4, ... cells, up to `REACH`, that hold rows together."""
+    return [
+        (int(first), int(first) + length - 1)
+        for length, scores in _scores(cells)
+        for first in np.flatnonzero(scores > sure)
+    ]
+
+
+def _likeliest(cells: Array) -> tuple[int, int]:
+    """Return the run that stands out most."""
+    best = [(float(scores.max()), int(scores.argmax()), length) for length, scores in _scores(cells)]
+    _, first, length = max(best)
+    return first, first + length - 1
+
+
+def _scores(cells: Array) -> Iterator[tuple[int, Array]]:
+    """Yield lengths of runs, and the sum of each run of that length in standard deviations of such a sum's noise."""
     total = np.concatenate([[0.0], np.cumsum(cells)])
-    found = []
     length = 1
     while length <= min(len(cells), REACH):
-        sums = total[length:] - total[:-length]
-        found += [(int(i), int(i) + length - 1) for i in np.flatnonzero(sums > sure * math.sqrt(length))]
+        yield length, (total[length:] - total[:-length]) / math.sqrt(length)
         length *= 2
-    return found
 
 
 def number_range(edges: Sequence[Any], cells: tuple[int, int], whole: bool, decimals: int | None = None) -> list[Any]:
     """Return the range of the cells from one to another: of whole numbers, without the edge where the next begins.
 
-    With so many decimals its ends are numbers that have them, so that there is always one in it.
+    With so many decimals its ends are numbers that have them, so that there is always one in it, and no number that is
+    too large for a float to have them.
 
     >>> number_range([0.0, 1e-6, 2e-6], (1, 1), False, 2)
     [0.0, 0.01]
+    >>> number_range([0.0, 1.0, 1e16], (0, 1), False, 2)
+    [0.0, 90071992547409.0]
     """
     first, last = cells
     low, high = edges[first], edges[last + 1]
     if whole:
         return [low, high - 1] if last + 2 < len(edges) else [low, high]
-    if decimals is None or max(abs(low), abs(high)) * 10.0**decimals >= 2.0**53:
+    if decimals is None:
         return [low, high]
     unit = 10**decimals
-    return [math.floor(low * unit) / unit, math.ceil(high * unit) / unit]
+    most = float(2**53 // unit)
+    if low >= most or high <= -most:
+        low, high = (most / 2, most) if low >= most else (-most, -most / 2)
+    ends = math.floor(max(low, -most) * unit) / unit, math.ceil(min(high, most) * unit) / unit
+    return [max(ends[0], -most), min(ends[1], most)]
 
 
 def apart(special: Iterable[tuple[Any, int]], sigma: float, low: Any, high: Any) -> list[Any]:
