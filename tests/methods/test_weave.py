@@ -16,6 +16,7 @@ from weft.marginals.records import Records
 from weft.methods import AUTO, BEST, known
 from weft.methods.steps.batches import Batches
 from weft.methods.steps.dense_field import DenseField, sampling_error
+from weft.methods.steps.options import options_of
 from weft.methods.steps.unknown import least_order
 from weft.methods.steps.weave_tuning import WeaveTuning
 from weft.methods.weave import Weave
@@ -35,7 +36,7 @@ def binary_table(n=4000, seed=0):
 
 
 def offers(order=6):
-    return Batches(order, None, 200_000, WeaveTuning())
+    return Batches(order, 200_000, WeaveTuning())
 
 
 def compare(method, table, schema, epsilon, orders, **options):
@@ -147,7 +148,7 @@ def test_exact_and_woven_tables_agree_up_to_the_error_that_is_stated():
     ("sizes", "options"),
     [
         ((2,) * 5, {}),
-        ((2, 3, 2, 3, 4), {"batches": 3}),
+        ((2, 3, 2, 3, 4), {"tuning": {"batches": 3}}),
         ((5, 4), {"max_cells": 10}),
         ((2, 2, 2), {"tuning": {"max_tree": 0}}),
     ],
@@ -247,7 +248,7 @@ def test_wide_columns_are_left_to_pairs():
         {"tuning": {"sweeps": "x"}},
         {"max_cells": 1 << 40},
         {"order": 1},
-        {"share_total": 1.5},
+        {"tuning": {"share_total": 1.5}},
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_anything_is_spent(options, tmp_path):
@@ -265,7 +266,7 @@ def test_a_large_share_for_the_columns_leaves_the_rest_to_pairs():
     sizes = {"a": 5, "b": 4, "c": 3, "d": 6}
     table = pa.table({name: rng.integers(0, size, 300) for name, size in sizes.items()})
     fitted = weft.Synthesizer(
-        0.3, method="weave", share_columns=0.54, share_total=0.06, tuning={"matching_rounds": 1}
+        0.3, method="weave", share_columns=0.54, tuning={"share_total": 0.06, "matching_rounds": 1}
     ).fit(table, Schema.from_domain(sizes))
     assert fitted.ledger_.spent == pytest.approx(fitted.ledger_.capacity)
 
@@ -325,7 +326,7 @@ def test_the_sampling_error_of_counts_is_foretold():
         ([1, 4], 2000, {}, {"IndependentModel", "MrfModel"}),
         ([3, 2, 4], 4000, {}, {"MrfModel"}),
         ([2] * 8, 4000, {"order": 2}, {"MrfModel"}),
-        ([2] * 8, 4000, {"order": 4, "batches": 1, "tuning": {"max_tree": 0, "chains": 300}}, {"ChainsModel"}),
+        ([2] * 8, 4000, {"order": 4, "tuning": {"batches": 1, "max_tree": 0, "chains": 300}}, {"ChainsModel"}),
         (
             [60, 4, 3],
             4000,
@@ -347,3 +348,7 @@ def test_every_way_spends_the_budget_and_outlives_a_file(sizes, rows, options, k
     assert made.ledger_.used == pytest.approx(1.0, abs=1e-12)
     made.save(tmp_path / "model.weft")
     assert weft.load(tmp_path / "model.weft").sample(100, seed=1).equals(made.sample(100, seed=1))
+
+
+def test_what_a_user_sets_is_little():
+    assert len(options_of(Weave)) <= 8

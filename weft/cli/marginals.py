@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.fitting import Request, check_files, journal_beside, one_or_several
+from weft.cli.paying import Price
 from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
 from weft.cli.textfiles import TextFile
 from weft.errors import OutputError
-
-if TYPE_CHECKING:
-    from weft.reading.dialect import Dialect
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,55 +25,13 @@ app = typer.Typer(
 SchemaArgument = Annotated[str, typer.Argument(metavar="SCHEMA", help="The schema of the table.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Price:
-    """What scores of all pairs of columns may cost."""
-
-    private: Annotated[
-        bool,
-        typer.Option(
-            "--private",
-            metavar="",
-            help="Score all pairs of columns of TABLE with noise, for --epsilon.",
-            rich_help_panel=o.PRIVACY,
-        ),
-    ] = False
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
-    ] = None
-    delta: o.Delta = 1e-5
-    journal: o.Journal = None
-    budget: o.LifetimeBudget = None
-    noise_seed: o.NoiseSeed = None
-
-    def request(self, source: list[str] | None, schema: str, out: Path | None, dialect: Dialect) -> Request | None:
-        """Return what is to be scored for it; None if nothing is."""
-        if self.private != bool(source) or self.private != (self.epsilon is not None):
-            raise o.UsageError("--private, --epsilon and TABLE go together: give all three, or none of them")
-        if self.epsilon is None or source is None:
-            return None
-        if out is None:
-            raise o.UsageError("--private needs -o FILE: what was paid for must not be lost")
-        return Request(
-            source=one_or_several(source),
-            dialect=dialect,
-            schema=schema,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            journal=journal_beside(out, self.journal),
-            budget_file=None if self.budget is None else Path(self.budget),
-            method="privsyn",
-            noise_seed=self.noise_seed,
-        )
-
-
 @app.command()
 @spread
 def draft(
     schema: SchemaArgument,
     price: Price,
     text: TextFile,
+    noise_seed: o.NoiseSeed = None,
     table: Annotated[
         list[str] | None, typer.Argument(metavar="[TABLE]...", help="With --private: the private table.")
     ] = None,
@@ -106,7 +61,18 @@ def draft(
         from weft.schema import Schema
         from weft.workload.draft import drafted, written_draft
 
-        request = price.request(table, schema, out, text.dialect)
+        request = None
+        if price.private or price.epsilon is not None or table:
+            if not table:
+                raise o.UsageError("--private and TABLE go together: whose pairs of columns are to be scored?")
+            request = price.request(
+                out,
+                source=one_or_several(table),
+                dialect=text.dialect,
+                schema=schema,
+                method="privsyn",
+                noise_seed=noise_seed,
+            )
         if out is not None and out.exists() and not force:
             raise OutputError(f"{out}: is there already, and may have been changed by hand: --force replaces it")
         written = {} if out is None else {"the plan": out}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,8 @@ from weft.cli import exchange, review
 from weft.cli import options as o
 from weft.cli.failure import guard
 from weft.cli.finding import paid_draft
-from weft.cli.fitting import Request, check_files, journal_beside, one_or_several
+from weft.cli.fitting import check_files, one_or_several
+from weft.cli.paying import Price
 from weft.cli.sets import spread
 from weft.cli.terminal import Terminal
 from weft.cli.textfiles import TextFile
@@ -41,48 +41,12 @@ app.command("import")(exchange.import_schema)
 app.command("export")(exchange.export_schema)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Price:
-    """What finding a schema privately may cost, and who is protected."""
-
-    private: Annotated[
-        bool,
-        typer.Option(
-            "--private", metavar="", help="Find the facts privately, for --epsilon.", rich_help_panel=o.PRIVACY
-        ),
-    ] = False
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
-    ] = None
-    delta: o.Delta = 1e-5
-    protected: o.Protected
-    journal: o.Journal = None
-    budget: o.LifetimeBudget = None
-
-    def request(self, source: str | list[str], out: Path | None, dialect: Dialect) -> Request:
-        """Return what is to be found for it."""
-        if not self.private or self.epsilon is None:
-            raise o.UsageError("--private and --epsilon go together: facts that are found privately have a price")
-        if out is None:
-            raise o.UsageError("--private needs -o FILE: what was paid for must not be lost")
-        return Request(
-            source=source,
-            schema=None,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            journal=journal_beside(out, self.journal),
-            budget_file=None if self.budget is None else Path(self.budget),
-            who=self.protected.who(None),
-            dialect=dialect,
-        )
-
-
 @app.command()
 @spread
 def draft(
     source: o.Input,
     price: Price,
+    protected: o.Protected,
     text: TextFile,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
@@ -113,7 +77,7 @@ def draft(
     with guard(terminal):
         named = one_or_several(source)
         if price.private or price.epsilon is not None:
-            request = price.request(named, out, text.dialect)
+            request = price.request(out, source=named, schema=None, who=protected.who(None), dialect=text.dialect)
             assert out is not None
             _check_free(out, force)
             paid_draft(terminal, request, out)

@@ -54,7 +54,7 @@ RENAMED: dict[str, dict[str, str]] = {
     "tree": {"one_way": "share_columns", "look": "share_scores", "outside": "extra_pairs_per_column"},
     "weave": {
         "one_way": "share_columns",
-        "count": "share_total",
+        "count": "tuning.share_total",
         "look": "tuning.part_scores",
         "pairs": "tuning.part_pairs",
         "hopeless": "tuning.columns_only_error",
@@ -63,7 +63,19 @@ RENAMED: dict[str, dict[str, str]] = {
         "rounds": "tuning.matching_rounds",
         **{
             name: f"tuning.{name}"
-            for name in ("column_error", "overlap", "candidates", "max_tree", "chains", "sweeps", "herding", "feedback")
+            for name in (
+                "share_total",
+                "part_marginals",
+                "batches",
+                "column_error",
+                "overlap",
+                "candidates",
+                "max_tree",
+                "chains",
+                "sweeps",
+                "herding",
+                "feedback",
+            )
         },
     },
 }

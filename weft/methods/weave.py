@@ -53,20 +53,13 @@ class Weave:
     completes_seeds: ClassVar[bool] = False
 
     share_columns: Share = option(0.18, "Share of the budget for the first look at every column alone.")
-    share_total: Share = option(0.02, "Share for the number of rows.")
     marginals: Sequence[Sequence[str]] = option(
         (), "Marginals to measure first, whatever the model gets wrong; on the command line, a plan (--marginals FILE)."
     )
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
         (), "With marginals: factors on their parts of the budget. Empty: all 1."
     )
-    part_marginals: Share = option(0.5, "With marginals: their part of what the columns leave; the rest is adaptive.")
     order: Annotated[int, Bounds(2, 100)] = option(6, "Highest order of the measured cliques; 2: pairs only.")
-    batches: Annotated[int | None, Bounds(0, 100)] = option(
-        None,
-        "Batches after the pairs, if noise allows cliques of four attributes (of three, if there are no more) that "
-        "cover at least a third of all pairs; None: two if some have more than four, otherwise one. 0: pairs only.",
-    )
     max_cells: Cells = option(200_000, "Largest table that is measured.")
     rare: Deviations = option(3.0, "Values with a noisy count below this many standard deviations are merged.")
     accounting: Accounting = option(
@@ -83,7 +76,6 @@ class Weave:
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals, and settings that there are not."""
-        check_shares(share_columns=self.share_columns, share_total=self.share_total)
         check_given(domain, self.marginals, self.emphasis)
         pairs = len(domain) * (len(domain) - 1) // 2
         if pairs > MOST_PAIRS:
@@ -94,15 +86,15 @@ class Weave:
                 "which learns each column alone"
             )
         check_fields("tuning", self.tuning, WeaveTuning)
+        check_shares(share_columns=self.share_columns, share_total=self.tuned.share_total)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
         """Spend the whole budget."""
         domain, tuned = curator.domain, self.tuned
         self._check_noise(curator)
-        rest = 1 - self.share_columns - self.share_total
-        check_emphasis(curator, self.marginals, self.emphasis, rest * self.part_marginals)
+        check_emphasis(curator, self.marginals, self.emphasis, (1 - self._first) * tuned.part_marginals)
         with stage(listener, "measure columns"):
-            total = max(float(curator.total(self.share_total).table), 1.0)
+            total = max(float(curator.total(tuned.share_total).table), 1.0)
             ones, left = self._columns(curator, total)
         if left < 1e-9:
             return _independent(domain, ones, total)
@@ -113,13 +105,13 @@ class Weave:
         _take(dense, measured)
         if self.marginals:
             with stage(listener, "measure given marginals"):
-                given = left * self.part_marginals
+                given = left * tuned.part_marginals
                 prices = weighed(merged.domain, self.marginals, self.emphasis, self.accounting)
                 _add(measured, measure_unknown(merged, prices, given, total, measured))
                 _take(dense, measured)
                 left -= given
 
-        batches = Batches(self.order, self.batches, self.max_cells, tuned)
+        batches = Batches(self.order, self.max_cells, tuned)
         for number, (offered, share) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
             with stage(listener, f"batch {number}: {'pairs' if number == 1 else 'larger cliques'}"):
                 scores = share * tuned.part_scores if offered else 0.0
@@ -160,16 +152,16 @@ class Weave:
 
     @property
     def _first(self) -> float:
-        return self.share_columns + self.share_total
+        return self.share_columns + self.tuned.share_total
 
     def _check_noise(self, curator: Curator) -> None:
         """Refuse what could not be paid for later. Of a small column, the table is asked times its cells."""
         domain, d, tuned = curator.domain, len(curator.domain), self.tuned
         pure = self.accounting == "pure"
         most = max(domain.size(name) if least_order(domain, (name,), (), pure) else 1 for name in domain)
-        batch = min(tuned.part_pairs, 1 - tuned.part_pairs) / max(self.batches or 2, 1)
+        batch = min(tuned.part_pairs, 1 - tuned.part_pairs) / max(tuned.batches or 2, 1)
         asked = max(math.comb(d, 2), MOST_TRIPLES, tuned.candidates)
-        check_noise(curator, share_total=(self.share_total, 1))
+        check_noise(curator, share_total=(tuned.share_total, 1))
         check_noise(curator, part_scores=(tuned.part_scores * (1 - self._first) * batch, asked))
         check_noise(curator, sensitivity=most, share_columns=(self.share_columns, d))
 

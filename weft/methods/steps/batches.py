@@ -25,8 +25,6 @@ class Batches:
 
     order: int
     """Highest order of the measured cliques."""
-    batches: int | None
-    """Batches after the pairs; None: two if some cliques have more than four attributes, otherwise one."""
     max_cells: int
     """Largest table that is measured."""
     tuning: WeaveTuning
@@ -44,7 +42,7 @@ class Batches:
         pairs = self._subsets(domain, 2)
         larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
         triples = self._triples(domain, larger)
-        higher = (1 + any(len(c) > 4 for c in larger)) if self.batches is None else self.batches
+        higher = (1 + any(len(c) > 4 for c in larger)) if self.tuning.batches is None else self.tuning.batches
         if triples:
             yield pairs, left * self.tuning.part_pairs
             yield triples, left * (1 - self.tuning.part_pairs)
@@ -62,7 +60,7 @@ class Batches:
         Then every one can be looked at, and what goes beyond pairs costs little. Where noise allows larger cliques
         everywhere, a few of those tell more.
         """
-        few = math.comb(len(domain), 3) <= MOST_TRIPLES and self.batches != 0
+        few = math.comb(len(domain), 3) <= MOST_TRIPLES and self.tuning.batches != 0
         if few and _covered(larger, domain, 3) >= 0.8 and _covered(larger, domain, 4) < 0.95:
             return self._subsets(domain, 3)
         return []

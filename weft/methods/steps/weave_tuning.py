@@ -13,6 +13,13 @@ from weft.marginals.domain import Domain
 class WeaveTuning:
     """How weave divides what the columns left, how far it looks, and how long its chains run."""
 
+    share_total: Share = 0.02
+    """Share of the budget for the number of rows."""
+    part_marginals: Share = 0.5
+    """With given marginals: their part of what the columns leave; the rest is adaptive."""
+    batches: Annotated[int | None, Bounds(0, 100)] = None
+    """Batches after the pairs, if noise allows cliques of four attributes (of three, if there are no more) that cover
+    at least a third of all pairs; None: two if some have more than four, otherwise one. 0: pairs only."""
     column_error: Annotated[float, Bounds(0.0, 10.0)] = 0.025
     """Total variation error of a column that is accepted before anything else is measured."""
     columns_only_error: Annotated[float, Bounds(0.0, 10.0)] = 0.15
