@@ -96,14 +96,13 @@ def test_wrong_usage_is_told_before_anything_runs(words, code, told):
 # Faults. Each is one that the books do not show: what was charged is what the ledger says.
 
 
-def halved(self, sigma, size, draw=Noise.gaussian):
-    """Noise half as large as was paid for."""
-    return draw(self, sigma / 2, size)
+@pytest.mark.parametrize(("part", "runs"), [(8, 40), pytest.param(2, 400, marks=pytest.mark.slow)])
+def test_too_little_noise_is_caught_and_told(monkeypatch, part, runs):
+    def less(self, sigma, size, draw=Noise.gaussian):
+        return draw(self, sigma / part, size)
 
-
-def test_halved_noise_is_caught_and_told(monkeypatch):
-    monkeypatch.setattr(Noise, "gaussian", halved)
-    words = ("--runs", 400, "--from", "model", "--neighbours", "add-remove", "--confidence", CERTAIN)
+    monkeypatch.setattr(Noise, "gaussian", less)
+    words = ("--runs", runs, "--from", "model", "--neighbours", "add-remove", "--confidence", CERTAIN)
     shown = command("-m", "independent", *words)
     assert shown.exit_code == 1, shown.output
     assert "ABOVE" in shown.stdout

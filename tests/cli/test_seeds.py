@@ -89,7 +89,7 @@ def test_a_failure_promises_no_epsilon_for_deniable_records(weft: Weft, monkeypa
         assert DENIABILITY in said
 
 
-@pytest.mark.parametrize("more", [(), ("--quiet",), ("--json",)])
+@pytest.mark.parametrize("more", [("--quiet",), ("--json",)])
 def test_stamps_are_said_before_rows_that_a_pipe_cuts_off(weft: Weft, more: tuple[str, ...]) -> None:
     deny = ("--rows", 40, "--option", "omega=4", *DENY, "--noise-seed", 1)
     weft("fit", *BSG, *deny, "-o", "m.weft", "-q")
