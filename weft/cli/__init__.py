@@ -24,6 +24,7 @@ from weft.cli import (
     report,
     sample,
     schema,
+    studio,
     synth,
     verify,
 )
@@ -51,6 +52,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("studio")(studio.studio)
 app.command("plan")(plan.plan)
 app.command("synth", help=synth.HELP)(synth.synth)
 app.command("fit")(fit.fit)

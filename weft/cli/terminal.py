@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from weft.progress import Event, Listener, silence
@@ -97,7 +98,14 @@ class Terminal:
 
     @contextmanager
     def progress(self) -> Iterator[Listener]:
-        """Lend a listener that draws a bar for each stage; one that stays silent where nobody would see it."""
+        """Lend a listener that draws a bar for each stage; one that stays silent where nobody would see it.
+
+        `WEFT_EVENTS` may name a file for another program that shows them: an event a line, as JSON.
+        """
+        if events := os.environ.get("WEFT_EVENTS"):
+            with Path(events).open("a", encoding="utf-8") as stream:
+                yield EventFile(stream)
+            return
         if self.json or self.quiet or not self.err.is_terminal:
             yield silence
             return
@@ -106,6 +114,18 @@ class Terminal:
             yield Bars(bars)
         finally:
             bars.stop()
+
+
+class EventFile:
+    """Writes progress events as lines of JSON."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def __call__(self, event: Event) -> None:
+        """Write an event."""
+        self._stream.write(json.dumps(asdict(event)) + "\n")
+        self._stream.flush()
 
 
 class Bars:

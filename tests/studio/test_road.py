@@ -1,0 +1,154 @@
+"""The whole road, page by page: a table, its columns, a budget, a run, its result."""
+
+import io
+import json
+import re
+import zipfile
+
+import pytest
+
+from .conftest import spend, wait, words
+
+
+def test_a_table_becomes_a_release(browser, table):
+    browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "120"})
+    assert "0 to 120" in words(browser.get(f"{table}/columns").text)
+    chosen = {"epsilon": "2", "delta": "1e-5", "rows": "400", "method": "independent"}
+    ticket = re.search(r'name="ticket" value="(\w+)"', browser.get(f"{table}/budget").text)[1]
+    pressed = {**chosen, "then": "run", "ticket": ticket}
+    run = browser.post(f"{table}/budget", data=pressed).headers["location"]
+    assert browser.post(f"{table}/budget", data=pressed).headers["location"] == run  # pressed twice: one run
+    page = words(wait(browser, run))
+    assert "epsilon 2" in page and "independent" in page and "Some synthetic rows" in page
+    assert "PRIVATE" in page and "For anybody" in page
+
+    packed = zipfile.ZipFile(io.BytesIO(browser.get(f"{run}/release.zip").content))
+    assert {"synthetic.csv", "synthetic.card.json", "model.weft", "report.html"} <= set(packed.namelist())
+    assert not [name for name in packed.namelist() if "PRIVATE" in name or "ledger" in name]
+    assert json.loads(packed.read("synthetic.card.json"))["privacy"]["epsilon"] == 2.0
+
+    counts = browser.post(f"{run}/query", data={"columns": ["sex"], "where": "age>=65"})
+    assert counts.status_code == 200 and "female" in counts.text and "meter" in counts.text
+    assert browser.post(f"{run}/query", data={"columns": ["sex"], "where": "age>=x"}).status_code == 400
+    ledger = browser.get(f"{run}/files/synthetic.ledger.jsonl").text
+    assert ledger.count('"begin"') <= 1
+
+    browser.post(f"{run}/more", data={"ticket": "a", "rows": "5", "where": "sex=female"})
+    wait(browser, run)
+    rows = browser.get(f"{run}/files/more-1.csv").text.splitlines()
+    assert len(rows) == 6 and all("female" in row for row in rows[1:])
+    assert browser.post(f"{table}/columns/take", data={"run": "001"}).status_code == 303
+    assert "found privately" in words(browser.get(f"{table}/columns").text)
+    assert "still open" not in words(browser.get(f"{table}/budget").text)
+    history = words(browser.get(f"{table}/history").text)
+    assert "001 done 2 independent" in history
+
+
+def test_every_page_says_how_to_do_it_without(browser, table):
+    page = browser.get(f"{table}/budget").text
+    assert "weft synth stays.csv --schema schema.toml --epsilon 1" in page
+    assert "weft.Synthesizer(epsilon=1, delta=1e-05)" in page and "--json" not in page
+
+
+def test_the_same_words_run_outside_the_studio(browser, table, tmp_path, monkeypatch):
+    """What the page shows can be pasted into a shell in the table's folder."""
+    import shlex
+
+    from typer.testing import CliRunner
+
+    from weft.cli import app
+    from weft.studio import spoken
+    from weft.studio.desk import Desk
+
+    there = Desk(tmp_path / "desk").table(table.split("/")[-1]).change(method="independent")
+    monkeypatch.chdir(there.folder)
+    there.new_run()
+    for line in spoken.synth(there, "001").commands.splitlines():
+        done = CliRunner().invoke(app, shlex.split(line)[1:])
+        assert done.exit_code == 0, done.output
+
+
+def test_a_plan_needs_every_column_and_says_so(browser, table):
+    assert "15 are still open" in words(browser.get(f"{table}/budget").text)
+
+
+def test_a_draft_is_reviewed_before_anything_is_released(browser, table):
+    browser.post(f"{table}/columns/draft", data={"ticket": "a"})
+    page = words(wait(browser, f"{table}/columns"))
+    assert "facts were read from the private rows" in page
+    refused = spend(browser, table)
+    assert refused.status_code == 400 and "nobody has said" in refused.text
+    for fact in ("range", "kind"):
+        data = {"column": "age", "name": fact, "how": "public"}
+        assert browser.post(f"{table}/columns/fact", data=data).status_code == 303
+    text = browser.get(f"{table}/columns").text
+    assert browser.post(f"{table}/columns/fact", data={"how": "private"}).status_code == 303
+    browser.post(f"{table}/columns/fact", data={"how": "public"})
+    page = browser.get(f"{table}/columns").text
+    assert "read from the private rows" not in page and page != text
+
+
+def test_who_is_protected_must_be_said(browser, csv):
+    place = browser.post("/tables", data={"source": str(csv)}).headers["location"]
+    assert "say who is protected" in browser.get(f"{place}/budget").text
+    assert spend(browser, place).status_code == 400
+    browser.post(f"{place}/who", data={"unit": "column", "column": "stay_id", "rows_per_unit": "3"})
+    assert "unit = &#34;stay_id&#34;" in browser.get(f"{place}/columns").text
+    browser.post("/tables", data={"source": str(csv)})
+    assert csv.exists()
+    assert browser.post(f"{place}/remove").status_code == 303 and csv.exists()  # a table that lies elsewhere stays
+    assert browser.get(place).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"column": "age", "kind": "integer", "low": "9", "high": "3"}, "range"),
+        ({"column": "age", "kind": "integer", "low": "9"}, "two ends"),
+        ({"column": "age", "kind": "real", "low": "a", "high": "b"}, "numbers"),
+        ({"column": "nobody", "kind": "boolean"}, "no column"),
+        ({"column": "age", "kind": "colour"}, "choose what the column is"),
+        ({"column": "discharged", "kind": "datetime", "low": "0d", "high": "9d", "after": "nobody"}, "nobody"),
+    ],
+)
+def test_what_is_wrong_of_a_column_is_told_and_changes_nothing(browser, table, form, told):
+    before = browser.get(f"{table}/columns").text
+    refused = browser.post(f"{table}/columns/edit", data=form)
+    assert refused.status_code == 400 and told in words(refused.text)
+    after = browser.get(f"{table}/columns").text
+    assert len({re.sub(r'value="\w{16}"', "", page) for page in (before, after)}) == 1
+
+
+def test_columns_come_after_others_and_follow_from_them(browser, table):
+    forms = [
+        {"column": "admitted", "kind": "datetime", "low": "2024-01-01", "high": "2024-12-31"},
+        {"column": "discharged", "kind": "datetime", "after": "admitted", "low": "0d", "high": "90d"},
+        {"column": "length_of_stay", "kind": "derived", "formula": "discharged - admitted"},
+        {"column": "sex", "kind": "category", "values": "female\nmale\n"},
+    ]
+    for form in forms:
+        assert browser.post(f"{table}/columns/edit", data=form).status_code == 303, form
+    rule = {"rule": 'order = ["admitted", "discharged"]'}
+    assert browser.post(f"{table}/columns/rule", data=rule).status_code == 303
+    assert browser.post(f"{table}/columns/rule", data={"rule": 'order = ["admitted", "nobody"]'}).status_code == 400
+    page = browser.get(f"{table}/columns").text
+    assert "after admitted" in words(page) and "order = [" in page
+    browser.post(f"{table}/columns/unrule", data={"index": "0"})
+    assert "order = [" not in browser.get(f"{table}/columns").text.replace("placeholder='order", "").replace(
+        "data-fill='order", ""
+    )
+
+
+def test_a_lifetime_budget_is_shown_and_kept(browser, table):
+    assert browser.post(f"{table}/budget/lifetime", data={"epsilon": "3", "delta": "1e-6"}).status_code == 303
+    page = words(browser.get(f"{table}/budget").text)
+    assert "100% is left" in page and "--budget lifetime.budget" in page
+
+
+def test_a_run_is_cancelled_safely(browser, table):
+    run = spend(browser, table).headers["location"]
+    assert browser.post(f"{run}/cancel").status_code == 303
+    page = words(wait(browser, run))
+    assert "Cancelled" in page and "Traceback" not in page
+    files = re.findall(r"files/([^\"]+)\"", browser.get(run).text)
+    assert "synthetic.csv" not in files

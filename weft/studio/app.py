@@ -1,0 +1,169 @@
+"""The studio as a web application: its pages, its files, and the door before them."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.types import Receive, Scope, Send
+
+from weft.errors import WeftError
+from weft.studio import spoken
+from weft.studio.desk import Desk, Table
+from weft.studio.jobs import Jobs
+from weft.studio.safety import Guarded, Keys
+
+HERE = Path(__file__).parent
+STEPS = (("", "Table"), ("columns", "Columns"), ("budget", "Budget"), ("history", "Runs"))
+"""The road of a table: the end of each page's address, and what it is called."""
+
+
+@dataclass
+class Studio:
+    """What all pages share."""
+
+    desk: Desk
+    keys: Keys
+    cookie: str
+    jobs: Jobs = field(default_factory=Jobs)
+    later: Later = field(init=False)
+    """The pages of a table."""
+    looked: dict[str, Any] = field(default_factory=dict)
+    """What was looked up of a table for the curator's eyes, so that it is read once."""
+
+    def __post_init__(self) -> None:
+        self._pages = Environment(
+            loader=PackageLoader("weft.studio"),
+            autoescape=select_autoescape(("html",)),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._pages.globals |= {"steps": STEPS, "ticket": lambda: secrets.token_hex(8)}
+        self._pages.filters |= {"percent": percent, "span": span, "size": size}
+
+    def page(self, name: str, status: int = 200, **shown: Any) -> HTMLResponse:
+        """Return a page."""
+        return HTMLResponse(self._pages.get_template(f"{name}.html").render(**shown), status)
+
+    def start(self, table: Table, name: str, said: spoken.Spoken, ticket: str) -> Path:
+        """Start a command in the table's folder."""
+        folder = table.job(name)
+        return self.jobs.start(table.folder, [folder], ticket, lambda: (folder, said.words))
+
+
+def the_studio(request: Request) -> Studio:
+    """Return what the pages share."""
+    found: Studio = request.app.state.studio
+    return found
+
+
+def the_table(request: Request, table: str) -> Table:
+    """Return the table that an address names."""
+    return the_studio(request).desk.table(table)
+
+
+TheStudio = Annotated[Studio, Depends(the_studio)]
+TheTable = Annotated[Table, Depends(the_table)]
+
+
+def see(place: str) -> Response:
+    """Send the browser on after something was done."""
+    return RedirectResponse(place, 303)
+
+
+def percent(share: float) -> str:
+    """Return a share as a person reads it.
+
+    >>> percent(0.25), percent(0.0123)
+    ('25%', '1.2%')
+    """
+    return f"{100 * share:.2g}%" if share < 0.1 else f"{100 * share:.0f}%"
+
+
+def span(seconds: float) -> str:
+    """Return how long something takes.
+
+    >>> span(3.4), span(80)
+    ('3 s', '1 min 20 s')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{max(rest, 1)} s"
+
+
+def size(number: float) -> str:
+    """Return a number of bytes.
+
+    >>> size(1500), size(2.5e9)
+    ('2 kB', '2.5 GB')
+    """
+    for unit, least in (("GB", 1e9), ("MB", 1e6)):
+        if number >= least:
+            return f"{number / least:.1f} {unit}"
+    return f"{max(number / 1e3, 1):.0f} kB"
+
+
+class Later:
+    """The pages of a table: they need most of Weft, which takes seconds to load, so the first page goes without."""
+
+    def __init__(self, make: Callable[[], FastAPI]) -> None:
+        self._make, self._lock = make, threading.Lock()
+        self._made: FastAPI | None = None
+
+    def load(self) -> FastAPI:
+        """Return them, loaded once."""
+        with self._lock:
+            self._made = self._made or self._make()
+            return self._made
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with them."""
+        app = await run_in_threadpool(self.load)
+        await app(scope, receive, send)
+
+
+def create(desk: Desk, keys: Keys, hosts: list[str], largest: int, cookie: str) -> Guarded:
+    """Return the studio of a desk."""
+    from weft.studio.pages import home, login
+
+    studio = Studio(desk, keys, cookie)
+
+    @asynccontextmanager
+    async def living(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        studio.jobs.close()
+
+    def pages() -> FastAPI:
+        from weft.studio.pages import budget, columns, result, run, table
+
+        return _app(studio, table.router, columns.router, budget.router, run.router, result.router)
+
+    studio.later = Later(pages)
+    app = _app(studio, login.router, home.router, lifespan=living)
+    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    app.mount("", studio.later)
+    return Guarded(app, keys, hosts, largest, cookie)
+
+
+def _app(studio: Studio, *routers: APIRouter, **settings: Any) -> FastAPI:
+    app = FastAPI(title="Weft studio", docs_url=None, redoc_url=None, openapi_url=None, **settings)
+    app.state.studio = studio
+    for router in routers:
+        app.include_router(router)
+    app.add_exception_handler(WeftError, _refused)
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Show what Weft refuses, in its own words: they name no private value."""
+    return the_studio(request).page("refused", 400, why=str(error), table=None, step=None)

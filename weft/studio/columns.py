@@ -1,0 +1,269 @@
+"""What the page of columns shows of a schema file, and how it is changed there: line by line, as by hand."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, Literal
+
+from weft.drafting.editing import set_keys, set_top, without_item
+from weft.drafting.review import FOUND, MEANINGS, Fact, Review
+from weft.errors import SchemaError, WeftError
+from weft.schema import Schema
+from weft.schema.toml import write_column, write_rule
+
+Origin = Literal["public", "read", "paid", "found"]
+
+KINDS_SHOWN = {
+    "unknown": "to be found privately",
+    "category": "one of several values",
+    "integer": "whole number",
+    "real": "number",
+    "datetime": "date, or date and time",
+    "boolean": "yes or no",
+    "time": "time of day",
+    "duration": "length of time",
+    "id": "an id, made anew",
+    "derived": "follows from other columns",
+}
+"""What a column may be, in words."""
+
+_NUMBERS = ("integer", "real", "datetime", "time", "duration")
+_UNSHOWN = ("kind", "from_data", "paid")
+_SHORT = 160
+
+
+@dataclass(frozen=True)
+class FactShown:
+    """Something that the schema says of a column, and how it came to be there."""
+
+    name: str
+    value: str
+    origin: Origin
+    meaning: str = ""
+    private: bool = False
+    """Whether it can be left out, and found privately."""
+
+
+@dataclass(frozen=True)
+class ColumnShown:
+    """A column as the page shows it."""
+
+    name: str
+    kind: str
+    said: str
+    facts: list[FactShown]
+    form: Mapping[str, str] = field(default_factory=dict)
+    """What stands in its fields."""
+
+    @property
+    def open(self) -> bool:
+        """Whether something was read from the rows that nobody has looked at."""
+        return any(fact.origin == "read" for fact in self.facts)
+
+
+def first_schema(names: Sequence[str]) -> str:
+    """Return the schema that a table begins with: its columns, of which nothing is said."""
+    head = (
+        "# What is publicly known of each column. What is left open is found privately, for a share of the budget.\n\n"
+    )
+    return head + "\n".join(write_column(name, {"kind": "unknown"}) for name in names)
+
+
+def shown(text: str) -> list[ColumnShown]:
+    """Return the columns of a schema file."""
+    return [_column(name, entry) for name, entry in _document(text).get("columns", {}).items()]
+
+
+def rules(text: str) -> list[str]:
+    """Return the rules of a schema file, each as it is written."""
+    return [write_rule(each).removeprefix("[[rules]]\n").strip() for each in _document(text).get("rules", [])]
+
+
+def fault(text: str) -> str:
+    """Say what is wrong with a schema; nothing, if it can be used."""
+    try:
+        Schema.from_toml(text)
+    except WeftError as error:
+        return str(error).replace("schema, ", "")
+    return ""
+
+
+def changed(text: str, column: str, form: Mapping[str, str]) -> str:
+    """Return the schema with what a page's fields say of a column."""
+    kind = form.get("kind", "")
+    if kind not in KINDS_SHOWN:
+        raise SchemaError("choose what the column is")
+    review = Review(text)
+    entry = review.entry(column)
+    if kind == "unknown":
+        return set_keys(text, column, dict.fromkeys(entry) | {"kind": "unknown"})
+    facts = _facts(kind, form, entry)
+    if facts.get("after") and facts["after"] not in _document(text)["columns"]:
+        raise SchemaError(f'the table has no column "{facts["after"]}" that this one could come after')
+    kept = {key: value for key, value in facts.items() if value is not None or key in entry}
+    if entry.get("kind") == "unknown":  # what a column begins with says nothing, and gives way
+        text = set_keys(text, column, dict.fromkeys(entry) | kept)
+        _require(text)
+        return text
+    review.edit(column, **kept)
+    _require(review.text)
+    return review.text
+
+
+def settled(text: str, column: str, name: str, how: Literal["public", "private"]) -> str:
+    """Return the schema with a fact that was read from the rows taken for public, or left to be found privately."""
+    review = Review(text)
+    for fact in review.facts([name] if name else (), [column] if column else ()):
+        if how == "public":
+            review.accept(fact)
+        elif fact.private and _still(review, fact):
+            review.make_private(fact)
+    return review.text
+
+
+def protecting(text: str, unit: str | bool | None, rows: int) -> str:
+    """Return the schema that says who is protected."""
+    if not isinstance(unit, str):
+        return set_top(text, {"unit": None, "rows_per_unit": None})
+    entry = Review(text).entry(unit)
+    if entry.get("kind") != "id":
+        text = set_keys(text, unit, dict.fromkeys(entry) | {"kind": "id", "pattern": "{}"})
+    return set_top(text, {"unit": unit, "rows_per_unit": rows if rows > 1 else None})
+
+
+def with_rule(text: str, rule: str) -> str:
+    """Return the schema with one more rule."""
+    written = rule.strip().removeprefix("[[rules]]").strip()
+    if not written:
+        raise SchemaError("write the rule, as in the examples")
+    longer = f"{text.rstrip()}\n\n[[rules]]\n{written}\n"
+    _require(longer)
+    return longer
+
+
+def without_rule(text: str, index: int) -> str:
+    """Return the schema without one of its rules."""
+    return without_item(text, "rules", index)
+
+
+def _require(text: str) -> None:
+    if wrong := fault(text):
+        raise SchemaError(wrong)
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _still(review: Review, fact: Fact) -> bool:
+    """Whether a fact is still there: those of a column go with its kind."""
+    return fact.name in review.entry(fact.column).get("from_data", ())
+
+
+def _column(name: str, entry: Mapping[str, Any]) -> ColumnShown:
+    kind = str(entry.get("kind", "unknown"))
+    read, paid = entry.get("from_data", ()), entry.get("paid", ())
+
+    def origin(key: str) -> Origin:
+        return "read" if key in read else "paid" if key in paid else "public"
+
+    facts = [
+        FactShown(key, _said(value), origin(key), MEANINGS.get(key, ""), key in FOUND.get(kind, ()))
+        for key, value in entry.items()
+        if key not in _UNSHOWN
+    ]
+    facts += [FactShown(key, "nothing", "read", MEANINGS.get(key, "")) for key in read if key not in (*entry, "kind")]
+    if kind != "unknown" and {"kind"} & {*read, *paid}:
+        facts.insert(0, FactShown("kind", kind, origin("kind"), MEANINGS["kind"], kind in FOUND))
+    left = [] if kind == "unknown" else [key for key in FOUND.get(kind, ())[1:] if key not in entry and key not in read]
+    if not any(key in entry for key in ("edges", "after", "pieces")):
+        facts += [FactShown(key, "found privately", "found") for key in left]
+    return ColumnShown(name, kind, KINDS_SHOWN.get(kind, kind), facts, _form(entry))
+
+
+def _form(entry: Mapping[str, Any]) -> dict[str, str]:
+    ends = entry.get("range") or ["", ""]
+    missing = entry.get("missing", False)
+    values = entry.get("values", [])
+    return {
+        "low": _plain(ends[0]),
+        "high": _plain(ends[1]),
+        "values": "\n".join(map(_plain, values)) if isinstance(values, list) else str(values),
+        "missing": "on" if missing else "",
+        "markers": ", ".join(map(_plain, missing)) if isinstance(missing, list) else "",
+        "after": str(entry.get("after", "")),
+        "decimals": _plain(entry.get("decimals", "")),
+        "formula": str(entry.get("formula", "")),
+        "pattern": str(entry.get("pattern", "")),
+    }
+
+
+def _facts(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a form says of a column of this kind; None takes a fact out."""
+    facts: dict[str, Any] = {"kind": kind}
+
+    def field_of(name: str) -> str:
+        return form.get(name, "").strip()
+
+    if kind in _NUMBERS:
+        low, high = field_of("low"), field_of("high")
+        if bool(low) != bool(high):
+            raise SchemaError("a range has two ends: the smallest and the largest possible value")
+        after = field_of("after")
+        ends = [_end(low, kind, bool(after)), _end(high, kind, bool(after))] if low else None
+        facts |= {"range": ends, "after": after or None}
+    if kind == "real":
+        facts["decimals"] = int(field_of("decimals")) if field_of("decimals").isdigit() else None
+    if kind == "category":
+        lines = [line.strip() for line in form.get("values", "").splitlines() if line.strip()]
+        if not (isinstance(entry.get("values"), str) and lines == [entry["values"]]):  # the name of a list
+            facts["values"] = _values(lines) or None
+    if kind == "id":
+        facts["pattern"] = field_of("pattern") or "{}"
+    if kind == "derived":
+        facts["formula"] = field_of("formula") or None
+    else:
+        markers = [each.strip() for each in field_of("markers").split(",") if each.strip()]
+        facts["missing"] = (markers or True) if form.get("missing") or markers else None
+    return facts
+
+
+def _end(word: str, kind: str, gap: bool) -> Any:
+    if kind in ("integer", "real"):
+        try:
+            return int(word) if re.fullmatch(r"[-+]?\d+", word) else float(word)
+        except ValueError:
+            raise SchemaError("the ends of a range are numbers, such as 0 and 120") from None
+    return int(word) if gap and re.fullmatch(r"-?\d+", word) else word
+
+
+def _values(lines: Sequence[str]) -> list[Any]:
+    if lines and all(re.fullmatch(r"0|-?[1-9]\d{0,17}", line) for line in lines):
+        return [int(line) for line in lines]
+    return list(dict.fromkeys(lines))
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list):
+        text = ", ".join(map(_plain, value))
+        if len(text) > _SHORT:
+            return f"{len(value)} values: {text[:_SHORT].rpartition(',')[0]}, ..."
+        return " to ".join(map(_plain, value)) if len(value) == 2 and not isinstance(value[0], str) else text
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return (
+        value.isoformat(" ")
+        if isinstance(value, datetime)
+        else value.isoformat()
+        if isinstance(value, date)
+        else str(value)
+    )

@@ -1,0 +1,153 @@
+"""The page of columns: what is known of each, where that comes from, and rules between them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import HTMLResponse, Response
+
+from weft.errors import SchemaError, WeftError
+from weft.studio import columns as c
+from weft.studio import spoken
+from weft.studio.app import Studio, TheStudio, TheTable, see
+from weft.studio.desk import Table, write
+
+router = APIRouter()
+DRAFT, FIND = "draft", "find"
+
+
+@router.get("/t/{table}/columns")
+def columns(studio: TheStudio, table: TheTable) -> HTMLResponse:
+    """Show the columns."""
+    return _page(studio, table)
+
+
+@router.post("/t/{table}/columns/edit")
+async def edit(studio: TheStudio, table: TheTable, request: Request) -> Response:
+    """Change what is said of one column."""
+    form = {key: str(value) for key, value in (await request.form()).items()}
+    column = form.pop("column", "")
+    return _save(studio, table, lambda text: c.changed(text, column, form), column)
+
+
+@router.post("/t/{table}/columns/fact")
+def fact(
+    studio: TheStudio,
+    table: TheTable,
+    how: Annotated[Literal["public", "private"], Form()],
+    column: Annotated[str, Form()] = "",
+    name: Annotated[str, Form()] = "",
+) -> Response:
+    """Take a fact that was read from the rows for public, or have it found privately."""
+    return _save(studio, table, lambda text: c.settled(text, column, name, how), column)
+
+
+@router.post("/t/{table}/columns/rule")
+def rule(studio: TheStudio, table: TheTable, rule: Annotated[str, Form()] = "") -> Response:
+    """Add a rule."""
+    return _save(studio, table, lambda text: c.with_rule(text, rule), "", rule=rule)
+
+
+@router.post("/t/{table}/columns/unrule")
+def unrule(studio: TheStudio, table: TheTable, index: Annotated[int, Form()]) -> Response:
+    """Take a rule away."""
+    return _save(studio, table, lambda text: c.without_rule(text, index), "")
+
+
+@router.post("/t/{table}/columns/text")
+def text(studio: TheStudio, table: TheTable, text: Annotated[str, Form()] = "") -> Response:
+    """Replace the whole schema by what was typed."""
+    typed = text.replace("\r\n", "\n")
+    if wrong := c.fault(typed):
+        return _page(studio, table, wrong, 400, typed=typed)
+    write(table.schema, typed)
+    return see(f"/t/{table.id}/columns")
+
+
+@router.post("/t/{table}/columns/draft")
+def draft(studio: TheStudio, table: TheTable, ticket: Annotated[str, Form()]) -> Response:
+    """Read a schema from the rows, for review."""
+    studio.start(table, DRAFT, spoken.draft(table), ticket)
+    return see(f"/t/{table.id}/columns")
+
+
+@router.post("/t/{table}/columns/find")
+def find(
+    studio: TheStudio, table: TheTable, ticket: Annotated[str, Form()], epsilon: Annotated[float, Form(gt=0, le=20)]
+) -> Response:
+    """Find a schema privately, for a price."""
+    if table.facts.unit is None:
+        raise SchemaError("say first who is protected, on the page of the table")
+    studio.start(table, FIND, spoken.find(table, epsilon), ticket)
+    return see(f"/t/{table.id}/columns")
+
+
+@router.post("/t/{table}/columns/take")
+def take(table: TheTable, run: Annotated[str, Form()] = "") -> Response:
+    """Use the schema that was found privately, by itself or by a run: it is paid for."""
+    place = table.run(run) / spoken.FOUND_BY_RUN if run else table.folder / spoken.FOUND
+    if not place.is_file():
+        raise SchemaError("nothing was found there")
+    write(table.schema, place.read_text(encoding="utf-8"))
+    return see(f"/t/{table.id}/columns")
+
+
+@router.get("/t/{table}/jobs/{name}")
+def job(studio: TheStudio, table: TheTable, name: Literal["draft", "find", "plan"]) -> HTMLResponse:
+    """Show how far a command of this table is: a part of its page."""
+    found = studio.jobs.job(table.job(name))
+    return studio.page("progress", job=found, table=table, step="", cancel=f"/t/{table.id}/jobs/{name}/cancel")
+
+
+@router.post("/t/{table}/jobs/{name}/cancel")
+def cancel(studio: TheStudio, table: TheTable, name: Literal["draft", "find", "plan"]) -> Response:
+    """End a command of this table."""
+    studio.jobs.cancel(table.job(name))
+    return see(f"/t/{table.id}/{'budget' if name == 'plan' else 'columns'}")
+
+
+def _save(studio: Studio, table: Table, change: object, column: str, **typed: str) -> Response:
+    """Change the schema file, or say why not; what was there stays."""
+    assert callable(change)
+    try:
+        made = change(table.schema.read_text(encoding="utf-8"))
+    except WeftError as error:
+        return _page(studio, table, str(error), 400, column, **typed)
+    write(table.schema, made)
+    return see(f"/t/{table.id}/columns{f'#c-{_place(table, column)}' if column else ''}")
+
+
+def _place(table: Table, column: str) -> int:
+    names = [each.name for each in c.shown(table.schema.read_text(encoding="utf-8"))]
+    return names.index(column) if column in names else 0
+
+
+def _page(
+    studio: Studio, table: Table, wrong: str = "", status: int = 200, open_column: str = "", **typed: str
+) -> HTMLResponse:
+    text = table.schema.read_text(encoding="utf-8")
+    shown = c.shown(text)
+    if isinstance(table.facts.unit, str) and f'unit = "{table.facts.unit}"' not in text:  # a draft begins anew
+        text = c.protecting(text, table.facts.unit, table.facts.rows_per_unit)
+        write(table.schema, text)
+    jobs = {name: studio.jobs.job(table.job(name)) for name in (DRAFT, FIND)}
+    return studio.page(
+        "columns",
+        status,
+        table=table,
+        step="columns",
+        columns=shown,
+        kinds=c.KINDS_SHOWN,
+        rules=c.rules(text),
+        text=typed.get("typed", text),
+        rule=typed.get("rule", ""),
+        fault=c.fault(text),
+        wrong=wrong,
+        open_column=open_column,
+        jobs=jobs,
+        found=(table.folder / spoken.FOUND).is_file(),
+        left=sum(fact.origin == "read" for column in shown for fact in column.facts),
+        can_find=sum(fact.origin == "read" and fact.private for column in shown for fact in column.facts),
+        said={"draft": spoken.draft(table), "find": spoken.find(table, 0.1)},
+    )

@@ -1,0 +1,178 @@
+"""What a run has made: the table, its reports, counts by clicking columns, more rows, and everything to take away."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form
+from fastapi.responses import FileResponse, HTMLResponse, Response
+
+from weft.errors import DataError, WeftError
+from weft.studio import spoken
+from weft.studio.app import Studio, TheStudio, TheTable, see
+from weft.studio.desk import Table
+from weft.studio.pages.run import card_of, job_folder
+from weft.studio.safety import REPORT_POLICY
+
+router = APIRouter()
+SHOWN = 10
+"""Synthetic rows on the page."""
+MOST_COLUMNS = 4
+PATIENCE = 120
+"""Seconds that counts may take."""
+KEPT = ("PRIVATE", ".ledger.jsonl")
+"""What stays with the curator: names that hold one of these."""
+REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
+
+
+@router.get("/t/{table}/runs/{number}")
+def result(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
+    """Show a run: its progress, then what it made."""
+    return _page(studio, table, number)
+
+
+@router.get("/t/{table}/runs/{number}/report/{edition}")
+def report(table: TheTable, number: str, edition: Literal["private", "releasable"]) -> Response:
+    """Show a report, in a frame that can reach nothing."""
+    page = table.run(number) / REPORTS[edition]
+    if not page.is_file():
+        raise DataError("there is no such report yet")
+    return FileResponse(page, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
+
+
+@router.get("/t/{table}/runs/{number}/files/{name}")
+def download(table: TheTable, number: str, name: str) -> Response:
+    """Hand out one file of a run."""
+    for path in files(table, number):
+        if path.name == name:
+            return FileResponse(path, filename=f"{table.facts.name}-{number}-{path.name}")
+    raise DataError("the run has no such file")
+
+
+@router.get("/t/{table}/runs/{number}/release.zip")
+def release(table: TheTable, number: str) -> Response:
+    """Hand out all that may be given to anybody."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files(table, number):
+            if not kept(path):
+                archive.write(path, path.name)
+    head = {"content-disposition": f'attachment; filename="release-{number}.zip"'}
+    return Response(packed.getvalue(), media_type="application/zip", headers=head)
+
+
+@router.post("/t/{table}/runs/{number}/query")
+def query(
+    studio: TheStudio,
+    table: TheTable,
+    number: str,
+    columns: Annotated[list[str] | None, Form()] = None,
+    where: Annotated[str, Form()] = "",
+) -> HTMLResponse:
+    """Count rows by columns, from what was released: it costs nothing."""
+    table.run(number)
+    chosen = (columns or [])[:MOST_COLUMNS]
+    said = spoken.query(number, chosen, _conditions(where))
+    done = subprocess.run(  # noqa: S603 (the words are a list, and no shell reads them)
+        [sys.executable, "-m", "weft.cli", *said.words[0]],
+        cwd=table.folder,
+        capture_output=True,
+        timeout=PATIENCE,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    answer = json.loads(done.stdout or b"{}")
+    cells = answer.get("cells", [])
+    largest = max((cell["count"] for cell in cells), default=1.0) or 1.0
+    wrong = answer.get("error", {}).get("message", "") if done.returncode else ""
+    return studio.page(
+        "counts",
+        400 if wrong else 200,
+        table=table,
+        step="history",
+        answer=answer,
+        cells=cells,
+        largest=largest,
+        wrong=wrong,
+        said=said,
+    )
+
+
+@router.post("/t/{table}/runs/{number}/more")
+def more(
+    studio: TheStudio,
+    table: TheTable,
+    number: str,
+    ticket: Annotated[str, Form()],
+    rows: Annotated[int, Form(ge=1, le=10**9)],
+    where: Annotated[str, Form()] = "",
+) -> Response:
+    """Make more rows of the model."""
+    folder = table.run(number)
+    made = 1 + len(list(folder.glob("more-*.csv")))
+    said = spoken.more(number, rows, _conditions(where), f"more-{made}.csv")
+    place = folder / "more-job"
+    studio.jobs.start(table.folder, [place], ticket, lambda: (place, said.words))
+    return see(f"/t/{table.id}/runs/{number}#more")
+
+
+@router.get("/t/{table}/runs/{number}/more")
+def more_progress(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
+    """Show how far the additional rows are: a part of the page."""
+    job = studio.jobs.job(table.run(number) / "more-job")
+    return studio.page("progress", job=job, table=table, step="history", cancel="")
+
+
+def files(table: Table, number: str) -> list[Path]:
+    """Return the files that a run has made."""
+    return sorted(path for path in table.run(number).iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def kept(path: Path) -> bool:
+    """Whether a file stays with the curator."""
+    return any(word in path.name for word in KEPT)
+
+
+def _conditions(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _page(studio: Studio, table: Table, number: str) -> HTMLResponse:
+    folder = table.run(number)
+    job = studio.jobs.job(job_folder(table, number))
+    card = card_of(table, number)
+    names, rows = _first(folder / spoken.SYNTHETIC) if card else ([], [])
+    return studio.page(
+        "result",
+        table=table,
+        step="history",
+        number=number,
+        job=job,
+        card=card,
+        names=names,
+        rows=rows,
+        files=[(path.name, path.stat().st_size, kept(path)) for path in files(table, number)],
+        reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
+        found=(folder / spoken.FOUND_BY_RUN).is_file()
+        and (folder / spoken.FOUND_BY_RUN).read_text(encoding="utf-8") != table.schema.read_text(encoding="utf-8"),
+        more=studio.jobs.job(folder / "more-job"),
+        said=spoken.Spoken(job.words, spoken.synth(table, number).python) if job else None,
+        cancel=f"/t/{table.id}/runs/{number}/cancel",
+    )
+
+
+def _first(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the names and the first rows of a synthetic table, which is a plain CSV file."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = csv.reader(stream)
+            return next(rows), [row for row, _ in zip(rows, range(SHOWN), strict=False)]
+    except (OSError, StopIteration, WeftError):
+        return [], []

@@ -1,0 +1,96 @@
+"""A run: started once, looked at as often as one likes, cancelled safely; and the list of all runs of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, Response
+
+from weft.errors import SchemaError
+from weft.files import beside
+from weft.studio import columns as c
+from weft.studio import spoken
+from weft.studio.app import Studio, TheStudio, TheTable, see
+from weft.studio.desk import Table, read_json
+from weft.studio.jobs import Job, Started
+
+router = APIRouter()
+
+
+@dataclass(frozen=True)
+class RunShown:
+    """A run as the list shows it."""
+
+    number: str
+    job: Job | None
+    card: dict[str, Any]
+    epsilon: str
+    method: str
+
+
+def started(studio: Studio, table: Table, ticket: str) -> str:
+    """Start a run, and return its number. However often the button is pressed: one run, one charge."""
+    if table.facts.unit is None:
+        raise SchemaError("say first who is protected, on the page of the table")
+    text = table.schema.read_text(encoding="utf-8")
+    if wrong := c.fault(text):
+        raise SchemaError(f"the schema cannot be used as it is: {wrong}")
+    if any(column.open for column in c.shown(text)):
+        raise SchemaError(
+            "some facts were read from the private rows, and nobody has said whether they are publicly known: go "
+            "through them on the page of columns"
+        )
+
+    def make() -> Started:
+        number = table.new_run()
+        folder = job_folder(table, number)
+        return folder, spoken.synth(table, number).words
+
+    there = [job_folder(table, number) for number in table.runs()]
+    folder = studio.jobs.start(table.folder, there, ticket, make)
+    return folder.parent.name
+
+
+@router.get("/t/{table}/runs/{number}/progress")
+def progress(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
+    """Show how far a run is: a part of its page."""
+    table.run(number)
+    job = studio.jobs.job(job_folder(table, number))
+    return studio.page("progress", job=job, table=table, step="history", cancel=f"/t/{table.id}/runs/{number}/cancel")
+
+
+@router.post("/t/{table}/runs/{number}/cancel")
+def cancel(studio: TheStudio, table: TheTable, number: str) -> Response:
+    """End a run: what it has spent by then stays on record."""
+    table.run(number)
+    studio.jobs.cancel(job_folder(table, number))
+    return see(f"/t/{table.id}/runs/{number}")
+
+
+@router.get("/t/{table}/history")
+def history(studio: TheStudio, table: TheTable) -> HTMLResponse:
+    """List the runs of a table, and what each cost."""
+    runs = [_shown(studio, table, number) for number in table.runs()]
+    spent = sum(run.card["privacy"]["epsilon"] or 0.0 for run in runs if run.card)
+    return studio.page("history", table=table, step="history", runs=runs, spent=spent)
+
+
+def job_folder(table: Table, number: str) -> Path:
+    """Return where a run's commands are kept."""
+    return table.run(number) / "job"
+
+
+def card_of(table: Table, number: str) -> dict[str, Any]:
+    """Return the card of a run; nothing, if it made no table."""
+    return dict(read_json(beside(table.run(number) / spoken.SYNTHETIC, ".card.json")) or {})
+
+
+def _shown(studio: Studio, table: Table, number: str) -> RunShown:
+    job = studio.jobs.job(job_folder(table, number))
+    words = job.words[0] if job is not None and job.words else ()
+    asked = dict(pairwise(words))
+    return RunShown(number, job, card_of(table, number), asked.get("--epsilon", "?"), asked.get("--method", "auto"))

@@ -1,0 +1,156 @@
+"""Who may talk to the studio: the browser of the person who started it, on the same machine, and nobody else.
+
+Other pages that the same browser shows can send requests here too, and a name that its owner points at 127.0.0.1 makes
+such a page look like the studio itself. So every request must name this very address (`Host`), whatever changes
+something must come from a page of it (`Origin`), and all but the first, which carries the token that was printed in the
+terminal, must bring the cookie that the token was exchanged for. Such a cookie is not sent along by other sites
+(`SameSite`), nor seen by scripts (`HttpOnly`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What a page of the studio may load: what the studio itself serves."""
+
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "frame-ancestors 'self'"
+)
+"""What a report may, which is one file with everything in it: nothing from outside, and nothing of the studio's."""
+
+_SAFE = ("GET", "HEAD")
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What lets a browser in: the token in the address, or a password; both are exchanged for a cookie."""
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    password: str | None = None
+    """Where the studio can be reached from other machines."""
+
+    def opens(self, token: str) -> bool:
+        """Whether this is the token; with a password there is none."""
+        return self.password is None and secrets.compare_digest(token.encode(), self.token.encode())
+
+    def is_password(self, word: str) -> bool:
+        """Whether this is the password, in a time that does not tell how much of it is right."""
+        if self.password is None:
+            return False
+        return secrets.compare_digest(_digest(word), _digest(self.password))
+
+
+def _digest(word: str) -> bytes:
+    return hashlib.sha256(word.encode()).digest()
+
+
+class Guarded:
+    """The studio behind its door."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, hosts: Sequence[str], largest: int, cookie: str) -> None:
+        self._app, self._keys, self._largest, self._cookie = app, keys, largest, cookie
+        self._hosts = {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _protect(MutableHeaders(scope=message))
+            await send(message)
+
+        refusal = self._refusal(scope)
+        await (refusal or self._app)(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return what a request gets that may not come in, or must do something first."""
+        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
+        if headers.get("host", "").lower() not in self._hosts:
+            return PlainTextResponse("This is not the address of the studio.", 421)
+        if scope["method"] not in _SAFE:
+            origin = headers.get("origin", "")
+            if origin.partition("://")[2].lower() not in self._hosts:
+                return PlainTextResponse("The studio takes this from its own pages alone.", 403)
+            if (wrong := self._length(headers)) is not None:
+                return wrong
+        if scope["path"].startswith("/static/"):
+            return None  # the same for everybody
+        if self._known(headers):
+            return None
+        return self._entrance(scope)
+
+    def _length(self, headers: Mapping[str, str]) -> Response | None:
+        length = headers.get("content-length", "")
+        if not length.isdigit():
+            return PlainTextResponse("Say how long it is.", 411)
+        if int(length) > self._largest:
+            gigabytes = self._largest / 1e9
+            return PlainTextResponse(
+                f"The file is larger than {gigabytes:g} GB. Name it by its path instead, so that it is not copied, or "
+                "start the studio with a larger --largest.",
+                413,
+            )
+        return None
+
+    def _known(self, headers: Mapping[str, str]) -> bool:
+        try:
+            sent = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return False
+        return sent is not None and secrets.compare_digest(sent.value.encode(), self._keys.session.encode())
+
+    def _entrance(self, scope: Scope) -> Response | None:
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if scope["path"] == "/" and given and self._keys.opens(given):
+            return let_in(RedirectResponse("/", 303), self._keys, self._cookie)
+        if self._keys.password is not None and scope["path"] == "/login":
+            return None
+        if self._keys.password is not None and scope["method"] in _SAFE:
+            return RedirectResponse("/login", 303)
+        return HTMLResponse(_CLOSED, 403)
+
+
+def let_in(response: Response, keys: Keys, cookie: str) -> Response:
+    """Give a browser the cookie that it needs from now on."""
+    response.set_cookie(cookie, keys.session, httponly=True, samesite="strict", path="/")
+    return response
+
+
+def _protect(headers: MutableHeaders) -> None:
+    for name, value in _HEADERS.items():
+        headers[name] = value
+    headers.setdefault("content-security-policy", PAGE_POLICY)
+
+
+_CLOSED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Weft studio</title>
+<link rel="stylesheet" href="/static/studio.css"><main class="narrow"><h1>This page needs its key</h1>
+<p>Open the whole address that <code>weft studio</code> printed in the terminal, with what stands behind
+<code>?token=</code>. It lets in the person who started the studio, and nobody else.</p></main></html>"""
