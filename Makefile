@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check check-slow lint test bench clean
+.PHONY: help demo check check-slow lint test docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,11 @@ test: $(READY) ## the default test suite
 
 check-slow: $(READY) ## the long statistical runs
 	$(BIN)/pytest -n auto -m slow
+
+docs: $(READY) ## build the site into build/site; a broken link fails
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	@$(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html"
 
 bench: $(READY) ## print the speed and memory figures
 	@$(BIN)/weft bench timings
