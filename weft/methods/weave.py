@@ -33,6 +33,7 @@ from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
 from weft.methods.steps.given import check_emphasis, check_given, weighed
 from weft.methods.steps.options import check_fields, option
+from weft.methods.steps.presets import Published
 from weft.methods.steps.unknown import least_order, measure_unknown
 from weft.methods.steps.weave_tuning import WeaveTuning
 from weft.models import Model
@@ -51,6 +52,7 @@ class Weave:
     """One-way marginals, then batches of what the model gets most wrong; one model fitted to all of it."""
 
     completes_seeds: ClassVar[bool] = False
+    paper: ClassVar[Published | None] = None
 
     share_columns: Share = option(0.18, "Share of the budget for the first look at every column alone.")
     marginals: Sequence[Sequence[str]] = option(
