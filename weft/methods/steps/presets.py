@@ -39,12 +39,11 @@ def with_preset(name: str, paper: Published | None, preset: Any, options: Mappin
             f'preset: method {name!r} follows no paper, so that there are no published settings. Leave "{PAPER}" out, '
             "or choose a method of a paper; `weft methods` lists them."
         )
-    nested = {
-        key: {**value, **options[key]}
-        for key, value in paper.items()
-        if isinstance(value, Mapping) and isinstance(options.get(key), Mapping)
-    }
-    return {**paper, **options, **nested}
+    made = {**paper, **options}
+    for key, value in paper.items():
+        if isinstance(value, Mapping) and isinstance(made[key], Mapping):
+            made[key] = {**value, **made[key]}
+    return made
 
 
 def differences(recipe: type[Any], paper: Published) -> dict[str, tuple[Any, Any]]:
