@@ -40,7 +40,9 @@ def test_what_has_few_rows_is_compressed():
 
 
 def test_the_paper_preset_has_a_constant_alpha():
-    options = run(method("dpsyn", preset="paper", gum={"iterations": 5}, rare_rows=0.0), chained(500)).model.inner.options
+    options = run(
+        method("dpsyn", preset="paper", gum={"iterations": 5}, rare_rows=0.0), chained(500)
+    ).model.inner.options
     assert options == GumOptions.challenge(iterations=5)
     assert {options.alpha_at(t) for t in range(100)} == {0.2}
 

@@ -39,7 +39,9 @@ def test_every_recipe_has_published_settings_or_none():
 def test_where_the_defaults_differ_is_what_the_docstring_says(name):
     made = recipe(name)
     text = " ".join(sys.modules[made.__module__].__doc__.split())
-    (section,) = re.findall(r'Where the defaults differ from the paper \(`preset="paper"`\): (.*?) With the preset', text)
+    (section,) = re.findall(
+        r'Where the defaults differ from the paper \(`preset="paper"`\): (.*?) With the preset', text
+    )
     items = section.removeprefix("- ").split(" - `")
     listed = {item.strip("`").split("`")[0]: f"`{item.strip('`')}" for item in items}
     expected = differences(made, published_settings(name))

@@ -1,4 +1,4 @@
-"""PrivMRF: its split of the budget, and Algorithms 1 to 5 written out, beside what the recipe does with the same noise."""
+"""PrivMRF: its split of the budget, and Algorithms 1 to 5 written out, beside the recipe with the same noise."""
 
 import itertools
 import math

@@ -109,7 +109,9 @@ def _explain(terminal: Terminal, facts: dict[str, Any]) -> None:
     for option, meaning in facts["meanings"].items():
         ends = facts["bounds"].get(option)
         between = "" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
-        told = [escape(_typed(values[option])) if option in values else "" for values in (facts["options"], paper or {})]
+        told = [
+            escape(_typed(values[option])) if option in values else "" for values in (facts["options"], paper or {})
+        ]
         table.add_row(option, *(told if paper is not None else told[:1]), between, escape(meaning))
     terminal.show(
         summary.heading(facts["name"] + (" (the default)" if facts["default"] else "")),

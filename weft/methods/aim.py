@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -45,7 +46,7 @@ from weft.methods.steps.descent import PASSES, SOLVER, Passes, fit_as
 from weft.methods.steps.effects import only_with
 from weft.methods.steps.options import option
 from weft.methods.steps.presets import Published, published
-from weft.models.mrf import JunctionTree, MrfModel, Solver, fit, fits, junction_tree
+from weft.models.mrf import JunctionTree, ModelTooLarge, MrfModel, Solver, fit, fits, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, Stage, silence, stage
@@ -192,12 +193,22 @@ class _Rounds:
                 self.share = self.curator.left
             remembered = self.options.selection == "remembered"
             offered = self._offered(self.options.shortlist if remembered else len(self.cliques))
+            offered, guesses = self._guessed(offered)
             if not offered:
                 return
-            guesses = _guesses(self.model, [self.cliques[i] for i in offered])
             at = self._best(offered, guesses) if remembered else self._choose(offered, guesses)
             self._measure(offered[at], guesses[at].table)
             work.advance(note=f"{len(self.tables)} marginals, {1 - self.curator.left:.0%} of the budget")
+
+    def _guessed(self, offered: list[int]) -> tuple[list[int], list[Marginal]]:
+        """Return the model's tables of candidates, without those that are too far across its tree to be worked out."""
+        with suppress(ModelTooLarge):
+            return offered, _guesses(self.model, [self.cliques[i] for i in offered])
+        found: dict[int, Marginal] = {}
+        for i in offered:
+            with suppress(ModelTooLarge):
+                found[i] = Marginal(self.cliques[i], self.model.marginal(self.cliques[i]))
+        return list(found), list(found.values())
 
     def _best(self, offered: list[int], guesses: list[Marginal]) -> int:
         """Ask again about these candidates, and take the best."""
