@@ -13,7 +13,7 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.methods.steps.effects import refuse_idle
-from weft.methods.steps.options import check_bounds, describe, fits, options_of, plain, shown, suggest
+from weft.methods.steps.options import check_bounds, check_fields, describe, fits, options_of, plain, shown, suggest
 from weft.methods.steps.presets import Published, with_preset
 from weft.models import Model
 from weft.privacy import Accounting
@@ -173,4 +173,5 @@ def check_effects(recipe: Method, given: Mapping[str, Any]) -> None:
     refuse_idle([name for name in given if name in changed], {o.name: o.needs for o in options}, values)
     for option in options:
         if option.parts is not None and option.name in given:
+            check_fields(option.name, given[option.name], option.parts.taker)
             option.parts.refuse_idle(option.name, given[option.name], values[option.name])
