@@ -28,7 +28,6 @@ alone.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -127,7 +126,7 @@ class Aim:
             if self.selection == "remembered":
                 with stage(listener, "look at candidates"):
                     errors = merged.gaps(_guesses(model, cliques), share=self.share_scores)
-            rounds = max(1, math.ceil(self.rounds_per_column * len(merged.domain)))
+            rounds = max(1.0, self.rounds_per_column * len(merged.domain))
             state = _Rounds(self, merged, cliques, errors, tables, model, merged.left / rounds)
             with stage(listener, "refine") as work:
                 state.run(work)
@@ -141,7 +140,7 @@ class Aim:
     def _check_noise(self, curator: Curator) -> None:
         d = len(curator.domain)
         asked = self.share_scores if self.selection == "remembered" else 0.0
-        each = (1 - self.share_columns - asked) / max(1, math.ceil(self.rounds_per_column * d))
+        each = (1 - self.share_columns - asked) / max(1.0, self.rounds_per_column * d)
         check_noise(
             curator, share_columns=(self.share_columns, d), rounds_per_column=((1 - self.part_scores) * each, 1)
         )
