@@ -26,11 +26,11 @@ def test_options_are_looked_at_when_they_are_given():
         Synthesizer(method="mst", share_scores=2.0)
     with pytest.raises(MethodError, match="no method 'mts'"):
         Synthesizer(method="mts")
-    made = Synthesizer(method="mst", heaviest=True)
-    for refused in ({"epsilon": 3.0, "rare": -1.0}, {"epsilon": 3.0, "method": "weave"}):  # weave has no heaviest
+    made = Synthesizer(method="mst", selection="heaviest")
+    for refused in ({"epsilon": 3.0, "rare": -1.0}, {"epsilon": 3.0, "method": "weave"}):  # weave has no selection
         with pytest.raises(MethodError):
             made.set_params(**refused)
-    assert made.get_params() == Synthesizer(method="mst", heaviest=True).get_params()  # all or none
+    assert made.get_params() == Synthesizer(method="mst", selection="heaviest").get_params()  # all or none
 
 
 def test_a_fitted_synthesizer_shows_what_it_is():

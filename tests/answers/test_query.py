@@ -64,7 +64,7 @@ def fitted(method, seed=0, rows=4000, epsilon=1.0, **options):
 
 @pytest.fixture(scope="module")
 def mst():
-    return fitted("mst", heaviest=True)
+    return fitted("mst", selection="heaviest")
 
 
 @pytest.fixture(scope="module")

@@ -172,6 +172,10 @@ def test_a_method_is_explained_option_by_option(weft: Weft) -> None:
     (line,) = [line for line in shown.splitlines() if line.startswith("k ")]
     assert "none" in line and "Seeds that must be plausible" in line
     assert "pure epsilon" in weft("methods", "privbayes").stdout
+    (line,) = [line for line in weft("methods", "privmrf").stdout.splitlines() if line.startswith("share_scores")]
+    assert line.split()[:3] == ["share_scores", "0.05", "0.1"]  # by default, and as published
+    assert "paper" not in weft("methods", "weave").stdout
+    assert json.loads(weft("methods", "mst", "--json").stdout)["paper"]["selection"] == "exponential"
     assert json.loads(weft("methods", "auto", "--json").stdout)["name"] == "weave"
     assert "Did you mean 'bsg'?" in weft("methods", "bgs", code=2).stderr
 
@@ -191,7 +195,7 @@ def test_none_is_written_either_way(weft: Weft) -> None:
     for value in ("none", "None", "null"):
         refused = weft(*words, "--option", f"rare={value}", code=2)
         assert "option rare: a finite number; not None." in refused.stderr
-    weft(*words, "--option", "heaviest=True")
+    weft(*words, "-m", "privsyn", "--option", "connect=True")
 
 
 @pytest.mark.parametrize(

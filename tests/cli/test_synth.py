@@ -186,6 +186,26 @@ def test_wrong_usage(weft: Weft, folder: Path, more: list[str], words: str) -> N
     assert outputs(folder) <= {"out.ledger.jsonl"}
 
 
+def test_a_method_runs_as_published(weft: Weft) -> None:
+    synth(weft, "-m", "mst", "--preset", "paper", "--option", "passes=20")
+    method = json.loads(Path("out.card.json").read_text())["method"]
+    assert method["options"] == {"preset": "paper", "passes": 20}
+    assert '`preset = "paper"`' in Path("out.card.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--preset", "paper"], "method 'independent' follows no paper"),
+        (["-m", "mst", "--preset", "theirs"], 'there is "paper"'),
+        (["-m", "mst", "--preset", "paper", "--option", "preset=paper"], "give one of them"),
+    ],
+)
+def test_presets_that_there_are_not(weft: Weft, folder: Path, more: list[str], words: str) -> None:
+    assert words in synth(weft, *more, code=2).stderr
+    assert not outputs(folder)
+
+
 def test_replace_one_doubles_the_noise_variance(weft: Weft) -> None:
     one = json.loads(synth(weft, "--json").stdout)["ledger"]
     other = json.loads(synth(weft, "--neighbours", "replace-one", "--json").stdout)["ledger"]

@@ -11,7 +11,7 @@ from weft.curator import ENTROPY_STEPS
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.methods.bsg import Bsg
-from weft.methods.steps.entropy_network import posterior
+from weft.methods.steps.entropy_network import posterior, shrunk
 from weft.privacy import Adjacency
 
 MODEL = [("total", 0.01), ("scores", 0.3), ("marginals", 0.69)]
@@ -58,8 +58,11 @@ def literal_entropy(records, names):
     return -sum(p * math.log2(p) for p in share if p > 0)
 
 
-def literal_structure(domain, corr, most):
-    """Section 3.3: add the edge that raises a child's merit most, while one does, makes no cycle and fits."""
+def literal_structure(domain, corr, most, own=True):
+    """Section 3.3: add the edge that raises a child's merit most, while one does, makes no cycle and fits.
+
+    The limit is on the child's table, or, without its `own` values, on the configurations of its parents (eq. 6).
+    """
     parents = {name: [] for name in domain}
 
     def merit(child, some):
@@ -72,7 +75,7 @@ def literal_structure(domain, corr, most):
     while True:
         best, gain = None, 0.0
         for i, j in itertools.product(domain, domain):
-            fits = domain.cells([i, *parents[i], j]) <= most if j not in (i, *parents[i]) else False
+            fits = domain.cells([*([i] if own else []), *parents[i], j]) <= most if j not in (i, *parents[i]) else False
             if fits and i not in above(j):
                 gained = merit(i, [*parents[i], j]) - merit(i, parents[i])
                 if gained > gain + 1e-12:
@@ -82,12 +85,12 @@ def literal_structure(domain, corr, most):
         parents[best[0]].append(best[1])
 
 
-@pytest.mark.parametrize("theta", [0.5, 30.0])
+@pytest.mark.parametrize(("theta", "max_cost"), [(0.5, None), (30.0, None), (2.0, 3), (2.0, 8)])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_structure_is_that_of_greedy_feature_selection_on_noisy_entropies(seed, theta):
+def test_the_structure_is_that_of_greedy_feature_selection_on_noisy_entropies(seed, theta, max_cost):
     records = random_rows(seed, 2000)
     domain = records.domain
-    made = run(Bsg(theta=theta), records, epsilon=5.0, seed=seed)
+    made = run(Bsg(theta=theta, max_cost=max_cost), records, epsilon=5.0, seed=seed)
     total, scores = made.tape[:2]
     n = float(total.released[0])
     low = max(2, round(n - 2 * total.charge.scales[0]))  # the entropies' sensitivity holds from so many rows on
@@ -102,7 +105,8 @@ def test_the_structure_is_that_of_greedy_feature_selection_on_noisy_entropies(se
         corr[frozenset((a, b))] = min(max(2 - 2 * entropy[a, b] / both, 0.0), 1.0) if both > 0 else 0.0
     sigma = math.sqrt(len(domain) / (2 * 0.69 * made.ledger.capacity))
     found = {family.child: set(family.parents) for family in made.model.families}
-    assert found == literal_structure(domain, corr, max(1.0, n / (theta * sigma)))
+    most = max(1.0, n / (theta * sigma)) if max_cost is None else max_cost
+    assert found == literal_structure(domain, corr, most, own=max_cost is None)
 
 
 @pytest.mark.parametrize("buckets", [{}, {"age": 10}, {"age": 10, "wide": 50}])
@@ -131,7 +135,7 @@ def test_little_is_left_of_the_noise_on_empty_cells():
 def test_few_rows_are_smoothed_towards_all_rows_as_far_as_noise_goes():
     counts = np.array([[900.0, 100.0], [0.0, 0.0], [0.0, 50.0]])
     overall = (counts.sum(axis=0) + 1) / (counts.sum() + 2)
-    quiet, noisy = (posterior(counts, sigma, 2.0) for sigma in (0.0, 20.0))
+    quiet, noisy = (posterior(shrunk(counts, sigma, 2.0)) for sigma in (0.0, 20.0))
     for found in (quiet, noisy):
         np.testing.assert_allclose(found.sum(axis=1), 1)
         np.testing.assert_allclose(found[1], overall)  # nothing known but the prior

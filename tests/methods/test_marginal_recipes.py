@@ -10,7 +10,7 @@ from weft.errors import WeftError
 from weft.evaluate import k_way
 from weft.schema import Schema
 
-DEPENDENT = ["aim", "mst", "privmrf", "privsyn", "tree"]
+DEPENDENT = ["aim", "cover", "mst", "privmrf", "privsyn", "tree"]
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +49,12 @@ def test_strong_pairs_are_found_and_kept(name, chained):
         ("aim", {"part_scores": 0.0}, "must lie from 1e-06 to 0.99"),
         ("pgm", {"share_columns": 1.0}, "must lie from 1e-06 to 0.99"),
         ("privmrf", {"share_scores": 0.5, "share_columns": 0.5}, "leave at least"),
-        ("privmrf", {"selection": "refine", "share_scores": 0.5, "share_refine": 0.5}, "leave at least"),
-        ("privmrf", {"selection": "magic"}, "'cover' or 'refine'"),
-        ("privmrf", {"tables": 0}, "tables must lie from"),
+        ("privmrf", {"share_scores": 0.5, "share_refine": 0.5}, "leave at least"),
+        ("privmrf", {"pairs": "magic"}, "'positive' or 'all'"),
+        ("privmrf", {"tables": 4.0}, "the method 'cover' now"),
+        ("cover", {"tables": 0}, "tables must lie from"),
+        ("mst", {"selection": "exponential"}, "zcdp"),
+        ("aim", {"selection": "exponential"}, "zcdp"),
         ("privmrf", {"rare": -1.0}, "rare"),
         ("tree", {"ways": 1}, "ways must lie from 2"),
         ("tree", {"extra_pairs_per_column": -1.0}, "extra_pairs_per_column must lie from 0"),
@@ -75,13 +78,13 @@ def test_bad_options_are_refused_before_anything_is_spent(name, options, error, 
 
 def test_limits_keep_the_tree_narrow(chained):
     table, schema, *_ = chained
-    for name in ("aim", "privmrf", "tree"):
+    for name in ("aim", "cover", "privmrf", "tree"):
         model = weft.Synthesizer(method=name, max_cells=25, max_total=200).fit(table, schema).model_
         inner = getattr(model, "inner", model)
         assert max(inner.tree.sizes) <= 25
 
 
-@pytest.mark.parametrize("name", ["privmrf", "tree"])
+@pytest.mark.parametrize("name", ["cover", "tree"])
 def test_what_the_tree_does_not_hold_still_reaches_the_records(name):
     """Four columns that all follow a hidden one, and a tree with room for single pairs: three of the six."""
     rng = np.random.default_rng(0)
@@ -91,7 +94,7 @@ def test_what_the_tree_does_not_hold_still_reaches_the_records(name):
     schema = Schema.from_domain({f"x{i}": 6 for i in range(4)})
     codec = Codec(schema, table.schema)
 
-    option = {"privmrf": "extra_pairs", "tree": "extra_pairs_per_column"}[name]
+    option = {"cover": "extra_pairs", "tree": "extra_pairs_per_column"}[name]
 
     def error(outside):
         made = weft.Synthesizer(8.0, method=name, max_cells=36, **{option: outside}).fit(table, schema).sample()

@@ -19,9 +19,10 @@ def test_a_tenth_for_columns_a_tenth_for_scores_the_rest_for_the_tree():
     assert_weighted_by_size(made, records.domain, first=4)
 
 
-@pytest.mark.parametrize("heaviest", [False, True])
-def test_the_links_of_a_chain_are_the_tree(heaviest):
-    made = run(Mst(heaviest=heaviest), chained(), epsilon=8.0)
+@pytest.mark.parametrize("selection", ["implied", "heaviest", "exponential"])
+def test_the_links_of_a_chain_are_the_tree(selection):
+    accounting = "zcdp" if selection == "exponential" else "gaussian"
+    made = run(Mst(selection=selection, accounting=accounting), chained(), epsilon=8.0)
     assert len(made.measured) == 4 + 3  # a tree over four columns
     assert set(made.measured[4:]) > LINKS
 
@@ -40,11 +41,11 @@ def literal_tree(weights, names):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_published_tree_is_the_heaviest_of_all(seed):
+def test_the_heaviest_tree_is_the_heaviest_of_all(seed):
     """The choice follows from what was released alone, and the scores are distances from the product of columns."""
     records = random_rows(seed)
     names = sorted(records.domain)
-    made = run(Mst(heaviest=True, rare=0.0), records, seed=seed)
+    made = run(Mst(selection="heaviest", rare=0.0), records, seed=seed)
     assert made.model.inner.domain == records.domain  # no value was merged
     first, (scores,) = made.answers("marginals")[0], made.answers("scores")
     ones = {

@@ -123,7 +123,7 @@ def test_every_number_has_bounds_that_hold_its_default(name):
         ("privsyn", {"share_scores": 1e-6}),
         ("mst", {"share_columns": 1e-6}),
         ("privmrf", {"share_scores": 1e-6}),
-        ("privmrf", {"selection": "refine", "share_refine": 1e-6, "candidates": 10**6}),
+        ("privmrf", {"share_refine": 1e-6, "candidates": 10**6}),
         ("privbayes-indif", {"share_total": 1e-6}),
         ("privbayes", {"share_columns": 1e-6, "accounting": "zcdp"}),
         ("tree", {"share_scores": 1e-6}),

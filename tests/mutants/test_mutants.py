@@ -72,7 +72,7 @@ MUTANTS = {
         "select/cfs.py", "np.sqrt(len(parents) + 1 + shared)", "np.sqrt(len(parents) + 1)", "tests/select/test_cfs.py"
     ),
     "theta has no effect": Mutant(
-        "methods/privmrf.py", "total / (self.theta * float(", "total / (float(", "tests/methods/test_privmrf.py"
+        "select/candidates.py", "total / (theta * float(", "total / (float(", "tests/methods/test_privmrf.py"
     ),
     "refinement takes what is modelled best": Mutant(
         "methods/privmrf.py",
@@ -81,21 +81,21 @@ MUTANTS = {
         "tests/methods/test_privmrf.py",
     ),
     "the authors' alpha does not decay": Mutant(
-        "models/gum/model.py",
+        "models/gum/published.py",
         '"iterations": 100, "length": 20',
         '"iterations": 100, "length": 200',
         "tests/models/test_gum.py",
     ),
     "eq. 8 forgets how many a family has": Mutant(
         "select/candidates.py",
-        "np.maximum(size - 1 + within, 1.0)",
+        "np.maximum(members + within, 1.0)",
         "np.maximum(within, 1.0)",
         "tests/methods/test_privmrf.py",
     ),
     "eq. 8 forgets what a family's members share": Mutant(
         "select/candidates.py",
-        "np.maximum(size - 1 + within, 1.0)",
-        "np.maximum(size - 1, 1.0)",
+        "np.maximum(members + within, 1.0)",
+        "np.maximum(members, 1.0)",
         "tests/methods/test_privmrf.py",
     ),
     "an experiment has a budget that was not published": Mutant(

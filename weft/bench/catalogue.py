@@ -10,6 +10,7 @@ from weft.bench import settings
 from weft.bench.experiment import Experiment, Variant
 from weft.errors import MethodError
 from weft.marginals.records import Records
+from weft.methods.steps.presets import PAPER
 
 PRIVSYN = "PrivSyn (USENIX Security 2021)"
 PRIVMRF = "PrivMRF (PVLDB 2021)"
@@ -42,16 +43,16 @@ def _keep(attributes: int) -> Callable[[Records], Mapping[str, Any]]:
 
 _BSG_LINES = {
     "Marginals": Variant("independent"),
-    "BSG, all drawn": Variant("bsg"),
-    "BSG, all but 1 drawn": Variant("bsg", {}, _keep(1)),
-    "BSG, all but 2 drawn": Variant("bsg", {}, _keep(2)),
+    "BSG, all drawn": Variant("bsg", preset=PAPER),
+    "BSG, all but 1 drawn": Variant("bsg", preset=PAPER, sized=_keep(1)),
+    "BSG, all but 2 drawn": Variant("bsg", preset=PAPER, sized=_keep(2)),
 }
 
 _MRF_RIVALS = {
-    "PrivMRF": Variant("privmrf"),
-    "PB-PGM": Variant("pb-pgm"),
-    "PrivBayes": Variant("privbayes"),
-    "BSG": Variant("bsg"),
+    "PrivMRF": Variant("privmrf", preset=PAPER),
+    "PB-PGM": Variant("pb-pgm", preset=PAPER),
+    "PrivBayes": Variant("privbayes", preset=PAPER),
+    "BSG": Variant("bsg", preset=PAPER),
     "DP-Copula": Variant("dp-copula"),
     "DP-WGAN": Variant("dp-wgan"),
 }
@@ -64,9 +65,9 @@ _ALL = [
         paper=f"{PRIVSYN}, figure 4",
         about="whole methods on pair marginals, range queries and SVM",
         variants={
-            "PrivSyn": Variant("privsyn"),
-            "PGM": Variant("pb-pgm", settings.PGM_ZCDP),
-            "PrivBayes(InDif)": Variant("privbayes-indif"),
+            "PrivSyn": Variant("privsyn", preset=PAPER),
+            "PGM": Variant("pgm", preset=PAPER),
+            "PrivBayes(InDif)": Variant("privbayes-indif", preset=PAPER),
             "DualQuery": Variant("dualquery"),
         },
         tasks=_PRIVSYN_TASKS,
@@ -79,10 +80,10 @@ _ALL = [
         paper=f"{PRIVSYN}, figure 5",
         about="selection of marginals: dense or a sparse network, on noisy or exact scores",
         variants={
-            "DenseMarg": Variant("privsyn"),
-            f"DenseMarg, {NOT_PRIVATE}": Variant("privsyn", exact_scores=True),
-            "PrivBayes(InDif)": Variant("privsyn", settings.SPARSE_NETWORK),
-            f"PrivBayes(InDif), {NOT_PRIVATE}": Variant("privsyn", settings.SPARSE_NETWORK, exact_scores=True),
+            "DenseMarg": Variant("privsyn", preset=PAPER),
+            f"DenseMarg, {NOT_PRIVATE}": Variant("privsyn", preset=PAPER, exact_scores=True),
+            "PrivBayes(InDif)": Variant("privsyn", settings.SPARSE_NETWORK, PAPER),
+            f"PrivBayes(InDif), {NOT_PRIVATE}": Variant("privsyn", settings.SPARSE_NETWORK, PAPER, exact_scores=True),
         },
         tasks=_PRIVSYN_TASKS,
         epsilons=TENTHS,
@@ -108,9 +109,9 @@ _ALL = [
         paper=f"{PRIVSYN}, figure 7",
         about=f"synthesis from the same marginals ({NOT_PRIVATE}, as published): GUM and MCF",
         variants={
-            "GUM, guided": Variant("privsyn", exact_scores=True),
-            "GUM as published": Variant("privsyn", settings.GUM_PAPER, exact_scores=True),
-            "MCF": Variant("privsyn", settings.MCF, exact_scores=True),
+            "GUM, guided": Variant("privsyn", settings.GUIDED, PAPER, exact_scores=True),
+            "GUM as published": Variant("privsyn", preset=PAPER, exact_scores=True),
+            "MCF": Variant("privsyn", settings.MCF, PAPER, exact_scores=True),
         },
         tasks=_PRIVSYN_TASKS,
         epsilons=TENTHS,
@@ -121,7 +122,7 @@ _ALL = [
         name="privmrf-figure1",
         paper=f"{PRIVMRF}, figure 1",
         about="PrivMRF's theta: how much a useful marginal's cells must hold",
-        variants={label: Variant("privmrf", options) for label, options in settings.THETAS.items()},
+        variants={label: Variant("privmrf", options, PAPER) for label, options in settings.THETAS.items()},
         tasks=("tvd_5", "svm_each"),
         epsilons=DOUBLING,
         delta=1e-5,
@@ -131,7 +132,7 @@ _ALL = [
         name="privmrf-figure2",
         paper=f"{PRIVMRF}, figure 2",
         about="PrivMRF's t: how many marginals refinement adds",
-        variants={label: Variant("privmrf", options) for label, options in settings.PICKS.items()},
+        variants={label: Variant("privmrf", options, PAPER) for label, options in settings.PICKS.items()},
         tasks=("tvd_5", "svm_each"),
         epsilons=DOUBLING,
         delta=1e-5,
@@ -141,7 +142,7 @@ _ALL = [
         name="privmrf-figure3",
         paper=f"{PRIVMRF}, figure 3",
         about="PrivMRF's k: how many marginals are asked about in each round",
-        variants={label: Variant("privmrf", options) for label, options in settings.CANDIDATES.items()},
+        variants={label: Variant("privmrf", options, PAPER) for label, options in settings.CANDIDATES.items()},
         tasks=("tvd_5", "svm_each"),
         epsilons=DOUBLING,
         delta=1e-5,

@@ -24,6 +24,8 @@ class Variant:
     method: str
     """Name in the registry; a variant of a method that is not there yet is left out until it is."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    preset: str | None = None
+    """ "paper" for the method as published; the options win over it."""
     sized: Callable[[Records], Mapping[str, Any]] = _nothing
     """More options, that depend on the table: how many columns or rows it has."""
     exact_scores: bool = False
@@ -37,7 +39,8 @@ class Variant:
     def settings(self, records: Records) -> dict[str, Any]:
         """Return the method's options for this table."""
         free = EXACT_SCORES if self.exact_scores else {}
-        return {**free, **self.options, **self.sized(records)}
+        published = {} if self.preset is None else {"preset": self.preset}
+        return {**published, **free, **self.options, **self.sized(records)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
+
+from weft.models.gum import published
 
 Options = Mapping[str, Any]
 
@@ -14,15 +15,14 @@ EXACT_SCORES: Options = {"share_scores": 1e-6}
 EQUAL_GAUSSIAN: Options = {"allocation": "equal"}
 EQUAL_LAPLACE: Options = {"allocation": "equal", "accounting": "pure"}
 SPARSE_NETWORK: Options = {"selection": "privbayes-indif"}
-GUM_PAPER: Options = {"gum": {"strategy": "half-duplicate", "iterations": 100, "length": 20}}
-"""What `GumOptions.paper()` changes."""
-MCF: Options = {"gum": {"strategy": "replace", "alpha": math.inf, "decay": "constant", "iterations": 100}}
-"""What `GumOptions.mcf()` changes."""
-PGM_ZCDP: Options = {"accounting": "zcdp"}
+GUIDED: Options = {"gum": {"strategy": "guided", "iterations": 40, "tolerance": 0.003}}
+"""Our own way of adjusting records, in place of the published one."""
+GUM_PAPER: Options = {"gum": dict(published.PRIVSYN)}
+MCF: Options = {"gum": dict(published.MCF)}
 
 THETAS: Mapping[str, Options] = {f"theta = {theta}": {"theta": float(theta)} for theta in (2, 4, 6, 8, 10)}
-PICKS: Mapping[str, Options] = {f"t = {picks} d": {"selection": "refine", "picks": picks} for picks in (0.4, 0.8, 1.2)}
-CANDIDATES: Mapping[str, Options] = {f"k = {k}": {"selection": "refine", "candidates": k} for k in (100, 200, 400, 800)}
+PICKS: Mapping[str, Options] = {f"t = {picks} d": {"picks": picks} for picks in (0.4, 0.8, 1.2)}
+CANDIDATES: Mapping[str, Options] = {f"k = {k}": {"candidates": k} for k in (100, 200, 400, 800)}
 
 DENIABLE: Options = {"guarantee": "deniability", "k": 50}
 """The paper's own test of every record, with its k: not differential privacy."""

@@ -171,6 +171,7 @@ class Asked:
     schema: o.SchemaFile = None
     delta: o.Delta = 1e-5
     method: o.Method = None
+    preset: o.Preset = None
     option: o.Options = None
     marginals: o.Marginals = None
     neighbours: o.Neighbours = "add-remove"
@@ -196,7 +197,7 @@ class Asked:
             journal=journal,
             budget_file=None if self.budget is None else Path(self.budget),
             method=self.method,
-            options=o.with_plan(o.parse_options(self.option), self.marginals),
+            options=o.with_plan(o.with_preset(o.parse_options(self.option), self.preset), self.marginals),
             rows=rows,
             neighbours=self.neighbours,
             discover=self.discover,

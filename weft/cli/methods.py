@@ -35,6 +35,7 @@ def methods(
     [bold]Examples[/bold]
       weft methods
       weft methods bsg
+      weft synth stays.csv -s stays.toml -e 1 -m privsyn --preset paper -o out.csv
       weft fit stays.csv -s stays.toml -e 1 -m independent -o stays.weft
       weft fit stays.csv -s stays.toml -e 1 --option accounting=pure -o stays.weft
       weft synth stays.csv -s stays.toml -e 1 -m privsyn \\
@@ -60,17 +61,19 @@ def _facts(name: str) -> dict[str, Any]:
     from importlib import import_module
 
     from weft.methods import BEST, METHODS
-    from weft.methods.steps.options import options_of
+    from weft.methods.steps.options import options_of, plain
 
     module, recipe = METHODS[name]
     made = getattr(import_module(module), recipe)
     options = options_of(made)
+    paper = None if made.paper is None else {name: plain(value) for name, value in made.paper.items()}
     return {
         "name": name,
         "about": (made.__doc__ or "").strip().split("\n")[0],
         "default": name == BEST,
         "noise": NOISE[made().accounting],
         "options": {option.name: option.default for option in options},
+        "paper": paper,
         "meanings": {option.name: option.meaning for option in options},
         "bounds": {option.name: [option.bounds.low, option.bounds.high] for option in options if option.bounds},
     }
@@ -101,15 +104,20 @@ def _explain(terminal: Terminal, facts: dict[str, Any]) -> None:
 
     from weft.cli import summary
 
-    table = _table("option", "default", "range", "what it means")
+    paper = facts["paper"]
+    table = _table("option", "default", *(() if paper is None else ("paper",)), "range", "what it means")
     for option, meaning in facts["meanings"].items():
         ends = facts["bounds"].get(option)
         between = "" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
-        table.add_row(option, escape(_typed(facts["options"][option])), between, escape(meaning))
+        told = [
+            escape(_typed(values[option])) if option in values else "" for values in (facts["options"], paper or {})
+        ]
+        table.add_row(option, *(told if paper is not None else told[:1]), between, escape(meaning))
     terminal.show(
         summary.heading(facts["name"] + (" (the default)" if facts["default"] else "")),
         escape(facts["about"]),
         f"Noise: {facts['noise']}.",
+        *([] if paper is None else ["--preset paper takes the column paper, and the defaults where that is empty."]),
         "",
         table,
     )

@@ -118,6 +118,14 @@ Options = Annotated[
         help="An option of the method; may be given several times. `weft methods NAME` explains them.",
     ),
 ]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        help="paper: the method as published, where it has a paper; --option still wins. `weft methods NAME` has both.",
+    ),
+]
 Marginals = Annotated[
     str | None,
     typer.Option(
@@ -235,6 +243,15 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
         except ValueError:
             options[key] = _SPELLED.get(value.lower(), value)
     return options
+
+
+def with_preset(options: dict[str, Any], preset: str | None) -> dict[str, Any]:
+    """Return the options with a preset among them, where one is named."""
+    if preset is None:
+        return options
+    if "preset" in options:
+        raise UsageError("--preset and --option preset: give one of them")
+    return {"preset": preset, **options}
 
 
 def with_plan(options: dict[str, Any], marginals: str | None) -> dict[str, Any]:

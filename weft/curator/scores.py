@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from weft.curator.door import Door
-from weft.marginals.domain import Clique
+from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal
 from weft.marginals.recode import summed_codes
 from weft.privacy.charge import Purpose
@@ -101,7 +101,7 @@ class ScoreQuestions(Door):
         """
         if not tables:
             return np.zeros(0)
-        fixed = self._constants(tables)
+        fixed = constants(self.domain, tables)
         return self._scores(
             "scores",
             f"how far the model is from the rows on {counted(len(tables), 'set')} of columns",
@@ -126,22 +126,23 @@ class ScoreQuestions(Door):
         (released,) = self._release(charge, [np.array(exact, np.int64)])
         return released.astype(np.float64)
 
-    def _constants(self, tables: Sequence[Marginal]) -> list[Array]:
-        """Return given tables as whole numbers, refused before any charge unless each is of its clique's shape.
-
-        A table of another shape would be broadcast against the counts, so that a row moves the distance more than
-        once; a cell that is no number, or too large, would wrap around. Neither may be decided by the rows.
-        """
-        for given in tables:
-            if given.table.shape != self.domain.sizes(given.clique):
-                raise ValueError(f"the table over {given.clique} does not have its attributes' shape")
-            if not np.abs(given.table).sum() < LARGEST_TABLE:
-                raise ValueError(f"the table over {given.clique} has cells that are no numbers, or too large")
-        return [np.rint(given.table).astype(np.int64) for given in tables]
-
 
 class _Score(Protocol):
     def __call__(self, table: Array, position: int, /) -> int: ...
+
+
+def constants(domain: Domain, tables: Sequence[Marginal]) -> list[Array]:
+    """Return given tables as whole numbers, refused before any charge unless each is of its clique's shape.
+
+    A table of another shape would be broadcast against the counts, so that a row moves the distance more than
+    once; a cell that is no number, or too large, would wrap around. Neither may be decided by the rows.
+    """
+    for given in tables:
+        if given.table.shape != domain.sizes(given.clique):
+            raise ValueError(f"the table over {given.clique} does not have its attributes' shape")
+        if not np.abs(given.table).sum() < LARGEST_TABLE:
+            raise ValueError(f"the table over {given.clique} has cells that are no numbers, or too large")
+    return [np.rint(given.table).astype(np.int64) for given in tables]
 
 
 def dependence_of(table: Array, halves: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, get_type_hints
@@ -11,7 +12,9 @@ import numpy as np
 from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
-from weft.methods.steps.options import check_bounds, describe, fits, shown, suggest
+from weft.methods.steps.effects import refuse_idle
+from weft.methods.steps.options import check_bounds, check_fields, describe, fits, options_of, plain, shown, suggest
+from weft.methods.steps.presets import Published, with_preset
 from weft.models import Model
 from weft.privacy import Accounting
 from weft.progress import Listener
@@ -19,6 +22,7 @@ from weft.progress import Listener
 METHODS = {
     "aim": ("weft.methods.aim", "Aim"),
     "bsg": ("weft.methods.bsg", "Bsg"),
+    "cover": ("weft.methods.cover", "Cover"),
     "dpsyn": ("weft.methods.dpsyn", "DpSyn"),
     "independent": ("weft.methods.independent", "Independent"),
     "marginals": ("weft.methods.independent", "Independent"),  # the name of this baseline in BSG
@@ -39,7 +43,7 @@ METHODS = {
 RENAMED: dict[str, dict[str, str]] = {
     "aim": {"one_way": "share_columns", "first": "share_scores", "look": "part_scores", "rounds": "rounds_per_column"},
     "bsg": {"count": "share_total", "structure": "share_structure", "seeds": "share_seeds"},
-    "mst": {"one_way": "share_columns", "look": "share_scores"},
+    "mst": {"one_way": "share_columns", "look": "share_scores", "heaviest": "selection"},
     "pb-pgm": {"structure": "share_structure"},
     "pgm": {"one_way": "share_columns"},
     "privbayes": {"count": "share_total", "columns": "share_columns", "structure": "share_structure"},
@@ -48,7 +52,6 @@ RENAMED: dict[str, dict[str, str]] = {
         "dependence": "share_scores",
         "count": "share_columns",
         "refine": "share_refine",
-        "outside": "extra_pairs",
     },
     "privsyn": {"one_way": "share_columns", "look": "share_scores"},
     "tree": {"one_way": "share_columns", "look": "share_scores", "outside": "extra_pairs_per_column"},
@@ -81,6 +84,11 @@ RENAMED: dict[str, dict[str, str]] = {
 }
 """What options of version 0.1 are called now: they are refused with this hint."""
 
+MOVED: dict[str, dict[str, str]] = {
+    "privmrf": dict.fromkeys(("selection", "tables", "extra_pairs", "outside"), "cover"),
+}
+"""Options that another method has now."""
+
 AUTO, BEST = "auto", "weave"
 """The name that stands for the method that is most accurate, or level with the best, on nearly all tables measured
 (docs/decisions/007)."""
@@ -91,6 +99,8 @@ class Method(Protocol):
 
     completes_seeds: ClassVar[bool]
     """Whether every model it makes has exact conditional distributions (`weft.models.Sequential`)."""
+    paper: ClassVar[Published | None]
+    """The published settings, for `preset="paper"`; None: it follows no paper."""
 
     @property
     def accounting(self) -> Accounting:
@@ -111,6 +121,12 @@ def takes(name: str, option: str) -> bool:
     return any(field.name == option for field in fields(_recipe(name)))
 
 
+def published_settings(name: str) -> Published | None:
+    """Return what `preset="paper"` sets, of a method that has a paper."""
+    found: Published | None = _recipe(name).paper
+    return found
+
+
 def completing_seeds() -> list[str]:
     """Return the methods whose models can complete a seed."""
     return [name for name in METHODS if _recipe(name).completes_seeds]
@@ -129,19 +145,33 @@ def _recipe(name: str) -> Any:
     return getattr(import_module(module), recipe)
 
 
-def method(name: str, **options: Any) -> Method:
-    """Make a recipe by name, with options that differ from its defaults."""
+def method(name: str, *, preset: str | None = None, **options: Any) -> Method:
+    """Make a recipe by name, with options that differ from its defaults; `preset="paper"` has the published ones."""
     made = _recipe(name)
     names = [field.name for field in fields(made)]
     for option in options:
         if option not in names:
-            now = RENAMED.get(known(name), {}).get(option)
-            hint = suggest(option, names) if now is None else f"It is called {now} now."
+            now, moved = (table.get(known(name), {}).get(option) for table in (RENAMED, MOVED))
+            hint = f"It is called {now} now." if now else f"It is one of the method {moved!r} now." if moved else ""
+            hint = hint or suggest(option, names)
             raise MethodError(f"method {name!r} has no option {option!r}. {hint}")
     kinds = get_type_hints(made)
     for option, value in options.items():
         if not fits(value, kinds[option]):
             raise MethodError(f"option {option}: {describe(kinds[option])}; not {shown(value)}.")
     check_bounds(made, options)
-    recipe_made: Method = made(**options)
+    recipe_made: Method = made(**with_preset(known(name), made.paper, preset, options))
+    check_effects(recipe_made, options)
     return recipe_made
+
+
+def check_effects(recipe: Method, given: Mapping[str, Any]) -> None:
+    """Refuse options that were given, other than they are by default, and that this recipe would not look at."""
+    options = options_of(type(recipe))
+    values = {option.name: getattr(recipe, option.name) for option in options}
+    changed = {option.name for option in options if plain(values[option.name]) != option.default}
+    refuse_idle([name for name in given if name in changed], {o.name: o.needs for o in options}, values)
+    for option in options:
+        if option.parts is not None and option.name in given:
+            check_fields(option.name, given[option.name], option.parts.taker)
+            option.parts.refuse_idle(option.name, given[option.name], values[option.name])

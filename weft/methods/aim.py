@@ -1,25 +1,37 @@
 """AIM (McKenna, Mullins, Sheldon, Miklau; PVLDB 2022), in an all-Gaussian form with remembered errors.
 
 Rounds of select, measure, fit. The published method chooses by the exponential mechanism and computes the model's
-marginal on every candidate in every round. Here each candidate's error is released once with Gaussian noise against the
-first model and remembered; a round asks again about the few that look worst, and takes the best. Every answer is then
-Gaussian, so exact Gaussian-DP accounting applies, and a round infers a handful of marginals instead of thousands.
+marginal on every candidate in every round. By default each candidate's error is released once with Gaussian noise
+against the first model and remembered; a round asks again about the few that look worst, and takes the best. Every
+answer is then Gaussian, so exact Gaussian-DP accounting applies, and a round infers a handful of marginals instead of
+thousands.
 
-As published: the quality of a candidate weighs how much of the workload it overlaps, and subtracts the expected
-noise of measuring it; candidates must keep the junction tree within a size that grows with the budget used; when a
-measurement changed the model by no more than its noise, the rounds become more generous (annealing).
+In both: the quality of a candidate weighs how much of the workload it overlaps, and subtracts the expected noise of
+measuring it; candidates must keep the junction tree within a size that grows with the budget used; when a measurement
+changed the model by no more than its noise, the rounds become more generous (annealing).
 
-Ours: the expected noise of a pair is that of its table after projection, as far as columns and distance tell
-(`weft.select.expected_pair`). The published cells times sigma would never measure a pair of wide columns, even if one
-copies the other. The last fit starts anew and ends where the estimated distance to the exact tables is least.
+Where the defaults differ from the paper (`preset="paper"`):
+- `accounting` gaussian, published zcdp: the paper's choices are by the exponential mechanism.
+- `selection` remembered, published exponential; and with it the expected noise is cells times sigma. By default that of
+  a pair is what its table has after projection, as far as columns and distance tell (`weft.select.expected_pair`): the
+  published rule would never measure a pair of wide columns, even if one copies the other.
+- `share_columns` 0.1, published 0.05625: each column is measured as a round measures, 0.9 of 1 / (16 d).
+- `rare` 3.0, published 0.0: no value is merged.
+- `rounds_per_column` 32.0, published 15.1: a round has 1 / (16 d) of the whole budget, columns included.
+- `anneal` 2.0, published 4.0: half the sigma, twice the epsilon, is four times the share.
+- `solver` accelerated, published mirror: mirror descent of 1,000 passes; by default the last fit starts anew and ends
+  where the estimated distance to the exact tables is least.
+
+With the preset, too: workloads and tables are limited (`max_candidates`, `max_table`), where the paper limits the model
+alone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -28,9 +40,12 @@ from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.noise_error import expected_noise, profile, projected_error
-from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
+from weft.methods.steps.columns import check_candidates, check_mixed, check_noise, check_shares, look_at_columns
+from weft.methods.steps.descent import PASSES, SOLVER, Passes, fit_as
+from weft.methods.steps.effects import only_with
 from weft.methods.steps.options import option
-from weft.models.mrf import JunctionTree, MrfModel, fit, fits, junction_tree
+from weft.methods.steps.presets import Published, published
+from weft.models.mrf import JunctionTree, ModelTooLarge, MrfModel, Solver, fit, fits, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, Stage, silence, stage
@@ -40,17 +55,38 @@ from weft.select.expected_pair import expected_pair
 LEAST = 1e-6
 """Share of the budget below which nothing more is asked."""
 
+_REMEMBERED = only_with("selection", "remembered")
+
 
 @dataclass(frozen=True)
 class Aim:
     """Measure, again and again, what the model gets most wrong among the marginals that you care about."""
 
     completes_seeds: ClassVar[bool] = True
+    paper: ClassVar[Published | None] = published(
+        accounting="zcdp",
+        selection="exponential",
+        ways=3,
+        share_columns=0.05625,
+        rare=0.0,
+        rounds_per_column=15.1,
+        anneal=4.0,
+        part_scores=0.1,
+        solver="mirror",
+        passes=1000,
+    )
 
-    accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    accounting: Accounting = option(
+        "gaussian", '"gaussian"; "zcdp"; or "paper" for zCDP with the closed form. Choices need one of the latter.'
+    )
+    selection: Literal["remembered", "exponential"] = option(
+        "remembered",
+        "How a round chooses: on noisy errors that are remembered, asking again about a few; or among all candidates "
+        "by the exponential mechanism, as published.",
+    )
     ways: Annotated[int, Bounds(2, 6)] = option(3, "The workload: all marginals of this many columns.")
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
-    share_scores: Share = option(0.05, "Share for the first look at every candidate's error.")
+    share_scores: Share = option(0.05, "Share for the first look at every candidate's error.", _REMEMBERED)
     rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
     rounds_per_column: Annotated[float, Bounds(0.01, 1000.0)] = option(
         32.0, "Rounds for each column, were the budget divided evenly; annealing makes them fewer."
@@ -58,18 +94,22 @@ class Aim:
     anneal: Annotated[float, Bounds(1.0, 100.0)] = option(
         2.0, "Factor by which rounds grow when a measurement showed nothing above its noise."
     )
-    part_scores: Share = option(0.1, "Part of a round's budget for asking again; the rest measures.")
-    shortlist: Annotated[int, Bounds(1, 10000)] = option(16, "Candidates asked about again in a round.")
+    part_scores: Share = option(0.1, "Part of a round's budget for choosing; the rest measures.")
+    shortlist: Annotated[int, Bounds(1, 10000)] = option(16, "Candidates asked about again in a round.", _REMEMBERED)
     max_candidates: Annotated[int, Bounds(1, 1_000_000)] = option(
         20_000, "Most candidates; of a larger workload, the marginals with the fewest cells."
     )
     max_table: Cells = option(10**5, "Cells of the largest marginal measured.")
     max_cells: Cells = option(10**6, "Cells of the largest clique of the junction tree.")
     max_total: Cells = option(4 * 10**6, "Cells of the whole tree.")
+    solver: Solver = option("accelerated", SOLVER)
+    passes: Passes = option(1000, PASSES, only_with("solver", "mirror"))
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing for the marginals."""
+        """Refuse shares that leave nothing for the marginals, and accounting that cannot pay for choices."""
         check_shares(share_columns=self.share_columns, share_scores=self.share_scores)
+        if self.selection == "exponential":
+            check_mixed(self.accounting)
         check_shares(part_scores=self.part_scores)
         check_candidates(domain, self.ways)
 
@@ -82,30 +122,39 @@ class Aim:
         model = fit(merged.domain, tables)
         cliques = self._candidates(merged.domain)
         if cliques:
-            with stage(listener, "look at candidates"):
-                errors = merged.gaps(_guesses(model, cliques), share=self.share_scores)
-            rounds = max(1, math.ceil(self.rounds_per_column * len(merged.domain)))
+            errors: Array | None = None
+            if self.selection == "remembered":
+                with stage(listener, "look at candidates"):
+                    errors = merged.gaps(_guesses(model, cliques), share=self.share_scores)
+            rounds = max(1.0, self.rounds_per_column * len(merged.domain))
             state = _Rounds(self, merged, cliques, errors, tables, model, merged.left / rounds)
             with stage(listener, "refine") as work:
                 state.run(work)
             tables, model = state.tables, state.model
         if merged.left > LEAST:  # a single column, or nothing that fits: measure what is known again
             tables += merged.measure(list(dict.fromkeys(m.clique for m in tables)), share=merged.left)
-        return columns.unfold(fit(merged.domain, tables, tree=model.tree, probe=rng, listener=listener))
+        how = self.solver, self.passes
+        last = fit_as(*how, merged.domain, tables, tree=model.tree, warm=model, probe=rng, listener=listener)
+        return columns.unfold(last)
 
     def _check_noise(self, curator: Curator) -> None:
         d = len(curator.domain)
-        each = (1 - self.share_columns - self.share_scores) / max(1, math.ceil(self.rounds_per_column * d))
+        asked = self.share_scores if self.selection == "remembered" else 0.0
+        each = (1 - self.share_columns - asked) / max(1.0, self.rounds_per_column * d)
         check_noise(
-            curator,
-            share_columns=(self.share_columns, d),
-            share_scores=(self.share_scores, self.max_candidates),
-            part_scores=(self.part_scores * each, self.shortlist),
-            rounds_per_column=((1 - self.part_scores) * each, 1),
+            curator, share_columns=(self.share_columns, d), rounds_per_column=((1 - self.part_scores) * each, 1)
         )
+        if asked:
+            check_noise(
+                curator,
+                share_scores=(asked, self.max_candidates),
+                part_scores=(self.part_scores * each, self.shortlist),
+            )
 
     def _candidates(self, domain: Domain) -> list[Clique]:
         found = all_subsets(domain, min(self.ways, len(domain)), self.max_table)
+        if self.selection == "exponential" and len(domain) > 1:
+            found += [(name,) for name in domain]  # the workload's downward closure
         return sorted(sorted(found, key=domain.cells)[: self.max_candidates])
 
 
@@ -117,19 +166,20 @@ class _Rounds:
         options: Aim,
         curator: Curator,
         cliques: list[Clique],
-        errors: Array,
+        errors: Array | None,
         tables: list[NoisyMarginal],
         model: MrfModel,
         share: float,
     ) -> None:
-        self.options, self.curator, self.cliques, self.errors = options, curator, cliques, errors
+        self.options, self.curator, self.cliques = options, curator, cliques
+        self.errors = np.zeros(len(cliques)) if errors is None else errors
         self.tables, self.model, self.share = tables, model, share
         self.cells = np.array([curator.domain.cells(c) for c in cliques])
         self.weights = _overlap(cliques, options.ways)
-        self.pairs = np.array([i for i, c in enumerate(cliques) if len(c) == 2], np.int64)
+        self.pairs = np.array([i for i, c in enumerate(cliques) if len(c) == 2 and errors is not None], np.int64)
         alone = {name: model.marginal((name,)) for name in curator.domain}
         self.shapes = profile(
-            [expected_pair(alone[cliques[i][0]], alone[cliques[i][1]], errors[i]) for i in self.pairs]
+            [expected_pair(alone[cliques[i][0]], alone[cliques[i][1]], self.errors[i]) for i in self.pairs]
         )
         self.noise: dict[float, Array] = {}
         self.given: list[Clique] = []
@@ -140,14 +190,36 @@ class _Rounds:
         while self.curator.left > LEAST:
             if self.curator.left < 2 * self.share:
                 self.share = self.curator.left
-            shortlist = self._shortlist()
-            if not shortlist:
+            remembered = self.options.selection == "remembered"
+            offered = self._offered(self.options.shortlist if remembered else len(self.cliques))
+            offered, guesses = self._guessed(offered)
+            if not offered:
                 return
-            guesses = _guesses(self.model, [self.cliques[i] for i in shortlist])
-            self.errors[shortlist] = self.curator.gaps(guesses, share=self.options.part_scores * self.share)
-            at = int(np.argmax(self._quality()[shortlist]))
-            self._measure(shortlist[at], guesses[at].table)
+            at = self._best(offered, guesses) if remembered else self._choose(offered, guesses)
+            self._measure(offered[at], guesses[at].table)
             work.advance(note=f"{len(self.tables)} marginals, {1 - self.curator.left:.0%} of the budget")
+
+    def _guessed(self, offered: list[int]) -> tuple[list[int], list[Marginal]]:
+        """Return the model's tables of candidates, without those that are too far across its tree to be worked out."""
+        with suppress(ModelTooLarge):
+            return offered, _guesses(self.model, [self.cliques[i] for i in offered])
+        found: dict[int, Marginal] = {}
+        for i in offered:
+            with suppress(ModelTooLarge):
+                found[i] = Marginal(self.cliques[i], self.model.marginal(self.cliques[i]))
+        return list(found), list(found.values())
+
+    def _best(self, offered: list[int], guesses: list[Marginal]) -> int:
+        """Ask again about these candidates, and take the best."""
+        self.errors[offered] = self.curator.gaps(guesses, share=self.options.part_scores * self.share)
+        return int(np.argmax(self._quality()[offered]))
+
+    def _choose(self, offered: list[int], guesses: list[Marginal]) -> int:
+        """Choose by the exponential mechanism, on weight * (distance - cells times the mean absolute noise)."""
+        penalties = self._noise()[offered].tolist()
+        weights = [len(self.cliques[i]) for i in offered]
+        share = self.options.part_scores * self.share
+        return self.curator.choose_gap(guesses, share, weights=weights, penalties=penalties)
 
     def _sigma(self) -> float:
         return self.curator.sigma((1 - self.options.part_scores) * self.share)
@@ -157,14 +229,15 @@ class _Rounds:
         sigma = self._sigma()
         if sigma not in self.noise:
             noise = expected_noise(self.cells, sigma)
-            noise[self.pairs] = projected_error(self.shapes, np.array([sigma]))[:, 0]
+            if len(self.pairs):
+                noise[self.pairs] = projected_error(self.shapes, np.array([sigma]))[:, 0]
             self.noise = {sigma: noise}
         return self.noise[sigma]
 
     def _quality(self) -> Array:
         return np.asarray(self.weights * (self.errors - self._noise()))
 
-    def _shortlist(self) -> list[int]:
+    def _offered(self, most: int) -> list[int]:
         """Return the candidates that look worst and keep the tree small enough for the budget used so far."""
         used = 1 - self.curator.left
         grown = min(1.0, used + self.share)
@@ -173,7 +246,7 @@ class _Rounds:
         for i in np.argsort(-self._quality()):
             if fits(self.tree, self.cliques[i], max_cells=int(limits[0]), max_total=int(limits[1])):
                 found.append(int(i))
-                if len(found) == self.options.shortlist:
+                if len(found) == most:
                     break
         return found
 
@@ -185,7 +258,11 @@ class _Rounds:
         self.tree = junction_tree(
             self.curator.domain, self.given, max_cells=self.options.max_cells, max_total=self.options.max_total
         )
-        self.model = fit(self.curator.domain, self.tables, tree=self.tree, warm=self.model, noise_level=1.0)
+        if self.options.solver == "mirror":
+            passes = self.options.passes
+            self.model = fit_as("mirror", passes, self.curator.domain, self.tables, tree=self.tree, warm=self.model)
+        else:
+            self.model = fit(self.curator.domain, self.tables, tree=self.tree, warm=self.model, noise_level=1.0)
         after = self.model.marginal(c)
         self.errors[i] = 0.0  # known now; asked about again only if nothing else looks worse
         if np.abs(after - before).sum() <= expected_noise([after.size], sigma)[0]:

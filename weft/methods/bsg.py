@@ -5,21 +5,29 @@ every family, smoothed by a Dirichlet prior, are the conditional tables. By defa
 drawn from this model. With `omega` and `rows`, that many records are grown from seeds instead: each keeps the first
 attributes of a row that passed the privacy test, and has only its last omega attributes drawn.
 
-Where this differs from the paper:
-- Entropies have their exact sensitivity, scaled so that it holds for every number of rows: no noisy n is trusted.
-- Gaussian noise with exact accounting, instead of Laplace with advanced composition; all tables are drawn once.
-- By default the seeds are paid for as a whole table of records, differentially private as such; k and epsilon0 follow
-  from the budget unless given. The paper's own guarantee, record by record, has to be asked for by name (`guarantee =
+Where the defaults differ from the paper (`preset="paper"`):
+- `parameters` mean, published draw: distributions are drawn from their posterior in the paper.
+- `max_cost` null, published 1000: most configurations of an attribute's parents. The paper never states its figure;
+  by default theta bounds a table by its noise.
+- `tables` shrunk, published cut: by default noisy tables are brought to the number of rows by subtraction, which leaves
+  less of the noise on empty cells, and the Dirichlet prior is the child's own distribution, as heavy as the noise; in
+  the paper counts are cut at zero, and its tool's prior is uniform with the weight of one row.
+- `allocation` weighted, published equal: larger tables have more of the budget.
+- `split` null, published [0.49, 0.19, 0.19]: by default structure, parameters and seeds come from all rows, and their
+  costs add up, which is better than the paper's division of the rows (docs/decisions/008).
+
+With the preset, too:
+- Entropies have their exact sensitivity, scaled so that it holds for every number of rows: the paper trusts a noisy n,
+  which is too large half the time.
+- Gaussian noise with exact accounting, instead of Laplace with advanced composition; all tables are drawn once, with
+  noise from the operating system, where the authors' tool seeds it with a hash that anybody can compute.
+- The seeds are paid for as a whole table of records, differentially private as such; k and epsilon0 follow from the
+  budget unless given. The paper's own guarantee, record by record, has to be asked for by name (`guarantee =
   "deniability"`), and everything that is released then says that it is not differential privacy.
-- By default structure, parameters and seeds come from all rows, and their costs add up, which is better than the
-  paper's division of the rows (`split`; docs/decisions/008).
 - Which seeds are plausible is counted exactly: for an omega they are those with the same kept attributes, so gamma
   plays no part. A random omega is drawn for each record before its seed is, and the test is that of this omega.
 - Entropies are of bucketed attributes, child and parent alike: all correlations that are used are asked for, with the
   fewest questions.
-- Noisy tables are brought to the number of rows by subtraction, which leaves less of the noise on empty cells than
-  cutting at zero does. The Dirichlet prior is the child's own distribution in place of the uniform one, and as heavy
-  as the noise. Larger tables have more of the budget.
 """
 
 from __future__ import annotations
@@ -37,8 +45,10 @@ from weft.curator import ENTROPY_STEPS, Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.methods.steps.columns import check_noise, check_shares
-from weft.methods.steps.entropy_network import Learner, bucket_codes
+from weft.methods.steps.effects import only_with, only_without
+from weft.methods.steps.entropy_network import Learner, bucket_codes, fits_codes
 from weft.methods.steps.options import option
+from weft.methods.steps.presets import Published, published
 from weft.methods.steps.seeds import MOST_RECORDS, grow, omegas
 from weft.models.bayesnet.model import BayesNet
 from weft.models.seeded import SeededModel
@@ -47,6 +57,9 @@ from weft.privacy import Accounting
 from weft.privacy.deniability import MOST_ROWS, Acceptance
 from weft.privacy.plausible import PlausibleTest
 from weft.progress import Listener, silence
+
+_OWN = (only_without("model"),)
+"""Options of this recipe's own model."""
 
 
 @dataclass(frozen=True)
@@ -58,25 +71,52 @@ class Bsg:
     """
 
     completes_seeds: ClassVar[bool] = False
+    paper: ClassVar[Published | None] = published(
+        parameters="draw",
+        max_cost=1000,
+        tables="cut",
+        allocation="equal",
+        split=(0.49, 0.19, 0.19),
+        gamma=4.0,
+    )
 
     accounting: Accounting = option(
         "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
     )
-    share_total: Share = option(0.01, "Share of the budget for the number of rows.")
-    share_structure: Share = option(0.3, "Share for the entropies; the rest goes to the conditional tables.")
+    share_total: Share = option(0.01, "Share of the budget for the number of rows.", *_OWN)
+    share_structure: Share = option(
+        0.3, "Share for the entropies; the rest goes to the conditional tables.", *_OWN, only_without("split")
+    )
     theta: Factor = option(
-        2.0, "A table may be so large that its average count is theta times the deviation of its noise."
+        2.0,
+        "A table may be so large that its average count is theta times the deviation of its noise.",
+        *_OWN,
+        only_without("max_cost"),
+    )
+    max_cost: Annotated[int | None, Bounds(1, 1 << 24)] = option(
+        None, "Most configurations of an attribute's parents (the paper's maxcost); None: as theta says.", *_OWN
     )
     buckets: Annotated[Mapping[str, int | Sequence[int]], Bounds(0, MOST_ROWS, MOST_ROWS)] = option(
-        {}, "How children see an attribute: runs of so many codes as one bucket, or the bucket of each code."
+        {}, "How children see an attribute: runs of so many codes as one bucket, or the bucket of each code.", *_OWN
+    )
+    tables: Literal["shrunk", "cut"] = option(
+        "shrunk",
+        "What becomes of noisy tables: they are brought to the number of rows, with a prior of their own; or cut at "
+        "zero, with a uniform prior of one row.",
+        *_OWN,
+    )
+    allocation: Literal["weighted", "equal"] = option(
+        "weighted", "Divide the budget over tables by cells^(2/3), or their root if pure; or evenly.", *_OWN
     )
     prior: Annotated[float, Bounds(0.0, 1e9)] = option(
         2.0,
         "Weight of the Dirichlet prior of each distribution, in standard deviations of the noise on its number of "
         "rows.",
+        *_OWN,
+        only_with("tables", "shrunk"),
     )
     parameters: Literal["mean", "draw"] = option(
-        "mean", "The posterior mean of each distribution, or a draw from the posterior."
+        "mean", "The posterior mean of each distribution, or a draw from the posterior.", *_OWN
     )
     omega: int | str | Sequence[int] | None = option(
         None,
@@ -95,7 +135,10 @@ class Bsg:
     )
     share_seeds: Share = option(
         0.5,
-        "With omega: share of the budget for the seeds; the model has the rest. Not used with split or deniability.",
+        "With omega: share of the budget for the seeds; the model has the rest. Not with split or deniability.",
+        only_with("omega"),
+        only_with("guarantee", "table"),
+        only_without("split"),
     )
     guarantee: Literal["table", "deniability"] = option(
         "table",
@@ -106,6 +149,7 @@ class Bsg:
         4.0,
         "Deniability: factor within which the chances of plausible seeds lie. They are equal here, so it changes "
         "nothing but the figure of Theorem 1.",
+        only_with("guarantee", "deniability"),
     )
     max_plausible: Annotated[int | None, Bounds(1, MOST_ROWS)] = option(
         None, "Deniability: plausible seeds at which counting stops."
@@ -117,7 +161,7 @@ class Bsg:
         None,
         "Chances of a row to serve as seed, for the structure, and for the parameters, such as [0.5, 0.25, 0.25]; "
         "each part then has the whole budget. None: all rows serve for everything and costs add up, which is better "
-        "as a rule.",
+        "as a rule. Without omega, rows for seeds serve nothing.",
     )
     model: str | None = option(
         None,
@@ -151,7 +195,7 @@ class Bsg:
         for name, buckets in self.buckets.items():
             if name not in domain:
                 raise MethodError(f"option buckets: there is no column {name!r}. Check its spelling.")
-            if not _fits(buckets, domain.size(name)):
+            if not fits_codes(buckets, domain.size(name)):
                 raise MethodError(
                     f"option buckets: {name!r} needs a run length of 1 or more, or a bucket, counted from 0 without "
                     f"gaps, for each of its {domain.size(name)} codes"
@@ -197,10 +241,8 @@ class Bsg:
                 "option split: three chances, for seeds, structure and parameters, of at most 1 together, such as "
                 "[0.5, 0.25, 0.25]"
             )
-        if not min(self.split[1:]) > 0 or (self.split[0] > 0) != grown:
-            raise MethodError(
-                "option split: structure and parameters need rows, and seeds need some exactly if omega is given"
-            )
+        if not min(self.split[1:]) > 0 or (grown and not self.split[0] > 0):
+            raise MethodError("option split: structure and parameters need rows, and seeds if omega is given")
 
     def _check_model(self, domain: Domain, grown: bool) -> None:
         if self.model is None:
@@ -266,7 +308,17 @@ class Bsg:
 
     def _learner(self, domain: Domain) -> Learner:
         seen = bucket_codes(self.buckets, domain)
-        return Learner(seen, self.share_total, self.share_structure, self.theta, self.prior, self.parameters == "draw")
+        return Learner(
+            seen,
+            self.share_total,
+            self.share_structure,
+            self.theta,
+            self.prior,
+            self.parameters == "draw",
+            self.max_cost,
+            self.tables == "cut",
+            self.allocation == "equal",
+        )
 
     def _divided(self, curator: Curator) -> tuple[Curator, Curator, Curator]:
         """Return the rows for seeds, structure and parameters: three parts, or all rows for each."""
@@ -293,11 +345,3 @@ class Bsg:
     def _plausible_test(self) -> PlausibleTest:
         assert self.k is not None
         return PlausibleTest(self.k, self.epsilon0, self.gamma, self.max_plausible, self.max_check_plausible)
-
-
-def _fits(buckets: int | Sequence[int], codes: int) -> bool:
-    """Whether this is a run length, or has a bucket for each code and a code for each bucket."""
-    if isinstance(buckets, int):
-        return buckets >= 1
-    # Whole numbers from 0 without gaps: as many different ones as the largest says.
-    return len(buckets) == codes and min(buckets) == 0 and len(set(buckets)) == max(buckets) + 1

@@ -4,11 +4,21 @@ The winners' approach to NIST's challenge: somebody who knows the data names the
 plan.toml`, sections 5.2 to 5.4), rare values are compressed by noisy one-way counts, all tables are made to agree, and
 records are adjusted to them. Without a plan, it draws random views as the concept paper does (section 4).
 
-Where this differs from the paper:
+Where the defaults differ from the paper (`preset="paper"`):
+- `accounting` gaussian, published paper: exact Gaussian DP is less noise than zCDP with its closed form. (Where fewer
+  marginals make geometric noise the smaller one, section 2.5, a plan chooses it.)
+- `rare_rows` 0.0, published 800.0: the challenge's, for 300,000 rows and more.
+- `rare_values` neighbours, published one: ordered values that are rare join their neighbours, and those whose sum is
+  small keep a code, too.
+- `allocation` weighted, published equal: all marginals have the same noise in the challenge.
+- `gum` {}, published {"strategy": "half-duplicate", "iterations": 100, "alpha": 0.2, "decay": "constant"}: by default
+  each change is weighed against all tables.
+
+With the preset, too:
 - Views are limited by their cells: the paper leaves open how many columns a view has where these are not binary.
-- Noise is exact Gaussian DP, or geometric where fewer marginals make that the smaller one (section 2.5).
-- Compressed values are drawn again by their noisy counts, not evenly, and those whose sum is small are kept too.
-- GUM weighs each change against all tables; `preset="paper"` has the challenge's constant alpha and 100 iterations.
+- Compressed values are drawn again by their noisy counts, not evenly.
+- The rows decide nothing but through noisy answers: the challenge's code spread rare values over others by their exact
+  counts and by position, so that one row could move many.
 """
 
 from __future__ import annotations
@@ -25,15 +35,21 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
+from weft.methods.steps.effects import only_without
 from weft.methods.steps.given import check_emphasis, check_given, random_views, weighed
-from weft.methods.steps.options import check_fields, option
+from weft.methods.steps.options import option
+from weft.methods.steps.presets import Published, published
+from weft.methods.steps.synthesis import GUM, check_gum
 from weft.models import Model
 from weft.models.gum.model import GumModel, GumOptions
+from weft.models.gum.published import DPSYN
 from weft.models.joined import JoinedModel
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile
+
+_DRAWN = (only_without("marginals"),)
 
 
 @dataclass(frozen=True)
@@ -41,12 +57,23 @@ class DpSyn:
     """Marginals of your plan, or random views; rare values compressed, tables made to agree, records adjusted."""
 
     completes_seeds: ClassVar[bool] = False
+    paper: ClassVar[Published | None] = published(
+        accounting="paper",
+        rare=4.5,
+        rare_rows=800.0,
+        rare_values="one",
+        views=50,
+        view_columns=8,
+        allocation="equal",
+        gum=DPSYN,
+    )
 
     marginals: Sequence[Sequence[str]] = option(
         (), "The marginals to measure; on the command line, a plan (--marginals FILE). Empty: random views."
     )
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
-        (), "Factors on their parts of the budget, which go by cells^(2/3), or their root if pure. Empty: all 1."
+        (),
+        "Factors on their parts of the budget (see allocation). Empty: all 1.",
     )
     exact: Sequence[Sequence[str]] = option((), "Of these, marginals that records match to the last one.")
     parts: Sequence[Sequence[str]] = option(
@@ -60,14 +87,21 @@ class DpSyn:
     rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(
         0.0, "And so are values with fewer rows than this; 800 in the challenge, of 300,000 rows and more."
     )
-    views: Annotated[int, Bounds(1, 10_000)] = option(50, "Without marginals: random views to draw.")
-    view_cells: Cells = option(256, "Without marginals: most cells of a view, as eight binary columns have.")
-    view_columns: Annotated[int, Bounds(2, 100)] = option(8, "Without marginals: most columns of a view.")
-    preset: Literal["weft", "paper"] = option(
-        "weft", 'How GUM changes records: Weft\'s way, or "paper": alpha 0.2 in each of 100 iterations.'
+    rare_values: Literal["neighbours", "one"] = option(
+        "neighbours",
+        'What becomes of them: ordered values join their neighbours ("neighbours"); or all have one code, and no '
+        'record where their sum is as rare ("one").',
+    )
+    views: Annotated[int, Bounds(1, 10_000)] = option(50, "Without marginals: random views to draw.", *_DRAWN)
+    view_cells: Cells = option(256, "Without marginals: most cells of a view, as eight binary columns have.", *_DRAWN)
+    view_columns: Annotated[int, Bounds(2, 100)] = option(8, "Without marginals: most columns of a view.", *_DRAWN)
+    allocation: Literal["weighted", "equal"] = option(
+        "weighted", "Divide the budget over marginals by cells^(2/3), or their root if pure; or evenly."
     )
     gum: Mapping[str, Any] = option(
-        {}, 'Options of GUM by name, such as {"iterations": 20}; see `weft.models.gum.model.GumOptions`.'
+        {},
+        'Options of GUM by name, such as {"iterations": 20}; see `weft.models.gum.model.GumOptions`.',
+        parts=GUM,
     )
 
     def check(self, domain: Domain) -> None:
@@ -79,20 +113,15 @@ class DpSyn:
         if not named.issuperset(clique(names) for names in self.exact):
             raise MethodError("option exact: it takes some of the marginals; name them there, too.")
         check_parts(domain, self.parts, named)
-        check_fields("gum", self.gum, GumOptions)
-        try:
-            self._options()
-        except ValueError as error:
-            raise MethodError(f"option gum: {error}") from None
-
-    def _options(self) -> GumOptions:
-        return GumOptions.challenge(**self.gum) if self.preset == "paper" else GumOptions(**self.gum)
+        check_gum(self.gum)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
         """Measure columns, compress, measure the marginals, make them agree; records are adjusted when asked for."""
         check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
         check_emphasis(curator, self.marginals, self.emphasis, 1 - self.share_columns)
-        columns = look_at_columns(curator, self.share_columns, self.rare, listener, self.rare_rows)
+        columns = look_at_columns(
+            curator, self.share_columns, self.rare, listener, self.rare_rows, one_code=self.rare_values == "one"
+        )
         merged = columns.curator
         if self.marginals:
             told, chosen = "measure marginals", list(self.marginals)
@@ -101,10 +130,11 @@ class DpSyn:
             drawn = random_views(merged.domain, self.views, self.view_cells, self.view_columns, rng)
             chosen = [c for c in drawn if _inside(c, self.parts)] or [m.clique for m in columns.tables]
         with stage(listener, told):
-            prices = weighed(merged.domain, chosen, self.emphasis if self.marginals else (), self.accounting)
-            published = merged.measure(list(prices), share=merged.left, weights=list(prices.values()))
+            factors, even = self.emphasis if self.marginals else (), self.allocation == "equal"
+            prices = weighed(merged.domain, chosen, factors, self.accounting, even=even)
+            measured = merged.measure(list(prices), share=merged.left, weights=list(prices.values()))
         with stage(listener, "reconcile"):
-            tables = reconcile([*columns.tables, *published])
+            tables = reconcile([*columns.tables, *columns.emptied(measured)])
         # A column that was measured twice has two tables that now agree: one is enough.
         different = {table.clique: table for table in tables.tables}
         return columns.unfold(self._model(merged.domain, max(tables.total, 1.0), tuple(different.values())))
@@ -112,14 +142,16 @@ class DpSyn:
     def _model(self, domain: Domain, total: float, tables: tuple[Marginal, ...]) -> Model:
         exact = tuple(dict.fromkeys(clique(names) for names in self.exact))
         if not self.parts:
-            return GumModel(domain, total, tables, self._options(), exact)
+            return GumModel(domain, total, tables, GumOptions(**self.gum), exact)
         made = []
         for names in all_parts(domain, self.parts):
             inside = [name for name in domain if name in names]
             own = tuple(table for table in tables if set(table.clique) <= set(inside))
             held = {table.clique for table in own}
             made.append(
-                GumModel(domain.project(inside), total, own, self._options(), tuple(c for c in exact if c in held))
+                GumModel(
+                    domain.project(inside), total, own, GumOptions(**self.gum), tuple(c for c in exact if c in held)
+                )
             )
         return JoinedModel(domain, tuple(made))
 

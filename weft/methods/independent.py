@@ -13,6 +13,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.marginals.domain import Domain
 from weft.methods.steps.options import option
+from weft.methods.steps.presets import Published
 from weft.models.independent import IndependentModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
@@ -24,6 +25,7 @@ class Independent:
     """Measure every column alone with an equal part of the budget; sample each on its own."""
 
     completes_seeds: ClassVar[bool] = True
+    paper: ClassVar[Published | None] = None
 
     accounting: Accounting = option(
         "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'

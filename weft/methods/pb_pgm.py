@@ -2,22 +2,33 @@
 
 Same choice and same noise as `privbayes`; only what is made of the noisy tables differs. A family that would make the
 junction tree too large gives up parents, which is post-processing.
+
+Where the defaults differ from the paper (`preset="paper"`):
+- `max_candidates` 2000, published 100000: as in `privbayes`.
+- `solver` accelerated, published mirror: mirror descent goes on until the loss falls no more, for up to 10,000 passes
+  (PrivSyn's figure for it), and so fits noise; by default the fit ends before.
+
+With the preset, too: the number of rows is a noisy total, paid for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from weft.bounds import Cells, Factor, Share
+from weft.bounds import Bounds, Cells, Factor, Share
 from weft.curator import Curator
-from weft.marginals.domain import Clique, Domain
+from weft.marginals.domain import Domain
 from weft.methods.privbayes import PrivBayes, check_choices
 from weft.methods.steps.columns import check_noise, check_shares
+from weft.methods.steps.descent import PASSES, SOLVER, Passes, fit_as
+from weft.methods.steps.effects import only_with
+from weft.methods.steps.indif_network import narrowed
 from weft.methods.steps.options import option
-from weft.models.mrf import MAX_CELLS, MAX_TOTAL, MrfModel, fit, fits, junction_tree
+from weft.methods.steps.presets import Published, published
+from weft.models.mrf import MAX_CELLS, MAX_TOTAL, MrfModel, Solver, junction_tree
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import common_total
@@ -28,6 +39,9 @@ class PbPgm:
     """A network chosen as PrivBayes does, and one Markov random field for all its tables."""
 
     completes_seeds: ClassVar[bool] = True
+    paper: ClassVar[Published | None] = published(
+        accounting="pure", share_structure=0.3, theta=4.0, max_candidates=100_000, solver="mirror", passes=10_000
+    )
 
     accounting: Accounting = option(
         "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less.'
@@ -37,6 +51,11 @@ class PbPgm:
     theta: Factor = option(4.0, "A table may be so large that its average count is theta times the scale of its noise.")
     max_cells: Cells = option(MAX_CELLS, "Cells of the largest clique of the junction tree.")
     max_total: Cells = option(MAX_TOTAL, "Cells of the whole tree.")
+    max_candidates: Annotated[int, Bounds(1, 100_000)] = option(
+        2000, "Families offered to a choice; beyond it parent sets are held to fewer parents."
+    )
+    solver: Solver = option("accelerated", SOLVER)
+    passes: Passes = option(10_000, PASSES, only_with("solver", "mirror"))
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing, other accounting, and limits that not even single columns keep to."""
@@ -48,12 +67,12 @@ class PbPgm:
         """Choose a network, keep what fits a tree, measure it, fit it."""
         check_noise(curator, share_total=(self.share_total, 1))
         rows, families = self._network().choose(curator, rng, listener)
-        kept = self._narrowed(curator.domain, families)
+        kept = narrowed(curator.domain, families, self.max_cells, self.max_total)
         with stage(listener, "measure families"):
             noisy = curator.measure(kept, curator.left)
         tree = junction_tree(curator.domain, kept, max_cells=self.max_cells, max_total=self.max_total)
         total, _ = common_total([*noisy, rows])
-        return fit(curator.domain, noisy, total=total, tree=tree, listener=listener)
+        return fit_as(self.solver, self.passes, curator.domain, noisy, total=total, tree=tree, listener=listener)
 
     def _network(self) -> PrivBayes:
         return PrivBayes(
@@ -61,18 +80,5 @@ class PbPgm:
             share_total=self.share_total,
             share_structure=self.share_structure,
             theta=self.theta,
+            max_candidates=self.max_candidates,
         )
-
-    def _narrowed(self, domain: Domain, families: list[Clique]) -> list[Clique]:
-        kept: list[Clique] = []
-        placed: set[str] = set()
-        for family in families:
-            tree = junction_tree(domain, kept, max_cells=self.max_cells, max_total=self.max_total)
-            parents = [name for name in family if name in placed]
-            while parents and not fits(tree, family, max_cells=self.max_cells, max_total=self.max_total):
-                largest = max(parents, key=domain.size)
-                parents.remove(largest)
-                family = tuple(name for name in family if name != largest)
-            kept.append(family)
-            placed.update(family)
-        return kept

@@ -1,11 +1,25 @@
-"""PGM (McKenna, Sheldon, Miklau; ICML 2019): a Markov random field fitted to marginals that the user names."""
+"""PGM (McKenna, Sheldon, Miklau; ICML 2019): a Markov random field fitted to marginals that the user names.
+
+PGM is a fit and no choice of marginals: the published comparison with it (PrivSyn, section 6.2) feeds it with the
+families of PrivBayes(InDif), and that is its preset. What a user names is measured in any case.
+
+Where the defaults differ from the paper (`preset="paper"`):
+- `selection` neighbours, published privbayes-indif: without marginals, each column with the next.
+- `accounting` gaussian, published paper: exact Gaussian DP is less noise than zCDP with its closed form.
+- `solver` accelerated, published mirror: mirror descent goes on until the loss falls no more, for up to 10,000 passes
+  (PrivSyn, appendix), and so fits noise; by default the fit ends where the estimated distance to the exact tables is
+  least.
+
+With the preset, too: rare values are merged, by one-way marginals that also tell the number of rows; a family that
+would make the junction tree too large gives up parents.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -13,14 +27,19 @@ from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
-from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
+from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
+from weft.methods.steps.descent import PASSES, SOLVER, Passes, fit_as
+from weft.methods.steps.effects import only_with, only_without
 from weft.methods.steps.given import check_emphasis, check_given, weighed
+from weft.methods.steps.indif_network import indif_families, narrowed
 from weft.methods.steps.options import option
+from weft.methods.steps.presets import Published, published
 from weft.methods.steps.sharing import by_size
-from weft.models.mrf import MAX_CELLS, MAX_TOTAL, fit, grow_tree, junction_tree
+from weft.models.mrf import MAX_CELLS, MAX_TOTAL, Solver, grow_tree, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
+from weft.reconcile import common_total
 
 
 @dataclass(frozen=True)
@@ -28,9 +47,21 @@ class Pgm:
     """Measure the marginals you name (default: neighbouring columns), weighted as you say, and fit one model."""
 
     completes_seeds: ClassVar[bool] = True
+    paper: ClassVar[Published | None] = published(
+        accounting="paper",
+        selection="privbayes-indif",
+        share_columns=0.1,
+        share_scores=0.1,
+        solver="mirror",
+        passes=10_000,
+    )
 
-    marginals: Sequence[Sequence[str]] = option(
-        (), "The marginals to measure. Empty: each column with the next, in the schema's order."
+    marginals: Sequence[Sequence[str]] = option((), "The marginals to measure. Empty: as selection says.")
+    selection: Literal["neighbours", "privbayes-indif"] = option(
+        "neighbours",
+        "Without marginals: each column with the next, in the schema's order; or the families that PrivBayes(InDif) "
+        "chooses.",
+        only_without("marginals"),
     )
     weights: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
         (), "Their parts of the budget. Empty: by cells^(2/3), or their root if pure, for the least expected error."
@@ -42,14 +73,24 @@ class Pgm:
         "gaussian", '"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise.'
     )
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
+    share_scores: Share = option(
+        0.1,
+        "Share for the InDif of all pairs, by which PrivBayes(InDif) chooses.",
+        only_without("marginals"),
+        only_with("selection", "privbayes-indif"),
+    )
     rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
     rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(0.0, "And so are values with fewer rows than this.")
     max_cells: Cells = option(MAX_CELLS, "Cells of the largest clique of the junction tree; more is refused.")
     max_total: Cells = option(MAX_TOTAL, "Cells of the whole tree.")
+    solver: Solver = option("accelerated", SOLVER)
+    passes: Passes = option(10_000, PASSES, only_with("solver", "mirror"))
 
     def check(self, domain: Domain) -> None:
         """Refuse unknown columns, and a tree that would not fit, before anything is spent."""
-        check_shares(share_columns=self.share_columns)
+        check_shares(share_columns=self.share_columns, **({"share_scores": self.share_scores} if self._chooses else {}))
+        if self._chooses:
+            check_pairs(domain)
         check_given(domain, self.marginals, self.emphasis)
         if self.weights and len(self.weights) != len(self.marginals):
             raise MethodError("weights needs one positive number for each of the marginals.")
@@ -65,14 +106,21 @@ class Pgm:
         """One-way marginals, the named ones, the model."""
         check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
         check_emphasis(curator, self.marginals, self.emphasis, 1 - self.share_columns)
+        if self._chooses:
+            check_noise(curator, share_scores=(self.share_scores, math.comb(len(curator.domain), 2)))
         if self.weights:
             # Measured are all marginals that are named, with these weights, or else with even ones.
             check_noise(curator, weights=((1 - self.share_columns) * min(self.weights) / math.fsum(self.weights), 1))
         columns = look_at_columns(curator, self.share_columns, self.rare, listener, self.rare_rows)
         merged = columns.curator
-        tree = grow_tree(
-            merged.domain, self._cliques(merged.domain), max_cells=self.max_cells, max_total=self.max_total
-        )
+        if self._chooses:
+            with stage(listener, "choose families"):
+                total = common_total(columns.tables)[0]
+                families = indif_families(merged, merged.dependence(self.share_scores), total)
+                wanted = narrowed(merged.domain, families, self.max_cells, self.max_total)
+        else:
+            wanted = self._cliques(merged.domain)
+        tree = grow_tree(merged.domain, wanted, max_cells=self.max_cells, max_total=self.max_total)
         cliques = list(tree.given) or [m.clique for m in columns.tables]
         with stage(listener, "measure marginals"):
             named = weighed(merged.domain, self.marginals, self.emphasis, merged.accounting)
@@ -85,7 +133,14 @@ class Pgm:
             noisy = merged.measure(cliques, share=merged.left, weights=weights)
         # The estimate that a probed fit stops by is proved for Gaussian noise.
         probe = None if merged.accounting == "pure" else rng
-        return columns.unfold(fit(merged.domain, [*columns.tables, *noisy], tree=tree, probe=probe, listener=listener))
+        tables = [*columns.tables, *noisy]
+        model = fit_as(self.solver, self.passes, merged.domain, tables, tree=tree, probe=probe, listener=listener)
+        return columns.unfold(model)
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether marginals are chosen on scores of all pairs."""
+        return self.selection == "privbayes-indif" and not self.marginals
 
     def _cliques(self, domain: Domain) -> list[Clique]:
         named = [clique(names) for names in self.marginals]

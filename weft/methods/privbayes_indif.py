@@ -2,27 +2,37 @@
 
 The InDif of all pairs is asked once, with Gaussian noise; the network follows from it at no further cost, and all
 that remains goes to the tables of its families. As in PrivBayes, tables are kept small enough to be useful.
+
+Where the defaults differ from the paper (`preset="paper"`):
+- `accounting` gaussian, published paper: exact Gaussian DP is less noise than zCDP with its closed form.
+- `allocation` equal, published weighted: PrivSyn gives its rivals its own "Weighted Gaussian".
+- `tables` agreed, published cut: PrivBayes cuts each table at zero and scales it on its own.
+
+With the preset, too: the number of rows is a noisy total, paid for, where the paper takes it from the tables; how the
+network is chosen beyond the score, the paper does not say (`weft.methods.steps.indif_network` has it).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from weft.bounds import Bounds, Factor, Share
 from weft.curator import Curator
 from weft.marginals.domain import Domain
+from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_noise, check_pairs, check_shares
+from weft.methods.steps.indif_network import MOST_PARENTS, THETA, indif_families
 from weft.methods.steps.options import option
+from weft.methods.steps.presets import Published, published
+from weft.methods.steps.sharing import by_size
 from weft.models.bayesnet.model import BayesNet
 from weft.privacy import Accounting
 from weft.progress import Listener, silence, stage
 from weft.reconcile import reconcile
-from weft.select import sparse_network
-from weft.select.useful import useful_cells
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,9 @@ class PrivBayesInDif:
     """A Bayesian network chosen on the noisy InDif of all pairs."""
 
     completes_seeds: ClassVar[bool] = True
+    paper: ClassVar[Published | None] = published(
+        accounting="paper", share_scores=0.1, theta=THETA, max_parents=MOST_PARENTS, allocation="weighted", tables="cut"
+    )
 
     accounting: Accounting = option(
         "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
@@ -37,9 +50,15 @@ class PrivBayesInDif:
     share_total: Share = option(0.01, "Share of the budget for the number of rows.")
     share_scores: Share = option(0.1, "Share for the InDif of all pairs; the rest goes to the tables.")
     theta: Factor = option(
-        4.0, "A table may be so large that its average count is theta times the deviation of its noise."
+        THETA, "A table may be so large that its average count is theta times the deviation of its noise."
     )
-    max_parents: Annotated[int, Bounds(1, 20)] = option(5, "Most parents of an attribute.")
+    max_parents: Annotated[int, Bounds(1, 20)] = option(MOST_PARENTS, "Most parents of an attribute.")
+    allocation: Literal["equal", "weighted"] = option(
+        "equal", "Divide the budget over tables evenly; or by cells^(2/3), or their root if pure."
+    )
+    tables: Literal["agreed", "cut"] = option(
+        "agreed", "What becomes of noisy tables: they are made to agree, or each is cut at zero and scaled on its own."
+    )
 
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the tables."""
@@ -54,10 +73,13 @@ class PrivBayesInDif:
             rows = curator.total(self.share_total)
         with stage(listener, "choose families"):
             dependence = curator.dependence(self.share_scores)
-            cells = useful_cells(float(rows.table), curator.sigma(curator.left / d), self.theta)
-            families = sparse_network(dependence, curator.domain, max_parents=self.max_parents, max_cells=int(cells))
+            families = indif_families(curator, dependence, float(rows.table), self.theta, self.max_parents)
         with stage(listener, "measure families"):
-            noisy = curator.measure(families, curator.left)
+            sized = by_size([curator.domain.cells(c) for c in families], curator.accounting)
+            noisy = curator.measure(families, curator.left, None if self.allocation == "equal" else sized)
+        if self.tables == "cut":
+            cut = [Marginal(m.clique, np.maximum(m.table, 0.0)) for m in noisy]
+            return BayesNet.of(curator.domain, max(float(rows.table), 1.0), cut)
         with stage(listener, "reconcile"):
             made = reconcile([*noisy, rows])
         return BayesNet.of(curator.domain, made.total, made.tables[:-1])

@@ -4,12 +4,17 @@ Nothing is asked about which columns belong together: the budget goes to views o
 by a covering design without looking. The views are made to agree and to be non-negative; any other marginal is the
 table of maximum entropy that fits what they tell of it.
 
-Where this differs from the paper:
-- Columns need not be binary: a view is bounded by its cells (`max_cells`), not by its columns, and rare values are
-  merged first, by one-way marginals that also tell the number of rows.
-- Views have six binary columns, not eight: Gaussian noise grows with the root of their number, Laplace noise with the
-  number, so that more and smaller views are better here (3-way error on nltcs at epsilon 1: .0042 and .0051).
-- Noise is Gaussian with exact accounting; `accounting="pure"` is the paper's Laplace noise (here geometric).
+Where the defaults differ from the paper (`preset="paper"`):
+- `accounting` gaussian, published pure: the paper's Laplace noise (here geometric), for a delta of 0.
+- `max_cells` null, published 256: views of eight binary columns. By default they have six: Gaussian noise grows with
+  the root of their number, Laplace noise with the number, so that more and smaller views are better with it (3-way
+  error on nltcs at epsilon 1: .0042 and .0051).
+- `share_columns` 0.1, published 0.01: by default it is spent on the one-way marginals, which tell the number of rows
+  and which values are too rare to be told apart; in the paper the number of rows is public, here it is paid for.
+- `rare` 3.0, published 0.0: no value is merged in the paper, whose columns are binary.
+
+With the preset, too:
+- Columns need not be binary: a view is bounded by its cells (`max_cells`), not by its columns.
 - After Ripple the views are brought to exact agreement without negative cells, so that GUM can make records of them.
 - The strength t is the largest up to `most_strength` at which the noise of a cell stays below `noise` of the rows.
 """
@@ -28,9 +33,12 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import NoisyMarginal
 from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
-from weft.methods.steps.options import check_fields, option
+from weft.methods.steps.effects import only_without
+from weft.methods.steps.options import option
+from weft.methods.steps.presets import Published, published
+from weft.methods.steps.synthesis import GUM, check_gum
+from weft.models import Model
 from weft.models.gum.model import GumModel, GumOptions
-from weft.models.recoded import RecodedModel
 from weft.models.views.model import ViewsModel
 from weft.models.views.reconstruct import Solver
 from weft.privacy import Accounting
@@ -48,6 +56,16 @@ class PriView:
     """Views that cover all pairs, or all triples, chosen without looking; any marginal follows by maximum entropy."""
 
     completes_seeds: ClassVar[bool] = False
+    paper: ClassVar[Published | None] = published(
+        accounting="pure",
+        views="covering",
+        most_strength=3,
+        max_cells=256,
+        share_columns=0.01,
+        rare=0.0,
+        nonnegativity="ripple",
+        solver="entropy",
+    )
 
     accounting: Accounting = option(
         "gaussian", '"gaussian"; "paper" for zCDP with the closed form; "pure" for the geometric noise of the paper.'
@@ -58,15 +76,23 @@ class PriView:
     strength: Annotated[int, Bounds(0, 5)] = option(
         0, "Columns of which every set is in some view (the paper's t); 0: by the rows, the columns and the budget."
     )
-    most_strength: Annotated[int, Bounds(1, 5)] = option(3, "The largest strength that is chosen by itself.")
+    most_strength: Annotated[int, Bounds(1, 5)] = option(
+        3, "The largest strength that is chosen by itself.", only_without("strength")
+    )
     noise: Annotated[float, Bounds(1e-6, 1.0)] = option(
-        0.002, "Noise of a cell of a view, as a share of the rows, up to which a larger strength is chosen."
+        0.002,
+        "Noise of a cell of a view, as a share of the rows, up to which a larger strength is chosen.",
+        only_without("strength"),
     )
     max_cells: Annotated[int | None, Bounds(2, 1 << 20)] = option(
         None, "Cells of a view. None: 64, which are six binary columns; 1,000 where columns are not all binary."
     )
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals, which tell the number of rows.")
-    rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
+    rare: Deviations = option(
+        3.0,
+        "Values whose noisy count is below this many standard deviations are merged; 0: none, and only the rows are "
+        "counted.",
+    )
     nonnegativity: Literal["ripple", "simplex"] = option(
         "ripple", "How cells below zero are mended: the paper's Ripple first, or the nearest table at once."
     )
@@ -74,7 +100,9 @@ class PriView:
         "entropy", 'How other marginals are worked out: "entropy", or the paper\'s "least-squares" and "linear".'
     )
     gum: Mapping[str, Any] = option(
-        {}, 'Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.model.GumOptions`.'
+        {},
+        'Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.model.GumOptions`.',
+        parts=GUM,
     )
 
     def check(self, domain: Domain) -> None:
@@ -84,29 +112,40 @@ class PriView:
             raise MethodError(
                 f"option strength: {self.strength} of {len(domain)} columns make too many sets; choose a smaller one."
             )
-        check_fields("gum", self.gum, GumOptions)
-        try:
-            GumOptions(**self.gum)
-        except ValueError as error:
-            raise MethodError(f"option gum: {error}") from None
+        check_gum(self.gum)
 
-    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
         """One-way marginals, views by design, agreement, and the model."""
         check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
+        if self.rare <= 0:
+            with stage(listener, "count"):
+                count = curator.total(self.share_columns)
+            return self._learn(curator, [], count, rng, listener)
         columns = look_at_columns(curator, self.share_columns, self.rare, listener)
-        merged = columns.curator
-        rows = max(common_total(columns.tables)[0], 1.0)
+        return columns.unfold(self._learn(columns.curator, columns.tables, None, rng, listener))
+
+    def _learn(
+        self,
+        curator: Curator,
+        alone: list[NoisyMarginal],
+        count: NoisyMarginal | None,
+        rng: np.random.Generator,
+        listener: Listener,
+    ) -> ViewsModel:
+        """Measure views and make them agree; the columns alone, or the count of rows, are known."""
+        counted = [] if count is None else [count]
+        rows = max(common_total([*alone, *counted])[0], 1.0)
         with stage(listener, "choose views"):  # by the noisy number of rows, the columns and the budget alone
-            chosen = self._choose(merged, rows, rng)
+            chosen = self._choose(curator, rows, rng)
         with stage(listener, "measure views"):
-            noisy = merged.measure(chosen, share=merged.left)
+            noisy = curator.measure(chosen, share=curator.left)
         with stage(listener, "reconcile"):
-            every = [*columns.tables, *noisy]
-            total = max(common_total(every)[0], 1.0)
+            every = [*alone, *noisy]
+            total = max(common_total([*every, *counted])[0], 1.0)
             tables = reconcile(self._rippled(every, total), total=total)
         different = {table.clique: table for table in tables.tables}
-        records = GumModel(merged.domain, tables.total, tuple(different.values()), GumOptions(**self.gum))
-        return columns.unfold(ViewsModel(records, self.solver))
+        records = GumModel(curator.domain, tables.total, tuple(different.values()), GumOptions(**self.gum))
+        return ViewsModel(records, self.solver)
 
     def _choose(self, curator: Curator, rows: float, rng: np.random.Generator) -> list[Clique]:
         domain = curator.domain

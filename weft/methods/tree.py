@@ -25,6 +25,7 @@ from weft.marginals.marginal import Marginal
 from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
 from weft.methods.steps.extra_pairs import fit_and_finish
 from weft.methods.steps.options import option
+from weft.methods.steps.presets import Published
 from weft.methods.steps.sharing import by_size
 from weft.models.independent import IndependentModel
 from weft.models.mrf import JunctionTree, priced_tree
@@ -40,6 +41,7 @@ class Tree:
     """A clique tree chosen in one look, measured in one pass; quick on wide tables."""
 
     completes_seeds: ClassVar[bool] = True
+    paper: ClassVar[Published | None] = None
 
     accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
     ways: Annotated[int | None, Bounds(2, 6)] = option(

@@ -33,6 +33,7 @@ from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
 from weft.methods.steps.given import check_emphasis, check_given, weighed
 from weft.methods.steps.options import check_fields, option
+from weft.methods.steps.presets import Published
 from weft.methods.steps.unknown import least_order, measure_unknown
 from weft.methods.steps.weave_tuning import WeaveTuning
 from weft.models import Model
@@ -45,12 +46,16 @@ from weft.reconcile import reconcile, simplex
 MOST_PAIRS = 50_000
 """Pairs of columns that are looked at: those of 316 columns. Twice as many columns would take minutes and gigabytes."""
 
+_LARGER = frozenset({"batches", "batch_cliques", "candidates", "clique_error", "part_pairs"})
+"""Settings of batches after the pairs."""
+
 
 @dataclass(frozen=True)
 class Weave:
     """One-way marginals, then batches of what the model gets most wrong; one model fitted to all of it."""
 
     completes_seeds: ClassVar[bool] = False
+    paper: ClassVar[Published | None] = None
 
     share_columns: Share = option(0.18, "Share of the budget for the first look at every column alone.")
     marginals: Sequence[Sequence[str]] = option(
@@ -77,6 +82,7 @@ class Weave:
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing for the marginals, and settings that there are not."""
         check_given(domain, self.marginals, self.emphasis)
+        self._check_effects()
         pairs = len(domain) * (len(domain) - 1) // 2
         if pairs > MOST_PAIRS:
             raise MethodError(
@@ -87,6 +93,20 @@ class Weave:
             )
         check_fields("tuning", self.tuning, WeaveTuning)
         check_shares(share_columns=self.share_columns, share_total=self.tuned.share_total)
+
+    def _check_effects(self) -> None:
+        """Refuse settings of the inside that the options would leave without effect."""
+        if "part_marginals" in self.tuning and not self.marginals:
+            raise MethodError(
+                "option tuning, part_marginals would have no effect: it counts only if marginals are given. Leave it "
+                "out, or name some."
+            )
+        idle = _LARGER.intersection(self.tuning) if self.order == 2 else set()
+        if idle:
+            raise MethodError(
+                f"option tuning, {min(idle)} would have no effect: with order 2, pairs only are measured. Leave it "
+                "out, or raise order."
+            )
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
         """Spend the whole budget."""

@@ -8,6 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from weft.marginals.domain import Clique, Domain
+from weft.marginals.noise_error import expected_noise
+
+
+def useful_limit(total: float, theta: float, sigma: float) -> float:
+    """Return the cells up to which an average count is at least theta times the mean absolute noise of a cell."""
+    return total / (theta * float(expected_noise(1, sigma)))
 
 
 def useful_subsets(cliques: Iterable[Clique], domain: Domain, max_cells: float, max_ways: int) -> list[Clique]:
@@ -32,12 +38,14 @@ def useful_subsets(cliques: Iterable[Clique], domain: Domain, max_cells: float, 
     return sorted(found, key=lambda s: (len(s), s))
 
 
-def best_families(candidates: Sequence[Clique], correlation: Mapping[Clique, float], domain: Domain) -> list[Clique]:
+def best_families(
+    candidates: Sequence[Clique], correlation: Mapping[Clique, float], domain: Domain, *, whole: bool = False
+) -> list[Clique]:
     """Return, for each attribute, the candidate around it of largest merit (PrivMRF Algorithm 3); each is taken once.
 
-    Merit is that of correlation-based feature selection, sum_B R(A,B) / sqrt(|M'| + sum_{B != B'} R(B,B')) with
-    M' = M without A. Correlations must lie in [0, 1]: the paper's counts would make |M'| negligible. The radicand is
-    kept at 1 or more.
+    Merit is that of correlation-based feature selection, sum_B R(A,B) / sqrt(|M'| + sum_{B != B'} R(B,B')) with B of
+    M without A, and M' the same; or `whole` M, as the paper's eq. 8 prints it. Correlations should lie in [0, 1]: the
+    paper's counts make |M'| negligible. The radicand is kept at 1 or more.
     """
     d = len(domain)
     related = np.zeros((d, d))
@@ -47,14 +55,14 @@ def best_families(candidates: Sequence[Clique], correlation: Mapping[Clique, flo
     member = np.zeros((len(candidates), d))
     for i, c in enumerate(candidates):
         member[i, [domain.index(name) for name in c]] = 1.0
-    size = member.sum(axis=1)
+    members = member.sum(axis=1) - (0 if whole else 1)
     pairs = np.einsum("id,de,ie->i", member, related, member)  # ordered pairs; the diagonal is zero
     free = np.ones(len(candidates), dtype=bool)
     chosen: list[Clique] = []
     for a in range(d):
         towards = member @ related[:, a]
         within = pairs - 2 * towards
-        merit = towards / np.sqrt(np.maximum(size - 1 + within, 1.0))
+        merit = towards / np.sqrt(np.maximum(members + within, 1.0))
         merit = np.where(free & (member[:, a] > 0), merit, -np.inf)
         best = int(merit.argmax())
         if np.isfinite(merit[best]):

@@ -25,19 +25,20 @@ def symmetric_uncertainty(joint: float, one: float, other: float) -> float:
 
 
 def correlation_network(
-    domain: Domain, widths: Array, correlation: Array, max_cells: float
+    domain: Domain, widths: Array, correlation: Array, max_cells: float, *, parents_only: bool = False
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return (attribute, parents) for every attribute, parents before children.
 
     `correlation` is symmetric; attribute j shows `widths[j]` buckets to its children. Of all edges that make no cycle
-    and keep the child's table within `max_cells`, the one that adds most merit is taken, until none adds any.
+    and keep the child's table within `max_cells`, the one that adds most merit is taken, until none adds any. With
+    `parents_only` the limit is on the configurations of its parents: the paper's maxcost.
     """
     d = len(domain)
     sizes = np.array(domain.shape, np.float64)
     parents: list[list[int]] = [[] for _ in range(d)]
     merit = np.zeros(d)
     reaches = np.eye(d, dtype=bool)  # reaches[a, b]: b descends from a, or is a
-    cells = sizes.copy()
+    cells = np.ones(d) if parents_only else sizes.copy()
     gain = np.array([_gains(i, [], correlation, 0.0) for i in range(d)]).reshape(d, d)
     while True:
         # i -> j as a parent makes a cycle when j descends from i.

@@ -92,8 +92,8 @@ class Synthesizer:
             seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
             noise_seed: makes the noise itself reproducible, for tests; stamped NOT PRIVATE.
             dialect: how a text file is written (`weft.Dialect`), where it is not plain CSV.
-            options: the recipe's own options; `marginals` may be a plan of marginals: a path, TOML text or
-                `weft.MarginalPlan` (docs/marginals.md).
+            options: the recipe's own options, before them `preset="paper"` for the published ones; `marginals` may be
+                a plan of marginals: a path, TOML text or `weft.MarginalPlan` (docs/marginals.md).
         """
         self.epsilon = epsilon
         self.delta = delta

@@ -16,7 +16,7 @@ from weft.discovery import Search, stated
 from weft.engines.frames import collected, repeatable
 from weft.errors import BudgetError, DataError, MethodError
 from weft.marginals.domain import Domain
-from weft.methods import Method, known, takes
+from weft.methods import Method, check_effects, known, takes
 from weft.methods import method as recipe
 from weft.methods.steps.arranging import Arrangement
 from weft.methods.steps.options import plain
@@ -76,6 +76,7 @@ class Run:
             refuse_for(self.name, made.options, self.plan, accepted)
             given = {name: value for name, value in made.options.items() if name in accepted - self.given}
             chosen = replace(chosen, **given)  # type: ignore[type-var]
+            check_effects(chosen, {name: {} for name in self.given & accepted})  # members were looked at before
         chosen.check(coarse_domain(made.arrangement.domain(codec.domain), made.arrangement.bins))
         return chosen, made.arrangement
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.counting import MAX_CELLS
-from weft.marginals.domain import Domain, clique
+from weft.marginals.domain import Domain, Order, clique
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.recode import ValueMap, merge_rare
 from weft.models import Model
 from weft.models.recoded import RecodedModel
+from weft.privacy import Accounting
 from weft.privacy.noise import LARGEST_SCALE
 from weft.progress import Listener, silence, stage
 from weft.words import counted
@@ -30,6 +33,15 @@ def check_shares(**shares: float) -> None:
     if sum(shares.values()) > 0.99:
         listed = ", ".join(shares)
         raise MethodError(f"options {listed} take the whole budget: leave at least 1% for the marginals themselves.")
+
+
+def check_mixed(accounting: Accounting) -> None:
+    """Refuse accounting that cannot pay for choices and Gaussian noise together."""
+    if accounting not in ("zcdp", "paper"):
+        raise MethodError(
+            'option accounting must be "zcdp" or "paper" where the exponential mechanism chooses: it has no exact '
+            "Gaussian price."
+        )
 
 
 def check_noise(curator: Curator, *, sensitivity: float = 8.0, **asked: tuple[float, int]) -> None:
@@ -88,6 +100,19 @@ class Columns:
     tables: list[NoisyMarginal]
     """The noisy one-way marginals, folded into merged values: paid for once, used again by consistency."""
     maps: Mapping[str, ValueMap]
+    dropped: frozenset[str] = frozenset()
+    """Columns whose last code, that of all rare values, is rare too and is to stay empty."""
+
+    def emptied(self, tables: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
+        """Return tables in which no record may have a code that is to stay empty."""
+        made = []
+        for m in tables:
+            empty = np.zeros(m.table.shape, bool) if m.empty is None else m.empty.copy()
+            for axis, name in enumerate(m.clique):
+                if name in self.dropped:
+                    empty[(slice(None),) * axis + (-1,)] = True
+            made.append(replace(m, table=np.where(empty, 0, m.table), empty=empty) if empty.any() else m)
+        return made
 
     def unfold(self, model: Model) -> RecodedModel:
         """Return a model over merged values as one over all values."""
@@ -95,12 +120,32 @@ class Columns:
 
 
 def look_at_columns(
-    curator: Curator, share: float, rare: float, listener: Listener = silence, rare_rows: float = 0.0
+    curator: Curator,
+    share: float,
+    rare: float,
+    listener: Listener = silence,
+    rare_rows: float = 0.0,
+    *,
+    one_code: bool = False,
 ) -> Columns:
-    """Measure all one-way marginals; merge values with a count below `rare` standard deviations or `rare_rows`."""
+    """Measure all one-way marginals; merge values with a count below `rare` standard deviations or `rare_rows`.
+
+    Without either nothing is merged. With `one_code` all rare values of a column share one code, ordered or not, and
+    none has a record where their sum is below the threshold too (PrivSyn, section 5.3): the map then still sends every
+    row to one cell, and the cells are emptied afterwards, in what was released.
+    """
     with stage(listener, "measure columns"):
         noisy = curator.measure([(name,) for name in curator.domain], share=share)
-    order = curator.domain.order
-    maps = {m.clique[0]: merge_rare(m, max(rare * m.sigma, rare_rows), order(m.clique[0])) for m in noisy}
+    maps, dropped = {}, set()
+    for m in noisy:
+        (name,) = m.clique
+        threshold = max(rare * m.sigma, rare_rows) or -math.inf
+        order = curator.domain.order(name)
+        maps[name] = found = merge_rare(m, threshold, Order(apart=order.apart) if one_code else order)
+        last = np.flatnonzero(found.codes == found.size - 1)
+        if one_code and 1 < len(last) < len(found.codes) and m.table[last].sum() < threshold:
+            dropped.add(name)
     merged = curator.recode({name: (m.codes, m.size) for name, m in maps.items()})
-    return Columns(curator.domain, merged, [maps[m.clique[0]].fold(m) for m in noisy], maps)
+    tables = [maps[m.clique[0]].fold(m) for m in noisy]
+    columns = Columns(curator.domain, merged, tables, maps, frozenset(dropped))
+    return replace(columns, tables=columns.emptied(tables)) if dropped else columns

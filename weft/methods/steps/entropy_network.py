@@ -33,6 +33,14 @@ def bucket_codes(buckets: Mapping[str, int | Sequence[int]], domain: Domain) -> 
     }
 
 
+def fits_codes(buckets: int | Sequence[int], codes: int) -> bool:
+    """Whether this is a run length, or has a bucket for each code and a code for each bucket."""
+    if isinstance(buckets, int):
+        return buckets >= 1
+    # Whole numbers from 0 without gaps: as many different ones as the largest says.
+    return len(buckets) == codes and min(buckets) == 0 and len(set(buckets)) == max(buckets) + 1
+
+
 @dataclass(frozen=True)
 class Learner:
     """How a network is learned; the shares are those of the whole budget."""
@@ -49,6 +57,12 @@ class Learner:
     """Weight of the Dirichlet prior, in units of sigma of a distribution's number of rows."""
     drawn: bool
     """Whether distributions are drawn from their posterior, and not its mean."""
+    max_cost: int | None = None
+    """Most configurations of parents; None: as theta says."""
+    cut: bool = False
+    """Whether noisy counts are cut at zero, with a uniform prior that weighs one row."""
+    even: bool = False
+    """Whether every table has the same part of the budget."""
 
     def learn(
         self, structure: Curator, parameters: Curator, aside: float, rng: np.random.Generator, listener: Listener
@@ -61,19 +75,25 @@ class Learner:
             found = parameters.total(self.count) if apart else rows
         with stage(listener, "entropies"):
             correlation = self._correlation(structure, rows, structure.left if apart else (1 - aside) * self.structure)
-        sigma = parameters.sigma((parameters.left - aside) / len(domain))
-        largest = useful_cells(float(found.table), sigma, self.theta)
         widths = np.array([self._width(domain, name) for name in domain])
-        edges = correlation_network(domain, widths, correlation, largest)
+        if self.max_cost is None:
+            sigma = parameters.sigma((parameters.left - aside) / len(domain))
+            largest = useful_cells(float(found.table), sigma, self.theta)
+            edges = correlation_network(domain, widths, correlation, largest)
+        else:
+            edges = correlation_network(domain, widths, correlation, self.max_cost, parents_only=True)
         total = max(float(found.table), 1.0)
         with stage(listener, "measure families"):
             tables = self._measure(parameters, edges, parameters.left - aside)
         families = []
         for (child, parents), noisy in zip(edges, tables, strict=True):
             table = np.transpose(noisy.table, [noisy.clique.index(name) for name in (*parents, child)])
-            counts = simplex(table.reshape(-1, table.shape[-1]), total)
-            chances = posterior(counts, noisy.sigma, self.prior, rng if self.drawn else None)
-            families.append(Family(child, parents, chances))
+            counts = table.reshape(-1, table.shape[-1])
+            if self.cut:
+                weight = np.maximum(counts, 0.0) + 1 / counts.shape[1]
+            else:
+                weight = shrunk(simplex(counts, total), noisy.sigma, self.prior)
+            families.append(Family(child, parents, posterior(weight, rng if self.drawn else None)))
         return BayesNet(domain, total, tuple(families), self.seen)
 
     def _width(self, domain: Domain, name: str) -> int:
@@ -103,7 +123,7 @@ class Learner:
         cells = [
             domain.size(child) * math.prod(self._width(domain, name) for name in parents) for child, parents in edges
         ]
-        parts = by_size(cells, curator.accounting)
+        parts = [1 / len(cells)] * len(cells) if self.even else by_size(cells, curator.accounting)
         alike: dict[tuple[str, ...], list[int]] = {}
         for i, (_, parents) in enumerate(edges):
             alike.setdefault(tuple(sorted(name for name in parents if name in self.seen)), []).append(i)
@@ -117,15 +137,19 @@ class Learner:
         return [tables[i] for i in range(len(edges))]
 
 
-def posterior(counts: Array, sigma: float, prior: float, rng: np.random.Generator | None = None) -> Array:
-    """Return a distribution for each row of counts: the posterior's mean, or with an rng a draw from it.
+def shrunk(counts: Array, sigma: float, prior: float) -> Array:
+    """Return the weights of a Dirichlet posterior for each row of counts.
 
-    The Dirichlet prior has the mean of all rows together, with a count more for every code, and weighs a count and
-    as much as the noise on the sum of a row: what noise may have made up counts for little.
+    The prior has the mean of all rows together, with a count more for every code, and weighs a count and as much as the
+    noise on the sum of a row: what noise may have made up counts for little.
     """
     codes = counts.shape[1]
     mean = (counts.sum(axis=0) + 1) / (counts.sum() + codes)
-    weight = counts + (1 + prior * sigma * math.sqrt(codes)) * mean
+    return np.asarray(counts + (1 + prior * sigma * math.sqrt(codes)) * mean)
+
+
+def posterior(weight: Array, rng: np.random.Generator | None = None) -> Array:
+    """Return a distribution for each row of Dirichlet weights: the mean, or with an rng a draw."""
     if rng is not None:
         weight = np.maximum(rng.standard_gamma(weight), np.finfo(np.float64).tiny)
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))

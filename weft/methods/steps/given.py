@@ -26,13 +26,21 @@ def check_given(domain: Domain, marginals: Sequence[Sequence[str]], emphasis: Se
 
 
 def weighed(
-    domain: Domain, marginals: Sequence[Sequence[str]], emphasis: Sequence[float], accounting: Accounting
+    domain: Domain,
+    marginals: Sequence[Sequence[str]],
+    emphasis: Sequence[float],
+    accounting: Accounting,
+    *,
+    even: bool = False,
 ) -> dict[Clique, float]:
-    """Return each named marginal with its part of the budget: by its size, times its emphasis; no marginal twice."""
+    """Return each named marginal with its part of the budget: by its size, times its emphasis; no marginal twice.
+
+    With `even` parts the size does not count.
+    """
     factors: dict[Clique, float] = {}
     for names, factor in zip(marginals, emphasis or [1.0] * len(marginals), strict=True):
         factors[clique(names)] = max(factor, factors.get(clique(names), 0.0))
-    parts = by_size([domain.cells(c) for c in factors], accounting)
+    parts = [1.0] * len(factors) if even else by_size([domain.cells(c) for c in factors], accounting)
     return {c: part * factor for (c, factor), part in zip(factors.items(), parts, strict=True)}
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from weft.bounds import Bounds, bounds_of
 from weft.errors import MethodError
+from weft.methods.steps.effects import Needs, Parts
 
 _T = TypeVar("_T")
 
@@ -30,7 +31,7 @@ _WORDS = {
 _MANY = {int: "whole numbers", float: "finite numbers", str: "texts"}
 _SOME: dict[Any, list[Any]] = {int: [1, 2], float: [0.5, 0.25], str: ["age", "ward"]}
 
-_MEANING = "meaning"
+_MEANING, _NEEDS, _PARTS = "meaning", "needs", "parts"
 _LARGEST = 1e300
 _SHOWN = 80
 
@@ -137,8 +138,10 @@ def check_bounds(taker: type[Any], given: Mapping[str, Any], inside: str = "") -
             raise MethodError(f"option {inside}{name} must lie {bounds}{many}; not {shown(given[name])}.")
 
 
-def option(default: _T, meaning: str) -> _T:
-    """Declare an option of a recipe: its default, and what it means to whoever sets it.
+def option(default: _T, meaning: str, *needs: Needs, parts: Parts | None = None) -> _T:
+    """Declare an option of a recipe: its default, what it means to whoever sets it, and when it has an effect.
+
+    `parts` tells the same of the members of an option that is a mapping.
 
     >>> @dataclass(frozen=True)
     ... class Recipe:
@@ -146,7 +149,7 @@ def option(default: _T, meaning: str) -> _T:
     >>> Recipe().rounds, options_of(Recipe)[0].meaning
     (8, 'Rounds of refinement.')
     """
-    metadata = {_MEANING: meaning}
+    metadata = {_MEANING: meaning, _NEEDS: needs, _PARTS: parts}
     if isinstance(default, Mapping):  # a recipe that is made without one has its own
         made: _T = field(default_factory=lambda: deepcopy(default), metadata=metadata)
     else:
@@ -163,6 +166,10 @@ class Option:
     meaning: str
     bounds: Bounds | None = None
     """What a number must lie within."""
+    needs: tuple[Needs, ...] = ()
+    """What other options must be for it to have an effect."""
+    parts: Parts | None = None
+    """Of a mapping, the same of its members."""
 
 
 def options_of(recipe: type[Any]) -> list[Option]:
@@ -170,6 +177,13 @@ def options_of(recipe: type[Any]) -> list[Option]:
     made = recipe()
     bounds = bounds_of(recipe)
     return [
-        Option(each.name, plain(getattr(made, each.name)), each.metadata[_MEANING], bounds.get(each.name))
+        Option(
+            each.name,
+            plain(getattr(made, each.name)),
+            each.metadata[_MEANING],
+            bounds.get(each.name),
+            each.metadata[_NEEDS],
+            each.metadata[_PARTS],
+        )
         for each in fields(recipe)
     ]

@@ -24,6 +24,7 @@ from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Array, Marginal
 from weft.marginals.records import Records, code_dtype
 from weft.models import stored
+from weft.models.gum import published
 from weft.models.gum.kernel import sweep, update
 from weft.models.gum.plan import Layout, Part, Plan
 from weft.progress import Listener, silence, stage
@@ -91,17 +92,17 @@ class GumOptions:
     @classmethod
     def paper(cls, **changes: Any) -> Self:
         """Return the authors' settings: S5, alpha from 1 by steps of 0.84 every 20 of 100 iterations."""
-        return cls(**{"strategy": "half-duplicate", "iterations": 100, "length": 20, **changes})
+        return cls(**{**published.PRIVSYN, **changes})
 
     @classmethod
     def challenge(cls, **changes: Any) -> Self:
         """Return DPSyn's settings in NIST's challenge: S5, alpha 0.2 in each of 100 iterations."""
-        return cls(**{"strategy": "half-duplicate", "alpha": 0.2, "decay": "constant", "iterations": 100, **changes})
+        return cls(**{**published.DPSYN, **changes})
 
     @classmethod
     def mcf(cls, **changes: Any) -> Self:
         """Return min-cost flow, the paper's strawman: every gap is closed at once by replacing."""
-        return cls(**{"strategy": "replace", "alpha": math.inf, "decay": "constant", "iterations": 100, **changes})
+        return cls(**{**published.MCF, **changes})
 
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> Self:

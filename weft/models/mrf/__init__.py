@@ -1,7 +1,7 @@
 """Markov random fields on junction trees: trees, exact inference, fit to noisy marginals, sampling."""
 
 from weft.models.evidence import Impossible
-from weft.models.mrf.estimate import fit
+from weft.models.mrf.estimate import Solver, fit
 from weft.models.mrf.inference import Beliefs, marginals
 from weft.models.mrf.junction import (
     MAX_CELLS,
@@ -24,6 +24,7 @@ __all__ = [
     "JunctionTree",
     "ModelTooLarge",
     "MrfModel",
+    "Solver",
     "fit",
     "fits",
     "grow_tree",
