@@ -16,6 +16,7 @@ from weft.engines.memory import MemoryEngine, load
 from weft.engines.parts import Deal
 from weft.engines.recode import Joined, Maps, Recoding
 from weft.engines.sources import open_reader
+from weft.engines.spark import open_spark_engine
 from weft.engines.stream import StreamEngine, check
 from weft.engines.units import Units
 from weft.errors import DataError
@@ -111,6 +112,8 @@ def open_engine(
     markers = () if schema.unit is None else schema.column(schema.unit).markers
     units = Units(codec.unit_column, schema.rows_per_unit, markers)
     rng = rng or np.random.default_rng()
+    if reader.spark is not None and engine == "auto":
+        return Opened(open_spark_engine(reader.spark, codec, units, rng, listener), codec)
     if engine == "memory" or not _streams(reader, codec, engine == "stream"):
         records, owners = load(reader, codec, units, rng, listener)
         return Opened(MemoryEngine(records, listener, threads, owners), codec)

@@ -52,9 +52,13 @@ def divide(names: Array, owners: Owners | None, shares: Sequence[float], deal: D
         summed = np.zeros(int(owners.max(initial=-1)) + 1, np.uint64)
         np.add.at(summed, owners, names)
         names = summed
-    words = deal(names)
+    part = part_of(deal(names), shares)
+    return np.asarray(part if owners is None else part[owners])
+
+
+def part_of(words: Array, shares: Sequence[float]) -> Array:
+    """Return the part that each word leads to; `len(shares)` for none, where the shares leave some over."""
     ends = np.cumsum(shares)
     part = np.searchsorted(ends, (words >> np.uint64(11)) * 2.0**-53, side="right")
     # Rounding of the sum must not leave out rows where the shares are meant to be all of them.
-    part = np.minimum(part, len(shares) - 1) if ends[-1] > 1 - 1e-9 else part
-    return np.asarray(part if owners is None else part[owners])
+    return np.minimum(part, len(shares) - 1) if ends[-1] > 1 - 1e-9 else part

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from weft.engines.frames import is_pandas, open_arrow, open_pandas
+from weft.engines.frames import is_pandas, is_spark, open_arrow, open_pandas, open_spark_frame
 from weft.errors import DataError
 from weft.reading.addresses import kind_of_address, without_credentials
 from weft.reading.dialect import PLAIN, Dialect
@@ -53,6 +53,8 @@ def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect =
         raise DataError("a dialect says how a text file is written, and nothing of a table in memory; leave it out")
     if is_pandas(source):
         return open_pandas(source, schema, batch_rows)
+    if is_spark(source):
+        return open_spark_frame(source, schema, batch_rows)
     if hasattr(source, "__arrow_c_stream__"):
         return open_arrow(source, schema, batch_rows)
     if found := kind_of_address(source):
@@ -63,6 +65,6 @@ def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect =
     if isinstance(source, str | os.PathLike | list | tuple):
         return open_files(source, schema, batch_rows, dialect)
     raise DataError(
-        f"cannot read a table from a {type(source).__name__}; give a pandas, polars or Arrow table, or the path "
-        "of a file"
+        f"cannot read a table from a {type(source).__name__}; give a pandas, polars, Spark or Arrow table, or the "
+        "path of a file"
     )

@@ -86,6 +86,20 @@ def unit_codes(chunks: Sequence[pa.Array]) -> NDArray[np.int64]:
     return np.concatenate([chunk.indices.fill_null(-1).to_numpy().astype(np.int64) for chunk in coded.chunks])
 
 
+def unit_names(ids: pa.Array, markers: tuple[Marker, ...]) -> pa.Array:
+    """Return the units of a column as octets: equal for equal values and for no others, null for nobody.
+
+    >>> unit_names(pa.array(["", "p1", None]), ()).to_pylist()
+    [None, b'p1', None]
+    """
+    known = _known(blanked(decoded(ids), markers))
+    if pa.types.is_floating(known.type):
+        known = pc.add(known, 0.0)  # for nought has two signs
+    if not is_text(known.type) and not pa.types.is_binary(known.type):
+        known = known.cast(pa.string())
+    return known.cast(pa.binary())
+
+
 def _known(chunk: pa.Array) -> pa.Array:
     """Return the ids of a piece, null for those that name nobody."""
     ids = decoded(chunk)
