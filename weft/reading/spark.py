@@ -1,7 +1,7 @@
 """Tables of Spark: Parquet files or a table of the catalogue, read by a session that is there or by a local one.
 
-A table stays where it is: `weft.engines.spark` codes and counts it there. Whoever needs the rows themselves (a draft, or
-a search for values) gets them through the driver, batch by batch.
+A table stays where it is: `weft.engines.spark` codes and counts it there. Whoever needs the rows themselves (a draft,
+or a search for values) gets them through the driver, batch by batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "2g",
     "spark.sql.session.timeZone": "UTC",
 }
 """Settings of a session that nobody else has made."""
@@ -187,12 +186,14 @@ def spark_session() -> Any:
 
 def _started(kind: Any) -> Any:
     """Start Spark as its own settings say; where they name no master, on this machine."""
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")  # any setting of Spark's goes before it
     try:
         with _silent():
-            conf = SparkConf()  # which starts Java, and reads the settings
+            SparkContext._ensure_initialized()  # noqa: SLF001 (Java must run before its settings can be read)
+            conf = SparkConf()
             builder = kind.builder.appName("weft")
             if conf.get("spark.master", None) is None:
                 # A task that is lost is tried again, three times, as on a cluster.
