@@ -116,8 +116,9 @@ def _stoppable() -> Iterator[Callable[[], None]]:
 
 def _end(terminal: Terminal, kind: str, text: str, code: int, record: _Record) -> None:
     spent = record.spent()
+    unfinished = record.unfinished()
     kept = record.rescued() if record.rescue.needed else record.kept()
-    terminal.fail("\n".join([text, *filter(None, [spent, kept])]))
+    terminal.fail("\n".join([text, *filter(None, [spent, kept, unfinished])]))
     model = None if record.saved is None else str(record.saved)
     terminal.answer({"error": {"type": kind, "message": text, "exit_code": code, "spent": spent, "model": model}})
     raise typer.Exit(code) from None
@@ -139,6 +140,13 @@ class _Record:
             return None
         self.saved = self._model
         return f"The model is safe in {self._model}: `weft sample {self._model}` costs nothing more."
+
+    def unfinished(self) -> str | None:
+        """Say how the run may be finished, if it was cut short while it learned."""
+        path = self.rescue.checkpoint
+        if path is None or self.rescue.whole:
+            return None
+        return f"If all its questions were answered, `weft resume {path}` finishes it without asking again."
 
     def rescued(self) -> str:
         """Save the model, or the schema, that would be lost, and say where it is."""

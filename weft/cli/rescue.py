@@ -37,6 +37,18 @@ class Rescue:
         """Let go: it has been saved, or everything that was asked for is made."""
         self._held = None
 
+    def finished(self, synthesizer: Synthesizer) -> None:
+        """Remove the checkpoint of a run: everything that it was to make is there."""
+        path: Path | None = getattr(synthesizer, "checkpoint_", None)
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The noisy answers of a run that was not finished, if it has any."""
+        path: Path | None = getattr(self._held, "checkpoint_", None)
+        return path if path is not None and path.is_file() else None
+
     @property
     def needed(self) -> bool:
         """Whether there is a model that would be lost, or a schema that was found."""
@@ -57,6 +69,7 @@ class Rescue:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if self.whole:
                     self._held.save(path)
+                    self.finished(self._held)
                 else:
                     keep_found(self._held, path, "a table")
                 self.safe()

@@ -9,9 +9,10 @@ from typing import Any
 
 from weft.engines.frames import is_pandas, is_spark, open_arrow, open_pandas, open_spark_frame
 from weft.errors import DataError
+from weft.files import format_of
 from weft.reading.addresses import kind_of_address, without_credentials
 from weft.reading.dialect import PLAIN, Dialect
-from weft.reading.files import open_files
+from weft.reading.files import find, open_files
 from weft.reading.reader import Reader
 from weft.reading.stream import STDIN
 from weft.schema import Schema
@@ -45,6 +46,14 @@ def fingerprint(source: Any) -> str | None:
     else:
         return None
     return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def is_written(source: Any) -> bool:
+    """Whether the cells of a named table are text until a schema says what they mean."""
+    if found := kind_of_address(source):
+        return found[0].written
+    first = find(source)[0] if source != STDIN else None
+    return first is None or format_of(first) not in ("parquet", "arrow")
 
 
 def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect = PLAIN) -> Reader:
