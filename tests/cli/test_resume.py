@@ -83,7 +83,7 @@ def same_release(one, other):
 def test_a_run_killed_while_it_writes_is_finished_without_a_second_draw(folder):
     assert run("synth", "stays.csv", *SEEDED, "-o", "whole.csv")[0] == 0
     assert not list(folder.glob("*.checkpoint"))  # a run that ends well leaves none
-    left = killed("writing", 0, "synth", "stays.csv", *SEEDED, "--model", "cut.weft", "-o", "cut.csv")
+    left = killed("writing", 0, "synth", "stays.csv", *SEEDED, "-o", "cut.csv")
     assert left.stat().st_mode & 0o777 == 0o600 and not Path("cut.csv").exists()
     before = Path("cut.ledger.jsonl").read_bytes()
     Path("stays.csv").unlink()  # nothing private is needed any more

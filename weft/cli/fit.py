@@ -74,8 +74,7 @@ def fit(
             synthesizer.save(model)
             rescue.safe()
             found = keep_found(synthesizer, found, request.source)
-            rescue.finished(synthesizer)
-        tell_fit(terminal, synthesizer, model, spending, found, verbose)
+            tell_fit(terminal, synthesizer, model, spending, found, verbose)
 
 
 def tell_fit(

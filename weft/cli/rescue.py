@@ -34,12 +34,13 @@ class Rescue:
         self._held = synthesizer
 
     def safe(self) -> None:
-        """Let go: it has been saved, or everything that was asked for is made."""
+        """Let go: it has been saved, or everything that was asked for is made. Its checkpoint is needed no more."""
+        self.forget()
         self._held = None
 
-    def finished(self, synthesizer: Synthesizer) -> None:
-        """Remove the checkpoint of a run: everything that it was to make is there."""
-        path: Path | None = getattr(synthesizer, "checkpoint_", None)
+    def forget(self) -> None:
+        """Remove the checkpoint of a run that is finished, or must not be."""
+        path: Path | None = getattr(self._held, "checkpoint_", None)
         if path is not None:
             path.unlink(missing_ok=True)
 
@@ -69,7 +70,6 @@ class Rescue:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if self.whole:
                     self._held.save(path)
-                    self.finished(self._held)
                 else:
                     keep_found(self._held, path, "a table")
                 self.safe()

@@ -29,6 +29,7 @@ OnSpark = Annotated[
     bool,
     typer.Option(
         "--spark",
+        metavar="",
         help="Make the rows on Spark's executors, as Parquet files in the new folder -o; the same files for the same "
         "seed on any number of executors.",
     ),

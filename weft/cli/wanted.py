@@ -89,7 +89,6 @@ class Wanted:
         """Write the rows to stdout, if they go there, and say what was made."""
         card = card or release(synthesizer, None, self.rows, self.seed, self.formulas, silence)
         rescue.safe()
-        rescue.finished(synthesizer)
         found = Path(self.found) if self.found and hasattr(synthesizer, "discovered_") else None
         journal, metadata = Path(self.journal), self.metadata
         report(
