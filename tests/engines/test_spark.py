@@ -15,8 +15,7 @@ from conftest import SCHEMA, make_table
 from sparks import fill_spark, spark
 
 from weft import Synthesizer
-from weft.engines import open_engine
-from weft.engines.spark import keyed
+from weft.engines import keyed, open_engine
 from weft.engines.spark.partials import PIECE, add_pieces, pieces, summed
 from weft.engines.spark.rows import binaries, from_octets, lines_of, octets_of
 from weft.engines.spark.workers import DivideRows, Truncate

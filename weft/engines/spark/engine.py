@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from weft.codec import Codec
+from weft.engines.keyed import KEY
 from weft.engines.parts import Deal
 from weft.engines.recode import Joined, Maps, Recoding
 from weft.engines.spark import workers
-from weft.engines.spark.keyed import KEY
 from weft.engines.spark.partials import FIELDS, PIECE, add_pieces, summed
 from weft.engines.spark.rows import BLOCK_ROWS, block_fields, from_octets, lines_of, spark_fields, width_of
 from weft.engines.units import Units

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.engines.spark.keyed import Octets
+from weft.engines.keyed import Octets
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records, code_dtype
 

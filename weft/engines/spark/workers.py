@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from weft.codec import Codec
 from weft.engines.groups import groups
+from weft.engines.keyed import Octets, words_of_names, words_of_rows
 from weft.engines.parts import part_of
 from weft.engines.recode import Recoding
-from weft.engines.spark.keyed import Octets, Words, words_of, words_of_rows
 from weft.engines.spark.partials import pieces
 from weft.engines.spark.rows import (
     binaries,
@@ -268,14 +268,6 @@ def counted_domain(domain: Domain, cliques: Sequence[Clique]) -> Domain:
     """Return the attributes that cliques need, at least one."""
     asked = {name for clique in cliques for name in clique}
     return domain.project([name for name in domain if name in asked] or domain.names[:1])
-
-
-def words_of_names(names: pa.Array, key: bytes) -> Words:
-    """Return the secret word of each unit's name."""
-    names = names.cast(pa.large_binary())
-    _, ends, data = names.buffers()
-    offsets = np.frombuffer(ends, np.int64)[names.offset : names.offset + len(names) + 1]
-    return words_of(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), offsets, key)
 
 
 def _octets(words: Any) -> Octets:

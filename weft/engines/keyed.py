@@ -1,8 +1,9 @@
 """A keyed word for each of many texts: SipHash-2-4 (Aumasson and Bernstein, 2012), a pseudo-random function.
 
 Rows on a cluster have no place of their own, and a task that is lost is computed anew. So what is decided by chance in
-other engines is decided here by a secret key, drawn once by the driver, and by what a row says: the same again, however
-often and wherever it is computed.
+other engines is decided there by a secret key, drawn once by the driver, and by what a row says: the same again,
+however often and wherever it is computed. On one machine keyed words spread units over files, evenly whoever chose
+their names.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numba import njit, uint64
 from numpy.typing import NDArray
 
@@ -81,3 +83,11 @@ def words_of(octets: Octets, ends: NDArray[np.int64], key: bytes) -> Words:
 def words_of_rows(rows: Octets, key: bytes) -> Words:
     """Return the word of each line of a matrix of octets."""
     return words_of(rows.reshape(-1), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1], key)
+
+
+def words_of_names(names: pa.Array, key: bytes) -> Words:
+    """Return the secret word of each unit's name."""
+    names = names.cast(pa.large_binary())
+    _, ends, data = names.buffers()
+    offsets = np.frombuffer(ends, np.int64)[names.offset : names.offset + len(names) + 1]
+    return words_of(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), offsets, key)
