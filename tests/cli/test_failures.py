@@ -129,12 +129,17 @@ def test_a_full_disk_at_the_end(weft: Weft, folder: Path, monkeypatch: pytest.Mo
     def full(path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(atomic, "_flush", full)
-    result = synth(weft, code=7)
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "_flush", full)
+        result = synth(weft, code=7)
     assert "No space left on device" in result.stderr
     assert "On record as spent: epsilon 1 " in result.stderr
     assert "could not be saved anywhere" in result.stderr
-    assert outputs(folder) == {"out.ledger.jsonl"}
+    (answers,) = Path().glob("*.checkpoint")
+    assert f"`weft resume {answers}`" in " ".join(result.stderr.split())
+    assert outputs(folder) == {"out.ledger.jsonl", answers.name}
+    weft("resume", str(answers))
+    assert outputs(folder) == {"out.csv", "out.card.md", "out.card.json", "out.ledger.jsonl"}
     assert charges() == [1]
 
 

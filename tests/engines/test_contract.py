@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pyreadstat
 import pytest
 from databases import fill_postgres, fill_sqlite
+from sparks import fill_spark
 
 from weft.engines import open_engine
 from weft.errors import WeftError
@@ -305,6 +306,9 @@ SOURCES |= {
     "sqlite, any type": lambda rows, path: any_type(rows, path / "rows.sqlite"),
     "postgres": lambda rows, path: fill_postgres(without_nulls(rows)),
 }
+FAR = {"spark": lambda rows, path: fill_spark(arrow(rows), path / "rows")}
+"""Sources of which each table takes seconds: `test_spark.py` tries fewer rows with them."""
+
 WHOLE = {"pandas", "polars", "arrow", "arrow dictionaries"}
 STREAMED = {kind for kind in SOURCES if kind not in WHOLE and not kind.startswith("pandas")}
 
@@ -323,7 +327,7 @@ def moved(before, after):
 
 
 def check(kind, row, place, schema, engine, folder):
-    source = SOURCES[kind]
+    source = (SOURCES | FAR)[kind]
     before = counts(source(ROWS, folder), schema, engine)
     assert before is not None and before[-1] == len(ROWS)
     after = counts(source([*ROWS[:place], row, *ROWS[place:]], folder), schema, engine)

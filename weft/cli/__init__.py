@@ -22,6 +22,7 @@ from weft.cli import (
     plan,
     query,
     report,
+    resume,
     sample,
     schema,
     studio,
@@ -57,6 +58,7 @@ app.command("plan")(plan.plan)
 app.command("synth", help=synth.HELP)(synth.synth)
 app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
+app.command("resume")(resume.resume)
 app.command("query")(query.query)
 app.command("itemsets")(itemsets.itemsets)
 app.command("explore")(explore.explore)

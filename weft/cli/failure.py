@@ -25,6 +25,8 @@ BUG = 70
 SIGNALLED = 128
 """Exit code of a command that a signal ended, less the signal's number: 130 after Ctrl-C, 143 after SIGTERM."""
 
+_LAST = 0.999  # share of a budget that is spent when the last question is asked
+
 
 class Stopped(KeyboardInterrupt):
     """Another signal than Ctrl-C asks the command to end."""
@@ -116,8 +118,9 @@ def _stoppable() -> Iterator[Callable[[], None]]:
 
 def _end(terminal: Terminal, kind: str, text: str, code: int, record: _Record) -> None:
     spent = record.spent()
+    unfinished = record.unfinished()
     kept = record.rescued() if record.rescue.needed else record.kept()
-    terminal.fail("\n".join([text, *filter(None, [spent, kept])]))
+    terminal.fail("\n".join([text, *filter(None, [spent, kept, unfinished])]))
     model = None if record.saved is None else str(record.saved)
     terminal.answer({"error": {"type": kind, "message": text, "exit_code": code, "spent": spent, "model": model}})
     raise typer.Exit(code) from None
@@ -140,12 +143,33 @@ class _Record:
         self.saved = self._model
         return f"The model is safe in {self._model}: `weft sample {self._model}` costs nothing more."
 
+    def unfinished(self) -> str | None:
+        """Say how the run may be finished, if it was cut short while it learned; else its answers lead nowhere."""
+        path = self.rescue.checkpoint
+        if path is None or self.rescue.whole:
+            return None
+        if self._used() < _LAST:
+            self.rescue.forget()
+            return None
+        return f"`weft resume {path}` finishes it from the answers that it had, without asking again."
+
+    def _used(self) -> float:
+        """Return the share of its budget that this run has spent; all, where nobody knows."""
+        from weft.privacy import read_journal
+
+        with suppress(WeftError, OSError, IndexError, TypeError):
+            assert self._journal is not None
+            return ledger_of(read_journal(self._journal)[-1]).used
+        return 1.0
+
     def rescued(self) -> str:
         """Save the model, or the schema, that would be lost, and say where it is."""
         whole = self.rescue.whole
         self.saved = self.rescue.save()
         if self.saved is None:
-            return f"The {'model' if whole else 'schema'} that was paid for could not be saved anywhere: it is lost."
+            told = f"The {'model' if whole else 'schema'} that was paid for could not be saved anywhere"
+            answers = self.rescue.checkpoint
+            return f"{told}: it is lost." if answers is None else f"{told}; `weft resume {answers}` makes it again."
         if not whole:
             return (
                 f"What was found about the columns is safe in {self.saved}: pass it with --schema at no further cost."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,18 +63,24 @@ def fit(
         request = asked.request(spending, rows)
         found = found_beside(model) if request.incomplete else None
         request.check(terminal, {"the model": model} | ({"the schema that is found": found} if found else {}))
-        request = request.asked(terminal)
+        noted = {
+            "model": str(model.resolve()),
+            "found": found and str(found.resolve()),
+            "journal": str(spending.resolve()),
+        }
+        request = replace(request.asked(terminal), wanted=noted)
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)
             synthesizer.save(model)
             rescue.safe()
             found = keep_found(synthesizer, found, request.source)
-        _tell(terminal, synthesizer, model, spending, found, verbose)
+            tell_fit(terminal, synthesizer, model, spending, found, verbose)
 
 
-def _tell(
+def tell_fit(
     terminal: Terminal, synthesizer: Synthesizer, model: Path, spending: Path, found: Path | None, verbose: bool
 ) -> None:
+    """Say what was learned, and what it cost."""
     from weft.cli import summary
 
     fitted = synthesizer.fitted_

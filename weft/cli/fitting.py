@@ -42,6 +42,8 @@ class Request:
     journal: Path
     budget_file: Path | None = None
     """The table's lifetime budget."""
+    wanted: dict[str, Any] = field(default_factory=dict)
+    """What is to be written, for the checkpoint (`weft.cli.resume`)."""
     method: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     rows: int | None = None
@@ -118,6 +120,7 @@ class Request:
             engine=self.engine,
             journal=self.journal,
             budget_file=self.budget_file,
+            checkpoint=None if self.source == "-" else checkpoint_beside(self.journal),
             trust_data_for_schema=self.trust_data_for_schema,
             discover=self.discover,
             budget=Budget(epsilon=self.epsilon, delta=self.delta, insecure=True) if self.insecure else None,
@@ -127,6 +130,7 @@ class Request:
             method=AUTO if self.method is None else self.method,
             **self.options,
         )
+        synthesizer.wanted = self.wanted
         if self.rows is not None and takes(synthesizer.method, "rows"):
             synthesizer.set_params(rows=self.rows)
         return synthesizer
@@ -224,6 +228,11 @@ def check_files(
         check_writable(target)
     for record in (records or {}).values():
         check_appendable(record)
+
+
+def checkpoint_beside(journal: Path) -> Path:
+    """Return the name after which the checkpoint of a run is called: its journal's."""
+    return journal.with_name(journal.name.removesuffix(JOURNAL_ENDING) + ".checkpoint")
 
 
 def journal_beside(out: Path | None, asked: str | None) -> Path:

@@ -14,7 +14,7 @@ from weft.cli.terminal import Terminal
 from weft.errors import OutputError, WeftError
 from weft.progress import Listener, silence
 from weft.release.paths import JOURNAL_ENDING, same_file
-from weft.release.tables import DatabaseTable
+from weft.release.tables import DatabaseTable, Dataset
 from weft.words import counted
 
 if TYPE_CHECKING:
@@ -25,24 +25,26 @@ if TYPE_CHECKING:
 ROLES = ("the synthetic table", "its card", "its card for machines")
 """What the files of a release are, in their order."""
 
-Destination = Path | DatabaseTable | None
-"""Where a release goes: a file, a table of a database, or stdout."""
+Destination = Path | DatabaseTable | Dataset | None
+"""Where a release goes: a file, a table of a database, a folder that Spark fills, or stdout."""
 
 
-def destination(output: str) -> Destination:
+def destination(output: str) -> Path | DatabaseTable | None:
     """Return where rows are to be written; OutputError if an address leads nowhere."""
     return None if output == "-" else DatabaseTable.of(output) or Path(output)
 
 
 def place_of(out: Destination) -> Path | None:
     """Return the name after which the files beside a release are called."""
-    return out.place if isinstance(out, DatabaseTable) else out
+    return out.place if isinstance(out, DatabaseTable) else out.folder if isinstance(out, Dataset) else out
 
 
 def release_files(out: Destination, metadata: Sequence[str] = ()) -> dict[str, Path]:
     """Name what a release to `out` will write (nothing, for stdout); OutputError if that cannot be told."""
     from weft.release.publish import Files, metadata_files
 
+    if isinstance(out, Dataset):
+        return dict(zip(ROLES, out, strict=True))
     if out is None:
         if metadata:
             raise OutputError("--metadata stands beside a table: name one with -o FILE")
@@ -60,7 +62,7 @@ def check_table(out: Destination, *files: Path | None) -> None:
 
 def release(
     synthesizer: Synthesizer,
-    out: Destination,
+    out: Path | DatabaseTable | None,
     rows: int | None,
     seed: int | None,
     formulas: Literal["keep", "escape"] = "keep",

@@ -34,8 +34,21 @@ class Rescue:
         self._held = synthesizer
 
     def safe(self) -> None:
-        """Let go: it has been saved, or everything that was asked for is made."""
+        """Let go: it has been saved, or everything that was asked for is made. Its checkpoint is needed no more."""
+        self.forget()
         self._held = None
+
+    def forget(self) -> None:
+        """Remove the checkpoint of a run that is finished, or must not be."""
+        path: Path | None = getattr(self._held, "checkpoint_", None)
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The noisy answers of a run that was not finished, if it has any."""
+        path: Path | None = getattr(self._held, "checkpoint_", None)
+        return path if path is not None and path.is_file() else None
 
     @property
     def needed(self) -> bool:

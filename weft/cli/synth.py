@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +10,11 @@ import typer
 
 from weft.cli import options as o
 from weft.cli.failure import guard
-from weft.cli.finding import found_beside, keep_found
+from weft.cli.finding import found_beside
 from weft.cli.fitting import Asked, journal_beside
-from weft.cli.releasing import check_table, destination, place_of, release, release_files, report
+from weft.cli.releasing import destination, place_of
 from weft.cli.sets import spread
+from weft.cli.wanted import Wanted
 
 HELP = """Make a differentially private synthetic copy of a table.
 
@@ -83,30 +85,12 @@ def synth(
     with guard(terminal, spending, kept) as rescue:
         request = asked.request(spending, rows)
         found = found_beside(place) if request.incomplete else None
-        written = {"the model": kept, "the schema that is found": found}
-        request.check(terminal, release_files(out, beside) | {what: path for what, path in written.items() if path})
-        check_table(out, kept, found, spending)
-        request = request.asked(terminal)
+        named = None if found is None else str(found)
+        wanted = Wanted(output, rows, request.seed, formulas, model, beside, str(spending), named)
+        wanted.check(out)
+        request.check(terminal, wanted.files(out))
+        request = replace(request.asked(terminal), wanted=wanted.to_dict())
         with terminal.progress() as listener:
             synthesizer = request.fit(listener, rescue.hold)
-            if kept is not None:
-                # Before the rows: what was paid for is then safe, whatever happens to them.
-                synthesizer.save(kept)
-                rescue.safe()
-            found = keep_found(synthesizer, found, request.source)
-            if out is not None:
-                card = release(synthesizer, out, rows, request.seed, formulas, listener, metadata=beside)
-        if out is None:
-            card = release(synthesizer, None, rows, request.seed, formulas)
-        rescue.safe()
-        report(
-            terminal,
-            synthesizer,
-            card,
-            out,
-            journal=spending,
-            model=kept,
-            found=found,
-            verbose=verbose,
-            metadata=beside,
-        )
+            card = wanted.make(synthesizer, out, request.source, listener, rescue)
+        wanted.tell(terminal, synthesizer, card, out, rescue, verbose)

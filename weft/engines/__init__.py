@@ -16,8 +16,9 @@ from weft.engines.memory import MemoryEngine, load
 from weft.engines.parts import Deal
 from weft.engines.recode import Joined, Maps, Recoding
 from weft.engines.sources import open_reader
+from weft.engines.spark import open_spark_engine
 from weft.engines.stream import StreamEngine, check
-from weft.engines.units import Units
+from weft.engines.units import SPILL, Units
 from weft.errors import DataError
 from weft.marginals.counting import Counts, compile_kernels, is_compiled
 from weft.marginals.domain import Clique, Domain
@@ -91,6 +92,7 @@ def open_engine(
     threads: int | None = None,
     rng: np.random.Generator | None = None,
     dialect: Dialect = PLAIN,
+    spill: int = SPILL,
 ) -> Opened:
     """Open a table: every row is read and checked here, so that no later count can be refused.
 
@@ -98,7 +100,7 @@ def open_engine(
     pattern, a list, "-" for standard input), or an address such as `duckdb:...`; `dialect` says how a text file is
     written, and which values are missing. Files are held in memory as codes when these are few, and else read anew for
     each count. At most `schema.rows_per_unit` rows of each privacy unit are kept; `rng` chooses them (None: from the
-    system's entropy).
+    system's entropy). What is known of each row is in files past `spill` octets.
     """
     if not is_compiled():
         with stage(listener, "compile (first run only)"):
@@ -109,8 +111,10 @@ def open_engine(
     if engine == "stream" and not reader.repeatable:
         raise DataError(f"{reader.name} can be read only once, so it cannot be streamed; use the memory engine")
     markers = () if schema.unit is None else schema.column(schema.unit).markers
-    units = Units(codec.unit_column, schema.rows_per_unit, markers)
+    units = Units(codec.unit_column, schema.rows_per_unit, markers, spill)
     rng = rng or np.random.default_rng()
+    if reader.spark is not None and engine == "auto":
+        return Opened(open_spark_engine(reader.spark, codec, units, rng, listener), codec)
     if engine == "memory" or not _streams(reader, codec, engine == "stream"):
         records, owners = load(reader, codec, units, rng, listener)
         return Opened(MemoryEngine(records, listener, threads, owners), codec)
@@ -120,7 +124,7 @@ def open_engine(
     keep, owners = None, None
     if not (reader.sound and lenient and units.column is None):
         keep, owners = check(reader, codec, units, rng, listener)
-    return Opened(StreamEngine(reader, codec, Recoding(codec.domain), keep, listener, threads, owners), codec)
+    return Opened(StreamEngine(reader, codec, Recoding(codec.domain), keep, listener, threads, owners, spill), codec)
 
 
 def _streams(reader: Reader, codec: Codec, wanted: bool) -> bool:

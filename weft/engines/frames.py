@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -149,6 +150,29 @@ def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Reader:
     return Reader(name, arrow, start, repeatable=False)
 
 
+def open_spark_frame(frame: Any, schema: Schema, batch_rows: int) -> Reader:
+    """Open a DataFrame of Spark; what its query does to rows is the caller's own: its rows are what is protected."""
+    from weft.reading.spark import arrow_schema, check_stable, spark_reader
+
+    check_stable(frame, "the DataFrame")
+    declared = arrow_schema(frame)
+    types = {each.name: frame_type(schema.column(each.name), each.type) for each in declared if each.name in schema}
+    arrow = pa.schema([field.with_type(types.get(field.name, field.type)) for field in declared])
+    return spark_reader(frame, "the DataFrame", batch_rows, arrow, partial(_held_batch, schema=schema, types=types))
+
+
+def _held_batch(batch: pa.RecordBatch, schema: Schema, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """Return a batch in these types; sent to Spark's workers."""
+    names = batch.schema.names
+    arrays = [held(batch.column(name), schema.column(name), types[name]) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def is_spark(source: Any) -> bool:
+    """Whether an object is a DataFrame of Spark, told without importing it."""
+    return _is_frame(source, "pyspark")
+
+
 def is_pandas(source: Any) -> bool:
     """Whether an object is a pandas data frame, told without importing pandas."""
     return _is_frame(source, "pandas")
@@ -177,7 +201,7 @@ def spans_of(source: Any) -> set[str]:
     """Return the columns of a data frame that hold lengths of time."""
     if is_pandas(source):
         return {str(name) for name, dtype in source.dtypes.items() if dtype.kind == "m"}
-    if not hasattr(source, "__arrow_c_stream__"):
+    if is_spark(source) or not hasattr(source, "__arrow_c_stream__"):
         return set()
     return {field.name for field in pa.RecordBatchReader.from_stream(source).schema if pa.types.is_duration(field.type)}
 

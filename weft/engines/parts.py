@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from weft.engines.spill import chunks, zeros
 from weft.engines.units import Owners
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records
@@ -52,9 +53,44 @@ def divide(names: Array, owners: Owners | None, shares: Sequence[float], deal: D
         summed = np.zeros(int(owners.max(initial=-1)) + 1, np.uint64)
         np.add.at(summed, owners, names)
         names = summed
-    words = deal(names)
+    part = part_of(deal(names), shares)
+    return np.asarray(part if owners is None else part[owners])
+
+
+def part_of(words: Array, shares: Sequence[float]) -> Array:
+    """Return the part that each word leads to; `len(shares)` for none, where the shares leave some over."""
     ends = np.cumsum(shares)
     part = np.searchsorted(ends, (words >> np.uint64(11)) * 2.0**-53, side="right")
     # Rounding of the sum must not leave out rows where the shares are meant to be all of them.
-    part = np.minimum(part, len(shares) - 1) if ends[-1] > 1 - 1e-9 else part
-    return np.asarray(part if owners is None else part[owners])
+    return np.minimum(part, len(shares) - 1) if ends[-1] > 1 - 1e-9 else part
+
+
+def divided(
+    names: Array, keep: Array | None, owners: Owners | None, shares: Sequence[float], deal: Deal, spill: int
+) -> list[Array]:
+    """Return which of many rows each part has, some rows at a time; those that are not kept are in none.
+
+    The coins are those of `divide`: one for each kept row, or one for each unit, which has its own number.
+    """
+    masks = [zeros(len(names), np.bool_, spill) for _ in shares]
+    coins = np.empty(0) if owners is None else _coins_of_units(names, keep, owners, shares, deal, spill)
+    for cut in chunks(len(names)):
+        kept = np.arange(cut.stop - cut.start) if keep is None else np.flatnonzero(keep[cut])
+        part = part_of(deal(names[cut][kept]), shares) if owners is None else coins[owners[cut][kept]]
+        for number, mask in enumerate(masks):
+            mask[cut.start + kept[part == number]] = True
+    return masks
+
+
+def _coins_of_units(
+    names: Array, keep: Array | None, owners: Owners, shares: Sequence[float], deal: Deal, spill: int
+) -> Array:
+    """Return the part of each unit, by its number. A unit's name is the sum of its kept rows' names."""
+    last = max((int(owners[cut].max(initial=-1)) for cut in chunks(len(owners))), default=-1)
+    summed, coins = zeros(last + 1, np.uint64, spill), zeros(last + 1, np.uint8, spill)
+    for cut in chunks(len(names)):
+        kept = slice(None) if keep is None else np.flatnonzero(keep[cut])
+        np.add.at(summed, owners[cut][kept], names[cut][kept])
+    for cut in chunks(len(summed)):
+        coins[cut] = part_of(deal(summed[cut]), shares)
+    return coins

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from weft.engines.frames import GUESSED_UNIT, is_pandas, is_polars, pandas
+from weft.engines.frames import GUESSED_UNIT, is_pandas, is_polars, is_spark, pandas
 from weft.reading.objects import EXACT
 from weft.schema import Schema
 from weft.schema.kinds import Column
@@ -23,6 +23,9 @@ def frame_maker(data: Any, schema: Schema) -> Callable[[pa.Table], Any]:
     if is_polars(data):
         dtypes = dict(data.schema)
         return lambda table: to_polars(table, dtypes, schema)
+    if is_spark(data):
+        session = data.sparkSession
+        return lambda table: session.createDataFrame(table)
     return as_is
 
 

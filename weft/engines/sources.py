@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from weft.engines.frames import is_pandas, open_arrow, open_pandas
+from weft.engines.frames import is_pandas, is_spark, open_arrow, open_pandas, open_spark_frame
 from weft.errors import DataError
+from weft.files import format_of
 from weft.reading.addresses import kind_of_address, without_credentials
 from weft.reading.dialect import PLAIN, Dialect
-from weft.reading.files import open_files
+from weft.reading.files import find, open_files
 from weft.reading.reader import Reader
 from weft.reading.stream import STDIN
 from weft.schema import Schema
@@ -47,12 +48,22 @@ def fingerprint(source: Any) -> str | None:
     return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
+def is_written(source: Any) -> bool:
+    """Whether the cells of a named table are text until a schema says what they mean."""
+    if found := kind_of_address(source):
+        return found[0].written
+    first = find(source)[0] if source != STDIN else None
+    return first is None or format_of(first) not in ("parquet", "arrow")
+
+
 def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect = PLAIN) -> Reader:
     """Open a data frame or other Arrow stream, file paths, or a `prefix:address`; no row is read yet."""
     if not dialect.plain and not isinstance(source, str | os.PathLike | list | tuple):
         raise DataError("a dialect says how a text file is written, and nothing of a table in memory; leave it out")
     if is_pandas(source):
         return open_pandas(source, schema, batch_rows)
+    if is_spark(source):
+        return open_spark_frame(source, schema, batch_rows)
     if hasattr(source, "__arrow_c_stream__"):
         return open_arrow(source, schema, batch_rows)
     if found := kind_of_address(source):
@@ -63,6 +74,6 @@ def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect =
     if isinstance(source, str | os.PathLike | list | tuple):
         return open_files(source, schema, batch_rows, dialect)
     raise DataError(
-        f"cannot read a table from a {type(source).__name__}; give a pandas, polars or Arrow table, or the path "
-        "of a file"
+        f"cannot read a table from a {type(source).__name__}; give a pandas, polars, Spark or Arrow table, or the "
+        "path of a file"
     )

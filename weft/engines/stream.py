@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from weft.codec import Codec
 from weft.engines.memory import MemoryEngine
-from weft.engines.parts import Deal, divide, names_of
+from weft.engines.parts import Deal, divided, names_of
 from weft.engines.recode import Joined, Maps, Recoding
-from weft.engines.units import Owners, Units, sizes_of
+from weft.engines.spill import Growing
+from weft.engines.units import SPILL, Owners, Units, sizes_of
 from weft.errors import DataError
 from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
@@ -35,6 +36,8 @@ class StreamEngine:
     threads: int | None = None
     owners: Owners | None = None
     """The privacy unit of each row, by position; None: every row is a unit of its own."""
+    spill: int = SPILL
+    """Octets past which what is known of each row is in files."""
 
     @property
     def domain(self) -> Domain:
@@ -77,29 +80,22 @@ class StreamEngine:
         """Return how many privacy units have 1, 2, ..., `most` rows, without a pass over them."""
         if self.owners is None or self.keep is None:
             raise ValueError("rows that are units of their own have no numbers to ask for")
-        return sizes_of(self.owners[self.keep], most)
+        return sizes_of(self.owners, most, self.keep)
 
     def split(self, shares: Sequence[float], deal: Deal) -> list[StreamEngine]:
         """Return a view of each part, divided by one coin a privacy unit.
 
-        This holds some 30 bytes a row in memory, and afterwards one a row for each part.
+        What is known of each row (some 30 bytes, and one for each part) is in files where it is much.
 
         Which part a row is in is remembered by its position, so the source must give its rows in one order.
         """
         self.check_order()
-        pieces = [np.empty(0, np.uint64)]
+        names = Growing(np.uint64, self.spill)
         codec = self.codec.narrowed(self.codec.domain.names)  # rows were refused when they were read first
         for _, records in self.reader.read(codec.reads, codec.encode, self.listener, "divide"):
-            pieces.append(names_of(records))
-        names = np.concatenate(pieces)
-        kept = np.arange(len(names)) if self.keep is None else np.flatnonzero(self.keep)
-        part = divide(names[kept], None if self.owners is None else self.owners[kept], shares, deal)
-        views = []
-        for i in range(len(shares)):
-            keep = np.zeros(len(names), np.bool_)
-            keep[kept[part == i]] = True
-            views.append(replace(self, keep=keep))
-        return views
+            names.add(names_of(records))
+        masks = divided(names.whole(), self.keep, self.owners, shares, deal, self.spill)
+        return [replace(self, keep=mask) for mask in masks]
 
     def check_order(self) -> None:
         """Refuse a source whose rows cannot be known by their position."""

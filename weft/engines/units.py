@@ -25,9 +25,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from weft.engines.spill import Buckets, chunks, zeros
 from weft.values.markers import Marker, blanked
 from weft.values.storage import decoded
 from weft.values.text import is_text
+
+SPILL = 1 << 28
+"""Octets past which what is known of each row is kept in files, where nobody says how much memory there is."""
 
 Owners = NDArray[np.int64]
 """The number of the privacy unit that each row belongs to."""
@@ -46,7 +50,12 @@ class Units:
     markers: tuple[Marker, ...] = ()
     """Values of the unit column that stand for a missing id."""
 
+    spill: int = SPILL
+    """Octets of ids, or of what is known of each row, past which they are kept in files."""
+
     chunks: list[pa.Array] = field(default_factory=list)
+    buckets: list[Buckets] = field(default_factory=list)
+    """Ids that were too many for memory: none, or one."""
 
     def beside(self, names: Sequence[str]) -> list[str]:
         """Return these column names, with the unit's among them."""
@@ -54,25 +63,52 @@ class Units:
 
     def see(self, batch: pa.RecordBatch) -> None:
         """Note the units of the next rows."""
-        if self.column is not None:
-            self.chunks.append(blanked(decoded(batch.column(self.column)), self.markers))
+        if self.column is None:
+            return
+        self.chunks.append(blanked(decoded(batch.column(self.column)), self.markers))
+        if self.buckets or sum(chunk.nbytes for chunk in self.chunks) > self.spill:
+            if not self.buckets:
+                self.buckets.append(Buckets(np.random.default_rng()))
+            for chunk in self.chunks:
+                self.buckets[0].add(unit_names(chunk, ()))
+            self.chunks.clear()
 
     def keep(self, rng: np.random.Generator) -> tuple[NDArray[np.bool_] | None, Owners | None]:
         """Mark the rows that stay, by position (None: all), and tell whose each is where a unit may have several."""
         if self.column is None:
             return None, None
+        if self.buckets:
+            return self._keep_spilled(self.buckets.pop(), rng)
         owners = unit_codes(self.chunks)
         return keep_rows(owners, self.most, rng), owners if self.most > 1 else None
 
+    def _keep_spilled(self, buckets: Buckets, rng: np.random.Generator) -> tuple[NDArray[np.bool_], Owners | None]:
+        """Choose bucket by bucket: a unit's rows are in one, and which of them stay is its own affair."""
+        keep = zeros(buckets.rows, np.bool_, self.spill)
+        owners = zeros(buckets.rows, np.int64, self.spill) if self.most > 1 else None
+        seen = 0
+        for places, units in buckets.each():
+            keep[places] = keep_rows(units, self.most, rng)
+            if owners is not None:
+                owners[places] = units + seen
+            seen += int(units.max(initial=-1)) + 1
+        return keep, owners
 
-def sizes_of(owners: Owners, most: int) -> NDArray[np.int64]:
-    """Return how many units have 1, 2, ..., `most` of these rows.
+
+def sizes_of(owners: Owners, most: int, keep: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    """Return how many units have 1, 2, ..., `most` of these rows, or of those of them that are kept.
 
     >>> sizes_of(np.array([3, 7, 3, 5]), 3).tolist()
     [2, 1, 0]
     """
-    rows = np.unique(owners, return_counts=True)[1]
-    return np.bincount(rows, minlength=most + 1)[1 : most + 1].astype(np.int64)
+    last = max((int(owners[cut].max(initial=-1)) for cut in chunks(len(owners))), default=-1)
+    rows = zeros(last + 1, np.int64, SPILL)
+    for cut in chunks(len(owners)):
+        np.add.at(rows, owners[cut] if keep is None else owners[cut][keep[cut]], 1)
+    found = np.zeros(most + 1, np.int64)
+    for cut in chunks(len(rows)):
+        found += np.bincount(rows[cut], minlength=most + 1)[: most + 1]
+    return found[1:]
 
 
 def unit_codes(chunks: Sequence[pa.Array]) -> NDArray[np.int64]:
@@ -84,6 +120,20 @@ def unit_codes(chunks: Sequence[pa.Array]) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     coded = pa.chunked_array(map(_known, chunks)).dictionary_encode().unify_dictionaries()
     return np.concatenate([chunk.indices.fill_null(-1).to_numpy().astype(np.int64) for chunk in coded.chunks])
+
+
+def unit_names(ids: pa.Array, markers: tuple[Marker, ...]) -> pa.Array:
+    """Return the units of a column as octets: equal for equal values and for no others, null for nobody.
+
+    >>> unit_names(pa.array(["", "p1", None]), ()).to_pylist()
+    [None, b'p1', None]
+    """
+    known = _known(blanked(decoded(ids), markers))
+    if pa.types.is_floating(known.type):
+        known = pc.add(known, 0.0)  # for nought has two signs
+    if not is_text(known.type) and not pa.types.is_binary(known.type):
+        known = known.cast(pa.string())
+    return known.cast(pa.binary())
 
 
 def _known(chunk: pa.Array) -> pa.Array:

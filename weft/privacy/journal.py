@@ -26,7 +26,7 @@ class Journal:
 
     def __init__(self, path: Path, run: str) -> None:
         self._path = path
-        self._run = run
+        self.run = run
 
     @classmethod
     def begin(cls, path: Path, header: Mapping[str, Any]) -> Journal:
@@ -38,7 +38,7 @@ class Journal:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append a line and wait until the disk has it; OutputError if that fails."""
-        line = json.dumps({"run": self._run, **record}) + "\n"
+        line = json.dumps({"run": self.run, **record}) + "\n"
         try:
             with self._path.open("ab+", buffering=0) as file:
                 _lock(file)

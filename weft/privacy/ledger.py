@@ -83,6 +83,11 @@ class Ledger:
         }
 
     @property
+    def run(self) -> str | None:
+        """The id under which the journal has the charges; None without one."""
+        return None if self._journal is None else self._journal.run
+
+    @property
     def entries(self) -> tuple[Charge, ...]:
         """What was charged, in order."""
         return tuple(self._entries)

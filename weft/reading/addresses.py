@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import DataError
-from weft.reading.located import PostgresAddress, SqliteAddress
+from weft.reading.located import PostgresAddress, SparkAddress, SqliteAddress
 
 if TYPE_CHECKING:
     from weft.reading.reader import Reader
@@ -106,6 +106,12 @@ def _open_postgres(address: str, schema: Schema | None, batch_rows: int) -> Read
     return open_postgres(address, schema, batch_rows)
 
 
+def _open_spark(address: str, schema: Schema | None, batch_rows: int) -> Reader:
+    from weft.reading.spark import open_spark
+
+    return open_spark(address, schema, batch_rows)
+
+
 _POSTGRES = Kind(_open_postgres, lambda address: PostgresAddress.of(address).name)
 
 KINDS: dict[str, Kind] = {
@@ -118,5 +124,10 @@ KINDS: dict[str, Kind] = {
     ),
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,
+    "spark": Kind(
+        _open_spark,
+        lambda address: SparkAddress.of(address).name,
+        lambda address: SparkAddress.of(address).files(),
+    ),
 }
 """Sources by the prefix of their addresses."""

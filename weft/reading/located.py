@@ -18,6 +18,8 @@ _ALLOWED = (
 )
 """Settings of libpq that may stand in an address: none of them tells who somebody is."""
 
+_SECRETS = re.compile(r"[a-z0-9+.-]+://[^/]*:[^/]*@", re.IGNORECASE)
+
 _NO_SECRETS = (
     "the address of a database must hold no password: others can read it in the list of processes and in the shell's "
     "history. Put the password into PGPASSWORD, ~/.pgpass or a service file (PGSERVICE), and leave it out here"
@@ -122,3 +124,37 @@ class SqliteAddress:
         """Yield the database, and the files that SQLite keeps beside it."""
         for end in ("", "-wal", "-journal", "-shm"):
             yield Path(self.path + end)
+
+
+@dataclass(frozen=True)
+class SparkAddress:
+    """A table that Spark reads: `parquet:PATH` or `table:NAME`."""
+
+    form: str
+    place: str
+
+    @classmethod
+    def of(cls, address: str) -> SparkAddress:
+        """Take an address apart; DataError, which repeats nothing of it, if it holds a password or is none."""
+        form, _, place = address.partition(":")
+        if _SECRETS.match(place):
+            raise DataError(
+                "spark: an address must hold no password: others can read it in the list of processes. Give it to "
+                "Spark in its settings (spark-defaults.conf), and leave it out here"
+            )
+        if form not in ("parquet", "table") or not place:
+            raise DataError(
+                "spark: an address is written spark:parquet:PATH, with a path as Spark reads it, or spark:table:NAME"
+            )
+        return cls(form, place)
+
+    @property
+    def name(self) -> str:
+        """What messages and records call it."""
+        return f"spark:{self.form}:{self.place}"
+
+    def files(self) -> Iterator[str | Path]:
+        """Yield the files, folder or pattern that are read, if they are on this machine."""
+        if self.form == "parquet" and ("://" not in self.place or self.place.startswith("file:")):
+            own = self.place.startswith("file:")
+            yield urllib.parse.unquote(urllib.parse.urlparse(self.place).path) if own else self.place

@@ -6,11 +6,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from weft.progress import Listener, stage
+
+if TYPE_CHECKING:
+    from weft.reading.spark import SparkTable
 
 Made = TypeVar("Made")
 
@@ -47,6 +50,9 @@ class Reader:
 
     sound: bool = False
     """Whether no row can make a pass fail, as a malformed line of a CSV can, or a value that a query cannot cast."""
+
+    spark: SparkTable | None = None
+    """The rows where Spark holds them, if it does: there they can be counted."""
 
     def read(
         self, columns: Sequence[str], work: Callable[[pa.RecordBatch], Made], listener: Listener, name: str

@@ -12,13 +12,22 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from weft.errors import DataError
 
 _HELD: ContextVar[dict[str, Snapshot] | None] = ContextVar("snapshots", default=None)
+_OPEN: ContextVar[list[Closing] | None] = ContextVar("open", default=None)
+
+
+class Closing(Protocol):
+    """Something that is kept as long as a table is asked, and no longer."""
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
 
 
 def driver(database: str, extra: str) -> Any:
@@ -98,13 +107,24 @@ def held_snapshots() -> Iterator[None]:
         yield
         return
     held: dict[str, Snapshot] = {}
-    token = _HELD.set(held)
+    open_: list[Closing] = []
+    token, other = _HELD.set(held), _OPEN.set(open_)
     try:
         yield
     finally:
         _HELD.reset(token)
-        for each in held.values():
+        _OPEN.reset(other)
+        for each in (*open_, *held.values()):
             each.close()
+
+
+def hold_open(kept: Closing) -> bool:
+    """Close this where `held_snapshots` ends; False if that was never begun, so that the caller sees to it."""
+    open_ = _OPEN.get()
+    if open_ is None:
+        return False
+    open_.append(kept)
+    return True
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Releases that are written into a database: a new table, whole or not at all, its card in a file of this folder."""
+"""Releases that are no file: a new table of a database, its card in this folder, or a folder that Spark fills."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import DataError, OutputError
+from weft.files import TABLES, ending
 from weft.progress import Listener, silence, stage
 from weft.reading.addresses import kind_of_address
 from weft.reading.located import PostgresAddress, SqliteAddress, literal
@@ -197,3 +198,42 @@ def _stored_type(arrow: pa.DataType, texts: bool) -> pa.DataType:
     if not texts and pa.types.is_decimal(arrow):
         return arrow
     return pa.string()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A folder of Parquet files, and its cards beside it."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, output: str) -> Dataset:
+        """Return the folder that an output names; OutputError if that is no folder, or there already."""
+        if output == "-" or "://" in output or ending(output) in TABLES:
+            raise OutputError(
+                "--spark writes Parquet files into a new folder, which all executors see under the same path: name "
+                "one, as in -o made/"
+            )
+        made = cls(Path(output))
+        made.check()
+        return made
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter((self.folder, self.card, self.card_json))
+
+    @property
+    def card(self) -> Path:
+        """The card, for people."""
+        return self.folder.with_name(self.folder.name + ".card.md")
+
+    @property
+    def card_json(self) -> Path:
+        """The card, for machines."""
+        return self.folder.with_name(self.folder.name + ".card.json")
+
+    def check(self) -> None:
+        """Refuse a folder that is there already, or that cannot be made."""
+        if self.folder.exists():
+            raise OutputError(f"cannot write {self.folder}: it is there already. Choose another name, or remove it.")
+        if not self.folder.parent.is_dir():
+            raise OutputError(f"cannot write {self.folder}: there is no folder {self.folder.parent}.")

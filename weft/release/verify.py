@@ -22,8 +22,10 @@ from weft.privacy import Ledger, Lifetime
 from weft.release import modelfile
 from weft.release.atomic import recover, sha256
 from weft.release.card import CARD, markdown
+from weft.release.dataset import dataset_sha256, parts_of
 from weft.release.modelfile import warns_of_facts
 from weft.release.statement import costs, meaning_of
+from weft.release.tables import Dataset
 from weft.release.writing import FORMATS, escaped_name
 
 CARD_ENDING = ".card.json"
@@ -72,10 +74,11 @@ def verify(place: Path, budget: Path | None = None) -> Findings:
     """
     if not place.exists():
         raise DataError(f"{place}: no such file or folder")
-    folder = place if place.is_dir() else place.parent
+    one = not place.is_dir() or Dataset(place.resolve()).card_json.is_file()
+    folder = place.resolve().parent if one and place.is_dir() else place.parent if one else place
     recovered = tuple(recover(folder))
-    if not place.is_dir():
-        card = _card_of(place)
+    if one:
+        card = Dataset(place.resolve()).card_json if place.is_dir() else _card_of(place)
         if not card.is_file():
             raise WeftError(f"{place}: there is no card ({card.name}) beside it: it is no release, or a part of one.")
         return Findings((*_release(card), *_entries([card], budget)), recovered)
@@ -169,18 +172,20 @@ def _page(facts: dict[str, Any], card: Path) -> str | None:
 
 def _hash(facts: dict[str, Any], card: Path) -> str | None:
     table = _table(facts, card)
-    if table is None or not table.is_file():
+    if table is None or not table.exists():
         return f"the table {facts['table']['file']} is not beside the card"
-    if sha256(table) != facts["table"]["sha256"]:
+    if (dataset_sha256(table) if table.is_dir() else sha256(table)) != facts["table"]["sha256"]:
         return f"{table.name} is another table, or was changed since it was made"
     return None
 
 
 def _columns(facts: dict[str, Any], card: Path) -> str | None:
     table = _table(facts, card)
-    if table is None or not table.is_file():
+    if table is None or not table.exists():
         return "there is no table to compare with"
     said = [(column["name"], column["type"]) for column in facts["columns"]]
+    if table.is_dir():
+        return _columns_of_parts(table, facts, said)
     kind = format_of(table)
     if kind in ("parquet", "arrow"):
         from weft.reading.typed import arrow_schema, parquet_schema
@@ -193,6 +198,17 @@ def _columns(facts: dict[str, Any], card: Path) -> str | None:
     shown = escaped_name if facts["table"]["formulas"] == "escape" else str
     names = [shown(name) for name, _ in said]
     return None if _names(table, kind) in (names, None) else "the table's columns differ from the card's"
+
+
+def _columns_of_parts(folder: Path, facts: dict[str, Any], said: list[tuple[str, str]]) -> str | None:
+    from weft.reading.typed import parquet_schema
+
+    found = [parquet_schema(path) for path in parts_of(folder)]
+    rows = sum(each for _, each in found)
+    if rows != facts["table"]["rows"]:
+        return f"the card says {facts['table']['rows']} rows, the table has {rows}"
+    same = all([(field.name, str(field.type)) for field in schema] == said for schema, _ in found)
+    return None if same else "the table's columns or types differ from the card's"
 
 
 def _names(table: Path, kind: str | None) -> list[str] | None:

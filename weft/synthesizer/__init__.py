@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import inspect
+import secrets
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -39,7 +39,9 @@ from weft.release.modelfile import Fitted
 from weft.release.statement import default_rows
 from weft.schema import Schema
 from weft.schema.rules.where import Where
+from weft.synthesizer.resume import recorded
 from weft.synthesizer.run import Asked, Run, check_settings, prepare
+from weft.synthesizer.shown import as_html
 from weft.words import counted
 from weft.workload.compiled import planned
 
@@ -69,6 +71,7 @@ class Synthesizer:
         engine: Literal["auto", "memory", "stream"] = "auto",
         journal: str | PathLike[str] | None = JOURNAL,
         budget_file: str | PathLike[str] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
         trust_data_for_schema: bool = False,
         discover: float = SHARE,
         seed: int | None = None,
@@ -87,6 +90,7 @@ class Synthesizer:
             engine: "auto", "memory" or "stream": where the rows are held while they are counted.
             journal: a file to which every charge is appended before the rows are asked; None keeps no such record.
             budget_file: the lifetime budget of the table (`weft budget create`), which all runs on it draw from.
+            checkpoint: a file for the noisy answers, from which `weft resume` finishes a run that died (`checkpoint_`).
             trust_data_for_schema: accept a schema with facts read from the data; stamped on everything released.
             discover: share of the budget for finding privately what the schema does not state; 0 refuses to look.
             seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
@@ -103,6 +107,8 @@ class Synthesizer:
         self.engine = engine
         self.journal = journal
         self.budget_file = budget_file
+        self.checkpoint = checkpoint
+        self.wanted: dict[str, Any] = {}  # what a command was to write, for its checkpoint
         self.trust_data_for_schema = trust_data_for_schema
         self.discover = discover
         self.seed = seed
@@ -141,16 +147,7 @@ class Synthesizer:
 
     def _repr_html_(self) -> str:
         """Show a fitted synthesizer in a notebook: its guarantee, and what was asked."""
-        if not hasattr(self, "fitted_"):
-            return f"<code>{html.escape(repr(self))}</code>"
-        ledger = self.fitted_.ledger
-        rows = "".join(
-            f"<tr><td>{html.escape(entry.question)}</td><td>{html.escape(entry.noise)}</td>"
-            f"<td>{ledger.share(entry, 1)}</td></tr>"
-            for entry in ledger.entries
-        )
-        head = "<tr><th>asked of the private rows</th><th>noise</th><th>share of the budget</th></tr>"
-        return f"<p><b>{html.escape(repr(self))}</b></p><table>{head}{rows}</table>"
+        return as_html(repr(self), self.fitted_.ledger if hasattr(self, "fitted_") else None)
 
     @held_snapshots()
     def fit(
@@ -170,10 +167,13 @@ class Synthesizer:
         names the column that tells whose row it is, of whom at most `rows_per_unit` rows are used; `unit=False`: one
         each. All that can be refused is refused before the first charge. `release` replaces the mechanisms, for audits.
         """
-        run = self._prepare(Asked(data, schema, unit, rows_per_unit), release, listener)
-        schema, rng = run.schema, np.random.default_rng(self.seed)
+        asked = Asked(data, schema, unit, rows_per_unit)
+        run = self._prepare(asked, release, listener)
+        seed = secrets.randbits(64) if self.seed is None else self.seed
+        schema, rng = run.schema, np.random.default_rng(seed)
         opened = None if run.search is not None else self._open(run, schema)
         with self._books(run) as ledger:
+            run, self.checkpoint_ = recorded(self, run, asked, ledger, seed)
             whole = 1.0
             if run.search is not None:
                 self.discovered_, whole = run.search.run(ledger, run.release)

@@ -1,0 +1,141 @@
+"""Coded rows on their way through Spark: one by one as octets, or many at a time as blocks of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.engines.keyed import Octets
+from weft.marginals.domain import Domain
+from weft.marginals.records import Records, code_dtype
+
+BLOCK_ROWS = 1 << 17
+"""Rows of a block, at most."""
+
+FIXED = {"fault": pa.string(), "part": pa.int32(), "rows": pa.int32(), "owner": pa.binary(), "word": pa.binary()}
+"""What a block says beside its codes: why its rows were refused, if they were; their part of a division; how many they
+are; whose each is, by a number inside the block; and the unit's secret word."""
+
+
+def block_fields(domain: Domain) -> dict[str, pa.DataType]:
+    """Return the columns of a table of blocks: an attribute's codes are one cell."""
+    return FIXED | {f"c{i}": pa.binary() for i in range(len(domain))}
+
+
+def spark_fields(fields: Mapping[str, pa.DataType]) -> str:
+    """Return columns as Spark's DDL writes them."""
+    names = {pa.string(): "string", pa.int32(): "int", pa.int64(): "bigint", pa.binary(): "binary"}
+    return ", ".join(f"{name} {names[kind]}" for name, kind in fields.items())
+
+
+def one(fields: Mapping[str, pa.DataType], **cells: Any) -> pa.RecordBatch:
+    """Return a row of a table with these columns, null where nothing is said."""
+    arrays = [pa.array([cells.get(name)], kind) for name, kind in fields.items()]
+    return pa.RecordBatch.from_arrays(arrays, names=list(fields))
+
+
+def block(records: Records, **beside: Any) -> pa.RecordBatch:
+    """Return records as a block."""
+    codes = {f"c{i}": each.tobytes() for i, each in enumerate(records.columns)}
+    return one(block_fields(records.domain), rows=len(records), **beside, **codes)
+
+
+def refused(fields: Mapping[str, pa.DataType], fault: str) -> pa.RecordBatch:
+    """Return what stands for rows that were refused."""
+    return one(fields, fault=fault)
+
+
+def records_of(batch: pa.RecordBatch, row: int, domain: Domain, names: Sequence[str]) -> Records:
+    """Return the records of a block, over some attributes of the domain that it is of."""
+    codes = (
+        np.frombuffer(batch.column(f"c{domain.index(name)}")[row].as_buffer(), code_dtype(domain.size(name)))
+        for name in names
+    )
+    return Records(domain.project(names), tuple(codes))
+
+
+def octets_of(records: Records) -> Octets:
+    """Return each record as a line of octets, whose order is the records' lexicographic one."""
+    lines = [
+        each.astype(each.dtype.newbyteorder(">")).view(np.uint8).reshape(len(records), each.itemsize)
+        for each in records.columns
+    ]
+    return np.ascontiguousarray(np.hstack(lines)) if lines else np.zeros((len(records), 0), np.uint8)
+
+
+def from_octets(octets: Octets, domain: Domain) -> Records:
+    """Return the records that `octets_of` wrote."""
+    columns, at = [], 0
+    for size in domain.shape:
+        kind = code_dtype(size)
+        cells = np.ascontiguousarray(octets[:, at : at + kind.itemsize])
+        columns.append(cells.view(kind.newbyteorder(">")).reshape(-1).astype(kind))
+        at += kind.itemsize
+    return Records(domain, tuple(columns))
+
+
+def binaries(octets: Octets) -> pa.Array:
+    """Return lines of octets as an Arrow array."""
+    ends = np.arange(len(octets) + 1, dtype=np.int32) * octets.shape[1]
+    return pa.Array.from_buffers(pa.binary(), len(octets), [None, pa.py_buffer(ends), pa.py_buffer(octets.tobytes())])
+
+
+def lines_of(array: pa.Array, width: int) -> Octets:
+    """Return an Arrow array of lines, all of this width, as a matrix."""
+    array = array.cast(pa.binary())
+    _, ends, data = array.buffers()
+    if not len(array):
+        return np.zeros((0, width), np.uint8)
+    first = int(np.frombuffer(ends, np.int32)[array.offset])
+    return np.frombuffer(data, np.uint8)[first : first + len(array) * width].reshape(len(array), width)
+
+
+def width_of(domain: Domain) -> int:
+    """Return the octets of a record."""
+    return sum(code_dtype(size).itemsize for size in domain.shape)
+
+
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join small batches: Spark hands on ten thousand rows at a time, which are coded faster together."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= BLOCK_ROWS:
+            yield _joined(held)
+            held, rows = [], 0
+    if rows:
+        yield _joined(held)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    arrays = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(batches[0].num_columns)]
+    return pa.RecordBatch.from_arrays(arrays, schema=batches[0].schema)
+
+
+def runs_of(lines: Octets) -> NDArray[np.int64]:
+    """Number the runs of equal lines, from nought.
+
+    >>> runs_of(np.array([[1], [1], [3]], np.uint8)).tolist()
+    [0, 0, 1]
+    """
+    changed = (lines[1:] != lines[:-1]).any(axis=1)
+    return np.concatenate([np.zeros(min(len(lines), 1), np.int64), np.cumsum(changed)])
+
+
+def places_in(runs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the place of each row in its run, from nought.
+
+    >>> places_in(np.array([0, 0, 1, 2, 2, 2])).tolist()
+    [0, 1, 0, 0, 1, 2]
+    """
+    at = np.arange(len(runs))
+    first = np.concatenate([np.ones(min(len(runs), 1), bool), np.diff(runs) != 0])
+    return np.asarray(at - np.maximum.accumulate(np.where(first, at, 0)))

@@ -1,0 +1,284 @@
+"""What is done where the rows are: each function is sent to Spark's workers and sees a part of the table.
+
+None of them draws anything by chance, and none has an effect beside what it returns: computed again, after a worker was
+lost or because another was slow, it gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.codec import Codec
+from weft.engines.groups import groups
+from weft.engines.keyed import Octets, words_of_names, words_of_rows
+from weft.engines.parts import part_of
+from weft.engines.recode import Recoding
+from weft.engines.spark.partials import pieces
+from weft.engines.spark.rows import (
+    binaries,
+    block,
+    block_fields,
+    from_octets,
+    gathered,
+    lines_of,
+    octets_of,
+    places_in,
+    records_of,
+    refused,
+    runs_of,
+    width_of,
+)
+from weft.engines.units import sizes_of, unit_names
+from weft.errors import WeftError
+from weft.marginals.counting import Counter
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.records import Records
+from weft.reading.spark import Converted
+from weft.values.markers import Marker
+
+Batches = Iterator[pa.RecordBatch]
+
+UNIT_FIELDS = {"fault": pa.string(), "unit": pa.binary(), "line": pa.binary()}
+"""A row on its way to the other rows of its unit."""
+
+LINE_FIELDS = {"line": pa.binary()}
+"""A row on its way to those that are equal to it."""
+
+GROUP_FIELDS = {"line": pa.binary(), "rows": pa.int64()}
+
+
+@dataclass(frozen=True)
+class Encode:
+    """Rows as blocks of codes. Rows that break the schema are refused by a word, and not by a failure: that would be
+    tried again and again, and logged."""
+
+    codec: Codec
+    converted: Converted
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Code a part of the rows."""
+        for batch in gathered(batches):
+            try:
+                made = block(self.codec.encode(self.converted(batch)))
+            except WeftError as fault:
+                made = refused(block_fields(self.codec.domain), str(fault))
+            yield made
+
+
+@dataclass(frozen=True)
+class EncodeUnits:
+    """Rows as lines of codes with the name of their unit; rows of nobody are left out."""
+
+    codec: Codec
+    converted: Converted
+    unit: str
+    markers: tuple[Marker, ...]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Code a part of the rows."""
+        for batch in gathered(batches):
+            try:
+                read = self.converted(batch)
+                lines = octets_of(self.codec.encode(read))
+                names = unit_names(read.column(self.unit), self.markers)
+            except WeftError as fault:
+                yield refused(UNIT_FIELDS, str(fault))
+                continue
+            known = names.is_valid()
+            arrays = [pa.nulls(len(names), pa.string()), names, binaries(lines)]
+            yield pa.RecordBatch.from_arrays([each.filter(known) for each in arrays], names=list(UNIT_FIELDS))
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """At most `most` rows of each unit, as blocks; the rows come sorted by unit, all of a unit to one call.
+
+    The argument. Which rows of a unit stay is decided by its name, its own rows and the key, and by nothing else: each
+    row has the word of the name, its codes, and its number among those of the unit that are equal to it, and the
+    smallest words stay. With the key given, whatever it is, another unit more or less leaves the kept rows of this one
+    as they were: the sensitivity is that of `weft.engines.units`, there on average over keys, here for every key. That
+    equal rows are numbered makes the choice uniform; which of them stays is all the same.
+    """
+
+    domain: Domain
+    most: int
+    key: bytes
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Keep some rows of each unit."""
+        held: list[pa.RecordBatch] = []
+        for batch in gathered(batches):
+            for fault in batch.column("fault").drop_null().unique().to_pylist():
+                yield refused(block_fields(self.domain), fault)
+            known = batch.filter(batch.column("unit").is_valid())
+            if not len(known):
+                continue
+            names = known.column("unit")
+            last = len(names) - int(pc.sum(pc.equal(names, names[-1])).as_py())
+            # The last unit may go on in the next batch.
+            if last == 0 and held and held[-1].column("unit")[0] == names[0]:
+                held.append(known)
+                continue
+            if held or last:
+                yield self._kept([*held, known.slice(0, last)])
+            held = [known.slice(last)]
+        if held:
+            yield self._kept(held)
+
+    def _kept(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        names = pa.concat_arrays([batch.column("unit") for batch in batches])
+        lines = np.concatenate([lines_of(batch.column("line"), width_of(self.domain)) for batch in batches])
+        owners = names.dictionary_encode().indices.to_numpy().astype(np.int64)
+        words = words_of_names(names, self.key)
+        _, content = np.unique(lines.view(f"S{lines.shape[1]}").reshape(-1), return_inverse=True)
+        order = np.lexsort((content, owners))
+        owners, words, lines, content = owners[order], words[order], lines[order], content[order]
+        equal = places_in(owners * (content.max(initial=0) + 1) + content)
+        keyed = words_of_rows(np.hstack([_octets(words), _octets(equal), lines]), self.key)
+        order = np.lexsort((keyed, owners))
+        kept = order[places_in(owners[order]) < self.most]
+        records = from_octets(lines[kept], self.domain)
+        return block(records, owner=owners[kept].astype("<u4").tobytes(), word=words[kept].astype("<u8").tobytes())
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Blocks as lines, each row by itself."""
+
+    domain: Domain
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Write out the rows of blocks."""
+        for batch in batches:
+            for row in range(len(batch)):
+                lines = octets_of(records_of(batch, row, self.domain, self.domain.names))
+                yield pa.RecordBatch.from_arrays([binaries(lines)], names=list(LINE_FIELDS))
+
+
+@dataclass(frozen=True)
+class DivideRows:
+    """Rows by part, as blocks; they come sorted, all that are equal to one call.
+
+    The argument (`weft.engines.parts`). The word of a row is that of its codes and of its number among the rows equal
+    to it. A table with one row more has one pair of codes and number more, and all others as before: with the key
+    given, whatever it is, every other row stays in its part. A row that is exchanged for another takes another pair.
+    Exchange the words of the two pairs: the words of a random function have the same law then, every other row stays
+    where it was, and the new row goes where the old one was. The key is drawn for this division and never released.
+    """
+
+    domain: Domain
+    shares: tuple[float, ...]
+    key: bytes
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Divide a part of the rows."""
+        last, seen = None, 0
+        for batch in gathered(batches):
+            lines = lines_of(batch.column("line"), width_of(self.domain))
+            runs = runs_of(lines)
+            places = places_in(runs)
+            if last is not None and (lines[0] == last).all():  # the run goes on
+                places[runs == 0] += seen
+            last, seen = lines[-1].copy(), int(places[-1]) + 1
+            words = words_of_rows(np.hstack([_octets(places), lines]), self.key)
+            yield from _by_part(from_octets(lines, self.domain), part_of(words, self.shares), self.shares)
+
+
+@dataclass(frozen=True)
+class DivideUnits:
+    """Blocks by part, each unit by the word of its own: by its name and the key alone (`weft.engines.parts`)."""
+
+    domain: Domain
+    shares: tuple[float, ...]
+    key: bytes
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Divide a part of the rows."""
+        for batch in batches:
+            for row in range(len(batch)):
+                records = records_of(batch, row, self.domain, self.domain.names)
+                owners = np.frombuffer(batch.column("owner")[row].as_buffer(), "<u4")
+                words = np.frombuffer(batch.column("word")[row].as_buffer(), "<u8")
+                part = part_of(words_of_rows(_octets(words), self.key), self.shares)
+                yield from _by_part(records, part, self.shares, owners, words)
+
+
+@dataclass(frozen=True)
+class Count:
+    """The tables of some cliques over a part of the rows."""
+
+    domain: Domain
+    recoding: Recoding
+    cliques: tuple[Clique, ...]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Count a part of the rows."""
+        counted = counted_domain(self.recoding.domain, self.cliques)
+        counter = Counter(counted, self.cliques, threads=1)
+        flat = counter.zeros()
+        needed = self.recoding.sources(counted.names)
+        for batch in batches:
+            for row in range(len(batch)):
+                records = records_of(batch, row, self.domain, needed)
+                counter.add(self.recoding.apply(records, counted.names), flat)
+        yield from pieces(flat)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The distinct rows over some attributes in each block, and how many there are of each."""
+
+    domain: Domain
+    recoding: Recoding
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Count the distinct rows of blocks."""
+        needed = self.recoding.sources(self.names) or list(self.domain.names[:1])
+        for batch in batches:
+            for row in range(len(batch)):
+                records = self.recoding.apply(records_of(batch, row, self.domain, needed), self.names)
+                distinct, rows = groups(records)
+                lines = octets_of(Records.of(records.domain, list(distinct.T)))
+                yield pa.RecordBatch.from_arrays([binaries(lines), pa.array(rows)], names=list(GROUP_FIELDS))
+
+
+@dataclass(frozen=True)
+class UnitSizes:
+    """How many units of a block have 1, 2, ..., `most` rows: all rows of a unit are in one."""
+
+    most: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Count the units of blocks."""
+        sizes = np.zeros(self.most, np.int64)
+        for batch in batches:
+            for owners in batch.column("owner"):
+                sizes += sizes_of(np.frombuffer(owners.as_buffer(), "<u4").astype(np.int64), self.most)
+        yield from pieces(sizes)
+
+
+def counted_domain(domain: Domain, cliques: Sequence[Clique]) -> Domain:
+    """Return the attributes that cliques need, at least one."""
+    asked = {name for clique in cliques for name in clique}
+    return domain.project([name for name in domain if name in asked] or domain.names[:1])
+
+
+def _octets(words: Any) -> Octets:
+    return np.ascontiguousarray(words).astype("<u8").view(np.uint8).reshape(-1, 8)
+
+
+def _by_part(
+    records: Records, part: Any, shares: Sequence[float], owners: Any = None, words: Any = None
+) -> Iterator[pa.RecordBatch]:
+    for number in range(len(shares)):
+        chosen = part == number
+        if chosen.any():
+            beside = {} if owners is None else {"owner": owners[chosen].tobytes(), "word": words[chosen].tobytes()}
+            yield block(records.take(chosen), part=number, **beside)
