@@ -36,7 +36,7 @@ check-slow: $(READY) ## the long statistical runs
 
 docs: $(READY) ## build the site into build/site; a broken link fails
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
-	@$(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open build/site/index.html"
 
 bench: $(READY) ## print the speed and memory figures

@@ -1,4 +1,4 @@
-"""Pages of the site that are made from the program itself: commands, methods, keys of a schema, exit codes, decisions."""
+"""Pages of the site that are made from the program itself: commands, methods, keys of a schema, decisions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import click
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 DOCS = Path(__file__).parent
 _MARKUP = re.compile(r"\[/?(?:bold|red|green|dim)[^\]]*\]")
+_SHIM = "https://unpkg.com/iframe-worker/shim"
 _OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?:weft|tests|README\.md|CONTRIBUTING\.md|CHANGELOG\.md)[^)]*\)")
 
 
@@ -37,6 +39,17 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return _OUTSIDE.sub(r"\1", markdown)
 
 
+def on_post_template(output_content: str, **_: Any) -> str:
+    """Likewise for the page of addresses that do not exist, which is shown at any depth."""
+    return output_content.replace(_SHIM, "/assets/offline.js")
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Have the search work from a disk by a script of our own: nothing comes from elsewhere."""
+    ours = "../" * page.url.count("/") + "assets/offline.js"
+    return output.replace(_SHIM, ours)
+
+
 def commands() -> str:
     """Return every command with its options."""
     from weft.cli import EXIT_CODES, app
@@ -45,7 +58,8 @@ def commands() -> str:
     parts = ["# Commands", "", "Every command of `weft`, from its own help.", ""]
     for name, command in _walk(tree, "weft"):
         parts += [f"## {name}", "", *_help(command), *_options(command)]
-    return "\n".join([*parts, "## Exit codes", "", "```text", _MARKUP.sub("", EXIT_CODES).replace("\b\n", ""), "```", ""])
+    codes = _MARKUP.sub("", EXIT_CODES).replace("\b\n", "")
+    return "\n".join([*parts, "## Exit codes", "", "```text", codes, "```", ""])
 
 
 def _walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
@@ -89,7 +103,7 @@ def methods() -> str:
         kind = recipe(name)
         told = inspect.cleandoc(inspect.getmodule(kind).__doc__ or "")
         parts += [f"## {name}", "", "```text", told, "```", ""]
-        published = dict(getattr(kind, "paper", None) or {})
+        published = dict(kind.paper or {})
         head = ["| option | default | as published | |", "|---|---|---|---|"]
         rows = [
             f"| `{each.name}` | `{each.default}` | {f'`{published[each.name]}`' if each.name in published else ''} | "
@@ -108,16 +122,18 @@ def keys() -> str:
 
     parts = ["# Every key of a schema", "", "[Columns](../columns.md) and [rules](../rules.md) show them at work.", ""]
     parts += ["## At the top of the file", "", "| key | default |", "|---|---|"]
-    parts += [f"| `{each.name}` | `{each.default}` |" for each in fields(Schema) if each.name not in ("columns", "source")]
+    own = [each for each in fields(Schema) if each.name not in ("columns", "source")]
+    parts += [f"| `{each.name}` | `{each.default}` |" for each in own]
     parts += ["", "## Of a column", "", "| kind | keys |", "|---|---|"]
     for name, kind in KINDS.items():
         parts.append(f"| `{name}` | {', '.join(f'`{key}`' for key in kind.fact_names() if key != 'kind')} |")
-    parts += ["", "| key | what it says |", "|---|---|", *(f"| `{key}` | {told} |" for key, told in MEANINGS.items()), ""]
-    return "\n".join(parts)
+    meanings = [f"| `{key}` | {told} |" for key, told in MEANINGS.items()]
+    return "\n".join([*parts, "", "| key | what it says |", "|---|---|", *meanings, ""])
 
 
 def decisions() -> str:
     """Return the list of decisions."""
     found = sorted((DOCS / "decisions").glob("[0-9]*.md"))
     titles = [(path.name, path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")) for path in found]
-    return "\n".join(["# Decisions", "", "Why Weft is as it is, with what was measured.", "", *(f"- [{t}]({n})" for n, t in titles), ""])
+    lines = [f"- [{title}]({name})" for name, title in titles]
+    return "\n".join(["# Decisions", "", "Why Weft is as it is, with what was measured.", "", *lines, ""])

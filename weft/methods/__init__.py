@@ -118,18 +118,18 @@ class Method(Protocol):
 
 def takes(name: str, option: str) -> bool:
     """Whether a method has an option of this name."""
-    return any(field.name == option for field in fields(_recipe(name)))
+    return any(field.name == option for field in fields(recipe(name)))
 
 
 def published_settings(name: str) -> Published | None:
     """Return what `preset="paper"` sets, of a method that has a paper."""
-    found: Published | None = _recipe(name).paper
+    found: Published | None = recipe(name).paper
     return found
 
 
 def completing_seeds() -> list[str]:
     """Return the methods whose models can complete a seed."""
-    return [name for name in METHODS if _recipe(name).completes_seeds]
+    return [name for name in METHODS if recipe(name).completes_seeds]
 
 
 def known(name: str) -> str:
@@ -140,14 +140,15 @@ def known(name: str) -> str:
     return name
 
 
-def _recipe(name: str) -> Any:
-    module, recipe = METHODS[known(name)]
-    return getattr(import_module(module), recipe)
+def recipe(name: str) -> Any:
+    """Return the class of a recipe."""
+    module, made = METHODS[known(name)]
+    return getattr(import_module(module), made)
 
 
 def method(name: str, *, preset: str | None = None, **options: Any) -> Method:
     """Make a recipe by name, with options that differ from its defaults; `preset="paper"` has the published ones."""
-    made = _recipe(name)
+    made = recipe(name)
     names = [field.name for field in fields(made)]
     for option in options:
         if option not in names:
