@@ -7,6 +7,8 @@ import zipfile
 
 import pytest
 
+from weft.demo import hospital_schema
+
 from .conftest import spend, wait, words
 
 
@@ -61,11 +63,15 @@ def test_the_same_words_run_outside_the_studio(browser, table, tmp_path, monkeyp
     from weft.studio.desk import Desk
 
     there = Desk(tmp_path / "desk").table(table.split("/")[-1]).change(method="independent")
+    there.schema.write_text(hospital_schema())
     monkeypatch.chdir(there.folder)
     there.new_run()
     for line in spoken.synth(there, "001").commands.splitlines():
         done = CliRunner().invoke(app, shlex.split(line)[1:])
         assert done.exit_code == 0, done.output
+    again = spoken.query("001", ["sex"], ["age>=65"]), spoken.more("001", 5, ["sex=male"], "m")
+    for said in (spoken.synth(there, "001"), *again):
+        exec(compile(said.python, "page", "exec"), {})
 
 
 def test_a_plan_needs_every_column_and_says_so(browser, table):

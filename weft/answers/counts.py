@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.marginals.marginal import Array
+from weft.notebook import sheet
 
 Source = Literal["measured", "model", "rows"]
 """Where counts come from: released tables, the model's expectation, or synthetic rows that were counted."""
@@ -104,6 +105,10 @@ class Counts:
                 for cell in self
             ],
         }
+
+    def _repr_html_(self) -> str:
+        rows = [(*cell.values, f"{cell.count:,.0f}", f"{cell.low:,.0f} to {cell.high:,.0f}") for cell in self]
+        return sheet(" x ".join(self.columns) or "all rows", [*self.columns, "rows", "range"], rows, self.meaning)
 
     def __str__(self) -> str:
         lines = [

@@ -16,6 +16,7 @@ from weft.methods import AUTO, known
 from weft.methods import method as recipe
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import coarse_domain
+from weft.notebook import framed
 from weft.planning.simulation import SEEN, Simulation, plain_codec, row_bytes, simulate
 from weft.privacy import Adjacency, Budget, Ledger, Relation
 from weft.progress import Listener, silence, stage
@@ -96,6 +97,11 @@ class Plan:
     def told(self) -> list[tuple[str, str]]:
         """Pairs of columns that can be told from noise."""
         return self.here.told()
+
+    def _repr_html_(self) -> str:
+        from weft.planning.page import page
+
+        return framed(page(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""

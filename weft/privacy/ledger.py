@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from weft.errors import BudgetError, ModelFileError
+from weft.notebook import sheet
 from weft.privacy.budget import Accounting, Budget
 from weft.privacy.charge import Charge
 from weft.privacy.guarantee import DENIABILITY, Statement, epsilon_of, mixture_epsilon
@@ -330,6 +331,11 @@ class Ledger:
         rule = "-" * len(lines[0])
         head = f"budget: {self.budget}, {self.accounting} accounting, {self.adjacency}"
         return "\n".join([*self._stamps, head, "", lines[0], rule, *lines[1:-1], rule, lines[-1]])
+
+    def _repr_html_(self) -> str:
+        head = ["asked of the private rows", "noise", "share of the budget"]
+        rows = [(entry.question, entry.noise, self.share(entry, 1)) for entry in self._entries]
+        return sheet(f"budget: {self.budget}, {self.adjacency}", head, rows, " ".join(self._stamps))
 
 
 def _short(question: str) -> str:

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from weft.notebook import framed
 from weft.schema.kinds.labels import Sort
 
 Edition = Literal["private", "releasable"]
@@ -291,6 +292,11 @@ class Report:
     marginals: tuple[MarginalFigures, ...]
     ledger: dict[str, Any] | None
     weft: str
+
+    def _repr_html_(self) -> str:
+        from weft.report.render import render
+
+        return framed(render(self), 800)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, numbers to six digits."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.errors import SchemaError, raise_together
+from weft.notebook import sheet
 from weft.schema.kinds import Category, Column, Id, Unknown, column_from_dict, marked, suggestion
 from weft.schema.lists import with_lists
 from weft.schema.rules import Rule, check_rules, plain_readers, rules_from_list
@@ -130,6 +131,15 @@ class Schema:
     def unknown(self) -> list[Unknown]:
         """The columns of which not everything is stated."""
         return [column for column in self.columns if isinstance(column, Unknown)]
+
+    def _repr_html_(self) -> str:
+        told = f"schema of {len(self.columns)} columns" + (f", protecting every {self.unit}" if self.unit else "")
+        entries = [(column.name, column.to_dict()) for column in self.columns]
+        rows = [
+            (name, entry.pop("kind", "unknown"), ", ".join(f"{k} = {v}" for k, v in entry.items())[:200])
+            for name, entry in entries
+        ]
+        return sheet(told, ["column", "kind", "what is known"], rows)
 
     @property
     def incomplete(self) -> bool:

@@ -89,9 +89,8 @@ def synth(table: Table, number: str) -> Spoken:
 def query(number: str, columns: Sequence[str], where: Sequence[str]) -> Spoken:
     """Count rows by columns."""
     words = "query", "--json", *_where(where), "--", f"runs/{number}/{MODEL}", *columns
-    python = (
-        f'import weft\n\nweft.load("{MODEL}").query({list(columns)!r}{_if(bool(where), f", where={list(where)!r}")})\n'
-    )
+    asked = [*map(repr, columns), *([f"where={list(where)!r}"] if where else [])]
+    python = f'import weft\n\nprint(weft.load("{MODEL}").query({", ".join(asked)}))\n'
     return Spoken((words,), python)
 
 

@@ -27,6 +27,7 @@ from weft.methods import AUTO, known
 from weft.methods.steps.learning import learn
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import coarse_domain
+from weft.notebook import said
 from weft.privacy import Budget, Ledger, Noise, Relation
 from weft.privacy.books import open_books
 from weft.privacy.mechanisms import Mechanisms, Release
@@ -41,7 +42,6 @@ from weft.schema import Schema
 from weft.schema.rules.where import Where
 from weft.synthesizer.resume import recorded
 from weft.synthesizer.run import Asked, Run, check_settings, prepare
-from weft.synthesizer.shown import as_html
 from weft.words import counted
 from weft.workload.compiled import planned
 
@@ -147,7 +147,7 @@ class Synthesizer:
 
     def _repr_html_(self) -> str:
         """Show a fitted synthesizer in a notebook: its guarantee, and what was asked."""
-        return as_html(repr(self), self.fitted_.ledger if hasattr(self, "fitted_") else None)
+        return said(self) + (self.ledger_._repr_html_() if hasattr(self, "fitted_") else "")
 
     @held_snapshots()
     def fit(
