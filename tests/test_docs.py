@@ -15,7 +15,12 @@ from weft.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [DOCS / "index.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "guides").glob("*.md"))]
+PAGES = [
+    DOCS / "index.md",
+    DOCS / "explore.md",
+    *sorted((DOCS / "tutorials").glob("*.md")),
+    *sorted((DOCS / "guides").glob("*.md")),
+]
 
 
 def blocks(page: Path) -> list[tuple[str, str, str]]:

@@ -50,3 +50,14 @@ def test_wrong_usage_costs_nothing(weft: Weft, lines: str) -> None:
     weft("itemsets", lines, "--basket", "order", "--item", "product", "-o", lines, code=7)
     weft("itemsets", "nowhere.csv", "--columns", "all", code=4)
     assert not Path("weft.ledger.jsonl").exists()
+
+
+def test_items_that_are_no_words_and_standard_input_are_told_plainly(weft: Weft) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for kind in (pa.struct([("x", pa.int64())]), pa.list_(pa.int64())):
+        pq.write_table(pa.table({"basket": pa.nulls(3, pa.list_(kind))}), "odd.parquet")
+        assert "words or numbers" in weft("itemsets", "odd.parquet", "-e", 1, "-o", "sets.csv", code=4).stderr
+    assert "save them to a file" in weft("itemsets", "-", "-e", 1, "-o", "sets.csv", code=2).stderr
+    assert not Path("sets.ledger.jsonl").exists() or "question" not in Path("sets.ledger.jsonl").read_text()

@@ -107,6 +107,8 @@ def itemsets(
     with guard(terminal, record):
         if screen.quiet and not screen.as_json and out is None:
             raise o.UsageError("--quiet shows nothing: give -o FILE or --json, or what was paid for is lost")
+        if table == "-":
+            raise o.UsageError("baskets are read more than once, and standard input only once: save them to a file")
         listing = None if items is None else Path(items)
         _check_files(table, listing, spending, out, record)
         with terminal.progress() as listener:

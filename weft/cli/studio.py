@@ -79,7 +79,7 @@ def _keys(host: str, i_know: bool) -> Keys:
     try:
         from weft.studio.safety import Keys
     except ImportError:
-        raise o.UsageError("the studio needs two more packages: pip install 'weft[studio]'") from None
+        raise o.UsageError("the studio needs some more packages: pip install 'weft[studio]'") from None
 
     if host in LOOPBACK:
         return Keys()

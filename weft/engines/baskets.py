@@ -154,6 +154,10 @@ def _distinct(owner: Any, items: pa.ChunkedArray, baskets: int | None) -> Basket
 def _written(array: pa.Array) -> pa.Array:
     """Return items as trimmed text, null where there is none."""
     array = decoded(array)
+    if pa.types.is_nested(array.type):
+        raise DataError(
+            f"items are words or numbers, and these are of the type {array.type}: take out one of its parts"
+        )
     array = pa.nulls(len(array), _TEXT) if pa.types.is_null(array.type) else array
     words = pc.utf8_trim_whitespace(readable(array.cast(_TEXT)))
     return pc.if_else(pc.equal(words, ""), None, words)
