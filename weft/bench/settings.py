@@ -44,6 +44,24 @@ WEAVE_PARTS: Mapping[str, Options] = {
     "12 sweeps to a record, chains": {"tuning": {"max_tree": 0, "sweeps": 12}},
 }
 """Weave with one of its settings changed."""
+WEAVE_SUITE: Mapping[str, Options] = {
+    "columns 12% of the budget": {"share_columns": 0.12},
+    "columns 27% of the budget": {"share_columns": 0.27},
+    "columns accepted at half the error": {"tuning": {"column_error": 0.0125}},
+    "columns accepted at twice the error": {"tuning": {"column_error": 0.05}},
+    "larger cliques at half the noise": {"tuning": {"clique_error": 0.015}},
+    "larger cliques at twice the noise": {"tuning": {"clique_error": 0.06}},
+    "scores 2.5% of a batch": {"tuning": {"part_scores": 0.025}},
+    "scores 10% of a batch": {"tuning": {"part_scores": 0.1}},
+    "pairs 35% of what columns leave": {"tuning": {"part_pairs": 0.35}},
+    "pairs 65% of what columns leave": {"tuning": {"part_pairs": 0.65}},
+    "pairs only": {"order": 2},
+    "rare values at 2 deviations": {"rare": 2.0},
+    "rare values at 4.5 deviations": {"rare": 4.5},
+    "chains, whatever a tree would hold": {"tuning": {"max_tree": 0}},
+    "no herding": {"tuning": {"herding": 0}},
+}
+"""Every constant of weave that could be another, for both halves of the suite."""
 WEAVE_BATCHES: Mapping[str, int] = {"pairs only": 0, "one batch of larger cliques": 1}
 """Of these, lines that allow so many batches of larger cliques: weave as it is, where it makes no more by itself."""
 WEAVE_CHAINS = "chains, whatever a tree would hold"
