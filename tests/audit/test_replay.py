@@ -84,6 +84,14 @@ def test_every_method_as_published_is_a_function_of_its_mechanisms(method):
     assert replay(program, table, RELATIONS[relation](table), seeded()) == []
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_records_tested_by_classes_of_likelihood_are_a_function_of_their_mechanisms(relation):
+    table = make_table(300)
+    options = {"omega": "1-3", "rows": 40, "guarantee": "deniability", "k": 3, "test": "classes"}
+    program = synthesise("bsg", neighbours=relation, epsilon=2.0, **options)
+    assert replay(program, table, RELATIONS[relation](table), seeded()) == []
+
+
 PLAN = """
 [[presence]]
 name = "there"

@@ -98,6 +98,18 @@ MUTANTS = {
         "np.maximum(members, 1.0)",
         "tests/methods/test_privmrf.py",
     ),
+    "a weighted choice is as sensitive as one that is not": Mutant(
+        "curator/choices.py",
+        "max(heavy) * self._adjacency.gap()",
+        "self._adjacency.gap()",
+        "tests/methods/test_published_boxes.py",
+    ),
+    "classes of likelihood are wider than gamma": Mutant(
+        "privacy/buckets.py", "/ math.log(gamma)", "/ math.log(2 * gamma)", "tests/privacy/test_buckets.py"
+    ),
+    "what a preset sets wins over the user": Mutant(
+        "methods/steps/presets.py", "{**paper, **options}", "{**options, **paper}", "tests/methods/test_presets.py"
+    ),
     "an experiment has a budget that was not published": Mutant(
         "bench/catalogue.py",
         "(0.1, 0.2, 0.4, 0.8, 1.6, 3.2)",

@@ -7,18 +7,41 @@ A part of the curator, and like it to be read as a list of theorems; see `weft.p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from weft.curator.door import Door
 from weft.errors import BudgetError, DataError
+from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records
-from weft.privacy import Adjacency, Charge
+from weft.privacy import Adjacency, Charge, Noise
+from weft.privacy.buckets import plausible_seeds
 from weft.privacy.budget import LARGEST_EPSILON
 from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, lower_bound
 from weft.privacy.plausible import PlausibleTest
 from weft.words import counted
+
+_PAIRS = 1 << 23
+"""Pairs of a record and a row that are looked at in one go."""
+
+
+class Kernel(Protocol):
+    """Makes a record of a row, and knows with what probability; made from released answers only."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes, in the order of the columns of rows and records."""
+        ...
+
+    def grow(self, seeds: Array, rng: np.random.Generator) -> Array:
+        """Return a record for each seed, drawn independently."""
+        ...
+
+    def log_likelihood(self, records: Array, seeds: Array) -> Array:
+        """Return the logarithm of each record's chance (lines) to come from each seed (columns)."""
+        ...
 
 
 class SeedQuestions(Door):
@@ -91,6 +114,29 @@ class SeedQuestions(Door):
         (drawn,) = self._release(charge, list(self._engine.groups(kept)))
         return Records.of(self.domain.project(kept), list(drawn.T)) if len(drawn) else None
 
+    def plausible_release(self, kernel: Kernel, test: PlausibleTest, attempts: int) -> Records | None:
+        """Try so many times to make a record of a row; release those that passed the test by classes; None if none did.
+
+        Mechanism 1 of the paper: an even draw of a row, a record by the kernel, its plausible seeds counted among all
+        rows by the kernel's likelihood, the test. Both draws come from the operating system's entropy, and so does the
+        noise of the test: a known seed of sampling would tell which row it was.
+
+        Theorem (`weft.privacy.buckets`). The kernel was made from released answers only. Under Test 1, each record that
+        leaves has k plausible seeds within a factor gamma; under Test 2 one attempt keeps to Theorem 1. It is *not*
+        differential privacy of the whole: the charge has no price, and stamps all that is released from this run.
+        """
+        if test.max_check_plausible is not None:
+            raise BudgetError("the test by classes counts seeds among all rows: leave out max_check_plausible")
+        self.check_deniable()
+        question = f"{counted(attempts, 'attempt')} to grow a deniable record by {test}"
+        charge = self._enter(Charge.deniable(question, test=test, records=attempts, buckets=True))
+        rows, counts = self._engine.groups(kernel.domain.names)
+        # The mechanisms' own source of chance, so that a noise_seed repeats; fresh entropy where they show none.
+        noise = getattr(self._release, "noise", None) or Noise()
+        candidates, plausible = _attempted(kernel, rows, counts, test.gamma, attempts, noise)
+        (passed,) = self._release(charge, [candidates, plausible])
+        return Records.of(kernel.domain, list(passed.T)) if len(passed) else None
+
     def _check_rows(self) -> None:
         (rows,) = self._engine.count([()])
         if int(rows) >= MOST_ROWS:
@@ -113,3 +159,21 @@ class SeedQuestions(Door):
         assert not len(ends) or ends[-1] <= MOST_ROWS * UNIT
         (released,) = self._release(charge, [np.array([int(weights.sum()) // UNIT])])
         return prefixes, counts, lower_bound(float(released[0]), scale, test, beta)
+
+
+def _attempted(
+    kernel: Kernel, rows: Array, counts: Array, gamma: float, attempts: int, noise: Noise
+) -> tuple[Array, Array]:
+    """Return the records of so many attempts, and how many plausible seeds each has; all of it exact, and secret."""
+    if not len(rows):
+        return np.zeros((0, rows.shape[1]), np.int64), np.zeros(0, np.int64)
+    # 256 bits of the operating system's entropy: nobody can say again which row was drawn.
+    rng = np.random.Generator(np.random.PCG64(noise.bits(256)))
+    chosen = np.searchsorted(np.cumsum(counts), rng.integers(0, int(counts.sum()), attempts), side="right")
+    candidates = kernel.grow(rows[chosen], rng)
+    plausible = [np.zeros(0, np.int64)]
+    for part in np.array_split(np.arange(attempts), 1 + attempts * len(rows) // _PAIRS):
+        likelihood = kernel.log_likelihood(candidates[part], rows)
+        own = likelihood[np.arange(len(part)), chosen[part]]
+        plausible.append(plausible_seeds(own, likelihood, counts, gamma))
+    return candidates, np.concatenate(plausible)

@@ -24,8 +24,8 @@ With the preset, too:
 - The seeds are paid for as a whole table of records, differentially private as such; k and epsilon0 follow from the
   budget unless given. The paper's own guarantee, record by record, has to be asked for by name (`guarantee =
   "deniability"`), and everything that is released then says that it is not differential privacy.
-- Which seeds are plausible is counted exactly: for an omega they are those with the same kept attributes, so gamma
-  plays no part. A random omega is drawn for each record before its seed is, and the test is that of this omega.
+- Which seeds are plausible is counted exactly. A random omega is drawn for each record before its seed is: for this
+  omega they are those with the same kept attributes, and gamma plays no part. `test = "classes"` has the paper's way.
 - Entropies are of bucketed attributes, child and parent alike: all correlations that are used are asked for, with the
   fewest questions.
 """
@@ -49,7 +49,7 @@ from weft.methods.steps.effects import only_with, only_without
 from weft.methods.steps.entropy_network import Learner, bucket_codes, fits_codes
 from weft.methods.steps.options import option
 from weft.methods.steps.presets import Published, published
-from weft.methods.steps.seeds import MOST_RECORDS, grow, omegas
+from weft.methods.steps.seeds import MOST_RECORDS, check_split, grow, grow_by_classes, omegas
 from weft.models.bayesnet.model import BayesNet
 from weft.models.seeded import SeededModel
 from weft.models.sequential import sequential
@@ -145,10 +145,16 @@ class Bsg:
         '"table": the records together are differentially private. "deniability": each record has k plausible seeds, '
         "and NO differential privacy is claimed for them; the budget is for the model alone.",
     )
+    test: Literal["omega", "classes"] = option(
+        "omega",
+        "Deniability: seeds are plausible for the omega that was drawn; or within gamma for an omega that is not told "
+        "(Mechanism 1: one attempt a record, and drawn whole if it fails).",
+        only_with("guarantee", "deniability"),
+    )
     gamma: Annotated[float, Bounds(1.0, 1e9)] = option(
         4.0,
-        "Deniability: factor within which the chances of plausible seeds lie. They are equal here, so it changes "
-        "nothing but the figure of Theorem 1.",
+        "Deniability: factor within which the chances of plausible seeds lie. Without classes they are equal, and it "
+        "changes nothing but the figure of Theorem 1.",
         only_with("guarantee", "deniability"),
     )
     max_plausible: Annotated[int | None, Bounds(1, MOST_ROWS)] = option(
@@ -187,7 +193,7 @@ class Bsg:
                 "options k and epsilon0: only with omega, below the number of columns. Where all columns are drawn, "
                 "there are no seeds to test."
             )
-        self._check_split(grown)
+        check_split(self.split, grown)
         self._check_model(domain, grown)
 
     def _check_model_of_its_own(self, domain: Domain) -> None:
@@ -232,17 +238,8 @@ class Bsg:
                 "are drawn, no seed has to be deniable and the release is differentially private as it is."
             )
         self._plausible_test()
-
-    def _check_split(self, grown: bool) -> None:
-        if self.split is None:
-            return
-        if len(self.split) != 3 or not all(0 <= p < 1 for p in self.split) or not sum(self.split) <= 1 + 1e-9:
-            raise MethodError(
-                "option split: three chances, for seeds, structure and parameters, of at most 1 together, such as "
-                "[0.5, 0.25, 0.25]"
-            )
-        if not min(self.split[1:]) > 0 or (grown and not self.split[0] > 0):
-            raise MethodError("option split: structure and parameters need rows, and seeds if omega is given")
+        if self.test == "classes" and self.max_check_plausible is not None:
+            raise MethodError('option max_check_plausible: test = "classes" counts among all rows; leave it out')
 
     def _check_model(self, domain: Domain, grown: bool) -> None:
         if self.model is None:
@@ -292,6 +289,8 @@ class Bsg:
         if not drawn:
             return model
         assert self.rows is not None
+        if self.test == "classes" and deniable:
+            return grow_by_classes(seeds, model, drawn, self.rows, self._plausible_test(), rng, listener)
         test = self._plausible_test() if deniable else self._given_test()
         served = 1.0 if self.split is None else self.split[0]
         return grow(seeds, model, drawn, self.rows, test, served, rng, listener)

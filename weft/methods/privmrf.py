@@ -211,7 +211,9 @@ class PrivMrf:
             tables += curator.measure(list(dict.fromkeys(m.clique for m in tables)), share=curator.left)
         if self.solver == "mirror":
             return self._fitted(curator.domain, tables, total, graph, model, LAST)
-        return fit(curator.domain, tables, total=total, tree=graph, probe=rng, listener=listener)
+        # Where the rows were counted alone, theirs is the total; elsewhere all tables tell of it by now.
+        counted = total if self.rare <= 0 else None
+        return fit(curator.domain, tables, total=counted, tree=graph, probe=rng, listener=listener)
 
     def _fitted(
         self,

@@ -178,13 +178,16 @@ class Charge:
         return cls(question, "seeded", "rows", 1.0, 1 / min(max(mu, 1e-9), 1e9), records, slack, terms=terms)
 
     @classmethod
-    def deniable(cls, question: str, *, test: PlausibleTest, records: int) -> Charge:
+    def deniable(cls, question: str, *, test: PlausibleTest, records: int, buckets: bool = False) -> Charge:
         """Records grown from seeds, each plausible to deny; no differential privacy is claimed for them.
 
         It has no price, because there is none that would do. A ledger that holds such a charge is stamped, and states
-        no epsilon for what leaves.
+        no epsilon for what leaves. `buckets`: so many were tried, and tested by classes of likelihood.
         """
-        return cls(question, "deniable", "none", 1.0, 1.0, records, terms=test.terms)
+        from weft.privacy.plausible import BUCKETS
+
+        terms = test.terms | ({BUCKETS: 1.0} if buckets else {})
+        return cls(question, "deniable", "none", 1.0, 1.0, records, terms=terms)
 
     @classmethod
     def coins(cls, question: str, *, chances: Mapping[str, float]) -> Charge:

@@ -9,10 +9,10 @@ import numpy as np
 
 from weft.marginals.marginal import Array
 from weft.privacy.charge import Charge
-from weft.privacy.deniability import Acceptance
+from weft.privacy.deniability import UNIT, Acceptance
 from weft.privacy.noise import Noise
 from weft.privacy.partitions import ARRAYS, select
-from weft.privacy.plausible import PlausibleTest
+from weft.privacy.plausible import BUCKETS, PlausibleTest
 from weft.privacy.selection import exponential_mechanism
 from weft.privacy.uniform import below
 
@@ -35,7 +35,7 @@ class Mechanisms:
     """Integer noise as the charge says, from the operating system's entropy unless seeded for a test."""
 
     def __init__(self, noise: Noise | None = None) -> None:
-        self._noise = noise or Noise()
+        self.noise = self._noise = noise or Noise()
         self.private = self._noise.private
 
     def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
@@ -58,6 +58,10 @@ class Mechanisms:
         if charge.mechanism == "coins":
             (names,) = exact  # for an audit; a coin must not depend on them
             return [_words(len(names), self._noise)]
+        if BUCKETS in charge.terms:
+            candidates, plausible = exact
+            chances = PlausibleTest.of(charge.terms).chances(plausible)
+            return [candidates[below(UNIT, _words(2 * len(chances), self._noise).reshape(2, -1)) < chances]]
         if charge.mechanism in ("seeded", "deniable"):
             # By the test that the charge names, and was priced by.
             prefixes, counts = exact

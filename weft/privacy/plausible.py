@@ -38,6 +38,9 @@ from weft.errors import BudgetError
 from weft.marginals.marginal import Array
 from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, theorem_one
 
+BUCKETS = "buckets"
+"""A term of charges for records that were tested by classes of likelihood (`weft.privacy.buckets`)."""
+
 _CELLS = 1 << 20
 """Probabilities looked at in one go."""
 
@@ -80,8 +83,9 @@ class PlausibleTest:
     @classmethod
     def of(cls, terms: Mapping[str, float]) -> PlausibleTest:
         """Rebuild the test that a charge names."""
+        own = {name: value for name, value in terms.items() if name != BUCKETS}
         whole = {name: int(terms[name]) for name in ("k", "max_plausible", "max_check_plausible") if name in terms}
-        return cls(**{**terms, **whole})  # type: ignore[arg-type]
+        return cls(**{**own, **whole})  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         noise = "" if self.epsilon0 is None else f" and epsilon0 = {self.epsilon0:.4g}"
@@ -98,11 +102,15 @@ class PlausibleTest:
             levels = Acceptance(self.k, self.epsilon0).levels
         return levels if self.max_plausible is None else levels[: self.max_plausible + 1]
 
+    def chances(self, counts: Array) -> Array:
+        """Return the chance to pass, in units of 1/UNIT, of records with so many plausible seeds."""
+        return np.asarray(self._levels[np.minimum(counts, len(self._levels) - 1)])
+
     def weights(self, counts: Array) -> Array:
         """Return c times the chance to pass, in units of 1/UNIT; `counts` are those of all prefixes of the seeds."""
         seeds, checked = int(counts.sum()), self.max_check_plausible
         if checked is None or checked >= seeds:
-            chance = self._levels[np.minimum(counts, len(self._levels) - 1)]
+            chance = self.chances(counts)
         else:
             distinct, back = np.unique(counts, return_inverse=True)
             chance = self._checked(distinct, seeds, checked)[back]

@@ -18,6 +18,7 @@ from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.models.bayesnet.model import BayesNet
+from weft.models.random_omega import RandomOmega
 from weft.models.seeded import SeededModel
 from weft.privacy.deniability import Acceptance, plan
 from weft.privacy.plausible import PlausibleTest
@@ -56,6 +57,19 @@ def omegas(given: int | str | Sequence[int] | None, domain: Domain) -> list[int]
     return [] if low == len(domain) else list(range(low, high + 1))
 
 
+def check_split(split: Sequence[float] | None, grown: bool) -> None:
+    """Refuse chances of rows to serve for seeds, structure and parameters that cannot be, or leave one without rows."""
+    if split is None:
+        return
+    if len(split) != 3 or not all(0 <= p < 1 for p in split) or not sum(split) <= 1 + 1e-9:
+        raise MethodError(
+            "option split: three chances, for seeds, structure and parameters, of at most 1 together, such as "
+            "[0.5, 0.25, 0.25]"
+        )
+    if not min(split[1:]) > 0 or (grown and not split[0] > 0):
+        raise MethodError("option split: structure and parameters need rows, and seeds if omega is given")
+
+
 def grow(
     curator: Curator,
     model: BayesNet,
@@ -88,6 +102,32 @@ def grow(
         pieces.append(model.complete(known, n, rng, listener))
     # As the ledger has it: where chance had every record drawn whole, no seed was asked and nothing has to be denied.
     return SeededModel(Records.concatenate(pieces), deniable=bool(prefixes) and isinstance(test, PlausibleTest))
+
+
+def grow_by_classes(
+    curator: Curator,
+    model: BayesNet,
+    drawn: Sequence[int],
+    rows: int,
+    test: PlausibleTest,
+    rng: np.random.Generator,
+    listener: Listener,
+) -> SeededModel:
+    """Try once for each record, with a number of drawn attributes that is not told; draw whole what did not pass.
+
+    The test is the paper's by classes of likelihood (`weft.privacy.buckets`): a row that shares more of a record is a
+    likelier seed of it, and gamma says how much likelier one may be and still vouch for another.
+    """
+    with stage(listener, "test seeds", 1) as work:
+        grown = curator.plausible_release(RandomOmega(model, drawn), test, rows)
+        work.advance()
+    left = rows - (0 if grown is None else len(grown))
+    pieces = [model.sample(left, rng, listener)] if left else []
+    if grown is not None:
+        pieces.append(Records.of(model.domain, [grown.column(name) for name in model.domain]))
+    made = Records.concatenate(pieces)
+    order = rng.permutation(rows)
+    return SeededModel(Records.of(model.domain, [column[order] for column in made.columns]), deniable=grown is not None)
 
 
 def _together(
