@@ -33,7 +33,7 @@ SCALE: Mapping[Half, float] = {"chosen": 1.0, "reported": 1.25}
 MOST_ROWS = 50_000
 EPSILON = 0.8
 ORDERS = (1, 2, 3)
-RIVALS = ("independent", "mst", "privsyn", "aim")
+RIVALS = ("independent", "mst", "privsyn")
 """Our other methods, none of which weave should lose to."""
 
 
