@@ -23,7 +23,7 @@ def test_the_list_names_every_experiment() -> None:
     assert all(name in shown for name in EXPERIMENTS)
     listed = json.loads(weft("--list", "--json").stdout)
     own = {"weave", "accuracy", "ablations", "orderings", "plan", "priview", "structure", "raw", "bsg-paper"}
-    own |= {"timings", "data", "fire", "mechanisms", "itemsets"}
+    own |= {"timings", "data", "fire", "mechanisms", "itemsets", "weave-suite"}
     assert set(listed) == set(EXPERIMENTS) | own
     assert all(name in shown and listed[name]["about"] for name in own)
     assert "DualQuery" not in shown and "not there yet" not in shown
