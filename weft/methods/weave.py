@@ -158,8 +158,7 @@ class Weave:
 
     def _columns(self, curator: Curator, total: float) -> tuple[list[NoisyMarginal], float]:
         """Measure the columns, and once more where that is worth it; return them, and the share that is left."""
-        alone: dict[Clique, float] = {(name,): 1.0 for name in curator.domain}
-        ones = measure_unknown(curator, alone, self.share_columns, total)
+        ones = measure_unknown(curator, self.tuned.column_prices(curator.domain), self.share_columns, total)
         more = self.top_up(ones, total)
         return (self._again(curator, ones, more, total) if more > 0 else ones), 1 - self._first - more
 
@@ -167,7 +166,7 @@ class Weave:
         self, curator: Curator, ones: Sequence[NoisyMarginal], share: float, total: float
     ) -> list[NoisyMarginal]:
         """Measure the columns once more, and combine both measurements."""
-        again = measure_unknown(curator, {m.clique: 1.0 for m in ones}, share, total)
+        again = measure_unknown(curator, self.tuned.column_prices(curator.domain), share, total)
         return [pooled(old, new) for old, new in zip(ones, again, strict=True)]
 
     @property
@@ -183,7 +182,9 @@ class Weave:
         asked = max(math.comb(d, 2), MOST_TRIPLES, tuned.candidates)
         check_noise(curator, share_total=(tuned.share_total, 1))
         check_noise(curator, part_scores=(tuned.part_scores * (1 - self._first) * batch, asked))
-        check_noise(curator, sensitivity=most, share_columns=(self.share_columns, d))
+        prices = tuned.column_prices(domain).values()
+        cheapest = self.share_columns * min(prices) / math.fsum(prices)
+        check_noise(curator, sensitivity=most, share_columns=(cheapest * d, d))
 
     def top_up(self, ones: Sequence[NoisyMarginal], total: float) -> float:
         """Return the share to measure the columns with once more, so that each is within `column_error` of the rows.

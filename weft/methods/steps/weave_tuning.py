@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from weft.bounds import Bounds, Share
-from weft.marginals.domain import Domain
+from weft.marginals.domain import Clique, Domain
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class WeaveTuning:
     batches: Annotated[int | None, Bounds(0, 100)] = None
     """Batches after the pairs, if noise allows cliques of four attributes (of three, if there are no more) that cover
     at least a third of all pairs; None: two if some have more than four, otherwise one. 0: pairs only."""
+    columns_by_size: Annotated[float, Bounds(0.0, 1.0)] = 0.0
+    """A column's part of the share for columns grows with its number of values to this power; 0: all get the same."""
     column_error: Annotated[float, Bounds(0.0, 10.0)] = 0.025
     """Total variation error of a column that is accepted before anything else is measured."""
     columns_only_error: Annotated[float, Bounds(0.0, 10.0)] = 0.15
@@ -51,6 +53,10 @@ class WeaveTuning:
     over 1,000 values."""
     feedback: Annotated[float | None, Bounds(0.0, 1000.0)] = None
     """Chains: strength of that feedback; None: 0.02, and 0.2 where there are over 1,000 values, with thinner cells."""
+
+    def column_prices(self, domain: Domain) -> dict[Clique, float]:
+        """Return what each column alone is worth."""
+        return {(name,): float(domain.size(name)) ** self.columns_by_size for name in domain}
 
     def effort(self, domain: Domain) -> tuple[int, int, int, float]:
         """Return matching rounds, sweeps, herding and feedback: as given, or by how wide the columns are."""
