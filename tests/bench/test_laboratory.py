@@ -137,7 +137,18 @@ def test_the_deniability_papers_figures_stand_beside_ours() -> None:
 def test_every_timing_is_known_and_an_unknown_one_is_refused() -> None:
     from importlib import import_module
 
-    assert set(TIMINGS) == {"bsg", "counting", "evaluate", "gum", "mrf", "noise", "privsyn", "startup", "stream"}
+    assert set(TIMINGS) == {
+        "bsg",
+        "counting",
+        "evaluate",
+        "gum",
+        "mrf",
+        "noise",
+        "privsyn",
+        "scale",
+        "startup",
+        "stream",
+    }
     assert all(callable(import_module(f"weft.bench.timings.{name}").figures) for name in TIMINGS)
     with pytest.raises(MethodError, match="Did you mean 'noise'"):
         next(timings(["noisy"]))

@@ -4,8 +4,10 @@ import itertools
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,8 @@ from weft.engines.spark.workers import DivideRows, Truncate
 from weft.errors import DataError, OutputError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
+from weft.privacy import read_journal
+from weft.privacy.mechanisms import Mechanisms
 from weft.release.dataset import publish_dataset
 from weft.release.tables import Dataset
 from weft.release.verify import verify
@@ -314,7 +318,7 @@ def test_a_killed_worker_changes_no_count(tmp_path):
 
 def workers():
     """Return Spark's Python workers: processes that a daemon of ours forked."""
-    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
     daemons = {pid for pid, _, args in rows if "pyspark.daemon" in args}
     mine = {pid for pid, parent, _ in rows if _above(pid, rows, os.getpid())}
@@ -328,6 +332,74 @@ def _above(pid, rows, root):
             return True
         pid = parents[pid]
     return False
+
+
+# Of no module that workers could look for, so that it is sent to them as it is.
+DYING = eval("lambda batches: __import__('os')._exit(9)", {"__name__": "__main__"})
+
+
+@pytest.mark.slow
+def test_a_fit_that_spark_cannot_finish_draws_no_noise_and_says_so(tmp_path, monkeypatch):
+    session = spark()
+    monkeypatch.chdir(tmp_path)
+    frame = session.createDataFrame(make_table(500))
+    monkeypatch.setattr("weft.engines.spark.engine.workers.Count", lambda *given: DYING)
+    drawn = []
+    monkeypatch.setattr(Mechanisms, "__call__", lambda *given: drawn.append(given))
+    with pytest.raises(DataError, match="No answer was made") as refused:
+        Synthesizer(1.0, journal="j.jsonl").fit(frame, ROWS_ONLY)
+    (run,) = read_journal(tmp_path / "j.jsonl")
+    assert len(run.charges) == 1 and not drawn  # charged first, and nothing was released for it
+    assert "Traceback" not in str(refused.value)
+
+
+KILLED_EXECUTOR = """
+import os, signal, subprocess, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from conftest import SCHEMA, make_table
+import pyspark
+from weft.engines import open_engine
+from weft.reading.spark import spark_session
+from weft.schema import Schema
+
+local = {"ui.enabled": "false", "driver.host": "127.0.0.1", "driver.bindAddress": "127.0.0.1"}
+local |= {"executor.memory": "512m"}
+settings = " ".join(f"--conf spark.{name}={value}" for name, value in local.items())
+os.environ |= {
+    "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_SUBMIT_ARGS": f"--master local-cluster[2,1,700] {settings} pyspark-shell",
+}
+
+def children(pid):
+    listed = subprocess.check_output(["ps", "-ww", "-eo", "pid,ppid,args"], text=True)
+    for own, parent, args in [line.split(None, 2) for line in listed.splitlines()]:
+        if parent == str(pid):
+            yield int(own), args
+            yield from children(own)
+
+cliques, schema, table = [("age", "sex"), ("cost", "ward")], Schema.from_toml(SCHEMA), make_table(50_000)
+here = open_engine(table, schema).engine.count(cliques)
+engine = open_engine(spark_session().createDataFrame(table).repartition(8), schema).engine
+executors = [pid for pid, args in children(os.getpid()) if "ExecutorBackend" in args and "java" in args.split()[0]]
+os.kill(executors[0], signal.SIGKILL)  # with the codes that it kept
+for _ in range(2):
+    assert all((a == b).all() for a, b in zip(engine.count(cliques), here, strict=True))
+print("same", len(executors))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_killed_executor_changes_no_count(tmp_path):
+    spark()
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_EXECUTOR, str(tests)], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.stdout.strip() == "same 2", done.stderr[-2000:]
 
 
 @pytest.mark.slow

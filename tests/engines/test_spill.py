@@ -9,6 +9,7 @@ from weft.engines import open_engine, spill
 from weft.engines.memory import MemoryEngine
 from weft.engines.parts import divide, divided
 from weft.engines.units import Units, keep_rows, sizes_of, unit_codes
+from weft.room import Room
 
 from .test_units import schema, visits
 
@@ -76,7 +77,7 @@ def test_parts_are_made_piece_by_piece_as_all_at_once(whose, monkeypatch, tempor
 def test_a_streamed_table_with_units_and_parts_in_files(tmp_path, temporary):
     pq.write_table(visits(), tmp_path / "v.parquet", row_group_size=100)
     cliques = [("who",), ("visit",)]
-    small = open_engine(tmp_path / "v.parquet", schema(1000), engine="stream", batch_rows=64, spill=0).engine
+    small = open_engine(tmp_path / "v.parquet", schema(1000), engine="stream", batch_rows=64, room=Room(spill=0)).engine
     here = open_engine(tmp_path / "v.parquet", schema(1000), engine="memory").engine
     assert isinstance(here, MemoryEngine)
     assert all((a == b).all() for a, b in zip(small.count(cliques), here.count(cliques), strict=True))

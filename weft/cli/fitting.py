@@ -54,6 +54,8 @@ class Request:
     who: Who = field(default_factory=Who)
     """Who is protected, where no schema says so."""
     engine: Literal["auto", "memory", "stream"] = "auto"
+    memory: str | None = None
+    """How much memory may be taken."""
     seed: int | None = None
     noise_seed: int | None = None
     trust_data_for_schema: bool = False
@@ -118,6 +120,7 @@ class Request:
             self.delta,
             neighbours=self.neighbours,
             engine=self.engine,
+            memory=self.memory,
             journal=self.journal,
             budget_file=self.budget_file,
             checkpoint=None if self.source == "-" else checkpoint_beside(self.journal),
@@ -186,6 +189,7 @@ class Asked:
     seed: o.Seed = None
     noise_seed: o.NoiseSeed = None
     engine: o.Engine = "auto"
+    memory: o.Memory = None
     text: TextFile
     trust_data_for_schema: o.TrustDataForSchema = False
     insecure: o.Insecure = False
@@ -207,6 +211,7 @@ class Asked:
             discover=self.discover,
             who=self.protected.who(self.schema),
             engine=self.engine,
+            memory=self.memory,
             seed=self.seed,
             noise_seed=self.noise_seed,
             trust_data_for_schema=self.trust_data_for_schema,

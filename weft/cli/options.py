@@ -148,6 +148,15 @@ Engine = Annotated[
     Literal["auto", "memory", "stream"],
     typer.Option(help="Where the rows are held while they are counted.", rich_help_panel=RUN),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="How much memory may be taken, as in 4GB: planned before anything is spent.",
+        rich_help_panel=RUN,
+    ),
+]
 Out = Annotated[
     str,
     typer.Option(

@@ -47,6 +47,7 @@ def sample(
     seed: o.Seed = None,
     formulas: o.Formulas = "keep",
     spark: OnSpark = False,
+    memory: o.Memory = None,
     *,
     screen: o.Screen,
 ) -> None:
@@ -79,7 +80,7 @@ def sample(
             with stage(listener, "load"):
                 from weft.synthesizer import load
 
-                synthesizer = load(model)
+                synthesizer = load(model).set_params(memory=memory)
             if out is not None:
                 card = release(synthesizer, out, rows, seed, formulas, listener, where)
         if out is None:

@@ -66,7 +66,7 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions,
 
     def _beside(self, engine: Engine, part: str, whole: float | None = None) -> Curator:
         """Return a curator over other rows or codes of the same table, with the same ledger and noise."""
-        curator = Curator(engine, self._ledger, self._release, self._whole if whole is None else whole)
+        curator = Curator(engine, self._ledger, self._release, self._whole if whole is None else whole, self._cells)
         if part == self._part:  # counts of a part of the rows are not those of the table
             curator._released = self._released
         curator._part, curator._coding = part, self._coding

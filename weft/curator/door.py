@@ -34,8 +34,10 @@ class Door:
     Gaussian; with "pure" it is that share of epsilon and the noise is two-sided geometric.
     """
 
-    def __init__(self, engine: Engine, ledger: Ledger, release: Release, whole: float = 1.0) -> None:
-        """Open the door; `whole` is the part of the budget that shares are of."""
+    def __init__(
+        self, engine: Engine, ledger: Ledger, release: Release, whole: float = 1.0, cells: int | None = None
+    ) -> None:
+        """Open the door; `whole` is the part of the budget that shares are of, `cells` are counted in one pass."""
         self._engine = engine
         self._ledger = ledger
         self._release = release
@@ -43,6 +45,7 @@ class Door:
         self._coding: Mapping[str, Array] = {}
         self._part = ""
         self._whole = whole
+        self._cells = cells or CELLS_PER_PASS
 
     @property
     def domain(self) -> Domain:
@@ -157,7 +160,7 @@ class Door:
         cells = 0
         for c in cliques:
             size = self.domain.cells(c)
-            if batch and cells + size > CELLS_PER_PASS:
+            if batch and cells + size > self._cells:
                 yield batch
                 batch, cells = [], 0
             batch.append(c)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from weft.curator.curator import Curator
 from weft.curator.values import ValueCurator
-from weft.engines import BATCH_ROWS, open_engine
+from weft.engines import BATCH_ROWS, ROOM, Opened, open_engine
 from weft.engines.frames import spans_of
 from weft.engines.listing import Listing, open_listing
 from weft.engines.sources import open_reader
@@ -18,6 +18,7 @@ from weft.privacy import Ledger
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener, silence, stage
 from weft.reading.dialect import PLAIN, Dialect
+from weft.room import Room
 from weft.schema import Schema
 from weft.schema.kinds import Unknown
 from weft.schema.naming import names_id, names_person
@@ -31,6 +32,7 @@ class PrivateTable:
     engine: Literal["auto", "memory", "stream"] = "auto"
     dialect: Dialect = PLAIN
     listener: Listener = silence
+    room: Room = ROOM
 
     def columns(self) -> pa.Schema:
         """Return the names and the declared types of the columns; both are public, and no row is read."""
@@ -61,8 +63,14 @@ class PrivateTable:
     def look(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> Curator:
         """Open the table with a schema; the curator's shares are of `whole`, a part of the budget."""
         with stage(self.listener, "read"):
-            opened = open_engine(self.source, schema, engine=self.engine, listener=self.listener, dialect=self.dialect)
-        return Curator(opened.engine, ledger, release, whole)
+            opened = self.open(schema)
+        return Curator(opened.engine, ledger, release, whole, self.room.cells)
+
+    def open(self, schema: Schema) -> Opened:
+        """Open the table with a schema, in the room that there is."""
+        return open_engine(
+            self.source, schema, engine=self.engine, listener=self.listener, dialect=self.dialect, room=self.room
+        )
 
     def values(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> ValueCurator:
         """Open the table to ask for values as they are written."""

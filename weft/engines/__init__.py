@@ -18,7 +18,7 @@ from weft.engines.recode import Joined, Maps, Recoding
 from weft.engines.sources import open_reader
 from weft.engines.spark import open_spark_engine
 from weft.engines.stream import StreamEngine, check
-from weft.engines.units import SPILL, Units
+from weft.engines.units import Units
 from weft.errors import DataError
 from weft.marginals.counting import Counts, compile_kernels, is_compiled
 from weft.marginals.domain import Clique, Domain
@@ -26,12 +26,13 @@ from weft.marginals.records import code_dtype
 from weft.progress import Listener, silence, stage
 from weft.reading.dialect import PLAIN, Dialect
 from weft.reading.reader import Reader
+from weft.room import Room
 from weft.schema import Schema
 
 __all__ = ["Deal", "Engine", "Joined", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
 
-MEMORY = 1 << 30
-"""Bytes of codes up to which a file is held in memory."""
+ROOM = Room()
+"""The memory that is taken where nobody states a limit."""
 
 BATCH_ROWS = 1 << 17
 """Rows that are read at a time, where the source lets one choose."""
@@ -92,7 +93,7 @@ def open_engine(
     threads: int | None = None,
     rng: np.random.Generator | None = None,
     dialect: Dialect = PLAIN,
-    spill: int = SPILL,
+    room: Room = ROOM,
 ) -> Opened:
     """Open a table: every row is read and checked here, so that no later count can be refused.
 
@@ -100,23 +101,23 @@ def open_engine(
     pattern, a list, "-" for standard input), or an address such as `duckdb:...`; `dialect` says how a text file is
     written, and which values are missing. Files are held in memory as codes when these are few, and else read anew for
     each count. At most `schema.rows_per_unit` rows of each privacy unit are kept; `rng` chooses them (None: from the
-    system's entropy). What is known of each row is in files past `spill` octets.
+    system's entropy). `room` says how much memory all this may take: DataError if it cannot be kept to.
     """
     if not is_compiled():
         with stage(listener, "compile (first run only)"):
             compile_kernels()
     schema = dialect.marking(schema)
-    reader = open_reader(source, schema, batch_rows, dialect)
+    reader = open_reader(source, schema, room.rows_at_once(len(schema.columns), batch_rows), dialect)
     codec = Codec(schema, reader.schema)
     if engine == "stream" and not reader.repeatable:
         raise DataError(f"{reader.name} can be read only once, so it cannot be streamed; use the memory engine")
     markers = () if schema.unit is None else schema.column(schema.unit).markers
-    units = Units(codec.unit_column, schema.rows_per_unit, markers, spill)
+    units = Units(codec.unit_column, schema.rows_per_unit, markers, room.spill)
     rng = rng or np.random.default_rng()
     if reader.spark is not None and engine == "auto":
         return Opened(open_spark_engine(reader.spark, codec, units, rng, listener), codec)
-    if engine == "memory" or not _streams(reader, codec, engine == "stream"):
-        records, owners = load(reader, codec, units, rng, listener)
+    if engine == "memory" or not _streams(reader, codec, engine == "stream", room):
+        records, owners = load(reader, codec, units, rng, listener, room)
         return Opened(MemoryEngine(records, listener, threads, owners), codec)
     # Columns that clip or have an `other` refuse nothing: if no row can spoil a pass either, there is nothing to check
     # before the first charge.
@@ -124,13 +125,15 @@ def open_engine(
     keep, owners = None, None
     if not (reader.sound and lenient and units.column is None):
         keep, owners = check(reader, codec, units, rng, listener)
-    return Opened(StreamEngine(reader, codec, Recoding(codec.domain), keep, listener, threads, owners, spill), codec)
+    return Opened(
+        StreamEngine(reader, codec, Recoding(codec.domain), keep, listener, threads, owners, room.spill), codec
+    )
 
 
-def _streams(reader: Reader, codec: Codec, wanted: bool) -> bool:
+def _streams(reader: Reader, codec: Codec, wanted: bool, room: Room) -> bool:
     """Whether to leave the rows where they are. The choice changes speed and memory, never an answer."""
     if not reader.repeatable or (codec.unit_column is not None and not reader.ordered):
         return False  # the rows of a unit that stay are known by position, and such a row has none
     width = sum(code_dtype(size).itemsize for size in codec.domain.shape)
     size = reader.size if reader.rows is None else reader.rows * width
-    return wanted or size is None or size > MEMORY
+    return wanted or size is None or size > room.codes

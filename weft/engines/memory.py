@@ -12,11 +12,13 @@ from weft.engines.groups import groups
 from weft.engines.parts import Deal, divide, names_of
 from weft.engines.recode import Joined, Maps, Recoding
 from weft.engines.units import Owners, Units, sizes_of
+from weft.errors import DataError
 from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import Codes, Records, code_dtype
 from weft.progress import Listener, silence, stage
 from weft.reading.reader import Reader
+from weft.room import Room
 
 
 @dataclass(frozen=True)
@@ -75,17 +77,25 @@ class MemoryEngine:
 
 
 def load(
-    reader: Reader, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
+    reader: Reader, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener, room: Room
 ) -> tuple[Records, Owners | None]:
     """Read and encode a whole table, batch by batch: beside its codes only a few batches are in memory.
 
-    Returned beside the records: the unit of each, where a unit may have several.
+    Returned beside the records: the unit of each, where a unit may have several. DataError if the codes are more than
+    a stated limit leaves room for.
     """
     pieces: list[list[Codes]] = [[] for _ in codec.domain]
+    held = 0
     for batch, records in reader.read(units.beside(codec.reads), codec.encode, listener, "read"):
         units.see(batch)
         for column, codes in zip(pieces, records.columns, strict=True):
             column.append(codes)
+            held += codes.nbytes
+        if room.stated and held > room.codes:
+            raise DataError(
+                f"{reader.name} does not fit the memory that was allowed, and has to be held there. Allow more "
+                "(--memory), or write it to a Parquet file, which is read in pieces"
+            )
     keep, owners = units.keep(rng)
     columns = []
     for column, size in zip(pieces, codec.domain.shape, strict=True):

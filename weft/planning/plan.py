@@ -21,6 +21,7 @@ from weft.planning.simulation import SEEN, Simulation, plain_codec, row_bytes, s
 from weft.privacy import Adjacency, Budget, Ledger, Relation
 from weft.progress import Listener, silence, stage
 from weft.release.statement import meaning_of
+from weft.room import LEAST, PROGRAM, Room
 from weft.schema import Schema
 
 ROWS = 10_000
@@ -85,7 +86,16 @@ class Plan:
     @property
     def memory(self) -> int:
         """About how many bytes a run would need beside the program itself."""
-        return min(self.rows * self.row_bytes, 1 << 30) + 3 * self.here.model_bytes + 8 * self.here.cells
+        return min(self.rows * self.row_bytes, Room().codes) + self._learning
+
+    @property
+    def _learning(self) -> int:
+        return 3 * self.here.model_bytes + 16 * self.here.cells
+
+    @property
+    def least_memory(self) -> int:
+        """The smallest limit (--memory) that such a run can keep to, reading its table in pieces if need be."""
+        return max(LEAST, PROGRAM + 3 * self._learning)
 
     @property
     def share_band(self) -> tuple[float, float]:
@@ -122,6 +132,7 @@ class Plan:
             "codes": dict(self.codes),
             "cells": self.here.cells,
             "bytes": self.memory,
+            "least_memory": self.least_memory,
             "seconds": round(self.seconds, 1),
             "meaning": self.meaning,
         }

@@ -68,5 +68,6 @@ def effort(plan: Plan) -> str:
     seconds = f"{plan.seconds:.0f} seconds" if plan.seconds >= 2 else "a second or two"
     return (
         f"{counted(len(plan.codes), 'attribute')} with {sum(plan.codes.values()):,} values or bins; about "
-        f"{plan.here.cells:,} cells would be measured. About {seconds} and {memory:,.0f} MiB beside the program."
+        f"{plan.here.cells:,} cells would be measured. About {seconds} and {memory:,.0f} MiB beside the program; with "
+        f"--memory {-(-plan.least_memory // 2**20)}MiB or more it keeps to that."
     )

@@ -19,7 +19,7 @@ from weft.answers import MOST_BINS, Counts, ask
 from weft.codec.people import People
 from weft.curator import Curator, Rehearsal
 from weft.discovery import ROWS_PER_UNIT, SHARE, with_cost
-from weft.engines import Opened, open_engine
+from weft.engines import Opened
 from weft.engines.returned import as_is, frame_maker
 from weft.engines.sources import fingerprint, source_name
 from weft.errors import MethodError, WeftError
@@ -38,11 +38,12 @@ from weft.release import modelfile
 from weft.release.conditioned import BLOCK_ROWS, Conditioned
 from weft.release.modelfile import Fitted
 from weft.release.statement import default_rows
+from weft.room import Room
 from weft.schema import Schema
 from weft.schema.rules.where import Where
 from weft.synthesizer.resume import recorded
 from weft.synthesizer.run import Asked, Run, check_settings, prepare
-from weft.words import counted
+from weft.synthesizer.shown import as_text
 from weft.workload.compiled import planned
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Synthesizer:
         journal: str | PathLike[str] | None = JOURNAL,
         budget_file: str | PathLike[str] | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        memory: str | int | None = None,
         trust_data_for_schema: bool = False,
         discover: float = SHARE,
         seed: int | None = None,
@@ -91,6 +93,7 @@ class Synthesizer:
             journal: a file to which every charge is appended before the rows are asked; None keeps no such record.
             budget_file: the lifetime budget of the table (`weft budget create`), which all runs on it draw from.
             checkpoint: a file for the noisy answers, from which `weft resume` finishes a run that died (`checkpoint_`).
+            memory: how much may be taken, such as "4GB"; what cannot keep to it is refused before anything is spent.
             trust_data_for_schema: accept a schema with facts read from the data; stamped on everything released.
             discover: share of the budget for finding privately what the schema does not state; 0 refuses to look.
             seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
@@ -108,6 +111,7 @@ class Synthesizer:
         self.journal = journal
         self.budget_file = budget_file
         self.checkpoint = checkpoint
+        self.memory = memory
         self.wanted: dict[str, Any] = {}  # what a command was to write, for its checkpoint
         self.trust_data_for_schema = trust_data_for_schema
         self.discover = discover
@@ -132,18 +136,7 @@ class Synthesizer:
         return self
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if name not in defaults or value != defaults[name].default
-        ]
-        made = f"Synthesizer({', '.join(changed)})"
-        if not hasattr(self, "fitted_"):
-            return made
-        fitted = self.fitted_
-        columns = counted(len(fitted.schema.columns), "column")
-        return f"{made}, fitted by {fitted.method} to {columns}; {fitted.ledger.spend_statement()}"
+        return as_text(self.get_params(), type(self).__init__, getattr(self, "fitted_", None))
 
     def _repr_html_(self) -> str:
         """Show a fitted synthesizer in a notebook: its guarantee, and what was asked."""
@@ -180,7 +173,7 @@ class Synthesizer:
                 schema = self.discovered_.schema
                 opened = self._open(run, schema)
             assert opened is not None
-            curator = Curator(opened.engine, ledger, run.release, whole)
+            curator = Curator(opened.engine, ledger, run.release, whole, run.table.room.cells)
             chosen, arrangement = run.compiled(opened.codec)
             coarse = coarse_domain(arrangement.domain(opened.codec.domain), arrangement.bins)
             stand_in = partial(Rehearsal, opened.engine, ledger, run.release, coarse, whole)
@@ -226,9 +219,7 @@ class Synthesizer:
     def _open(self, run: Run, schema: Schema) -> Opened:
         listener = run.table.listener
         with stage(listener, "read"):
-            opened = open_engine(
-                run.table.source, schema, engine=self.engine, listener=listener, dialect=run.table.dialect
-            )
+            opened = run.table.open(schema)
         run.compiled(opened.codec)  # whatever does not fit the columns is refused here
         return opened
 
@@ -293,9 +284,9 @@ class Synthesizer:
             asked = Conditioned(fitted, where)
             yield from asked.among(rows, rng, listener) if n is None else asked.tables(rows, rng, listener)
             return
-        start = 0
+        start, most = 0, Room.of(self.memory).rows_at_once(len(fitted.schema.columns), BLOCK_ROWS)
         while True:
-            block = min(BLOCK_ROWS, rows - start)
+            block = min(most, rows - start)
             records = fitted.model.sample(block, rng, listener)
             yield fitted.rows(records, rng, start)
             start += block

@@ -28,6 +28,7 @@ from weft.progress import Listener
 from weft.reading.dialect import PLAIN
 from weft.release.paths import check_apart
 from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
+from weft.room import Room
 from weft.schema import Schema
 from weft.workload import Compiled, MarginalPlan, PlanError, compile_plan, extended
 from weft.workload.compiled import accounting_of, planned, refuse_for
@@ -95,6 +96,7 @@ def check_settings(settings: Mapping[str, Any], options: Mapping[str, Any]) -> N
         raise BudgetError("the share for discovery must be above 0 and below 1, such as 0.1; 0 refuses to look")
     if relation not in get_args(Relation):
         raise BudgetError(f"neighbours must be one of {', '.join(get_args(Relation))}; not {relation!r}")
+    Room.of(settings["memory"])
     if engine not in ("auto", "memory", "stream"):
         raise DataError(f"engine must be auto, memory or stream; not {engine!r}")
 
@@ -106,7 +108,7 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
         schema = Schema.load(Path(schema))
     data, dialect = collected(asked.data), settings.dialect or PLAIN
     source = repeatable(data) if schema is None or schema.incomplete else data
-    table = PrivateTable(source, settings.engine, dialect, listener)
+    table = PrivateTable(source, settings.engine, dialect, listener, Room.of(settings.memory))
     public = dialect.marking(stated(table, schema, asked.unit, asked.rows_per_unit))
     facts = accepted_facts(public, settings.trust_data_for_schema)
     budget = settings.budget or Budget(epsilon=settings.epsilon, delta=settings.delta)
