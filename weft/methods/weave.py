@@ -133,7 +133,7 @@ class Weave:
 
         batches = Batches(self.order, self.max_cells, tuned)
         for number, (offered, share) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
-            with stage(listener, f"batch {number}: {'pairs' if number == 1 else 'larger cliques'}"):
+            with stage(listener, _named(number)):
                 scores = share * tuned.part_scores if offered else 0.0
                 prices = choose_cliques(
                     merged,
@@ -216,6 +216,12 @@ class Weave:
         rounds, *_ = tuned.effort(domain)
         chains, gaussian = tuned.number_of_chains(domain, total), self.accounting != "pure"
         return DenseField(domain, total, chains, rounds, tuned.max_tree, gaussian, rng, listener)
+
+
+def _named(batch: int) -> str:
+    """Return what a batch is called while it runs."""
+    again = f" ({batch - 1})" if batch > 2 else ""
+    return "measure pairs of columns" if batch == 1 else f"measure larger tables{again}"
 
 
 def _add(measured: dict[Clique, NoisyMarginal], found: Sequence[NoisyMarginal]) -> None:

@@ -90,7 +90,7 @@ class GibbsChains:
 
     def match(self, rounds: int, rate: float, decay: float = 20.0, listener: Listener = silence) -> list[float]:
         """Move the potentials towards the targets; return the distance after each round."""
-        with stage(listener, "match", rounds) as work:
+        with stage(listener, "adjust the model", rounds) as work:
             return self._match(rounds, rate, decay, work)
 
     def _match(self, rounds: int, rate: float, decay: float, work: Stage) -> list[float]:
