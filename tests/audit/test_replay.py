@@ -76,7 +76,9 @@ SHORT = {name: {"passes": 15} for name in ("aim", "mst", "pb-pgm", "pgm")}
 """Mirror descent as published takes thousands of passes, of which each looks at released tables alone."""
 
 
-@pytest.mark.parametrize("method", PUBLISHED)
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=[pytest.mark.slow] * (name in SHORT)) for name in PUBLISHED]
+)
 def test_every_method_as_published_is_a_function_of_its_mechanisms(method):
     table = make_table(300)
     relation = sorted(RELATIONS)[PUBLISHED.index(method) % 2]
