@@ -198,7 +198,6 @@ def synthesise(method, schema=None, *, source="arrow", paired=True, unit=None, *
             data = SOURCES[source](table)
             synthesizer = Synthesizer(method=method, seed=5, journal=out / "run.ledger.jsonl", **settings)
             if paired:
-                captured.enter_context(mock.patch.object(weft.synthesizer, "open_engine", same_rows_of_a_unit))
                 captured.enter_context(mock.patch.object(weft.curator.opening, "open_engine", same_rows_of_a_unit))
                 captured.enter_context(mock.patch.object(weft.curator.opening, "open_listing", same_listing))
             synthesizer.fit(data, known, unit=unit, listener=captured.events.append, release=release)
@@ -263,7 +262,7 @@ def commands(method, schema=SCHEMA, *, source="csv", neighbours="add-remove"):
             said = {}
             with (
                 mock.patch.object(weft.synthesizer, "Mechanisms", lambda noise: release),
-                mock.patch.object(weft.synthesizer, "open_engine", same_rows_of_a_unit),
+                mock.patch.object(weft.curator.opening, "open_engine", same_rows_of_a_unit),
             ):
                 for line in lines:
                     shown = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "100"}).invoke(app, line.split())

@@ -41,8 +41,8 @@ def rows(monkeypatch):
     """A place that knows the exact number of rows, as a careless program may have one."""
     known = {"engines": []}
 
-    def init(self, engine, ledger, release, whole=1.0, was=Curator.__init__):
-        was(self, engine, ledger, release, whole)
+    def init(self, engine, *settings, was=Curator.__init__):
+        was(self, engine, *settings)
         known["engines"].append(engine)
         known["n"] = int(engine.count([()])[0])
 
@@ -64,7 +64,7 @@ def test_a_public_seed_that_chooses_the_rows_of_a_unit_is_caught(monkeypatch):
 
     program = synthesise("independent", PERSONS, paired=False)
     assert fresh(program, visits(), Mechanisms, truncated=True) == []
-    monkeypatch.setattr(weft.synthesizer, "open_engine", opened)
+    monkeypatch.setattr(weft.curator.opening, "open_engine", opened)
     assert fresh(program, visits(), Mechanisms, truncated=True) == ["two runs kept the same rows of every unit"]
 
 

@@ -160,7 +160,9 @@ def test_the_command_line_says_nothing_more_of_persons():
 
 
 @pytest.mark.parametrize("max_tree", [0, 1 << 20])
-@pytest.mark.parametrize(("order", "noise", "widest"), [(2, 0.03, 2), (3, 1.0, 3), (6, 1.0, 5)])
+@pytest.mark.parametrize(
+    ("order", "noise", "widest"), [(2, {}, 2), (3, {"clique_error": 1.0}, 3), (6, {"clique_error": 1.0}, 5)]
+)
 def test_every_way_of_weave_uses_rows_through_its_noise_only(order, noise, widest, max_tree):
     """Pairs, triples and larger cliques, exact and on chains: parity is seen by no pair."""
     rng = np.random.default_rng(0)
@@ -168,7 +170,7 @@ def test_every_way_of_weave_uses_rows_through_its_noise_only(order, noise, wides
     table = pa.table({f"c{i}": column for i, column in enumerate([*bits.T, bits[:, :4].sum(axis=1) % 2])})
     schema = Schema.from_domain(dict.fromkeys(table.column_names, 2))
     options = {"order": order, "epsilon": 8.0}
-    options["tuning"] = {"clique_error": noise, "max_tree": max_tree, "matching_rounds": 2}
+    options["tuning"] = {**noise, "max_tree": max_tree, "matching_rounds": 2}
     assert replay(synthesise("weave", schema, **options), table, without_last(table), seeded()) == []
     fitted = Synthesizer(method="weave", noise_seed=1, **options).fit(table, schema).fitted_
     assert max(len(m.clique) for m in fitted.measured) >= widest
