@@ -65,7 +65,13 @@ class Positive(Mechanisms):
         return [np.where(r < 0, e + np.abs(r - e), r) for e, r in zip(exact, released, strict=True)]
 
 
-@pytest.mark.parametrize("settings", [{"epsilon": 4.0}, {"epsilon": 1.0, "delta": 0.0}], ids=["gaussian", "geometric"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"epsilon": 4.0}, id="gaussian"),
+        pytest.param({"epsilon": 1.0, "delta": 0.0}, id="geometric", marks=pytest.mark.slow),
+    ],
+)
 def test_noise_that_depends_on_the_count_is_caught(settings):
     """A column with codes of no rows, of few, and of many."""
     table = pa.table({"code": np.repeat(np.arange(2000), np.repeat([4, 150], [1500, 500]))})

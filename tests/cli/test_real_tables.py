@@ -12,7 +12,8 @@ from .conftest import Weft
 DATA = Path(__file__).parents[2] / "../shared/data"
 
 
-@pytest.mark.parametrize("name", ["adult_raw", pytest.param("flights_raw", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adult_raw", "flights_raw"])
 def test_types_order_and_null_rates_survive(weft: Weft, name: str) -> None:
     source = DATA / f"{name}.parquet"
     if not source.exists():
