@@ -52,8 +52,9 @@ class Checkpoint:
 
     def _append(self, data: bytes) -> None:
         try:
-            with self._path.open("ab", buffering=0) as file:
+            with self._path.open("ab") as file:
                 file.write(data)
+                file.flush()  # all of it, or an error: one call to the system may write a part
                 os.fsync(file.fileno())
         except OSError as error:
             raise self._failed(error) from None
@@ -68,6 +69,7 @@ class Recorded:
     def __init__(self, release: Release, checkpoint: Checkpoint) -> None:
         self._release, self._checkpoint = release, checkpoint
         self.private = release.private
+        self.noise = getattr(release, "noise", None)
 
     def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
         """Release the answers to a question that has been paid for."""
@@ -84,6 +86,11 @@ class Replayed:
         self._answers = list(answers)
         self._used = 0
         self.private = private
+
+    @property
+    def left(self) -> int:
+        """Answers that nobody has asked for."""
+        return len(self._answers) - self._used
 
     def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
         """Return what was released for this charge. BudgetError if nothing was, for nothing may be drawn anew."""

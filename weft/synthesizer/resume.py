@@ -23,6 +23,7 @@ from weft.engines.sources import is_written, open_reader, source_name
 from weft.errors import BudgetError, DataError
 from weft.methods.steps.options import plain
 from weft.privacy import Budget, Ledger, read_journal
+from weft.privacy import Run as JournalRun
 from weft.privacy.checkpoint import ENDING, Checkpoint, Recorded, Replayed, read_checkpoint
 from weft.progress import Listener, silence
 from weft.reading.dialect import PLAIN, Dialect
@@ -42,6 +43,8 @@ class Unfinished:
     path: Path
     header: Mapping[str, Any]
     replay: Replayed
+    journal: JournalRun | None = None
+    """The run in the journal that it was charged to; None where there was no journal."""
 
     @property
     def wanted(self) -> Mapping[str, Any]:
@@ -71,6 +74,7 @@ def _header(settings: Synthesizer, run: Run, asked: Asked, ledger: Ledger, seed:
     )
     known = schema is not None and not schema.incomplete
     types = open_reader(source, run.schema, 1, dialect).schema if known else run.table.columns()
+    types = pa.schema([field.remove_metadata() for field in types])  # names and types, and no notes of a library
     kept = {name: value for name, value in settings.get_params().items() if name not in _NOT_KEPT}
     plan = {} if run.plan is None else {"marginals": run.plan.to_dict()}
     return {
@@ -83,7 +87,7 @@ def _header(settings: Synthesizer, run: Run, asked: Asked, ledger: Ledger, seed:
         "rows_per_unit": asked.rows_per_unit,
         "source": source_name(source),
         "text": is_written(source),
-        "types": base64.b64encode(types.remove_metadata().serialize().to_pybytes()).decode("ascii"),
+        "types": base64.b64encode(types.serialize().to_pybytes()).decode("ascii"),
         "seed": seed,
         "private": run.release.private,
         "stamps": list(run.stamps),
@@ -101,14 +105,20 @@ def read_unfinished(path: Path) -> Unfinished:
     header, answers = read_checkpoint(path)
     if header["version"] != __version__:
         raise DataError(f"{path} is of weft {header['version']}: finish the run with that version")
-    if header["journal"] is not None:
-        charged = next((run.charges for run in read_journal(Path(header["journal"])) if run.run == header["run"]), ())
-        if sum(charge["mechanism"] != "coins" for charge in charged) > len(answers):
-            raise BudgetError(
-                f"{path}: the last question of this run was charged, and no answer to it is on record. It may have "
-                "been drawn, and must not be drawn again: the run cannot be finished. What it spent stays spent"
-            )
-    return Unfinished(path, header, Replayed(answers, header["private"]))
+    if header["journal"] is None:
+        return Unfinished(path, header, Replayed(answers, header["private"]))
+    journal = next((run for run in read_journal(Path(header["journal"])) if run.run == header["run"]), None)
+    if journal is None:
+        raise BudgetError(
+            f"{path}: {header['journal']} knows nothing of this run, so that nobody can say what it cost. Restore the "
+            "journal from a copy"
+        )
+    if sum(charge["mechanism"] != "coins" for charge in journal.charges) > len(answers):
+        raise BudgetError(
+            f"{path}: the last question of this run was charged, and no answer to it is on record. It may have "
+            "been drawn, and must not be drawn again: the run cannot be finished. What it spent stays spent"
+        )
+    return Unfinished(path, header, Replayed(answers, header["private"]), journal)
 
 
 def finished(run: Unfinished, listener: Listener = silence) -> Synthesizer:
@@ -141,8 +151,25 @@ def finished(run: Unfinished, listener: Listener = silence) -> Synthesizer:
     ledger = made.fitted_.ledger
     for stamp in header["stamps"]:
         ledger.stamp(stamp)
+    _check_charged(run, ledger)
     ledger.lifetime = header["lifetime"]  # every charge of the run is entered there already
     return made
+
+
+def _check_charged(run: Unfinished, ledger: Ledger) -> None:
+    """Refuse a ledger that is not the one of the run that was charged: its card would promise what nobody paid for."""
+    said, journal = ledger.to_dict(), run.journal
+    same = run.replay.left == 0
+    if journal is not None:
+        charges = [{key: value for key, value in charge.items() if key != "time"} for charge in journal.charges]
+        terms = ("budget", "accounting", "adjacency", "capacity")
+        same = same and charges == said["entries"] and set(journal.stamps) <= set(said["stamps"])
+        same = same and all(journal.header[term] == said[term] for term in terms)
+    if not same:
+        raise BudgetError(
+            f"{run.path}: what it says of the run is not what was charged, in its journal or with its answers. Was it "
+            "edited? Nothing was written; what was spent stays spent"
+        )
 
 
 def _without_rows(types: pa.Schema, text: bool, folder: Path) -> Path:
