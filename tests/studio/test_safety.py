@@ -1,9 +1,12 @@
 """Attacks on the studio: other sites, other names of this machine, no key, other people's files, two tabs at once."""
 
+import io
 import re
 import stat
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,6 +15,7 @@ from typer.testing import CliRunner
 from weft.cli import app
 from weft.studio.app import create
 from weft.studio.desk import Desk
+from weft.studio.jobs import Jobs
 from weft.studio.safety import Keys
 
 from .conftest import HOST, LARGEST, spend, wait
@@ -117,7 +121,14 @@ def test_the_desk_is_for_its_owner_alone(browser, table, tmp_path):
     assert stat.S_IMODE(copied.stat().st_mode) == 0o600
 
 
-def test_two_tabs_that_press_at_once_make_one_charge(browser, table, tmp_path):
+def test_two_tabs_that_press_at_once_make_one_charge(browser, table, tmp_path, monkeypatch):
+    start, both = Jobs.start, Barrier(2)
+
+    def at_once(*given):
+        both.wait()
+        return start(*given)
+
+    monkeypatch.setattr(Jobs, "start", at_once)
     with ThreadPoolExecutor(2) as tabs:
         pressed = [tabs.submit(spend, browser, table, ticket) for ticket in ("a", "b")]
         places = {each.result().headers["location"] for each in pressed}
@@ -140,6 +151,29 @@ def test_a_report_can_reach_nothing(browser, table, tmp_path):
     (folder / "report.html").write_text("<script>1</script>")
     policy = browser.get(f"{table}/runs/001/report/releasable").headers["content-security-policy"]
     assert policy.startswith("sandbox") and "allow-same-origin" not in policy and "connect-src" not in policy
+
+
+def test_only_what_is_known_to_be_public_is_in_a_release(browser, table, tmp_path):
+    folder = tmp_path / "desk" / table.split("/")[-1] / "runs" / "001"
+    folder.mkdir(parents=True)
+    public = {"synthetic.csv", "synthetic.card.json", "synthetic.schema.toml", "synthetic-0a1b2c3d.weft", "model.weft"}
+    public |= {"report.html", "more-1.csv", "more-1.card.md"}
+    own = {"synthetic-0a1b2c3d.checkpoint", "synthetic.ledger.jsonl", "report-PRIVATE.html", "notes.txt", "stays.csv"}
+    for name in public | own:
+        (folder / name).write_text("")
+    packed = zipfile.ZipFile(io.BytesIO(browser.get(f"{table}/runs/001/release.zip").content))
+    assert set(packed.namelist()) == public
+
+
+def test_a_run_protects_whom_the_page_says(browser, table, tmp_path):
+    browser.post(f"{table}/who", data={"unit": "column", "column": "stay_id", "rows_per_unit": "2"})
+    schema = tmp_path / "desk" / table.split("/")[-1] / "schema.toml"
+    lines = [line for line in schema.read_text().splitlines() if not line.startswith(("unit =", "rows_per_unit"))]
+    schema.write_text("\n".join(['# unit = "stay_id"', *lines]))
+    refused = spend(browser, table)
+    assert refused.status_code == 400 and "protects somebody else" in refused.text
+    browser.get(f"{table}/columns")  # which mends it
+    assert 'unit = "stay_id"' in [line.strip() for line in schema.read_text().splitlines()]
 
 
 @pytest.mark.parametrize(

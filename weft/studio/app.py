@@ -59,7 +59,7 @@ class Studio:
     def start(self, table: Table, name: str, said: spoken.Spoken, ticket: str) -> Path:
         """Start a command in the table's folder."""
         folder = table.job(name)
-        return self.jobs.start(table.folder, [folder], ticket, lambda: (folder, said.words))
+        return self.jobs.start(table.folder, lambda: [folder], ticket, lambda: (folder, said.words))
 
 
 def the_studio(request: Request) -> Studio:

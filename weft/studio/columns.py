@@ -135,6 +135,12 @@ def protecting(text: str, unit: str | bool | None, rows: int) -> str:
     return set_top(text, {"unit": unit, "rows_per_unit": rows if rows > 1 else None})
 
 
+def protected(text: str) -> str | None:
+    """Return the column by which a schema protects people; None if every row is somebody's own."""
+    unit = _document(text).get("unit")
+    return unit if isinstance(unit, str) else None
+
+
 def with_rule(text: str, rule: str) -> str:
     """Return the schema with one more rule."""
     written = rule.strip().removeprefix("[[rules]]").strip()

@@ -95,14 +95,14 @@ class Jobs:
         self._lock = threading.Lock()
         self._running: dict[Path, _Child] = {}
 
-    def start(self, place: Path, among: Sequence[Path], ticket: str, make: Callable[[], Started]) -> Path:
+    def start(self, place: Path, among: Callable[[], Sequence[Path]], ticket: str, make: Callable[[], Started]) -> Path:
         """Start commands in a place, and return their folder; or that of the job among these which is there already.
 
-        A job is there already if it runs, or if this very press of the button has started it. Both are looked at under
-        a lock: two tabs that press at once start one run, and make one charge.
+        A job is there already if it runs, or if this very press of the button has started it. Which there are is looked
+        up under a lock: two tabs that press at once start one run, and make one charge.
         """
         with self._lock:
-            for folder in among:
+            for folder in among():
                 there = self.job(folder)
                 if there is not None and (there.state == "running" or there.ticket == ticket):
                     return folder

@@ -128,7 +128,7 @@ def _page(
 ) -> HTMLResponse:
     text = table.schema.read_text(encoding="utf-8")
     shown = c.shown(text)
-    if isinstance(table.facts.unit, str) and f'unit = "{table.facts.unit}"' not in text:  # a draft begins anew
+    if isinstance(table.facts.unit, str) and c.protected(text) != table.facts.unit:  # a draft begins anew
         text = c.protecting(text, table.facts.unit, table.facts.rows_per_unit)
         write(table.schema, text)
     jobs = {name: studio.jobs.job(table.job(name)) for name in (DRAFT, FIND)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -27,8 +28,11 @@ SHOWN = 10
 MOST_COLUMNS = 4
 PATIENCE = 120
 """Seconds that counts may take."""
-KEPT = ("PRIVATE", ".ledger.jsonl")
-"""What stays with the curator: names that hold one of these."""
+RELEASED = re.compile(
+    r"(?:synthetic|more-\d+)(?:-[0-9a-f]{8})?(?:\.csv|\.card\.md|\.card\.json|\.schema\.toml|\.weft)"
+    rf"|{re.escape(spoken.MODEL)}|{re.escape(spoken.PUBLIC_REPORT)}"
+)
+"""What may be given to anybody; all else in a run's folder (journal, checkpoint, the private report) stays there."""
 REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
 
 
@@ -119,7 +123,7 @@ def more(
     made = 1 + len(list(folder.glob("more-*.csv")))
     said = spoken.more(number, rows, _conditions(where), f"more-{made}.csv")
     place = folder / "more-job"
-    studio.jobs.start(table.folder, [place], ticket, lambda: (place, said.words))
+    studio.jobs.start(table.folder, lambda: [place], ticket, lambda: (place, said.words))
     return see(f"/t/{table.id}/runs/{number}#more")
 
 
@@ -137,7 +141,7 @@ def files(table: Table, number: str) -> list[Path]:
 
 def kept(path: Path) -> bool:
     """Whether a file stays with the curator."""
-    return any(word in path.name for word in KEPT)
+    return RELEASED.fullmatch(path.name) is None
 
 
 def _conditions(text: str) -> list[str]:

@@ -39,6 +39,8 @@ def started(studio: Studio, table: Table, ticket: str) -> str:
     text = table.schema.read_text(encoding="utf-8")
     if wrong := c.fault(text):
         raise SchemaError(f"the schema cannot be used as it is: {wrong}")
+    if c.protected(text) != (table.facts.unit or None):
+        raise SchemaError("the schema protects somebody else than you said: say it again on the page of the table")
     if any(column.open for column in c.shown(text)):
         raise SchemaError(
             "some facts were read from the private rows, and nobody has said whether they are publicly known: go "
@@ -50,7 +52,9 @@ def started(studio: Studio, table: Table, ticket: str) -> str:
         folder = job_folder(table, number)
         return folder, spoken.synth(table, number).words
 
-    there = [job_folder(table, number) for number in table.runs()]
+    def there() -> list[Path]:
+        return [job_folder(table, number) for number in table.runs()]
+
     folder = studio.jobs.start(table.folder, there, ticket, make)
     return folder.parent.name
 
