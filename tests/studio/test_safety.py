@@ -1,6 +1,7 @@
 """Attacks on the studio: other sites, other names of this machine, no key, other people's files, two tabs at once."""
 
 import io
+import json
 import re
 import stat
 import zipfile
@@ -13,6 +14,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from weft.cli import app
+from weft.privacy import Budget
 from weft.studio.app import create
 from weft.studio.desk import Desk
 from weft.studio.jobs import Jobs
@@ -136,6 +138,22 @@ def test_two_tabs_that_press_at_once_make_one_charge(browser, table, tmp_path, m
     wait(browser, places.pop())
     ledgers = list((tmp_path / "desk").rglob("*.ledger.jsonl"))
     assert len(ledgers) == 1
+
+
+def test_what_was_spent_is_not_forgotten_with_a_table(browser, table, tmp_path):
+    folder = tmp_path / "desk" / table.split("/")[-1]
+    assert browser.post(f"{table}/budget/lifetime", data={"epsilon": "3", "delta": "1e-6"}).status_code == 303
+    begun = {"run": "a", "accounting": "zcdp", "budget": Budget(epsilon=2.0, delta=1e-5).to_dict()}
+    charge = {"run": "a", "question": "q", "cost": 0.1}
+    for name in ("found", "runs/001/synthetic"):  # a search, and a run that was cut short
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.ledger.jsonl").write_text(f"{json.dumps(begun)}\n{json.dumps(charge)}\n")
+    assert "at most epsilon 4," in browser.get(f"{table}/history").text
+    assert browser.post(f"{table}/remove").status_code == 303 and not folder.exists()
+    kept = tmp_path / "desk" / "removed" / folder.name
+    names = {str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file()}
+    assert names == {"lifetime.budget", "found.ledger.jsonl", "runs/001/synthetic.ledger.jsonl"}
+    assert browser.get("/").status_code == 200
 
 
 def test_private_values_stand_in_no_address_and_no_record(browser, table, csv, capfd):

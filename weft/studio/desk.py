@@ -4,6 +4,7 @@ DESK/TABLE/facts.json     what the table is called, where it is, what was chosen
 DESK/TABLE/schema.toml    what is said of its columns
 DESK/TABLE/jobs/NAME/     a command that was started from a page: its words, its progress, what it answered
 DESK/TABLE/runs/001/      what a run has made
+DESK/removed/TABLE/       what was spent on a table that was taken off the desk
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from weft.errors import DataError
 from weft.files import format_of
 from weft.reading.addresses import kind_of_address
 from weft.release.atomic import staged
+from weft.release.paths import JOURNAL_ENDING
 
 FACTS, SCHEMA = "facts.json", "schema.toml"
+REMOVED, LIFETIME = "removed", "lifetime.budget"
 _ID = re.compile(r"[0-9a-f]{12}")
 _RUN = re.compile(r"\d{3,6}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -142,7 +145,14 @@ class Desk:
         return self._begin(Facts(path.name.partition(".")[0], str(path.absolute()), kept=False))
 
     def remove(self, table: Table) -> None:
-        """Take a table off the desk, with all that the studio made of it; a file that lies elsewhere stays there."""
+        """Take a table off the desk, with all that the studio made of it; a file that lies elsewhere stays there.
+
+        What was spent on it stays on record: the same people may be asked again, under another name.
+        """
+        for record in records(table.folder):
+            place = self.folder / REMOVED / table.id / record.relative_to(table.folder)
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            record.replace(place)
         shutil.rmtree(table.folder)
 
     def _begin(self, facts: Facts) -> Table:
@@ -150,6 +160,11 @@ class Desk:
         folder = self.folder / number
         folder.mkdir(mode=0o700)
         return Table(number, folder, facts).change()
+
+
+def records(folder: Path) -> list[Path]:
+    """Return the journals and the lifetime budget that lie below a folder."""
+    return [path for ending in (JOURNAL_ENDING, LIFETIME) for path in sorted(folder.rglob(f"*{ending}"))]
 
 
 def write(path: Path, text: str) -> None:

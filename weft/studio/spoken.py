@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.studio.desk import SCHEMA, Facts, Table
+from weft.studio.desk import LIFETIME, SCHEMA, Facts, Table
 
 Words = tuple[str, ...]
 
 SYNTHETIC, MODEL, PRIVATE_REPORT, PUBLIC_REPORT = "synthetic.csv", "model.weft", "report-PRIVATE.html", "report.html"
 FOUND, FOUND_BY_RUN = "found.toml", "synthetic.schema.toml"
-BUDGET = "lifetime.budget"
+BUDGET = LIFETIME
 
 
 @dataclass(frozen=True)

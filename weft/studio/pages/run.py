@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -12,10 +13,11 @@ from fastapi.responses import HTMLResponse, Response
 
 from weft.errors import SchemaError
 from weft.files import beside
+from weft.privacy import Budget, read_journal
 from weft.studio import columns as c
 from weft.studio import spoken
 from weft.studio.app import Studio, TheStudio, TheTable, see
-from weft.studio.desk import Table, read_json
+from weft.studio.desk import LIFETIME, Table, read_json, records
 from weft.studio.jobs import Job, Started
 
 router = APIRouter()
@@ -79,8 +81,7 @@ def cancel(studio: TheStudio, table: TheTable, number: str) -> Response:
 def history(studio: TheStudio, table: TheTable) -> HTMLResponse:
     """List the runs of a table, and what each cost."""
     runs = [_shown(studio, table, number) for number in table.runs()]
-    spent = sum(run.card["privacy"]["epsilon"] or 0.0 for run in runs if run.card)
-    return studio.page("history", table=table, step="history", runs=runs, spent=spent)
+    return studio.page("history", table=table, step="history", runs=runs, spent=_spent(table))
 
 
 def job_folder(table: Table, number: str) -> Path:
@@ -91,6 +92,16 @@ def job_folder(table: Table, number: str) -> Path:
 def card_of(table: Table, number: str) -> dict[str, Any]:
     """Return the card of a run; nothing, if it made no table."""
     return dict(read_json(beside(table.run(number) / spoken.SYNTHETIC, ".card.json")) or {})
+
+
+def _spent(table: Table) -> float:
+    """Return the budgets of all that asked the rows anything, by their journals: also of what was cancelled or failed.
+
+    A run that was cut short counts whole: what it would have asked depends on answers that it had.
+    """
+    journals = [path for path in records(table.folder) if path.name != LIFETIME]
+    asked = [run for path in journals for run in read_journal(path) if run.charges]
+    return math.fsum(Budget.from_dict(run.header["budget"]).nominal() for run in asked)
 
 
 def _shown(studio: Studio, table: Table, number: str) -> RunShown:
