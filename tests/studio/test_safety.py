@@ -43,6 +43,35 @@ def test_the_key_becomes_a_cookie_that_no_script_and_no_other_site_sees(stranger
     assert stranger.get("/").status_code == 200
 
 
+def test_the_key_that_opens_the_browser_works_once(stranger, keys):
+    (once,) = keys.once
+    assert stranger.get("/", params={"token": once}).status_code == 303
+    stranger.cookies.clear()
+    assert stranger.get("/", params={"token": once}).status_code == 403
+    assert stranger.get("/", params={"token": keys.token}).status_code == 303
+
+
+def test_the_command_that_opens_a_browser_does_not_show_the_lasting_key(tmp_path, monkeypatch):
+    opened, made = [], Keys()
+    monkeypatch.setattr("weft.cli.studio._keys", lambda *_: made)
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    done = CliRunner(env={"NO_COLOR": "1"}).invoke(app, ["studio", "--folder", str(tmp_path / "desk")])
+    assert done.exit_code == 0 and made.token in "".join(done.output.split())
+    assert made.once[0] in opened[0] and made.token not in opened[0]
+
+
+def test_a_failure_quotes_nothing(browser, table, monkeypatch, capfd):
+    def broken(*_):
+        raise ValueError("STAY-000001")
+
+    monkeypatch.setattr("weft.studio.pages.table.possible_units", broken)
+    failed = browser.get(table)
+    said = capfd.readouterr()
+    assert failed.status_code == 500 and "ValueError" in said.err
+    assert "STAY-000001" not in failed.text + said.out + said.err
+
+
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1", "127.0.0.1:80", ""])
 def test_a_name_that_was_pointed_here_is_refused(browser, host):
     assert browser.get("/", headers={"host": host}).status_code == 421
@@ -216,6 +245,7 @@ def test_with_a_password_there_is_no_other_way_in(tmp_path: Path, monkeypatch):
         assert visitor.get("/").headers["location"] == "/login"
         assert visitor.get("/", params={"token": keys.token}).headers["location"] == "/login"
         assert visitor.post("/login", data={"password": "wrong"}).status_code == 403
+        assert visitor.post("/login", data={"password": "x" * 5000}).status_code == 413
         assert visitor.post("/tables", data={"source": "x"}).status_code == 403
         assert visitor.post("/login", data={"password": "correct horse battery"}).status_code == 303
         assert visitor.get("/").status_code == 200

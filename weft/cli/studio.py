@@ -61,7 +61,7 @@ def studio(
     terminal = Terminal(debug=debug)
     with guard(terminal):
         keys = _keys(host, i_know)
-        address, run = _server(Path(folder), host, port, keys, int(largest * 1e9))
+        address, run = _server(Path(folder), host, port, keys, int(largest * 1e9), debug)
         from rich.text import Text
 
         terminal.show(Text.assemble("The studio is open at ", (address, "bold")), Text("Stop it with Ctrl-C."))
@@ -70,7 +70,8 @@ def studio(
         if open_browser:
             import webbrowser
 
-            webbrowser.open(address)
+            # The words of a command are for all users of the machine to see: a key that is used up at once.
+            webbrowser.open(address.replace(keys.token, keys.once[0]))
         run()
 
 
@@ -96,7 +97,9 @@ def _keys(host: str, i_know: bool) -> Keys:
     return Keys(password=password)
 
 
-def _server(folder: Path, host: str, port: int, keys: Keys, largest: int) -> tuple[str, Callable[[], None]]:
+def _server(
+    folder: Path, host: str, port: int, keys: Keys, largest: int, debug: bool
+) -> tuple[str, Callable[[], None]]:
     import uvicorn
 
     from weft.studio.app import create
@@ -110,6 +113,7 @@ def _server(folder: Path, host: str, port: int, keys: Keys, largest: int) -> tup
     names = LOOPBACK if host in LOOPBACK else (host, socket.gethostname(), socket.getfqdn(), *LOOPBACK)
     hosts = [f"[{name}]:{number}" if ":" in name else f"{name}:{number}" for name in names]
     app = create(Desk(folder), keys, hosts, largest, f"weft-studio-{number}")
+    app.debug = debug
     settings = uvicorn.Config(
         app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=3
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
@@ -33,6 +34,7 @@ REPORT_POLICY = (
 """What a report may, which is one file with everything in it: nothing from outside, and nothing of the studio's."""
 
 _SAFE = ("GET", "HEAD")
+_LOGIN = 4096  # octets that somebody may send who has no key yet
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
@@ -47,13 +49,21 @@ class Keys:
     """What lets a browser in: the token in the address, or a password; both are exchanged for a cookie."""
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    once: list[str] = field(default_factory=lambda: [secrets.token_urlsafe(24)])
+    """For the browser that the studio opens: others of this machine see the command that opens it, so it works once."""
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     password: str | None = None
     """Where the studio can be reached from other machines."""
 
     def opens(self, token: str) -> bool:
-        """Whether this is the token; with a password there is none."""
-        return self.password is None and secrets.compare_digest(token.encode(), self.token.encode())
+        """Whether this is a token; with a password there is none."""
+        if self.password is not None:
+            return False
+        for each in list(self.once):
+            if secrets.compare_digest(token.encode(), each.encode()):
+                self.once.clear()
+                return True
+        return secrets.compare_digest(token.encode(), self.token.encode())
 
     def is_password(self, word: str) -> bool:
         """Whether this is the password, in a time that does not tell how much of it is right."""
@@ -72,6 +82,8 @@ class Guarded:
     def __init__(self, app: ASGIApp, keys: Keys, hosts: Sequence[str], largest: int, cookie: str) -> None:
         self._app, self._keys, self._largest, self._cookie = app, keys, largest, cookie
         self._hosts = {host.lower() for host in hosts}
+        self.debug = False
+        """Whether a failure is shown with its text, which may quote private values."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or refuse it."""
@@ -88,7 +100,16 @@ class Guarded:
             await send(message)
 
         refusal = self._refusal(scope)
-        await (refusal or self._app)(scope, receive, guarded)
+        try:
+            await (refusal or self._app)(scope, receive, guarded)
+        except Exception as error:
+            if self.debug:
+                raise
+            # The page was answered with a plain 500; the server would write down the text, which may quote a row.
+            sys.stderr.write(
+                f"a bug in Weft ({type(error).__name__}). Its text is withheld, since it could quote private values; "
+                "--debug shows it to the curator.\n"
+            )
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return what a request gets that may not come in, or must do something first."""
@@ -99,26 +120,14 @@ class Guarded:
             origin = headers.get("origin", "")
             if origin.partition("://")[2].lower() not in self._hosts:
                 return PlainTextResponse("The studio takes this from its own pages alone.", 403)
-            if (wrong := self._length(headers)) is not None:
+            largest = self._largest if self._known(headers) else min(self._largest, _LOGIN)
+            if (wrong := _length(headers, largest)) is not None:
                 return wrong
         if scope["path"].startswith("/static/"):
             return None  # the same for everybody
         if self._known(headers):
             return None
         return self._entrance(scope)
-
-    def _length(self, headers: Mapping[str, str]) -> Response | None:
-        length = headers.get("content-length", "")
-        if not length.isdigit():
-            return PlainTextResponse("Say how long it is.", 411)
-        if int(length) > self._largest:
-            gigabytes = self._largest / 1e9
-            return PlainTextResponse(
-                f"The file is larger than {gigabytes:g} GB. Name it by its path instead, so that it is not copied, or "
-                "start the studio with a larger --largest.",
-                413,
-            )
-        return None
 
     def _known(self, headers: Mapping[str, str]) -> bool:
         try:
@@ -136,6 +145,20 @@ class Guarded:
         if self._keys.password is not None and scope["method"] in _SAFE:
             return RedirectResponse("/login", 303)
         return HTMLResponse(_CLOSED, 403)
+
+
+def _length(headers: Mapping[str, str], largest: int) -> Response | None:
+    """Return what a request gets that is too long, or does not say how long it is: before any of it is read."""
+    length = headers.get("content-length", "")
+    if not length.isdigit():
+        return PlainTextResponse("Say how long it is.", 411)
+    if int(length) > largest:
+        return PlainTextResponse(
+            f"The file is larger than {largest / 1e9:g} GB. Name it by its path instead, so that it is not copied, or "
+            "start the studio with a larger --largest.",
+            413,
+        )
+    return None
 
 
 def let_in(response: Response, keys: Keys, cookie: str) -> Response:
