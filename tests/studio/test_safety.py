@@ -13,6 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
+import weft
 from weft.cli import app
 from weft.privacy import Budget
 from weft.studio.app import create
@@ -249,3 +250,9 @@ def test_with_a_password_there_is_no_other_way_in(tmp_path: Path, monkeypatch):
         assert visitor.post("/tables", data={"source": "x"}).status_code == 403
         assert visitor.post("/login", data={"password": "correct horse battery"}).status_code == 303
         assert visitor.get("/").status_code == 200
+
+
+def test_rows_as_they_are_leave_the_curator_for_the_page_of_the_table_alone():
+    code = Path(weft.__file__).parent
+    callers = [path.name for path in code.rglob("*.py") if ".first_rows(" in path.read_text(encoding="utf-8")]
+    assert callers == ["table.py"]

@@ -34,8 +34,8 @@ LOCAL = {
 
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
-_CHOOSING = ("Sample", "GlobalLimit", "LocalLimit", "Tail", "Offset")
-"""Steps of a query that choose rows by their place, which Spark does not promise to be the same twice."""
+_CHOOSING = ("Sample", "GlobalLimit", "LocalLimit", "Tail", "Offset", "Window")
+"""Steps of a query that choose or number rows by their place, which Spark does not promise to be the same twice."""
 
 Converted = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Gives a batch of Spark's the types that the table is read in, value by value; it is sent to where the rows are."""
@@ -118,16 +118,23 @@ def check_stable(frame: Any, name: str) -> None:
         raise DataError(f"{name} is one of Spark Connect, which cannot be checked; use a classic session of Spark")
     with explained(name):
         plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 (there is no other way to see the plan)
-        unstable = frame.isStreaming or not plan.deterministic() or any(n in _CHOOSING for n in _steps(plan))
+        unstable = frame.isStreaming or not plan.deterministic() or any(map(_chooses, _steps(plan)))
     if unstable:
         raise DataError(
-            f"{name} may have other rows each time that Spark computes it (a limit, a sample, random or streamed "
-            "values). Write it to Parquet or a table first, and give that"
+            f"{name} may have other rows each time that Spark computes it (a limit, a sample, a window, one row "
+            "of several, random or streamed values). Write it to Parquet or a table first, and give that"
         )
 
 
-def _steps(plan: Any) -> Iterator[str]:
-    yield str(plan.nodeName())
+def _chooses(step: Any) -> bool:
+    name = str(step.nodeName())
+    # Of rows that are equal in some columns, whichever comes first would stay; of those equal in all, any may.
+    some = name == "Deduplicate" and step.keys().size() < step.child().output().size()
+    return some or name in _CHOOSING
+
+
+def _steps(plan: Any) -> Iterator[Any]:
+    yield plan
     below = plan.children().iterator()
     while below.hasNext():
         yield from _steps(below.next())
