@@ -34,14 +34,14 @@ def found_beside(out: Path | None) -> Path | None:
     return None if out is None or not out.name else out.with_suffix(ENDING)
 
 
-def write_found(schema: Schema, path: Path, name: str) -> None:
-    """Write a schema that was found, whole or not at all."""
+def write_found(schema: Schema, path: Path, source: str | list[str]) -> None:
+    """Write a schema that was found, whole or not at all. It may be given away: it names no folder of this machine."""
     from weft.privacy.accounting import at_most
     from weft.release.atomic import staged
 
     assert schema.discovery is not None
     cost = {key: at_most(value, 3) for key, value in schema.discovery.items()}
-    text = HEADER.format(name=" ".join(name.split()), **cost) + schema.to_toml()
+    text = HEADER.format(name=" ".join(_called(source).split()), **cost) + schema.to_toml()
     with staged(path) as (file,):
         file.write_text(text, encoding="utf-8")
 
@@ -53,7 +53,7 @@ def keep_found(synthesizer: Synthesizer, path: Path | None, source: str | list[s
         return None
     from weft.discovery import with_cost
 
-    write_found(with_cost(found), path, _named(source))
+    write_found(with_cost(found), path, source)
     return path
 
 
@@ -78,6 +78,12 @@ def _named(source: str | list[str]) -> str:
     return without_credentials(source) or source if isinstance(source, str) else " ".join(source)
 
 
+def _called(source: str | list[str]) -> str:
+    """Return what a table is called by who does not know this machine: its file, or its address."""
+    first = source if isinstance(source, str) else source[0]
+    return (without_credentials(first) or Path(first).name) + ("" if first == source else " and others")
+
+
 def paid_draft(terminal: Terminal, request: Request, out: Path) -> None:
     """Find privately what the columns of a table are, and write it as a schema."""
     from weft.cli import summary
@@ -87,7 +93,7 @@ def paid_draft(terminal: Terminal, request: Request, out: Path) -> None:
     with terminal.progress() as listener:
         synthesizer = request.synthesizer(listener)
         schema = synthesizer.find_schema(request.source, listener=listener, **request.who.settings)
-        write_found(schema, out, _named(request.source))
+        write_found(schema, out, request.source)
     terminal.show(
         summary.headline(f"{out}: {counted(len(schema.columns), 'column')}, found privately"),
         shown(synthesizer.discovered_),

@@ -1,0 +1,16 @@
+"""The schema that a run found may be given away."""
+
+from dataclasses import replace
+
+from conftest import SCHEMA
+
+from weft.cli.finding import write_found
+from weft.schema import Schema
+
+
+def test_a_schema_that_was_found_names_no_folder_of_this_machine(tmp_path):
+    found = replace(Schema.from_toml(SCHEMA), discovery={"epsilon": 1.0, "delta": 1e-5})
+    for source in ("/home/jane-doe/stays.csv", ["/home/jane-doe/stays.csv", "/home/jane-doe/more.csv"]):
+        write_found(found, tmp_path / "found.toml", source)
+        text = (tmp_path / "found.toml").read_text()
+        assert "stays.csv" in text and "jane-doe" not in text
