@@ -171,10 +171,12 @@ def test_each_deniable_record_has_k_seeds(omega, k):
     assert max(fewest) >= k
 
 
-def test_a_record_without_seeds_is_drawn_whole():
-    synthesizer = fit(make_table(60), **DENY | {"k": 61})
+@pytest.mark.parametrize("test", ["omega", "classes"])
+def test_a_record_without_seeds_is_drawn_whole(test):
+    synthesizer = fit(make_table(60), **DENY | {"k": 61, "test": test})
     assert synthesizer.sample().num_rows == 50
-    assert synthesizer.ledger_.deniable  # that no seed passed is told by the rows, without noise
+    # That no seed passed is told by the rows, without noise.
+    assert synthesizer.ledger_.deniable and synthesizer.model_.deniable
 
 
 def test_model_and_ledger_agree_on_what_is_deniable_whatever_omega_chance_gives(tmp_path):

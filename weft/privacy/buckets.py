@@ -53,9 +53,15 @@ def plausible_seeds(own: Array, log_likelihood: Array, counts: Array, gamma: flo
     """Return how many rows are in the class of each record's own seed.
 
     `own` has the logarithm of each record's probability to come from its seed, `log_likelihood` a line for each record
-    and a column for each distinct row, of which there are `counts`.
+    and a column for each distinct row, of which there are `counts`. A record that even its seed cannot give, which only
+    rounding lets be drawn, has none: rows that cannot give it either do not vouch for it.
+
+    >>> never = -np.inf
+    >>> plausible_seeds(np.array([never, 0.0]), np.array([[never, never], [0.0, -1.0]]), np.array([5, 7]), 2.0).tolist()
+    [0, 5]
     """
-    same = classes(log_likelihood, gamma) == classes(own, gamma)[:, None]
+    own = classes(own, gamma)[:, None]
+    same = (classes(log_likelihood, gamma) == own) & (own >= 0)
     return np.asarray(same @ np.asarray(counts, np.int64), np.int64)
 
 
