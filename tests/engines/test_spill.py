@@ -1,5 +1,7 @@
 """What is known of each row is kept in files where it is much, with the same answers, and nothing is left of them."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +35,15 @@ def test_arrays_in_files_hold_what_is_put_there(temporary):
         made = spill.zeros(10_000, np.int64, most)
         made[77] = 5
         assert made.sum() == 5 and list(temporary.iterdir()) == []  # a file without a name
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot set room on a disk aside")
+def test_the_disk_has_room_for_a_file_before_it_is_used(temporary, monkeypatch):
+    made = []
+    nameless = spill._nameless
+    monkeypatch.setattr(spill, "_nameless", lambda: made.append(nameless()) or made[-1])
+    spill.zeros(1 << 17, np.int64, 0)
+    assert os.fstat(made[0].fileno()).st_blocks * 512 >= 1 << 20
 
 
 @pytest.mark.parametrize("kind", ["text", "numbers", "floats"])

@@ -8,6 +8,7 @@ it has room for.
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
@@ -30,7 +31,11 @@ def zeros(n: int, dtype: DTypeLike, most: int) -> NDArray[Any]:
     if n * kind.itemsize <= most:
         return np.zeros(n, kind)
     file = _nameless()
-    file.truncate(n * kind.itemsize)
+    if hasattr(os, "posix_fallocate"):
+        # A disk that is full is an error now, and not the end of the process when a page is written.
+        os.posix_fallocate(file.fileno(), 0, n * kind.itemsize)
+    else:
+        file.truncate(n * kind.itemsize)
     return _mapped(file, n, kind)
 
 
