@@ -89,6 +89,19 @@ def test_notes_beside_columns_are_not_kept(folder):
     assert b"SECRET-NOTE" not in base64.b64decode(header["types"])
 
 
+def test_a_checkpoint_is_its_owners_alone_whatever_others_put_in_its_place(tmp_path):
+    path, charge = tmp_path / "a.checkpoint", Charge.gaussian("q", sensitivity=1.0, scale=5.0, draws=9)
+    kept = Checkpoint.begin(path, {"x": 1})
+    path.unlink()
+    kept.add(charge, [np.arange(9)])
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError):
+        kept.add(charge, [np.arange(9)])
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_disk_that_takes_a_part_of_an_answer_is_an_error(tmp_path):
     resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
     kept = Checkpoint.begin(tmp_path / "a.checkpoint", {"x": 1})

@@ -52,7 +52,7 @@ class Checkpoint:
 
     def _append(self, data: bytes) -> None:
         try:
-            with self._path.open("ab") as file:
+            with open(self._path, "ab", opener=_own) as file:
                 file.write(data)
                 file.flush()  # all of it, or an error: one call to the system may write a part
                 os.fsync(file.fileno())
@@ -61,6 +61,11 @@ class Checkpoint:
 
     def _failed(self, error: OSError) -> OutputError:
         return OutputError(f"cannot write the checkpoint {self._path} ({error.strerror or type(error).__name__})")
+
+
+def _own(path: str, flags: int) -> int:
+    """Open a file that is the owner's alone, also where somebody has taken it away; a link in its place is refused."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 class Recorded:
