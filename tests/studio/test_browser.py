@@ -86,7 +86,7 @@ def test_the_whole_road(address: str, csv: Path) -> None:
 
         page.click("text=On to the budget")
         page.fill("#epsilon", "4")
-        assert "98.3% sure" in page.inner_text("#meaning")
+        page.wait_for_selector("#meaning:has-text('98.3% sure')")
         page.select_option("select[name=method]", "independent")
         fits(page, "budget")
         page.focus("button.large")
