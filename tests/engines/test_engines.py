@@ -19,6 +19,7 @@ from weft.marginals.counting import count
 from weft.marginals.records import Records
 from weft.reading.addresses import KINDS, Kind
 from weft.reading.reader import Reader
+from weft.room import Room
 from weft.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -170,11 +171,10 @@ def test_a_table_without_rows(table, tmp_path):
             assert all(not counts.any() for counts in tables)
 
 
-def test_large_files_are_streamed_on_their_own(folder, expected, monkeypatch):
+def test_large_files_are_streamed_on_their_own(folder, expected):
     assert isinstance(open_engine(folder / "one.parquet", SCHEMA).engine, MemoryEngine)
-    monkeypatch.setattr("weft.engines.MEMORY", 1_000)
     for name in ("one.parquet", "one.csv"):
-        opened = open_engine(str(folder / name), SCHEMA)
+        opened = open_engine(str(folder / name), SCHEMA, room=Room(codes=1_000))
         assert isinstance(opened.engine, StreamEngine)
         assert_counts(opened.engine, expected)
 
