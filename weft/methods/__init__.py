@@ -27,6 +27,7 @@ METHODS = {
     "independent": ("weft.methods.independent", "Independent"),
     "marginals": ("weft.methods.independent", "Independent"),  # the name of this baseline in BSG
     "mst": ("weft.methods.mst", "Mst"),
+    "mwem": ("weft.methods.mwem", "Mwem"),
     "pb-pgm": ("weft.methods.pb_pgm", "PbPgm"),
     "pgm": ("weft.methods.pgm", "Pgm"),
     "privbayes": ("weft.methods.privbayes", "PrivBayes"),
