@@ -19,6 +19,7 @@ OF_A_PAPER = [
         "aim",
         "bsg",
         "dpsyn",
+        "dualquery",
         "mst",
         "mwem",
         "pb-pgm",

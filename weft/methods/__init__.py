@@ -24,6 +24,7 @@ METHODS = {
     "bsg": ("weft.methods.bsg", "Bsg"),
     "cover": ("weft.methods.cover", "Cover"),
     "dpsyn": ("weft.methods.dpsyn", "DpSyn"),
+    "dualquery": ("weft.methods.dualquery", "DualQuery"),
     "independent": ("weft.methods.independent", "Independent"),
     "marginals": ("weft.methods.independent", "Independent"),  # the name of this baseline in BSG
     "mst": ("weft.methods.mst", "Mst"),

@@ -86,6 +86,7 @@ def answered(model: Model, columns: Sequence[str]) -> tuple[Array, int]:
 
 MODELS = {
     "arranged": ("weft.models.arranged", "ArrangedModel"),
+    "atoms": ("weft.models.atoms", "AtomsModel"),
     "bayesnet": ("weft.models.bayesnet.model", "BayesNet"),
     "chains": ("weft.models.chains.model", "ChainsModel"),
     "gum": ("weft.models.gum.model", "GumModel"),
