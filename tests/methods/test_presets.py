@@ -18,6 +18,7 @@ OF_A_PAPER = [
     *(
         "aim",
         "bsg",
+        "dp-copula",
         "dpsyn",
         "dualquery",
         "mst",

@@ -53,7 +53,7 @@ _MRF_RIVALS = {
     "PB-PGM": Variant("pb-pgm", preset=PAPER),
     "PrivBayes": Variant("privbayes", preset=PAPER),
     "BSG": Variant("bsg", preset=PAPER),
-    "DP-Copula": Variant("dp-copula"),
+    "DP-Copula": Variant("dp-copula", preset=PAPER),
     "DP-WGAN": Variant("dp-wgan"),
 }
 
@@ -68,7 +68,7 @@ _ALL = [
             "PrivSyn": Variant("privsyn", preset=PAPER),
             "PGM": Variant("pgm", preset=PAPER),
             "PrivBayes(InDif)": Variant("privbayes-indif", preset=PAPER),
-            "DualQuery": Variant("dualquery"),
+            "DualQuery": Variant("dualquery", preset=PAPER),
         },
         tasks=_PRIVSYN_TASKS,
         epsilons=TENTHS,

@@ -23,6 +23,7 @@ METHODS = {
     "aim": ("weft.methods.aim", "Aim"),
     "bsg": ("weft.methods.bsg", "Bsg"),
     "cover": ("weft.methods.cover", "Cover"),
+    "dp-copula": ("weft.methods.dp_copula", "DpCopula"),
     "dpsyn": ("weft.methods.dpsyn", "DpSyn"),
     "dualquery": ("weft.methods.dualquery", "DualQuery"),
     "independent": ("weft.methods.independent", "Independent"),

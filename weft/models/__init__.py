@@ -89,6 +89,7 @@ MODELS = {
     "atoms": ("weft.models.atoms", "AtomsModel"),
     "bayesnet": ("weft.models.bayesnet.model", "BayesNet"),
     "chains": ("weft.models.chains.model", "ChainsModel"),
+    "copula": ("weft.models.copula", "CopulaModel"),
     "gum": ("weft.models.gum.model", "GumModel"),
     "independent": ("weft.models.independent", "IndependentModel"),
     "joined": ("weft.models.joined", "JoinedModel"),
