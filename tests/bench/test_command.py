@@ -23,11 +23,11 @@ def test_the_list_names_every_experiment() -> None:
     assert all(name in shown for name in EXPERIMENTS)
     listed = json.loads(weft("--list", "--json").stdout)
     own = {"weave", "accuracy", "ablations", "orderings", "plan", "priview", "structure", "raw", "bsg-paper"}
-    own |= {"timings", "data", "fire", "mechanisms", "itemsets", "weave-suite"}
+    own |= {"timings", "data", "fire", "mechanisms", "itemsets", "weave-suite", "all"}
     assert set(listed) == set(EXPERIMENTS) | own
     assert all(name in shown and listed[name]["about"] for name in own)
-    assert "DualQuery" not in shown and "not there yet" not in shown
-    assert listed["privsyn-figure4"]["lines"] == ["PrivSyn", "PGM", "PrivBayes(InDif)"]
+    assert "DP-WGAN" not in shown and "not there yet" not in shown
+    assert listed["privsyn-figure4"]["lines"] == ["PrivSyn", "PGM", "PrivBayes(InDif)", "DualQuery"]
 
 
 def test_help_shows_examples() -> None:
@@ -65,8 +65,8 @@ def test_an_answer_for_machines(folder: Path) -> None:
 
 
 def test_an_experiment_of_methods_to_come_ends_cleanly(folder: Path) -> None:
-    result = weft("privmrf-figure4", "--data", "small", "--methods", "dp-wgan,dp-copula", "--seeds", 1)
-    assert "not there yet: DP-WGAN, DP-Copula" in result.stderr
+    result = weft("privmrf-figure4", "--data", "small", "--methods", "dp-wgan", "--seeds", 1)
+    assert "not there yet: DP-WGAN" in result.stderr
     assert not list((folder / "bench").iterdir())
 
 
@@ -84,3 +84,28 @@ def test_an_experiment_of_methods_to_come_ends_cleanly(folder: Path) -> None:
 )
 def test_mistakes_are_told(folder: Path, words: tuple[str, ...], told: str, code: int) -> None:
     assert told in weft(*words, code=code).stderr
+
+
+def test_all_experiments_go_into_one_page_and_go_on_where_they_stopped(folder: Path) -> None:
+    words = ("all", "--quick", "--data", "small", "--only", "privsyn-figure6,bsg-figure6", "--rows", 200, "-o", "out")
+    shown = weft(*words).stdout
+    assert "PRIVATE" in shown and "2 experiments" in shown
+    page = (folder / "out" / "all.md").read_text()
+    assert "## privsyn-figure6" in page and "| Weighted Gaussian | " in page and "| epsilon | 0.2 | 2 |" in page
+    assert "![bsg-figure6](bsg-figure6-small-200-rows.svg)" in page
+    assert (folder / "out" / "bsg-figure6-small-200-rows.svg").exists()
+    runs = folder / "out" / "privsyn-figure6.jsonl"
+    kept = runs.read_text()
+    half = [line for line in kept.splitlines(keepends=True) if '"epsilon": 0.2' in line]
+    runs.write_text("".join(half))  # as if it had been stopped
+    weft(*words)
+    assert runs.read_text().startswith("".join(half)) and len(runs.read_text()) == pytest.approx(len(kept), rel=0.01)
+    before = runs.read_bytes()
+    assert json.loads(weft(*words, "--json").stdout)["experiments"] == ["privsyn-figure6", "bsg-figure6"]
+    assert runs.read_bytes() == before
+
+
+def test_all_experiments_need_a_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.bench.every.locate", lambda name, folder: None)
+    assert "--data" in weft("all", "--quick", code=4).stderr
+    assert "Did you mean" in weft("all", "--data", "small", "--only", "privsyn-figure9", code=2).stderr
