@@ -19,6 +19,7 @@ OF_A_PAPER = [
         "aim",
         "bsg",
         "dp-copula",
+        "dp-wgan",
         "dpsyn",
         "dualquery",
         "mst",

@@ -54,7 +54,7 @@ _MRF_RIVALS = {
     "PrivBayes": Variant("privbayes", preset=PAPER),
     "BSG": Variant("bsg", preset=PAPER),
     "DP-Copula": Variant("dp-copula", preset=PAPER),
-    "DP-WGAN": Variant("dp-wgan"),
+    "DP-WGAN": Variant("dp-wgan", preset=PAPER),
 }
 
 _PRIVSYN_TASKS = ("pair_l1", "range", "svm")

@@ -24,6 +24,7 @@ METHODS = {
     "bsg": ("weft.methods.bsg", "Bsg"),
     "cover": ("weft.methods.cover", "Cover"),
     "dp-copula": ("weft.methods.dp_copula", "DpCopula"),
+    "dp-wgan": ("weft.methods.dp_wgan", "DpWgan"),
     "dpsyn": ("weft.methods.dpsyn", "DpSyn"),
     "dualquery": ("weft.methods.dualquery", "DualQuery"),
     "independent": ("weft.methods.independent", "Independent"),

@@ -90,6 +90,7 @@ MODELS = {
     "bayesnet": ("weft.models.bayesnet.model", "BayesNet"),
     "chains": ("weft.models.chains.model", "ChainsModel"),
     "copula": ("weft.models.copula", "CopulaModel"),
+    "generator": ("weft.models.generator", "GeneratorModel"),
     "gum": ("weft.models.gum.model", "GumModel"),
     "independent": ("weft.models.independent", "IndependentModel"),
     "joined": ("weft.models.joined", "JoinedModel"),

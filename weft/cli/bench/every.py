@@ -13,6 +13,7 @@ from weft.cli.failure import guard
 from weft.cli.options import UsageError
 from weft.cli.sets import spread
 from weft.progress import stage
+from weft.words import counted
 
 if TYPE_CHECKING:
     from weft.bench import Outcome
@@ -94,6 +95,6 @@ def _tell(outcomes: list[Outcome], page: Path, screen: o.Screen) -> None:
     terminal = screen.terminal()
     terminal.answer({"experiments": [made.experiment.name for made in outcomes], "page": str(page)})
     terminal.show(summary.note("Computed from real rows: PRIVATE, unless the tables are public."))
-    terminal.show(*summary.files({page: f"tables and figures of {len(outcomes)} experiments"}))
+    terminal.show(*summary.files({page: f"tables and figures of {counted(len(outcomes), 'experiment')}"}))
     for reason in dict.fromkeys(reason for made in outcomes for reason in made.refused):
         terminal.warn(f"left out: {reason}")
