@@ -6,10 +6,10 @@ from recipes import assert_trace, chained, random_rows, run
 
 from weft import Synthesizer
 from weft.curator import Curator
-from weft.curator.gradients import LARGEST_WEIGHT, STEPS, Critic
 from weft.engines import MemoryEngine
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
+from weft.marginals.gradients import LARGEST_WEIGHT, STEPS, Critic
 from weft.marginals.records import Records
 from weft.methods.dp_wgan import DpWgan
 from weft.privacy import Adjacency, Budget, Ledger
@@ -76,7 +76,7 @@ def test_what_a_row_adds_does_not_depend_on_the_others(seed, monkeypatch):
     ones = np.ones(len(rows), np.int64)
     assert np.array_equal(critic.summed(rows, ones).end_to_end(), apart)
     assert np.array_equal(critic.summed(rows[::-1], ones).end_to_end(), apart)
-    monkeypatch.setattr("weft.curator.gradients._ROWS", 7)
+    monkeypatch.setattr("weft.marginals.gradients._ROWS", 7)
     assert np.array_equal(critic.summed(rows, ones).end_to_end(), apart)
 
 

@@ -168,6 +168,15 @@ _ALL = [
         held_out=True,
     ),
     Experiment(
+        name="privmrf-figure6",
+        paper=f"{PRIVMRF}, figure 6",
+        about="how long PrivMRF takes to fit and sample",
+        variants={"PrivMRF": Variant("privmrf", preset=PAPER)},
+        tasks=(),
+        epsilons=DOUBLING,
+        delta=1e-5,
+    ),
+    Experiment(
         name="bsg-table3",
         paper=f"{BSG}, table 3",
         about="accuracy and agreement of tree, random forest and AdaBoost",

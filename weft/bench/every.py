@@ -13,7 +13,7 @@ from pathlib import Path
 from weft.bench.catalogue import EXPERIMENTS
 from weft.bench.datasets import locate
 from weft.bench.experiment import Experiment
-from weft.bench.results import Spread, Store, summary
+from weft.bench.results import SECONDS, Spread, Store, summary
 from weft.bench.runner import Outcome, run
 from weft.bench.tables import BenchTable
 from weft.bench.tasks import title
@@ -84,7 +84,8 @@ def page(outcomes: Sequence[Outcome], figures: Mapping[str, Sequence[str]]) -> s
         made = outcome.experiment
         text += [f"## {made.name}", "", f"{made.paper}: {made.about}.", ""]
         found = summary(outcome.rows)
-        for table, measure in dict.fromkeys((key[0], key[1]) for key in found if key[1] != "seconds"):
+        shown = dict.fromkeys((key[0], key[1]) for key in found if key[1] != SECONDS or not made.tasks)
+        for table, measure in shown:
             cells = {(key[3], key[2]): spread for key, spread in found.items() if key[:2] == (table, measure)}
             text += [*_grid(f"{title(measure)}, {table}", cells), ""]
         text += [f"![{made.name}]({file})" for file in figures.get(made.name, ())]

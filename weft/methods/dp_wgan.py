@@ -28,9 +28,9 @@ import numpy as np
 
 from weft.bounds import Bounds, Deviations, Factor, Share
 from weft.curator import Curator
-from weft.curator.gradients import MOST_COLUMNS, STEPS, Critic
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
+from weft.marginals.gradients import MOST_COLUMNS, STEPS, Critic
 from weft.marginals.marginal import Array
 from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
 from weft.methods.steps.options import option
