@@ -182,6 +182,9 @@ def test_a_small_file_that_unpacks_to_much_is_refused(saved, name, monkeypatch):
 KINDS = {
     "independent": {"method": "independent"},
     "bayesnet": {"method": "privbayes", "delta": 0.0},
+    "atoms": {"method": "dualquery", "draws": 10},
+    "copula": {"method": "dp-copula"},
+    "generator": {"method": "dp-wgan", "steps": 2},
     "buckets": {"method": "bsg", "buckets": {"age": 2, "ward": [0, 0, 1, 1, 1]}},
     "gum": {"method": "privsyn", "rare": 30.0},
     "views": {"method": "priview", "strength": 2},

@@ -355,7 +355,7 @@ def test_a_stream_can_be_divided(tmp_path):
 
 @pytest.mark.parametrize("model", completing_seeds())
 def test_other_models_grow_seeds_too(model):
-    accounting = "zcdp" if model in ("privbayes", "pb-pgm") else "gaussian"
+    accounting = "zcdp" if model in ("mwem", "privbayes", "pb-pgm") else "gaussian"
     options = {"marginals": [["age", "ward"], ["cost", "ward"]]} if model == "pgm" else {}
     synthesizer = fit(
         make_table(2000), model=model, model_options=options, accounting=accounting, **DENY | {"omega": "1-3"}

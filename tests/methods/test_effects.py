@@ -23,6 +23,7 @@ IDLE = [
     ("pgm", {"passes": 7}, "solver is mirror"),
     ("pb-pgm", {"passes": 7}, "solver is mirror"),
     ("mst", {"passes": 7}, "solver is mirror"),
+    ("mwem", {"version": "averaged", "passes": 7}, "version is replayed"),
     ("aim", {"selection": "exponential", "accounting": "zcdp", "shortlist": 3}, "selection is remembered"),
     ("aim", {"selection": "exponential", "accounting": "zcdp", "share_scores": 0.2}, "selection is remembered"),
     ("privmrf", {"picks": 0.0, "candidates": 7}, "picks is given"),

@@ -15,7 +15,23 @@ from weft.methods.steps.options import options_of, plain
 from weft.methods.steps.presets import PAPER, differences
 
 OF_A_PAPER = [
-    *("aim", "bsg", "dpsyn", "mst", "pb-pgm", "pgm", "privbayes", "privbayes-indif", "priview", "privmrf", "privsyn"),
+    *(
+        "aim",
+        "bsg",
+        "dp-copula",
+        "dp-wgan",
+        "dpsyn",
+        "dualquery",
+        "mst",
+        "mwem",
+        "pb-pgm",
+        "pgm",
+        "privbayes",
+        "privbayes-indif",
+        "priview",
+        "privmrf",
+        "privsyn",
+    ),
 ]
 OURS = ["cover", "independent", "marginals", "tree", "weave"]
 

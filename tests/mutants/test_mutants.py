@@ -104,6 +104,21 @@ MUTANTS = {
         "self._adjacency.gap()",
         "tests/methods/test_published_boxes.py",
     ),
+    "draws of cells forget what counts are multiplied by": Mutant(
+        "curator/choices.py",
+        "times * self._adjacency.cell()",
+        "self._adjacency.cell()",
+        "tests/methods/test_dualquery.py",
+    ),
+    "many draws cost as much as one": Mutant(
+        "privacy/charge.py", "return each * self.draws if", "return each if", "tests/privacy/test_selection.py"
+    ),
+    "a row's gradient keeps its length": Mutant(
+        "marginals/gradients.py",
+        "np.abs(g) * STEPS // length",
+        "np.abs(g)",
+        "tests/methods/test_dp_wgan.py",
+    ),
     "classes of likelihood are wider than gamma": Mutant(
         "privacy/buckets.py", "/ math.log(gamma)", "/ math.log(2 * gamma)", "tests/privacy/test_buckets.py"
     ),

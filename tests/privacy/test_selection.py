@@ -1,5 +1,6 @@
 """Private choices: their exact distributions, and the divergence that is claimed for them."""
 
+import decimal
 import itertools
 import math
 from fractions import Fraction
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from weft.errors import BudgetError
-from weft.privacy import Charge, Noise, exponential_mechanism, grid
+from weft.privacy import Charge, Noise, exact, exponential_mechanism, grid
+from weft.privacy.selection import _weights, exponential_draws
 
 CASES = [([0, 1], 1, 1.0), ([3, 0, 2], 1, 0.7), ([10, 13, 13, 4], 5, 2.0), ([7], 1, 1.0)]
 
@@ -89,3 +91,29 @@ def test_what_is_not_a_choice_is_refused():
     for bad in (0.0, math.inf, math.nan):
         with pytest.raises(BudgetError):
             grid([1.0], bad, 10)
+
+
+@pytest.mark.parametrize("case", [*CASES, ([4, 0, 4, 2, 4, 0], 1, 0.9)])
+def test_many_draws_follow_the_same_closed_form(case):
+    scores, sensitivity, epsilon = case
+    drawn = exponential_draws(np.array(scores), sensitivity, epsilon, 20_000, Noise.seeded(3))
+    seen = np.bincount(drawn, minlength=len(scores))
+    assert len(seen) == len(scores)
+    if len(scores) > 1:
+        assert stats.chisquare(seen, 20_000 * softmax(*case)).pvalue > 1e-3
+
+
+def test_draws_of_far_candidates_and_the_price_of_many():
+    ends = np.array([-(2**63) + 1, 2**63 - 1, 2**63 - 1])
+    assert set(exponential_draws(ends, 1, 1e-6, 50, Noise()).tolist()) == {1, 2}
+    paid = Charge.exponential("draws", sensitivity=2, epsilon=0.25, draws=8)
+    assert (paid.epsilon, paid.rho) == (pytest.approx(2.0), pytest.approx(8 * 0.25**2 / 8))
+    assert Charge.from_dict(paid.to_dict()) == paid
+
+
+def test_weights_are_exponentials_to_the_last_bit_but_one():
+    behind = [0, 1, 2, 3, 1000, 12345, 10**6]
+    for scale in (0.75, 3.0, 1e4):
+        with decimal.localcontext(exact.CONTEXT):
+            plain = [exact.as_bits((-k / decimal.Decimal(scale)).exp()) for k in behind]
+        assert all(abs(a - b) <= 1 for a, b in zip(_weights(behind, scale), plain, strict=True))

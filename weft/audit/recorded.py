@@ -159,7 +159,7 @@ def fresh(program: Program, table: Any, mechanisms: Callable[[], Release], *, tr
     counted = [[exact for answer in recorder.tape for exact in answer.exact] for recorder in runs]
     if truncated and all(map(np.array_equal, *counted)):
         findings.append("two runs kept the same rows of every unit")
-    for answer in (answer for answer in runs[0].tape if answer.charge.norm not in ("values", "rows", "none")):
+    for answer in (answer for answer in runs[0].tape if answer.charge.norm in ("l1", "l2")):
         noise = [r.ravel() - e.ravel() for e, r in zip(answer.exact, answer.released, strict=True) if e.size >= LONG]
         prefixes = {tuple(n[:LONG].tolist()) for n in noise if n[:LONG].any()}
         if len(prefixes) < sum(bool(n[:LONG].any()) for n in noise):

@@ -53,8 +53,8 @@ _MRF_RIVALS = {
     "PB-PGM": Variant("pb-pgm", preset=PAPER),
     "PrivBayes": Variant("privbayes", preset=PAPER),
     "BSG": Variant("bsg", preset=PAPER),
-    "DP-Copula": Variant("dp-copula"),
-    "DP-WGAN": Variant("dp-wgan"),
+    "DP-Copula": Variant("dp-copula", preset=PAPER),
+    "DP-WGAN": Variant("dp-wgan", preset=PAPER),
 }
 
 _PRIVSYN_TASKS = ("pair_l1", "range", "svm")
@@ -68,7 +68,7 @@ _ALL = [
             "PrivSyn": Variant("privsyn", preset=PAPER),
             "PGM": Variant("pgm", preset=PAPER),
             "PrivBayes(InDif)": Variant("privbayes-indif", preset=PAPER),
-            "DualQuery": Variant("dualquery"),
+            "DualQuery": Variant("dualquery", preset=PAPER),
         },
         tasks=_PRIVSYN_TASKS,
         epsilons=TENTHS,
@@ -166,6 +166,15 @@ _ALL = [
         epsilons=DOUBLING,
         delta=1e-5,
         held_out=True,
+    ),
+    Experiment(
+        name="privmrf-figure6",
+        paper=f"{PRIVMRF}, figure 6",
+        about="how long PrivMRF takes to fit and sample",
+        variants={"PrivMRF": Variant("privmrf", preset=PAPER)},
+        tasks=(),
+        epsilons=DOUBLING,
+        delta=1e-5,
     ),
     Experiment(
         name="bsg-table3",

@@ -12,7 +12,7 @@ import numpy as np
 from weft.curator.door import Door
 from weft.curator.scores import LARGEST_TABLE, constants, dependence_of
 from weft.marginals.domain import Clique, clique
-from weft.marginals.marginal import Marginal
+from weft.marginals.marginal import Array, Marginal
 from weft.privacy import Charge
 from weft.words import counted
 
@@ -84,9 +84,34 @@ class ChoiceQuestions(Door):
         (chosen,) = self._release(charge, [np.array(exact, np.int64)])
         return int(chosen)
 
-    def _exponential(self, question: str, sensitivity: int, share: float) -> Charge:
-        """Enter a choice by the exponential mechanism: its bounded range makes it epsilon^2/8-zCDP."""
-        cost = share * self._capacity
+    def draw_cells(self, tables: Sequence[Marginal], times: int, draws: int, share: float) -> Array:
+        """Draw cells of marginals, or their negations, where the rows have more (or fewer) than the given tables say.
+
+        A draw is the exponential mechanism over all cells q of all tables and their negations, with the scores times *
+        count(q) - given(q) and the negative of that: DualQuery's distribution over queries after so many rounds. The
+        answer has positions in the cells of all tables end to end; those past the last cell are negations.
+
+        Theorem. The tables were made from released answers only and are rounded to integers, so they are constants
+        here; `times` is public. A row more or less moves a cell by at most one, a replaced row too, and a score by at
+        most times that (`cell`), up or down: the coefficient of a draw is epsilon / (2 sensitivity). Each draw is
+        epsilon-DP and epsilon^2/8-zCDP, and independent given the scores: epsilons, or rhos, of all draws add up to the
+        share.
+        """
+        fixed = constants(self.domain, tables)
+        if not (1 <= operator.index(times) <= LARGEST_WEIGHT and operator.index(draws) >= 1 and tables):
+            raise ValueError("cells are drawn from tables, at least once, with a weight of at least one")
+        cliques = [table.clique for table in tables]
+        self._check(cliques)
+        question = f"{counted(draws, 'draw')} among the cells of {counted(len(tables), 'set')} of columns"
+        charge = self._exponential(question, times * self._adjacency.cell(), share, draws)
+        exact = [(times * table - given).ravel() for table, given in zip(self._count(cliques), fixed, strict=True)]
+        ends = np.concatenate(exact).astype(np.int64)
+        (drawn,) = self._release(charge, [np.concatenate([ends, -ends])])
+        return np.asarray(drawn).reshape(-1)
+
+    def _exponential(self, question: str, sensitivity: int, share: float, draws: int = 1) -> Charge:
+        """Enter choices by the exponential mechanism: its bounded range makes each epsilon^2/8-zCDP."""
+        cost = share * self._capacity / draws
         epsilon = cost if self.accounting == "pure" else math.sqrt(8 * cost)
-        charge = Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon)
+        charge = Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon, draws=draws)
         return self._enter(replace(charge, purpose="choice"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.curator.choices import ChoiceQuestions
+from weft.curator.gradients import GradientQuestions
 from weft.curator.marginals import MarginalQuestions
 from weft.curator.scores import ScoreQuestions
 from weft.curator.seeds import SeedQuestions
@@ -20,7 +21,7 @@ from weft.marginals.marginal import Array
 from weft.privacy import Charge
 
 
-class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, SeedQuestions, UnitQuestions):
+class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuestions, SeedQuestions, UnitQuestions):
     """Answers questions about private rows, for a price: a share of the whole budget (`Door`)."""
 
     def recode(self, maps: Mapping[str, tuple[Array, int]]) -> Curator:

@@ -86,8 +86,11 @@ def answered(model: Model, columns: Sequence[str]) -> tuple[Array, int]:
 
 MODELS = {
     "arranged": ("weft.models.arranged", "ArrangedModel"),
+    "atoms": ("weft.models.atoms", "AtomsModel"),
     "bayesnet": ("weft.models.bayesnet.model", "BayesNet"),
     "chains": ("weft.models.chains.model", "ChainsModel"),
+    "copula": ("weft.models.copula", "CopulaModel"),
+    "generator": ("weft.models.generator", "GeneratorModel"),
     "gum": ("weft.models.gum.model", "GumModel"),
     "independent": ("weft.models.independent", "IndependentModel"),
     "joined": ("weft.models.joined", "JoinedModel"),

@@ -146,9 +146,12 @@ class Charge:
         return cls(question, "geometric", "l1", _each(sensitivity), _each(scale), draws)
 
     @classmethod
-    def exponential(cls, question: str, *, sensitivity: float, epsilon: float) -> Charge:
-        """Choice by the exponential mechanism; each integer score moves by at most the sensitivity."""
-        return cls(question, "exponential", "linf", sensitivity, selection_scale(sensitivity, epsilon), 1)
+    def exponential(cls, question: str, *, sensitivity: float, epsilon: float, draws: int = 1) -> Charge:
+        """Choice by the exponential mechanism; each integer score moves by at most the sensitivity.
+
+        Several draws on the same scores are as many choices, each of this epsilon.
+        """
+        return cls(question, "exponential", "linf", sensitivity, selection_scale(sensitivity, epsilon), draws)
 
     @classmethod
     def partitions(
@@ -206,9 +209,10 @@ class Charge:
 
     @property
     def _pure(self) -> list[float]:
-        """Epsilon of each table."""
+        """Epsilon of each table, or of each draw of a choice."""
         factor = _PURE[self.mechanism]
-        return [factor * moved / scale for moved, scale in zip(self.sensitivities, self.scales, strict=True)]
+        each = [factor * moved / scale for moved, scale in zip(self.sensitivities, self.scales, strict=True)]
+        return each * self.draws if self.mechanism == "exponential" else each
 
     @property
     def epsilon(self) -> float:

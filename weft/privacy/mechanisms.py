@@ -13,7 +13,7 @@ from weft.privacy.deniability import UNIT, Acceptance
 from weft.privacy.noise import Noise
 from weft.privacy.partitions import ARRAYS, select
 from weft.privacy.plausible import BUCKETS, PlausibleTest
-from weft.privacy.selection import exponential_mechanism
+from weft.privacy.selection import exponential_draws, exponential_mechanism
 from weft.privacy.uniform import below
 
 _CHUNK = 1 << 13
@@ -71,7 +71,10 @@ class Mechanisms:
         (sensitivity,) = charge.sensitivities
         if sensitivity != int(sensitivity):
             raise TypeError("a choice among integer scores needs a whole sensitivity")
-        return [np.array(exponential_mechanism(scores, int(sensitivity), charge.epsilon, self._noise))]
+        each = charge.epsilon / charge.draws
+        if charge.draws > 1:
+            return [exponential_draws(scores, int(sensitivity), each, charge.draws, self._noise)]
+        return [np.array(exponential_mechanism(scores, int(sensitivity), each, self._noise))]
 
 
 def _words(count: int, noise: Noise) -> Array:

@@ -163,6 +163,13 @@ class Adjacency:
         p = 1 / rows
         return self._units * -(p * math.log2(p) + (1 - p) * math.log1p(-p) / math.log(2))
 
+    def cell(self) -> int:
+        """Sensitivity of one cell of a marginal: k, also where a unit is replaced.
+
+        At most k rows come into the cell and at most k leave it, and what is left is the difference.
+        """
+        return self.rows_per_unit
+
     def gap(self) -> int:
         """Sensitivity of sum |t_i - c_i|, the distance of a fixed integer table t to a marginal c: k, or 2k.
 

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from weft.cli.bench import baskets, data, laboratory, marginals, papers, suite
+from weft.cli.bench import baskets, data, every, laboratory, marginals, papers, suite
 
 DEFAULT = "experiment"
 """The command that stands for every name that is not a command: an experiment of a paper."""
@@ -38,6 +38,7 @@ app = typer.Typer(
     """,
 )
 app.command(DEFAULT, hidden=True)(papers.experiment)
+app.command("all")(every.every)
 app.command("weave")(laboratory.weave)
 app.command("weave-suite")(suite.weave_suite)
 app.command("accuracy")(laboratory.accuracy)

@@ -120,7 +120,7 @@ def experiment(
                 chosen = _choose(named(name), methods, tasks)
                 budgets = None if epsilons is None else listing.numbers(epsilons)
                 sources = _sources(data, schema)
-                folder = _folder(Path(output))
+                folder = folder_of(Path(output))
                 tables = [open_table(one, schema, rows=rows, columns=columns, folder=data_folder) for one in sources]
             outcome = run(
                 chosen,
@@ -132,10 +132,10 @@ def experiment(
                 target=target,
                 listener=listener,
             )
-        _tell(terminal, outcome, *_write(outcome, folder))
+        _tell(terminal, outcome, *written(outcome, folder))
 
 
-def _write(outcome: Outcome, folder: Path) -> tuple[dict[Key, Spread], dict[Path, str]]:
+def written(outcome: Outcome, folder: Path) -> tuple[dict[Key, Spread], dict[Path, str]]:
     """Write what was found, and draw it; return the figures, and what each file is."""
     from weft.bench import figure, summary
     from weft.bench.experiment import slug
@@ -174,7 +174,8 @@ def _choose(found: Experiment, methods: str | None, tasks: str | None) -> Experi
     return found
 
 
-def _folder(folder: Path) -> Path:
+def folder_of(folder: Path) -> Path:
+    """Return a folder for results, made if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

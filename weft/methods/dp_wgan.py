@@ -1,0 +1,161 @@
+"""DP-WGAN (Xie, Lin, Wang, Wang, Zhou 2018; NESL's entry to NIST's challenge): a game of two networks; a baseline.
+
+A critic learns to score real rows above made ones, a generator to make rows that score high. Only the critic sees real
+rows, through the sum of their gradients, each brought to length 1, with Gaussian noise (`Curator.critic_gradient`); the
+generator and all else follow from what was released. It is here for the figures of PrivMRF, in which it is the last:
+nobody should release a table by it.
+
+Where the defaults differ from the paper (`preset="paper"`):
+- `share_columns` 0.3, published 0.01: by default the columns are measured alone, and the generator begins with them; in
+  the paper it begins anywhere, and only the number of rows is paid for, which it takes as known.
+- `rare` 3.0, published 0.0: no value is merged.
+- `weight_limit` 0.1, published 0.01.
+- `rate` 0.005, published 0.001.
+
+With the preset, too:
+- Every step looks at all rows, with Gaussian noise that composes exactly. The paper draws batches, and counts on a
+  smaller cost for that; its code walks through the rows in order, for which that count does not hold.
+- Networks are small (one hidden layer each), and the critic's weights are whole numbers, so that what a row adds is the
+  same whatever the other rows are. Sums of floating-point numbers do not promise that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from weft.bounds import Bounds, Deviations, Factor, Share
+from weft.curator import Curator
+from weft.errors import MethodError
+from weft.marginals.domain import Domain
+from weft.marginals.gradients import MOST_COLUMNS, STEPS, Critic
+from weft.marginals.marginal import Array
+from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
+from weft.methods.steps.options import option
+from weft.methods.steps.presets import Published, published
+from weft.models import Model
+from weft.models.generator import GeneratorModel
+from weft.privacy import Accounting
+from weft.progress import Listener, silence, stage
+from weft.reconcile import common_total, simplex
+
+MADE = 256
+"""Rows that the generator makes for a step."""
+
+PACE = 50.0
+"""Length of a step of the critic, as a multiple of its weight limit: gradients are far shorter than their bound."""
+
+
+@dataclass(frozen=True)
+class DpWgan:
+    """A critic that sees noisy gradients, and a generator that learns of it; for the papers' figures only."""
+
+    completes_seeds: ClassVar[bool] = False
+    paper: ClassVar[Published | None] = published(rate=0.001, share_columns=0.01, rare=0.0, weight_limit=0.01)
+
+    accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    steps: Annotated[int, Bounds(1, 10_000)] = option(20, "Steps of the critic, each with as much of the budget.")
+    turns: Annotated[int, Bounds(1, 1000)] = option(3, "Steps of the generator after each.")
+    units: Annotated[int, Bounds(1, 256)] = option(16, "Hidden units of each network.")
+    rate: Factor = option(0.005, "Length of a step of the generator.")
+    weight_limit: Annotated[float, Bounds(0.001, 10.0)] = option(0.1, "Largest weight of the critic.")
+    share_columns: Share = option(
+        0.3, "Share of the budget for one-way marginals; for the number of rows, where no value is merged."
+    )
+    rare: Deviations = option(
+        3.0,
+        "Values whose noisy count is below this many standard deviations are merged; 0: none, only the rows are "
+        "counted, and the generator begins anywhere.",
+    )
+
+    def check(self, domain: Domain) -> None:
+        """Refuse shares that leave nothing, accounting without Gaussian noise, and too many columns."""
+        check_shares(share_columns=self.share_columns)
+        if self.accounting == "pure":
+            raise MethodError("method dp-wgan adds Gaussian noise: a delta of 0 cannot pay for it. State a delta.")
+        if len(domain) > MOST_COLUMNS:
+            raise MethodError(f"method dp-wgan takes at most {MOST_COLUMNS:,} columns: choose method tree or mst.")
+
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
+        """The columns or the rows, then the game."""
+        d = len(curator.domain)
+        each = (1 - self.share_columns) / self.steps
+        check_noise(curator, share_columns=(self.share_columns, d))
+        check_noise(curator, sensitivity=2.0 * STEPS, steps=(each, 1))
+        if self.rare <= 0:
+            with stage(listener, "count"):
+                total = max(float(curator.total(self.share_columns).table), 1.0)
+            return self._play(curator, [np.zeros(size) for size in curator.domain.shape], total, rng, listener)
+        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
+        total = max(common_total(columns.tables)[0], 1.0)
+        # The logarithm of a share; of an empty code, that of less than a row.
+        logits = [np.log(np.maximum(simplex(m.table, total), 0.1) / total) for m in columns.tables]
+        return columns.unfold(self._play(columns.curator, logits, total, rng, listener))
+
+    def _play(
+        self, curator: Curator, logits: list[Array], total: float, rng: np.random.Generator, listener: Listener
+    ) -> GeneratorModel:
+        """Critic and generator take turns until the budget is spent."""
+        codes = int(sum(curator.domain.shape))
+        into = rng.standard_normal((self.units, self.units)) / np.sqrt(self.units)
+        out = np.vstack([0.01 * rng.standard_normal((self.units, codes)), np.concatenate(logits)])
+        model = GeneratorModel(curator.domain, total, into, out)
+        limit = self.weight_limit * STEPS
+        critic = self._bounded(
+            [rng.standard_normal((size, self.units)) * limit for size in curator.domain.shape],
+            np.zeros(self.units),
+            rng.standard_normal(self.units) * limit,
+        )
+        memory = (np.zeros_like(into), np.zeros_like(out))
+        pace = PACE * self.weight_limit
+        with stage(listener, "train", self.steps) as work:
+            for left in range(self.steps, 0, -1):
+                real = curator.critic_gradient(critic, curator.left / left)
+                made = critic.summed(model.draw(MADE, rng), np.ones(MADE, np.int64))
+                critic = self._bounded(
+                    [
+                        w + pace * (r / total - m / MADE)
+                        for w, r, m in zip(critic.inner, real.inner, made.inner, strict=True)
+                    ],
+                    critic.bias + pace * (real.bias / total - made.bias / MADE),
+                    critic.outer + pace * (real.outer / total - made.outer / MADE),
+                )
+                for _ in range(self.turns):
+                    model, memory = self._improved(model, critic, memory, rng)
+                work.advance()
+        return model
+
+    def _bounded(self, inner: list[Array], bias: Array, outer: Array) -> Critic:
+        """Return a critic of these weights, in whole steps within the limit."""
+        limit = max(round(self.weight_limit * STEPS), 1)
+
+        def whole(weights: Array) -> Array:
+            return np.clip(np.rint(weights), -limit, limit).astype(np.int64)
+
+        return Critic(tuple(map(whole, inner)), whole(bias), whole(outer))
+
+    def _improved(
+        self, model: GeneratorModel, critic: Critic, memory: tuple[Array, Array], rng: np.random.Generator
+    ) -> tuple[GeneratorModel, tuple[Array, Array]]:
+        """Return the generator after one step towards higher scores (RMSProp, as for every WGAN)."""
+        normal = rng.standard_normal((MADE, len(model.into)))
+        hidden = model.hidden(normal)
+        chances = model.chances(hidden)
+        inner = [table / STEPS for table in critic.inner]
+        sums = critic.bias / STEPS + sum(c @ w for c, w in zip(chances, inner, strict=True))
+        back = np.where(sums > 0, critic.outer / STEPS, 0.0)  # of the score, towards each hidden unit of the critic
+        steeper = []
+        for c, w in zip(chances, inner, strict=True):
+            towards = back @ w.T
+            steeper.append(c * (towards - (c * towards).sum(axis=1, keepdims=True)))
+        logits = np.concatenate(steeper, axis=1)
+        units = (logits @ model.out[:-1].T) * (1 - hidden[:, :-1] ** 2)
+        rises = (normal.T @ units / MADE, hidden.T @ logits / MADE)
+        memory = (0.9 * memory[0] + 0.1 * rises[0] ** 2, 0.9 * memory[1] + 0.1 * rises[1] ** 2)
+        into, out = (
+            weights + self.rate * rise / (np.sqrt(kept) + 1e-3)
+            for weights, rise, kept in zip((model.into, model.out), rises, memory, strict=True)
+        )
+        return replace(model, into=into, out=out), memory
