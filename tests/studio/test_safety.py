@@ -8,6 +8,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -56,7 +57,8 @@ def test_the_command_that_opens_a_browser_does_not_show_the_lasting_key(tmp_path
     opened, made = [], Keys()
     monkeypatch.setattr("weft.cli.studio._keys", lambda *_: made)
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    monkeypatch.setattr("uvicorn.Config", lambda *_, **__: None)  # nothing is to be configured in this process
+    monkeypatch.setattr("uvicorn.Server", lambda _: SimpleNamespace(run=lambda _: None))
     done = CliRunner(env={"NO_COLOR": "1"}).invoke(app, ["studio", "--folder", str(tmp_path / "desk")])
     assert done.exit_code == 0 and made.token in "".join(done.output.split())
     assert made.once[0] in opened[0] and made.token not in opened[0]

@@ -115,12 +115,13 @@ def _server(
     app = create(Desk(folder), keys, hosts, largest, f"weft-studio-{number}")
     app.debug = debug
     settings = uvicorn.Config(
-        app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=3
+        app, log_config=None, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=3
     )
     shown = f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
     address = f"http://{shown}/" + ("" if keys.password is not None else f"?token={keys.token}")
 
     def run() -> None:
-        uvicorn.Server(settings).run([listening])
+        with listening:
+            uvicorn.Server(settings).run([listening])
 
     return address, run
