@@ -68,7 +68,7 @@ def test_the_loss_is_the_least_possible(data, seed, sigma):
     best = least(domain, measurements, 1000.0)
     cells = sum(m.cells for m in measurements)
     assert loss(model, measurements) == pytest.approx(model.loss * 0.5 * cells, rel=1e-6, abs=1e-6)
-    assert loss(model, measurements) <= 1.01 * best + 0.01 * cells
+    assert loss(model, measurements) <= 1.01 * best + 0.005 * cells
     assert loss(model, measurements) >= best - 1e-3 * (1 + best)
 
 
@@ -239,3 +239,12 @@ def test_interactions_are_refused():
     part = NoisyMarginal(("a",), np.array([3.0, -3.0]), 1.0, order=1)
     with pytest.raises(ValueError, match="whole tables"):
         fit(Domain.of({"a": 2}), [part], total=10.0)
+
+
+def test_momentum_that_goes_to_and_fro_is_not_taken_for_the_end():
+    """A fit that once ended at 80 passes, 3.7% above the least loss, while momentum swung around its best."""
+    domain = Domain.of(dict.fromkeys("dbca", 2))
+    cliques = [("d",), ("b", "d"), ("a", "c", "d"), ("b", "c", "d"), ("a", "b", "c")]
+    _, measurements = noisy(domain, cliques, 1000, 3.0, 2**32 - 1)
+    model = fit(domain, measurements, total=1000.0, iterations=3000, tolerance=1e-6)
+    assert loss(model, measurements) == pytest.approx(least(domain, measurements, 1000.0), rel=1e-4)

@@ -125,7 +125,7 @@ def _shown(made: Plan, assumed: bool, out: Path | None) -> list[RenderableType]:
 def _curve(made: Plan) -> RenderableType:
     from rich.table import Table
 
-    from weft.planning.words import percent
+    from weft.words import percent
 
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for head, side in (("epsilon", "right"), ("columns", "right"), ("", "left"), ("pairs", "right"), ("", "left")):
@@ -143,7 +143,7 @@ def _columns(made: Plan) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from weft.planning.words import percent
+    from weft.words import percent
 
     errors = sorted(made.here.columns.items(), key=lambda pair: -pair[1])
     grid = Table(box=None, pad_edge=False, header_style="bold")

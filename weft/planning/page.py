@@ -6,8 +6,9 @@ import math
 from html import escape
 
 from weft.planning.plan import Plan
-from weft.planning.words import ERRORS, NOT_READ, effort, percent, sentences
+from weft.planning.words import ERRORS, NOT_READ, effort, sentences
 from weft.svg import px, short, svg
+from weft.words import percent
 
 _WIDE, _TALL, _LEFT, _TOP = 460.0, 200.0, 56.0, 24.0
 _LINES = (("single columns", "columns", "#1f6f8b", ""), ("pairs of columns", "pairs", "#c05621", "5 3"))

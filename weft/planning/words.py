@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.planning.plan import Plan
-from weft.words import counted
+from weft.words import counted, percent
 
 NOT_READ = "Nothing was read but the schema: the recipe was tried on made-up rows of the same columns."
 
@@ -12,17 +12,6 @@ ERRORS = (
     "private table; numbers and dates of many values are compared in 32 ranges. Tables differ: of single columns this "
     "is a guide, right within a half more or less; of pairs it is on the cautious side."
 )
-
-
-def percent(share: float) -> str:
-    """Write a share, exact enough for its size.
-
-    >>> percent(0.294), percent(0.0007), percent(0.3)
-    ('29.4%', '0.07%', '30%')
-    """
-    digits = 1 if share >= 0.01 else 2
-    text = f"{100 * share:.{digits}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
 
 
 def sentences(plan: Plan) -> list[str]:

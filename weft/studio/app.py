@@ -22,6 +22,7 @@ from weft.studio import spoken
 from weft.studio.desk import Desk, Table
 from weft.studio.jobs import Jobs
 from weft.studio.safety import Guarded, Keys
+from weft.words import percent
 
 HERE = Path(__file__).parent
 STEPS = (("", "Table"), ("columns", "Columns"), ("budget", "Budget"), ("history", "Runs"))
@@ -80,15 +81,6 @@ TheTable = Annotated[Table, Depends(the_table)]
 def see(place: str) -> Response:
     """Send the browser on after something was done."""
     return RedirectResponse(place, 303)
-
-
-def percent(share: float) -> str:
-    """Return a share as a person reads it.
-
-    >>> percent(0.25), percent(0.0123)
-    ('25%', '1.2%')
-    """
-    return f"{100 * share:.2g}%" if share < 0.1 else f"{100 * share:.0f}%"
 
 
 def span(seconds: float) -> str:

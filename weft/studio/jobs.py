@@ -88,6 +88,11 @@ class Job:
         return next((text for text in reversed(said) if text), "It ended without a word.")
 
 
+def program(words: Sequence[str]) -> list[str]:
+    """Return a command of `weft` as the system starts it."""
+    return [sys.executable, "-m", "weft.cli", *words]
+
+
 class Jobs:
     """The children of one studio."""
 
@@ -191,7 +196,7 @@ class _Child:
             (self._folder / f"said-{number}").open("wb") as said,
         ):
             self._process = subprocess.Popen(  # noqa: S603 (the words are a list, and no shell reads them)
-                [sys.executable, "-m", "weft.cli", *words],
+                program(words),
                 cwd=self._place,
                 stdin=subprocess.DEVNULL,
                 stdout=answer,

@@ -163,6 +163,11 @@ class Watch:
         """Whether no pass is left, or the noise level is reached."""
         return self.passes >= self.iterations or self.loss <= self.noise_level * self.problem.noise
 
+    @property
+    def idle(self) -> bool:
+        """Whether half of the passes that are looked back on brought no improvement at all."""
+        return self.history[-1 - _WINDOW // 2] <= self.loss
+
     def stalled(self, since: int) -> bool:
         """Whether the last passes, all after pass `since`, improved too little."""
         if self.passes - since <= _WINDOW:

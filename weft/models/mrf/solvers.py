@@ -87,8 +87,15 @@ def accelerated(watch: Watch) -> None:
     z = x = watch.counts(theta)
     partition = problem.log_partition()
     curvature = float(problem.weight.max()) * problem.total
-    weight = 0.0
-    while not (watch.spent or watch.stalled(since)):
+    weight, again = 0.0, math.inf
+    while not watch.spent:
+        if watch.stalled(since):
+            if not watch.idle or watch.loss >= again:
+                break
+            # Momentum goes to and fro around the best: start again from it, once for every best.
+            theta, weight, again, since = watch.theta, 0.0, watch.loss, watch.passes
+            z = x = watch.counts(theta)
+            partition = problem.log_partition()
         step = (1.0 + math.sqrt(1.0 + 4.0 * curvature * weight)) / (2.0 * curvature)
         share = step / (weight + step)
         slope = problem.gradient(x + share * (z - x))

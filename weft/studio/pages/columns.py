@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request
@@ -107,9 +108,8 @@ def cancel(studio: TheStudio, table: TheTable, name: Literal["draft", "find", "p
     return see(f"/t/{table.id}/{'budget' if name == 'plan' else 'columns'}")
 
 
-def _save(studio: Studio, table: Table, change: object, column: str, **typed: str) -> Response:
+def _save(studio: Studio, table: Table, change: Callable[[str], str], column: str, **typed: str) -> Response:
     """Change the schema file, or say why not; what was there stays."""
-    assert callable(change)
     try:
         made = change(table.schema.read_text(encoding="utf-8"))
     except WeftError as error:

@@ -7,7 +7,6 @@ import io
 import json
 import re
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,6 +18,7 @@ from weft.errors import DataError, WeftError
 from weft.studio import spoken
 from weft.studio.app import Studio, TheStudio, TheTable, see
 from weft.studio.desk import Table
+from weft.studio.jobs import program
 from weft.studio.pages.run import card_of, job_folder
 from weft.studio.safety import REPORT_POLICY
 
@@ -85,7 +85,7 @@ def query(
     chosen = (columns or [])[:MOST_COLUMNS]
     said = spoken.query(number, chosen, _conditions(where))
     done = subprocess.run(  # noqa: S603 (the words are a list, and no shell reads them)
-        [sys.executable, "-m", "weft.cli", *said.words[0]],
+        program(said.words[0]),
         cwd=table.folder,
         capture_output=True,
         timeout=PATIENCE,
