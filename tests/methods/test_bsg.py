@@ -85,6 +85,7 @@ def test_dependence_is_found():
         {"share_total": 0.0},
         {"share_structure": 0.0},
         {"share_total": 0.5, "share_structure": 0.5},
+        {"split": [0.4, 0.3, 0.3]},
         {"split": [0.0, 0.6, 0.6]},
         {"split": [0.0, 0.5]},
         {"split": [0.0, 0.0, 0.5]},

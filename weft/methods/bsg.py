@@ -193,7 +193,8 @@ class Bsg:
                 "options k and epsilon0: only with omega, below the number of columns. Where all columns are drawn, "
                 "there are no seeds to test."
             )
-        check_split(self.split, grown)
+        assert self.paper is not None
+        check_split(self.split, grown, self.paper["split"])
         self._check_model(domain, grown)
 
     def _check_model_of_its_own(self, domain: Domain) -> None:

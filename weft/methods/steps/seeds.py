@@ -57,8 +57,12 @@ def omegas(given: int | str | Sequence[int] | None, domain: Domain) -> list[int]
     return [] if low == len(domain) else list(range(low, high + 1))
 
 
-def check_split(split: Sequence[float] | None, grown: bool) -> None:
-    """Refuse chances of rows to serve for seeds, structure and parameters that cannot be, or leave one without rows."""
+def check_split(split: Sequence[float] | None, grown: bool, published: Sequence[float]) -> None:
+    """Refuse chances of rows to serve for seeds, structure and parameters that cannot be, or leave one without rows.
+
+    Rows for seeds that nothing is grown from would serve nobody, so they are refused too; the published division is
+    taken as it is, for whoever asks for the paper's settings alone has not asked for them.
+    """
     if split is None:
         return
     if len(split) != 3 or not all(0 <= p < 1 for p in split) or not sum(split) <= 1 + 1e-9:
@@ -66,8 +70,11 @@ def check_split(split: Sequence[float] | None, grown: bool) -> None:
             "option split: three chances, for seeds, structure and parameters, of at most 1 together, such as "
             "[0.5, 0.25, 0.25]"
         )
-    if not min(split[1:]) > 0 or (grown and not split[0] > 0):
-        raise MethodError("option split: structure and parameters need rows, and seeds if omega is given")
+    idle = not grown and split[0] > 0 and tuple(split) != tuple(published)
+    if not min(split[1:]) > 0 or (grown and not split[0] > 0) or idle:
+        raise MethodError(
+            "option split: structure and parameters need rows, and seeds need some exactly if omega is given"
+        )
 
 
 def grow(
