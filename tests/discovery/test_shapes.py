@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weft.values.shapes import MARKERS, SHAPES, TRUTHS, shapes_of
@@ -97,6 +97,8 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=1500, deadline=None)
 @given(st.lists(PIECES, max_size=7).map("".join))
+@example("0,000")
+@example(",123.5")
 def test_the_kernel_agrees_with_plain_patterns(text):
     assert shape(text).sort == slow(text), text
 

@@ -66,7 +66,7 @@ def _number(data, at, end):  # type: ignore[no-untyped-def]
     while at < end and data[at] == 44:
         after, _ = _digits(data, at + 1, end)
         length = after - at - 1
-        if length == 3 and whole <= 3 and not comma:
+        if length == 3 and 1 <= whole <= 3 and data[first] != 48 and not comma:  # 0,123 may be less than one
             groups += 1
         elif whole and groups == 0 and not comma and 1 <= length <= 2 and after == end:
             comma = 1
