@@ -6,7 +6,8 @@ every candidate, and measure what is worth it.
 
 1. Measure the columns alone; merge values that noise drowns.
 2. Batch by batch (pairs first, then triples or larger cliques where noise allows them): ask how far the model is from
-each candidate, choose what is worth its price, measure what is not known of it, and reconcile all tables. 3. Records
+each candidate, choose what is worth its price, measure what is not known of it, believe of a pair what stands above
+its noise, and reconcile all tables. 3. Records
 are drawn from the exact field, or from chains that are herded to the reconciled tables (`DenseField`).
 """
 
@@ -28,6 +29,7 @@ from weft.marginals.noise_error import profile, projected_error
 from weft.marginals.pooling import pooled
 from weft.marginals.recode import ValueMap, merge_rare
 from weft.methods.steps.batches import MOST_TRIPLES, Batches
+from weft.methods.steps.beliefs import Beliefs
 from weft.methods.steps.choosing import choose_cliques
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
@@ -127,6 +129,7 @@ class Weave:
             with stage(listener, "measure given marginals"):
                 given = left * tuned.part_marginals
                 prices = weighed(merged.domain, self.marginals, self.emphasis, self.accounting)
+                dense.beliefs.expect(dict(zip(prices, dense.expected(list(prices))[0], strict=True)))
                 _add(measured, measure_unknown(merged, prices, given, total, measured))
                 _take(dense, measured)
                 left -= given
@@ -215,7 +218,9 @@ class Weave:
         tuned = self.tuned
         rounds, *_ = tuned.effort(domain)
         chains, gaussian = tuned.number_of_chains(domain, total), self.accounting != "pure"
-        return DenseField(domain, total, chains, rounds, tuned.max_tree, gaussian, rng, listener)
+        return DenseField(
+            domain, total, chains, rounds, tuned.max_tree, gaussian, rng, listener, beliefs=Beliefs(tuned.shrink)
+        )
 
 
 def _named(batch: int) -> str:
@@ -232,7 +237,7 @@ def _add(measured: dict[Clique, NoisyMarginal], found: Sequence[NoisyMarginal]) 
 
 
 def _take(dense: DenseField, measured: Mapping[Clique, NoisyMarginal]) -> None:
-    agreed = reconcile(list(measured.values()), total=dense.total, rounds=60, tolerance=1e-4)
+    agreed = reconcile(dense.beliefs.of(list(measured.values())), total=dense.total, rounds=60, tolerance=1e-4)
     dense.take(agreed.tables, list(measured.values()))
 
 

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from weft.curator import Curator
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
-from weft.marginals.noise_error import profile, projected_error
+from weft.marginals.noise_error import profile
 from weft.methods.steps.dense_field import DenseField
 from weft.methods.steps.unknown import least_order, unknown_part
 from weft.select.prices import choose
@@ -35,12 +35,11 @@ def choose_cliques(
     """
     domain, pure = curator.domain, curator.accounting == "pure"
     again = [m for m in measured.values() if len(m.clique) <= 2]
-    known = [field.tables[m.clique] for m in again]
+    known = {m.clique: field.tables[m.clique] for m in again}
     new, own = field.expected(cliques)
     part = unknown_part(domain, [m.clique for m in again], measured, pure)
     precision = np.array([m.precision for m in again])[:, None] * part
-    shapes = profile(known)
-    errors = projected_error(shapes, part / np.sqrt(precision), whole=np.isclose(part, 1))[:, 0]
+    errors = field.beliefs.errors_known(known, part, part / np.sqrt(precision))[:, 0]
     seen = curator.gaps([Marginal(c, t) for c, t in zip(cliques, new, strict=True)], scores)
     if cliques:  # of many, those look largest whose noise is: what is left after one sigma is believed
         seen = np.maximum(seen - curator.sigma(scores / len(cliques)), 0)
@@ -58,12 +57,13 @@ def choose_cliques(
     fresh = unknown_part(domain, cliques, measured, pure)
     bought = np.concatenate(
         [
-            projected_error(profile(new), fresh / np.sqrt(2 * prices), whole=np.isclose(fresh, 1)),
-            projected_error(shapes, part / np.sqrt(precision + 2 * prices), whole=np.isclose(part, 1)),
+            field.beliefs.errors_new(profile(new), cliques, gaps, fresh, fresh / np.sqrt(2 * prices)),
+            field.beliefs.errors_known(known, part, part / np.sqrt(precision + 2 * prices)),
         ]
     )
     offered = [*cliques, *(m.clique for m in again)]
     chosen = _choose_jointly(offered, np.concatenate([gaps, errors]), bought, prices, budget)
+    field.beliefs.expect({c: table for c, table in zip(cliques, new, strict=True) if c in chosen})
     return chosen or {m.clique: 1.0 for m in again}
 
 

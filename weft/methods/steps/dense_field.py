@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from weft.marginals.counting import count
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.noise_error import MEAN_ABS_NORMAL
+from weft.methods.steps.beliefs import Beliefs
 from weft.models import Model
 from weft.models.chains.fit import GibbsChains
 from weft.models.mrf import JunctionTree, ModelTooLarge, fit, has_tree, junction_tree
@@ -44,6 +45,8 @@ class DenseField:
     tables that were reconciled since; for other noise it does not."""
     rng: np.random.Generator
     listener: Listener = silence
+    beliefs: Beliefs = field(default_factory=Beliefs)
+    """What is believed of the pairs that were measured."""
 
     def __post_init__(self) -> None:
         self.tables: dict[Clique, Array] = {}
@@ -68,9 +71,9 @@ class DenseField:
             return [_product([self.tables[name,] for name in c], self.total) for c in cliques], exact
         tree = self._tree(self.max_cells // _LOOK)
         if tree is not None:
-            field = fit(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
+            found = fit(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
             with suppress(ModelTooLarge):  # a candidate far across the tree may need more cells than the tree has
-                return field.many_marginals(cliques), exact
+                return found.many_marginals(cliques), exact
         chains = self._matched()
         scale = self.total / chains.size
         found = [np.asarray(table * scale) for table in count(chains.records, cliques)]
@@ -81,13 +84,13 @@ class DenseField:
         tree = self._tree(self.max_cells)
         if tree is not None:
             probe = self.rng if self.gaussian else None
-            field = fit(self.domain, self._noisy, total=self.total, tree=tree, probe=probe, listener=self.listener)
+            exact = fit(self.domain, self._noisy, total=self.total, tree=tree, probe=probe, listener=self.listener)
             # Records are settled on the field's own tables: what sampling rounds away comes back.
-            own = zip(self.tables, field.many_marginals(list(self.tables)) if herding else [], strict=bool(herding))
+            own = zip(self.tables, exact.many_marginals(list(self.tables)) if herding else [], strict=bool(herding))
             targets = tuple(Marginal(c, table) for c, table in own)
             # Reconciled tables are closer to each other than their noise, so the loss says nothing; and what was
             # measured beyond smaller tables has no noise of its own in these.
-            return replace(field, targets=targets, precisions=self._whole, loss=math.nan)
+            return replace(exact, targets=targets, precisions=self._whole, loss=math.nan)
         chains = self._matched()
         chains.match(self.rounds, 1.0, listener=self.listener)
         return chains.model(sweeps, herding, feedback)

@@ -20,7 +20,7 @@ class WeaveTuning:
     batches: Annotated[int | None, Bounds(0, 100)] = None
     """Batches after the pairs, if noise allows cliques of four attributes (of three, if there are no more) that cover
     at least a third of all pairs; None: two if some have more than four, otherwise one. 0: pairs only."""
-    columns_by_size: Annotated[float, Bounds(0.0, 1.0)] = 0.0
+    columns_by_size: Annotated[float, Bounds(0.0, 1.0)] = 1 / 3
     """A column's part of the share for columns grows with its number of values to this power; 0: all get the same."""
     column_error: Annotated[float, Bounds(0.0, 10.0)] = 0.025
     """Total variation error of a column that is accepted before anything else is measured."""
@@ -34,6 +34,8 @@ class WeaveTuning:
     """Part of what the columns left that is spent on the batch of pairs, if there are others."""
     batch_cliques: Annotated[int, Bounds(1, 10000)] = 20
     """Cliques of more than three attributes measured in one batch."""
+    shrink: bool = True
+    """Whether a measured pair is taken between the answer and what was expected of it, by the variances of both."""
     overlap: Annotated[int, Bounds(0, 100)] = 3
     """Attributes that two cliques of one batch may share: what both would tell is gained once only."""
     candidates: Annotated[int, Bounds(1, 10000)] = 150
