@@ -47,7 +47,9 @@ WEAVE_PARTS: Mapping[str, Options] = {
 WEAVE_SUITE: Mapping[str, Options] = {
     "columns 12% of the budget": {"share_columns": 0.12},
     "columns 27% of the budget": {"share_columns": 0.27},
+    "columns all alike, whatever their size": {"tuning": {"columns_by_size": 0.0}},
     "columns by the square root of their size": {"tuning": {"columns_by_size": 0.5}},
+    "pairs as they were answered": {"tuning": {"shrink": False}},
     "columns accepted at half the error": {"tuning": {"column_error": 0.0125}},
     "columns accepted at twice the error": {"tuning": {"column_error": 0.05}},
     "larger cliques at half the noise": {"tuning": {"clique_error": 0.015}},

@@ -71,9 +71,9 @@ class DenseField:
             return [_product([self.tables[name,] for name in c], self.total) for c in cliques], exact
         tree = self._tree(self.max_cells // _LOOK)
         if tree is not None:
-            found = fit(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
+            learned = fit(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
             with suppress(ModelTooLarge):  # a candidate far across the tree may need more cells than the tree has
-                return found.many_marginals(cliques), exact
+                return learned.many_marginals(cliques), exact
         chains = self._matched()
         scale = self.total / chains.size
         found = [np.asarray(table * scale) for table in count(chains.records, cliques)]
