@@ -34,6 +34,16 @@ outside = "clip"
 """
 
 
+def by_turns(first, second, every):
+    """Return all pairs of two lists; one of `every` is in the default suite, in a pattern that leaves none out, the
+    rest is slow."""
+    return [
+        pytest.param(one, other, marks=[pytest.mark.slow] if (i + j) % every else [], id=f"{one}-{other}")
+        for i, one in enumerate(first)
+        for j, other in enumerate(second)
+    ]
+
+
 @pytest.fixture(autouse=True, scope="session")
 def working_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Run in a folder of the suite's own: fits keep their journal in the working directory."""

@@ -55,6 +55,7 @@ def test_what_a_page_shows_runs_in_order(page, tmp_path, monkeypatch):
                     assert done.exit_code == 0, (line, done.output)
 
 
+@pytest.mark.slow  # CI builds the site itself (.ci/run)
 @pytest.mark.skipif(
     shutil.which("mkdocs", path=str(Path(sys.executable).parent)) is None, reason="mkdocs is not installed"
 )

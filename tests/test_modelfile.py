@@ -217,7 +217,7 @@ def models(tmp_path_factory, table, schema):
     return made
 
 
-@pytest.mark.parametrize("seeds", [range(70), pytest.param(range(70, 400), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(25), pytest.param(range(25, 400), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_mutated_model_is_refused_or_usable(name, seeds, models, tmp_path):
     """Whatever is changed inside, by somebody who writes a new manifest: a model that samples, or a ModelFileError."""

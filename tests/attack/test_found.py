@@ -279,10 +279,10 @@ def test_a_draft_is_not_written_over_a_lifetime_budget(folder):
         "d.db?table=v",
         "d.db?query=SELECT * FROM m()",
         "FROM 'file:{folder}/q.parquet'",
-        "FROM 'file://localhost{folder}/q.parquet'",
-        "FROM read_parquet($$q.parquet$$)",
+        pytest.param("FROM 'file://localhost{folder}/q.parquet'", marks=pytest.mark.slow),
+        pytest.param("FROM read_parquet($$q.parquet$$)", marks=pytest.mark.slow),
         "FROM read_parquet(E'q\\x2eparquet')",
-        "FROM read_parquet('q' || '.parquet')",
+        pytest.param("FROM read_parquet('q' || '.parquet')", marks=pytest.mark.slow),
         "FROM query('FROM ''q.parquet''')",
     ],
 )

@@ -5,6 +5,7 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
+from conftest import by_turns
 
 from weft.audit.replay import replay
 from weft.schema import Schema
@@ -87,8 +88,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("source", "odd"), by_turns(SOURCES, ODD, 3))
 def test_a_row_is_read_by_itself(source, odd):
     rows = stays().to_pylist()
     rows[-1] |= ODD[odd]

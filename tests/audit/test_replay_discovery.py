@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import make_table
+from conftest import by_turns, make_table
 
 from weft.audit.recorded import fresh
 from weft.audit.replay import replay
@@ -28,13 +28,7 @@ PEOPLE = {"add-remove": without_last_person, "replace-one": with_last_person_rep
 
 
 NAMED = [source for source in SOURCES if source != "json lines"]  # whose columns have names before their rows
-CROSS = [
-    pytest.param(
-        source, relation, marks=[] if relation == "add-remove" or source in ("arrow", "csv") else pytest.mark.slow
-    )
-    for source in NAMED
-    for relation in RELATIONS
-]
+CROSS = by_turns(NAMED, RELATIONS, 2)
 
 
 @pytest.mark.parametrize(("source", "relation"), CROSS)
@@ -44,8 +38,7 @@ def test_what_is_found_comes_from_noisy_answers_alone(source, relation):
     assert replay(program, table, RELATIONS[relation](table), seeded()) == []
 
 
-@pytest.mark.parametrize("relation", PEOPLE)
-@pytest.mark.parametrize("source", ["arrow", "csv", "duckdb", "parquet, streamed"])
+@pytest.mark.parametrize(("source", "relation"), by_turns(["arrow", "csv", "duckdb", "parquet, streamed"], PEOPLE, 2))
 def test_what_is_found_of_people_does_too(source, relation):
     table = visits(last=12)  # more than are used of anybody
     program = synthesise("independent", source=source, unit="person", neighbours=relation, epsilon=EPSILON)

@@ -167,7 +167,7 @@ SOURCES = [
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(rows=st.lists(st.tuples(*ROWS.values()), min_size=1, max_size=4), data=st.data())
 def test_a_row_less_changes_neither_domain_nor_types(source, rows, data):
     place = data.draw(st.integers(0, len(rows) - 1))

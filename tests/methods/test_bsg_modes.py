@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from audit.programs import seeded, synthesise, with_row_replaced, without_last
-from conftest import SCHEMA, make_table
+from conftest import SCHEMA, by_turns, make_table
 
 import weft
 from weft.audit.recorded import Recorder, fresh
@@ -50,8 +50,7 @@ def without_first(table):
     return table.slice(1)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("rows", [1, 3000])
+@pytest.mark.parametrize(("mode", "rows"), by_turns(MODES, [1, 3000], 2))
 @pytest.mark.parametrize("neighbour", [without_first, without_last])
 def test_every_mode_is_a_function_of_its_mechanisms(mode, rows, neighbour):
     table = make_table(rows)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import by_turns
 from recipes import CHAIN, LINKS, chained, run
 
 import weft
@@ -316,8 +317,7 @@ def test_the_sampling_error_of_counts_is_foretold():
         assert sampling_error(expected) == pytest.approx(seen, rel=0.1)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize(("neighbours", "delta"), by_turns(["add-remove", "replace-one"], [1e-6, 0.0], 2))
 @pytest.mark.parametrize(
     ("sizes", "rows", "options", "kinds"),
     [

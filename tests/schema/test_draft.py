@@ -170,9 +170,20 @@ def test_whatever_one_row_flips_is_marked(cells, cell, name):
             assert fact in one["from_data"] and fact in other["from_data"]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.data())
 def test_any_table_fits_its_own_draft(data):
+    drafted(any_table(data))
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_many_tables_fit_their_own_draft(data):
+    drafted(any_table(data))
+
+
+def any_table(data):
     rows = data.draw(st.integers(0, 30))
     kinds = {
         pa.int64(): st.integers(-(2**63), 2**63 - 1),
@@ -185,13 +196,12 @@ def test_any_table_fits_its_own_draft(data):
         pa.timestamp("us"): st.datetimes(),
         pa.decimal128(10, 3): st.integers(-(10**9), 10**9).map(lambda k: Decimal(k).scaleb(-3)),
     }
-    table = pa.table(
+    return pa.table(
         {
             f"c{i}": pa.array(data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind)
             for i, (kind, values) in enumerate(kinds.items())
         }
     )
-    drafted(table)
 
 
 def people(different, rows, seed=3):
