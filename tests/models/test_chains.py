@@ -4,6 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy.stats import chi2
 
 from weft.marginals.counting import count
@@ -12,7 +13,8 @@ from weft.marginals.marginal import Marginal
 from weft.models import model_class
 from weft.models.chains.fit import GibbsChains
 from weft.models.chains.forest import forest
-from weft.models.chains.kernel import gibbs, grow, herd, multiply
+from weft.models.chains.kernel import gibbs, grow, herd
+from weft.models.chains.lanes import IMPOSSIBLE, LANES, add_rows, pick, weigh
 from weft.models.chains.layout import Layout, Widened, flatten
 from weft.models.chains.model import ANSWERS, Chains, ChainsModel
 
@@ -122,7 +124,7 @@ def test_gibbs_kernel_and_its_plain_twin_move_records_alike():
     start = np.stack([rng.integers(0, k, 60) for k in DOMAIN.shape], 1).astype(np.int32)
     moved, plain = start.copy(), start.copy()
     rows = layout.rows(flatten(model.potentials))
-    gibbs(moved, np.ones(4, np.bool_), layout.sizes, *layout.sweep, rows, np.uint64(77))
+    gibbs(moved, np.ones(4, np.bool_), layout.widths, *layout.sweep, rows, np.uint64(77))
     twin = Twin(77)
     for j, record in product(range(4), plain):
         w = logits(model.potentials, record, j)
@@ -146,8 +148,8 @@ def test_herding_kernel_and_its_plain_twin_move_records_alike():
 
     moved, plain = start.copy(), start.copy()
     rows = layout.rows(flatten(model.potentials))
-    gap = flatten(excess(start)).astype(np.float32)
-    herd(moved, layout.sizes, *layout.sweep, rows, *layout.feedback, gap, np.float32(0.1), np.uint64(9))
+    gap = np.append(flatten(excess(start)), 0.0).astype(np.float32)
+    herd(moved, layout.widths, *layout.sweep, rows, layout.cells, gap, np.float32(0.1), np.uint64(9))
     twin = Twin(9)
     for j, i in product(range(4), range(60)):
         rest = np.delete(plain, i, axis=0)
@@ -158,19 +160,54 @@ def test_herding_kernel_and_its_plain_twin_move_records_alike():
                 w = w - 0.1 * table[tuple(slice(None) if k == j else plain[i][k] for k in m)]
         plain[i, j] = draw(np.exp(w - w.max()), twin())
     assert np.mean(moved != plain) < 0.02
-    assert gap == pytest.approx(flatten(excess(moved)), abs=1e-3)
+    assert gap[:-1] == pytest.approx(flatten(excess(moved)), abs=1e-3) and gap[-1] == 0
 
 
-@pytest.mark.parametrize("m", range(10))
-@pytest.mark.parametrize("k", [2, 7, 8, 33])
-def test_rows_are_multiplied_however_many_there_are(k, m):
+@njit
+def added(into, rows, at, count):
+    for lane in range(0, into.size, LANES):
+        add_rows(into, rows, at, count, lane)
+
+
+@njit
+def weighed(logits, sums):
+    return weigh(logits, sums, logits.size)
+
+
+@njit
+def picked(chances, sums, u):
+    return pick(chances, sums, chances.size, u)
+
+
+@pytest.mark.parametrize("m", range(6))
+@pytest.mark.parametrize("width", [LANES, 3 * LANES])
+def test_rows_are_added_however_many_there_are(width, m):
     rng = np.random.default_rng(0)
     rows = rng.random(1000).astype(np.float32)
-    at = rng.integers(0, 1000 - k, 10)
-    w = np.full(40, 7.0, np.float32)
-    multiply(w, k, rows, at, m)
-    assert w[:k] == pytest.approx(np.prod([rows[a : a + k] for a in at[:m]], axis=0) * np.ones(k), rel=1e-5)
-    assert (w[k:] == 7).all()
+    at = rng.integers(0, 1000 - width, 6)
+    into = np.full(width, 7.0, np.float32)
+    added(into, rows, at, m)
+    assert into == pytest.approx(sum((rows[a : a + width] for a in at[:m]), np.zeros(width)), rel=1e-5)
+
+
+def test_chances_are_exponentials_and_what_cannot_be_has_none():
+    logits = np.concatenate([np.linspace(-79, 4, 5 * LANES - 3), [IMPOSSIBLE, -90, 3 * IMPOSSIBLE]]).astype(np.float32)
+    chances, sums = logits.copy(), np.empty(5, np.float32)
+    total = weighed(chances, sums)
+    assert chances[:-3] == pytest.approx(np.exp(logits[:-3].astype(float) - 4), rel=1e-5)
+    assert (chances[-3:] == 0).all() and total == pytest.approx(chances.sum(), rel=1e-5)
+    assert sums == pytest.approx(chances.reshape(5, LANES).sum(axis=1), rel=1e-5)
+    assert weighed(np.full(LANES, 5 * IMPOSSIBLE, np.float32), sums) == 0
+
+
+def test_values_are_picked_where_the_running_sum_passes_and_never_where_there_is_no_chance():
+    rng = np.random.default_rng(1)
+    chances = (rng.random(4 * LANES) * (rng.random(4 * LANES) < 0.5)).astype(np.float32)
+    sums = chances.reshape(4, LANES).sum(axis=1)
+    running = np.cumsum(chances, dtype=float)
+    for u in rng.random(200) * running[-1]:
+        assert picked(chances, sums, np.float32(u)) == np.searchsorted(running, u, side="right")
+    assert chances[picked(chances, sums, np.float32(2 * running[-1]))] > 0
 
 
 def test_tables_inside_others_are_added_to_them():

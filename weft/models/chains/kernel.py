@@ -3,9 +3,9 @@
 All take a block of records (rows of `records`, int32) and a seed, and draw their uniforms from a splitmix64
 stream of their own: what comes out depends on the seed of the block only, not on who runs it or when.
 
-A conditional distribution is a product of rows. Every table of potentials has one copy for each of its
-attributes, exponentiated, with that attribute last and every row scaled to a largest entry of one; the loop over
-values is then a plain multiplication of contiguous rows, without exponentials. See `weft.models.chains.layout`.
+The logarithms of a conditional distribution are a sum of rows. Every table of potentials has one copy for each of its
+attributes, with that attribute last, so that the rows are contiguous; they are summed in lanes. See
+`weft.models.chains.layout` and `weft.models.chains.lanes`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
+from weft.models.chains.lanes import IMPOSSIBLE, LANES, add_rows, pick, weigh
+
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX2 = np.uint64(0x94D049BB133111EB)
 UNIT = 2.0**-53
 
-_SMALL = np.float32(1e-30)
-"""Below this sum a product of float32 rows has lost its digits and is taken again in logarithms."""
+_OFFERS = 256
+"""Records that are offered a new draw together, table by table, so that a table stays in the cache for all of them."""
+
+_FAST = {"reassoc", "nsz", "contract", "nnan"}
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -34,196 +38,100 @@ def uniform(state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def pick(w, k, u):  # type: ignore[no-untyped-def]
-    """Return the value at which the running sum of w[:k] passes u."""
-    v = 0
-    acc = w[0]
-    while acc <= u and v < k - 1:
-        v += 1
-        acc += w[v]
-    while w[v] == 0 and v > 0:  # rounding must not lead to an impossible value
-        v -= 1
-    return v
+def find_rows(at, record, first, pairs, last, row_start, other, step, more_start, more, more_step):  # type: ignore[no-untyped-def]
+    """Put into `at` where the rows of entries `first` to `last` begin, given a record's other values.
 
-
-@njit(cache=True, nogil=True, inline="always")
-def multiply(w, k, rows, at, m):  # type: ignore[no-untyped-def]
-    """Put the product of the m rows of k entries that start at at[0], ..., at[m - 1] into w.
-
-    Long rows are taken four at a time, as slices, so that the loop over values runs in lanes and w is seldom touched.
+    The row of entry e begins at row_start[e] + record[other[e]] step[e]; from `pairs` on, entries depend on `more`.
     """
-    if k < 8:
-        for v in range(k):
-            w[v] = 1.0
-        for e in range(m):
-            base = at[e]
-            for v in range(k):
-                w[v] *= rows[base + v]
-        return
-    e = m % 4
-    if e == 0:
-        for v in range(k):
-            w[v] = 1.0
-    elif e == 1:
-        a = rows[at[0] : at[0] + k]
-        for v in range(k):
-            w[v] = a[v]
-    elif e == 2:
-        a, b = rows[at[0] : at[0] + k], rows[at[1] : at[1] + k]
-        for v in range(k):
-            w[v] = a[v] * b[v]
-    else:
-        a, b, c = rows[at[0] : at[0] + k], rows[at[1] : at[1] + k], rows[at[2] : at[2] + k]
-        for v in range(k):
-            w[v] = a[v] * b[v] * c[v]
-    while e < m:
-        a, b = rows[at[e] : at[e] + k], rows[at[e + 1] : at[e + 1] + k]
-        c, d = rows[at[e + 2] : at[e + 2] + k], rows[at[e + 3] : at[e + 3] + k]
-        for v in range(k):
-            w[v] *= a[v] * b[v] * (c[v] * d[v])
-        e += 4
+    for e in range(first, last):
+        at[e - first] = row_start[e] + record[other[e]] * step[e]
+    for e in range(pairs, last):
+        for q in range(more_start[e], more_start[e + 1]):
+            at[e - first] += record[more[q]] * more_step[q]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
-def gibbs(records, free, sizes, entry_start, row_start, other_start, other, step, rows, seed):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def gibbs(  # type: ignore[no-untyped-def]
+    records, free, widths, entry_start, pairs_end, row_start, other, step, more_start, more, more_step, rows, seed
+):
     """Redraw every free attribute of every record once from its conditional distribution.
 
-    Entries `entry_start[j]` to `entry_start[j + 1]` are the tables that contain attribute j. The row of entry e
-    starts at row_start[e] + sum of the record's values of `other` times `step`, over other_start[e] to
-    other_start[e + 1].
+    Entries `entry_start[j]` to `entry_start[j + 1]` are the tables that contain attribute j; see `find_rows`.
     """
     state = np.empty(1, np.uint64)
     state[0] = seed
-    widest = 1
-    for j in range(sizes.size):
-        widest = max(widest, sizes[j])
-    w = np.empty(widest, np.float32)
-    at = np.empty(entry_start[-1], np.int64)
-    for j in range(sizes.size):  # one attribute of all records at a time: its tables stay in the cache
+    w = np.empty(widths.max(), np.float32)
+    sums = np.empty(widths.max() // LANES, np.float32)
+    at = np.empty(max(entry_start[-1], 1), np.int64)
+    for j in range(widths.size):  # one attribute of all records at a time: its tables stay in the cache
         first, last = entry_start[j], entry_start[j + 1]
         if not free[j] or first == last:
             continue
-        k = sizes[j]
+        width = widths[j]
         for i in range(records.shape[0]):
-            for e in range(first, last):
-                base = row_start[e]
-                for q in range(other_start[e], other_start[e + 1]):
-                    base += records[i, other[q]] * step[q]
-                at[e - first] = base
-            multiply(w, k, rows, at, last - first)
-            total = np.float32(0)
-            for v in range(k):
-                total += w[v]
-            if total < _SMALL and not _in_logs(
-                records[i], j, k, entry_start, row_start, other_start, other, step, rows, w
-            ):
-                continue  # every value is impossible beside the others: the record stays
-            if total < _SMALL:
-                total = np.float32(0)
-                for v in range(k):
-                    total += w[v]
-            records[i, j] = pick(w, k, np.float32(uniform(state)) * total)
+            find_rows(at, records[i], first, pairs_end[j], last, row_start, other, step, more_start, more, more_step)
+            for lane in range(0, width, LANES):
+                add_rows(w, rows, at, last - first, lane)
+            total = weigh(w, sums, width)
+            if total > 0:  # else every value is impossible beside the others: the record stays
+                records[i, j] = pick(w, sums, width, np.float32(uniform(state)) * total)
 
 
-@njit(cache=True, nogil=True)
-def _in_logs(record, j, k, entry_start, row_start, other_start, other, step, rows, w):  # type: ignore[no-untyped-def]
-    """Take the product of rows in logarithms and scale it to a largest entry of one; False if all is zero."""
-    logs = np.zeros(k)
-    for e in range(entry_start[j], entry_start[j + 1]):
-        base = row_start[e]
-        for q in range(other_start[e], other_start[e + 1]):
-            base += record[other[q]] * step[q]
-        for v in range(k):
-            logs[v] += np.log(rows[base + v]) if rows[base + v] > 0 else -np.inf
-    top = logs.max()
-    if top == -np.inf:
-        return False
-    for v in range(k):
-        w[v] = np.exp(logs[v] - top)
-    return True
-
-
-@njit(cache=True, nogil=True, inline="always")
-def add(w, k, rows, at, m):  # type: ignore[no-untyped-def]
-    """Put the sum of the m rows of k entries that start at at[0], ..., at[m - 1] into w, two at a time."""
-    e = m % 2
-    if e == 0:
-        for v in range(k):
-            w[v] = 0.0
-    else:
-        a = rows[at[0] : at[0] + k]
-        for v in range(k):
-            w[v] = a[v]
-    while e < m:
-        a, b = rows[at[e] : at[e] + k], rows[at[e + 1] : at[e + 1] + k]
-        for v in range(k):
-            w[v] += a[v] + b[v]
-        e += 2
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def herd(  # type: ignore[no-untyped-def]
-    records, sizes, entry_start, row_start, other_start, other, step, rows, own_step, line_start, line, gap,
+    records, widths, entry_start, pairs_end, row_start, other, step, more_start, more, more_step, rows, cells, gap,
     feedback, seed,
 ):  # fmt: skip
     """Gibbs sweep with negative feedback on `gap`, the excess of records in every measured cell over its target.
 
     `gap` is kept current while records move and is subtracted, times `feedback`, from the logits: the records
-    follow the measured tables far more closely than independent draws would. While an attribute is redrawn, the gaps
-    of its tables lie as its rows do: cell v of row r of entry e is line[line_start[e] + r] + own_step[e] v in `gap`.
+    follow the measured tables far more closely than independent draws would. While an attribute is redrawn, its rows
+    have the feedback in them; `cells` says which cell of `gap` each place of the rows stands for.
     """
     state = np.empty(1, np.uint64)
     state[0] = seed
-    widest, most = 1, 0
-    for j in range(sizes.size):
-        widest = max(widest, sizes[j])
-        most = max(most, (line_start[entry_start[j + 1]] - line_start[entry_start[j]]) * sizes[j])
-    w = np.empty(widest, np.float32)
-    excess = np.empty(widest, np.float32)
+    most = 0
+    for j in range(widths.size):
+        most = max(most, _end(entry_start[j + 1], row_start, rows) - _end(entry_start[j], row_start, rows))
+    w = np.empty(widths.max(), np.float32)
+    sums = np.empty(widths.max() // LANES, np.float32)
     near = np.empty(most, np.float32)
-    at = np.empty(entry_start[-1], np.int64)
-    here = np.empty(entry_start[-1], np.int64)
-    for j in range(sizes.size):
+    at = np.empty(max(entry_start[-1], 1), np.int64)
+    for j in range(widths.size):
         first, last = entry_start[j], entry_start[j + 1]
         if first == last:
             continue
-        k = sizes[j]
-        start = row_start[first]
-        for e in range(first, last):
-            for r in range(line_start[e], line_start[e + 1]):
-                for v in range(k):
-                    near[(r - line_start[first]) * k + v] = gap[line[r] + v * own_step[e]]
+        width, start = widths[j], row_start[first]
+        own, own_cells = rows[start : _end(last, row_start, rows)], cells[start : _end(last, row_start, rows)]
+        for p in range(own.size):
+            near[p] = own[p] - feedback * gap[own_cells[p]]
         for i in range(records.shape[0]):
             old = records[i, j]
-            for e in range(first, last):
-                base = row_start[e]
-                for q in range(other_start[e], other_start[e + 1]):
-                    base += records[i, other[q]] * step[q]
-                at[e - first] = base
-                here[e - first] = base - start
-            multiply(w, k, rows, at, last - first)
-            add(excess, k, near, here, last - first)
-            excess[old] -= last - first  # the record is out of its own cells while it is redrawn
-            least = excess[0]
-            for v in range(1, k):
-                least = min(least, excess[v])
-            total = np.float32(0)
-            for v in range(k):
-                if w[v] > 0:
-                    w[v] *= np.exp(feedback * (least - excess[v]))
-                total += w[v]
-            if total < _SMALL:
+            find_rows(at, records[i], first, pairs_end[j], last, row_start, other, step, more_start, more, more_step)
+            for e in range(last - first):
+                at[e] -= start
+            for lane in range(0, width, LANES):
+                add_rows(w, near, at, last - first, lane)
+            w[old] += feedback * np.float32(last - first)  # the record is out of its own cells while it is redrawn
+            total = weigh(w, sums, width)
+            if total == 0:
                 continue
-            new = pick(w, k, np.float32(uniform(state)) * total)
+            new = pick(w, sums, width, np.float32(uniform(state)) * total)
             if new != old:
                 records[i, j] = new
                 for e in range(last - first):
-                    near[here[e] + old] -= 1
-                    near[here[e] + new] += 1
-        for e in range(first, last):
-            for r in range(line_start[e], line_start[e + 1]):
-                for v in range(k):
-                    gap[line[r] + v * own_step[e]] = near[(r - line_start[first]) * k + v]
+                    near[at[e] + old] += feedback
+                    near[at[e] + new] -= feedback
+        if feedback > 0:
+            for p in range(own.size):
+                if own[p] > IMPOSSIBLE:
+                    gap[own_cells[p]] = (own[p] - near[p]) / feedback
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _end(entry, row_start, rows):  # type: ignore[no-untyped-def]
+    """Return where the rows of an entry begin, or all rows end."""
+    return row_start[entry] if entry < row_start.size else rows.size
 
 
 @njit(cache=True, nogil=True)
@@ -257,8 +165,8 @@ def _search(cumulative, at, k, u):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def redraw_cluster(  # type: ignore[no-untyped-def]
-    records, order, parent, sizes, start, cumulative, log_given, cliques, member_start, member, member_step,
-    cell_start, potentials, seed,
+    records, order, parent, sizes, start, cumulative, log_given, cliques, one, one_step, two, two_step, more_start, more,
+    more_step, cell_start, potentials, seed,
 ):  # fmt: skip
     """Offer every record a new draw of one cluster (attributes `order`) from the forest, by Metropolis-Hastings.
 
@@ -268,30 +176,41 @@ def redraw_cluster(  # type: ignore[no-untyped-def]
     """
     state = np.empty(1, np.uint64)
     state[0] = seed
-    new = np.empty(records.shape[1], records.dtype)
+    new = np.empty((_OFFERS, records.shape[1]), records.dtype)
+    ratio = np.empty(_OFFERS)
+    asked = np.empty(_OFFERS, np.int64)
     moved = 0
-    for i in range(records.shape[0]):
-        old = records[i]
-        for j in range(new.size):
-            new[j] = old[j]
-        ratio = 0.0
-        for j in order:
-            at_new = start[j]
-            at_old = start[j]
-            if parent[j] >= 0:
-                at_new += new[parent[j]] * sizes[j]
-                at_old += old[parent[j]] * sizes[j]
-            new[j] = _search(cumulative, at_new, sizes[j], uniform(state))
-            ratio += log_given[at_old + old[j]] - log_given[at_new + new[j]]
-        for c in cliques:
-            here = cell_start[c]
-            there = cell_start[c]
-            for q in range(member_start[c], member_start[c + 1]):
-                here += old[member[q]] * member_step[q]
-                there += new[member[q]] * member_step[q]
-            ratio += potentials[there] - potentials[here]
-        if np.log(uniform(state) + 1e-300) < ratio:
-            moved += 1
+    for low in range(0, records.shape[0], _OFFERS):
+        count = 0
+        for i in range(low, min(low + _OFFERS, records.shape[0])):
+            old, offer = records[i], new[count]
+            offer[:] = old
+            weight, other = 0.0, False
             for j in order:
-                old[j] = new[j]
+                at_new = start[j]
+                at_old = start[j]
+                if parent[j] >= 0:
+                    at_new += offer[parent[j]] * sizes[j]
+                    at_old += old[parent[j]] * sizes[j]
+                offer[j] = _search(cumulative, at_new, sizes[j], uniform(state))
+                weight += log_given[at_old + old[j]] - log_given[at_new + offer[j]]
+                other |= offer[j] != old[j]
+            if other:  # else nothing would change
+                asked[count], ratio[count] = i, weight
+                count += 1
+        for c in cliques:
+            a, b, a_step, b_step, cell = one[c], two[c], one_step[c], two_step[c], cell_start[c]
+            first, last = more_start[c], more_start[c + 1]
+            for k in range(count):
+                i = asked[k]
+                here = cell + records[i, a] * a_step + records[i, b] * b_step
+                there = cell + new[k, a] * a_step + new[k, b] * b_step
+                for q in range(first, last):
+                    here += records[i, more[q]] * more_step[q]
+                    there += new[k, more[q]] * more_step[q]
+                ratio[k] += potentials[there] - potentials[here]
+        for k in range(count):
+            if np.log(uniform(state) + 1e-300) < ratio[k]:
+                moved += 1
+                records[asked[k]] = new[k]
     return moved

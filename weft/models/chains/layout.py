@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
+from weft.models.chains.lanes import IMPOSSIBLE, LANES
 
 
 @dataclass(frozen=True)
@@ -45,51 +46,74 @@ class Layout:
         return _bounds([math.prod(shape) for shape in self.shapes])
 
     @cached_property
-    def flat_members(self) -> tuple[Array, Array, Array]:
-        """Bounds, attribute and step (cells between neighbouring values) of every member of every clique."""
+    def places(self) -> tuple[Array, ...]:
+        """Of every clique its first and second attribute with their steps (cells between values), and the others."""
+        held = [[*zip(m, steps(shape), strict=True)] for m, shape in zip(self.members, self.shapes, strict=True)]
+        pairs = [(each + [(each[0][0] if each else 0, 0)] * 2)[:2] for each in held]
         return (
-            _bounds([len(clique) for clique in self.cliques]),
-            _integers([a for members in self.members for a in members]),
-            _integers([s for shape in self.shapes for s in steps(shape)]),
+            *(_integers([pair[i][k] for pair in pairs]) for i in range(2) for k in range(2)),
+            _bounds([max(len(each) - 2, 0) for each in held]),
+            *(_integers([member[k] for each in held for member in each[2:]]) for k in range(2)),
         )
 
     @cached_property
     def entries(self) -> list[tuple[int, int]]:
-        """Attribute and clique of each entry, by attribute."""
+        """Attribute and clique of each entry, by attribute; those of more than two attributes come last."""
         found: list[list[int]] = [[] for _ in self.domain]
-        for c, members in enumerate(self.members):
-            for a in members:
+        for c in sorted(range(len(self.members)), key=lambda c: len(self.members[c]) > 2):
+            for a in self.members[c]:
                 found[a].append(c)
         return [(a, c) for a, cliques in enumerate(found) for c in cliques]
 
     @cached_property
-    def sweep(self) -> tuple[Array, ...]:
-        """What `gibbs` reads: entry_start, row_start, other_start, other, step."""
-        other, step, lengths = [], [], []
-        for a, c in self.entries:
-            rest = [(b, size) for b, size in zip(self.members[c], self.shapes[c], strict=True) if b != a]
-            other += [b for b, _ in rest]
-            step += steps([*(size for _, size in rest), int(self.sizes[a])])[:-1]
-            lengths.append(len(rest))
-        cells = [math.prod(self.shapes[c]) for _, c in self.entries]
-        return (
-            _bounds(np.bincount([a for a, _ in self.entries], minlength=len(self.domain))),
-            _bounds(cells)[:-1],
-            _bounds(lengths),
-            _integers(other),
-            _integers(step),
-        )
+    def widths(self) -> Array:
+        """Length of each attribute's rows: its values, and padding up to whole groups of lanes."""
+        return -(-self.sizes // LANES) * LANES
 
     @cached_property
-    def feedback(self) -> tuple[Array, Array, Array]:
-        """What `herd` reads besides: own_step, line_start of each entry, and the first cell of each of its rows."""
-        own, lines = [], []
+    def sweep(self) -> tuple[Array, ...]:
+        """What `gibbs` reads: entry_start, pairs_end, row_start, other, step, more_start, more, more_step.
+
+        Of each attribute its entries begin at entry_start, and those that depend on two or more others at pairs_end;
+        of each entry `other` and `step` are the first other attribute, `more` and `more_step` the rest.
+        """
+        other, step, more, more_step, lengths = [], [], [], [], []
         for a, c in self.entries:
-            place = self.members[c].index(a)
-            own.append(steps(self.shapes[c])[place])
+            rest = [(b, size) for b, size in zip(self.members[c], self.shapes[c], strict=True) if b != a]
+            columns = [b for b, _ in rest] or [a]  # a table of one attribute has one row
+            strides = steps([*(size for _, size in rest), int(self.widths[a])])[:-1] or [0]
+            other.append(columns[0])
+            step.append(strides[0])
+            more += columns[1:]
+            more_step += strides[1:]
+            lengths.append(len(columns) - 1)
+        starts = _bounds(np.bincount([a for a, _ in self.entries], minlength=len(self.domain)))
+        larger = _bounds(np.asarray(lengths, np.int64) > 0)
+        return (
+            starts,
+            starts[1:] - np.diff(larger[starts]),
+            _bounds([self._rows_of(a, c) * int(self.widths[a]) for a, c in self.entries])[:-1],
+            _integers(other),
+            _integers(step),
+            _bounds(lengths),
+            _integers(more),
+            _integers(more_step),
+        )
+
+    def _rows_of(self, a: int, c: int) -> int:
+        return math.prod(self.shapes[c]) // int(self.sizes[a])
+
+    @cached_property
+    def cells(self) -> Array:
+        """Which cell stands at each place of the rows; past the last one for padding."""
+        past = int(self.cell_start[-1])
+        made = [np.empty(0, np.int64)]
+        for a, c in self.entries:
             cells = np.arange(self.cell_start[c], self.cell_start[c + 1]).reshape(self.shapes[c])
-            lines.append(cells.take(0, axis=place).ravel())
-        return _integers(own), _bounds([x.size for x in lines]), np.concatenate([np.empty(0, np.int64), *lines])
+            rows = np.full((self._rows_of(a, c), int(self.widths[a])), past, np.int64)
+            rows[:, : self.sizes[a]] = np.moveaxis(cells, self.members[c].index(a), -1).reshape(len(rows), -1)
+            made.append(rows.ravel())
+        return np.concatenate(made).astype(np.int32 if past < 1 << 31 else np.int64)
 
     @cached_property
     def crowding(self) -> Array:
@@ -103,14 +127,9 @@ class Layout:
         return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def rows(self, cells: Array) -> Array:
-        """Return the rows of potentials: exponentiated, every row scaled to a largest entry of one."""
-        tables = self.tables(cells)
-        made = []
-        for a, c in self.entries:
-            table = np.moveaxis(tables[c], self.members[c].index(a), -1)
-            top = table.max(axis=-1, keepdims=True)
-            made.append(np.exp(table - np.where(np.isfinite(top), top, 0.0), dtype=np.float32).ravel())
-        return np.concatenate(made) if made else np.empty(0, np.float32)
+        """Return the rows of potentials, as logarithms."""
+        padded = np.append(np.maximum(cells, IMPOSSIBLE), IMPOSSIBLE).astype(np.float32)
+        return padded[self.cells]
 
 
 @dataclass(frozen=True)

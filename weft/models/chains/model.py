@@ -66,8 +66,9 @@ class Chains:
     @potentials.setter
     def potentials(self, cells: Array) -> None:
         self._potentials = cells
-        self._wide = self.wide.add_up(cells)
-        self._rows = self.wide.layout.rows(self._wide)
+        wide = self.wide.add_up(cells)
+        self._cells = wide.astype(np.float32)
+        self._rows = self.wide.layout.rows(wide)
         self._all_rows: Array | None = None
 
     def start(self, records: Array, seed: np.uint64) -> None:
@@ -79,7 +80,7 @@ class Chains:
         """Redraw every attribute of a block once, and every cluster of free attributes."""
         free = np.ones(len(self.layout.domain), np.bool_) if free is None else free
         seeds = np.random.default_rng(int(seed)).integers(0, 1 << 63, 1 + len(self.clusters), dtype=np.uint64)
-        gibbs(records, free, self.layout.sizes, *self.wide.layout.sweep, self._rows, seeds[0])
+        gibbs(records, free, self.layout.widths, *self.wide.layout.sweep, self._rows, seeds[0])
         f = self.forest
         for (cluster, cliques), cluster_seed in zip(self.clusters, seeds[1:], strict=True):
             if not free[cluster].all():
@@ -92,17 +93,17 @@ class Chains:
                 offered = records[at : at + part]
             redraw_cluster(
                 offered, cluster, f.parent, self.layout.sizes, f.start, f.cumulative, f.log_given, cliques,
-                *self.wide.layout.flat_members, self.wide.layout.cell_start, self._wide, cluster_seed,
+                *self.wide.layout.places, self.wide.layout.cell_start, self._cells, cluster_seed,
             )  # fmt: skip
 
     def herd(self, records: Array, targets: Array, feedback: float, sweeps: int, seed: np.uint64) -> None:
         """Sweep a block with feedback towards `targets`, probabilities of every cell."""
-        gap = (self.count(records, threads=1) - targets * len(records)).astype(np.float32)
+        gap = np.append(self.count(records, threads=1) - targets * len(records), 0.0).astype(np.float32)
         if self._all_rows is None:
             self._all_rows = self.layout.rows(self._potentials)
         for herd_seed in np.random.default_rng(int(seed)).integers(0, 1 << 63, sweeps, dtype=np.uint64):
             herd(
-                records, self.layout.sizes, *self.layout.sweep, self._all_rows, *self.layout.feedback, gap,
+                records, self.layout.widths, *self.layout.sweep, self._all_rows, self.layout.cells, gap,
                 np.float32(feedback), herd_seed,
             )  # fmt: skip
 
