@@ -16,7 +16,7 @@ from weft.models.chains.forest import forest
 from weft.models.chains.kernel import gibbs, grow, herd
 from weft.models.chains.lanes import IMPOSSIBLE, LANES, add_rows, pick, weigh
 from weft.models.chains.layout import Layout, Widened, flatten
-from weft.models.chains.model import ANSWERS, Chains, ChainsModel
+from weft.models.chains.model import ANSWERS, Chains, ChainsModel, strands_of
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 CLIQUES = (("a",), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "c", "d"))
@@ -283,6 +283,34 @@ def test_the_same_seed_makes_the_same_records_on_any_number_of_threads():
         model._chains.threads = threads
         made.append(model.sample(40_000, np.random.default_rng(4)))
     assert all(np.array_equal(a, b) for a, b in zip(made[0].columns, made[1].columns, strict=True))
+
+
+def test_blocks_that_continue_others_follow_the_same_law_and_repeat_few_records(monkeypatch):
+    monkeypatch.setattr("weft.models.chains.model.BLOCK", 4_000)
+    model, joint = random_model(3, herding=0, sweeps=8)
+    n = 64_000
+    assert strands_of(n) == 4  # of four blocks each
+    records = model.sample(n, np.random.default_rng(2))
+    expected = n * joint
+    assert np.abs(joint_counts(records) - expected).sum() / 2 < 0.01 * n
+    rows = np.stack(records.columns, axis=1)
+    chance = float((joint**2).sum())  # of two independent records being equal
+    again = (rows[:4_000] == rows[4_000:8_000]).all(axis=1).mean()
+    assert again < chance + 0.15
+
+
+def test_strands_continue_evidence_and_herding(monkeypatch):
+    monkeypatch.setattr("weft.models.chains.model.BLOCK", 1_500)
+    model, joint = random_model(13, herding=2)
+    n = 12_001
+    assert set(model.sample(n, np.random.default_rng(0), given={"c": 2}).column("c").tolist()) == {2}
+    tables = count(model.sample(n, np.random.default_rng(0)), CLIQUES)
+    plain = count(random_model(13, herding=0)[0].sample(n, np.random.default_rng(0)), CLIQUES)
+
+    def error(found):
+        return np.mean([np.abs(t / n - onto(joint, DOMAIN, c)).sum() for t, c in zip(found, CLIQUES, strict=True)])
+
+    assert error(tables) < error(plain) / 2
 
 
 def test_given_values_are_held_and_the_others_follow_their_conditional_law():

@@ -165,8 +165,8 @@ def _search(cumulative, at, k, u):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def redraw_cluster(  # type: ignore[no-untyped-def]
-    records, order, parent, sizes, start, cumulative, log_given, cliques, one, one_step, two, two_step, more_start, more,
-    more_step, cell_start, potentials, seed,
+    records, order, parent, sizes, start, cumulative, log_given, cliques, one, one_step, two, two_step, more_start,
+    more, more_step, cell_start, potentials, seed,
 ):  # fmt: skip
     """Offer every record a new draw of one cluster (attributes `order`) from the forest, by Metropolis-Hastings.
 

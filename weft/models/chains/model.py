@@ -2,8 +2,9 @@
 
 No junction tree limits how the cliques overlap. Records start from an exact draw of the best spanning forest and
 are moved by Gibbs sweeps, near copies together (`redraw_cluster`); a last few sweeps with feedback (`herd`) bring the
-measured tables far below sampling error. Blocks of records have seeds of their own, so the same seed makes the
-same records whatever the number of threads.
+measured tables far below sampling error. Blocks follow each other on *strands*: the first starts from the forest, the
+next where the last ended, and so needs few sweeps. Strands have seeds of their own, and their number
+depends on that of the records alone, so the same seed makes the same records whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ from weft.progress import Listener, silence, stage
 
 BLOCK = 16_384
 """Records of a block: as many as stay in the cache while they are swept, and are herded together."""
+
+STRAND = 8
+"""Most blocks that continue each other. A record is related to that of the next block, as neighbours on a chain are."""
+
+MIXED = 4
+"""A block that continues another, which has mixed already, takes this part of the sweeps."""
 
 TIED = 0.5
 """Attributes that share this part of their entropy with their parent in the forest are redrawn together."""
@@ -124,6 +131,17 @@ class Chains:
                 yield done.result()
 
 
+def strands_of(n: int) -> int:
+    """Return how many strands n records are made in: a multiple of four if they are many, so that all cores have some.
+
+    >>> [strands_of(n) for n in (100, 10_000, 50_000, 300_000, 1_000_000)]
+    [1, 2, 4, 4, 8]
+    """
+    if n <= 4096:
+        return 1
+    return min(4 * max(-(-n // (4 * STRAND * BLOCK)), 1), max(-(-n // BLOCK), 2))
+
+
 def to_records(domain: Domain, rows: Array) -> Records:
     """Return row-major codes as records."""
     return Records.of(domain, list(rows.T))
@@ -188,19 +206,26 @@ class ChainsModel:
         free[list(held)] = False
         aim = flatten(self.targets)
 
-        def weave(records: Array, seed: np.uint64) -> None:
-            seeds = np.random.default_rng(int(seed)).integers(0, 1 << 63, self.sweeps + 2, dtype=np.uint64)
-            chains.start(records, seeds[0])
-            for j, code in held.items():
-                records[:, j] = code
-            for sweep_seed in seeds[2:]:
-                chains.sweep(records, sweep_seed, free)
-            if self.herding and not held:
-                chains.herd(records, aim, self.feedback, self.herding, seeds[1])
+        def weave(strand: Array, seed: np.uint64) -> None:
+            block = -(-len(strand) // max(round(len(strand) / BLOCK), 1))
+            for at in range(0, len(strand), block):
+                records = strand[at : at + block]
+                sweeps = self.sweeps if at == 0 else -(-self.sweeps // MIXED)
+                seeds = np.random.default_rng([int(seed), at]).integers(0, 1 << 63, sweeps + 2, dtype=np.uint64)
+                if at == 0:
+                    chains.start(records, seeds[0])
+                    for j, code in held.items():
+                        records[:, j] = code
+                else:
+                    records[:] = strand[at - block : at - block + len(records)]
+                for sweep_seed in seeds[2:]:
+                    chains.sweep(records, sweep_seed, free)
+                if self.herding and not held:
+                    chains.herd(records, aim, self.feedback, self.herding, seeds[1])
 
-        blocks = max(-(-n // BLOCK), 2 if n > 4096 else 1)
-        with stage(listener, "weave", blocks if n else 0) as work:
-            for _ in chains.each_block(rows, weave, rng, max(-(-n // blocks), 1)):
+        strands = strands_of(n)
+        with stage(listener, "weave", strands if n else 0) as work:
+            for _ in chains.each_block(rows, weave, rng, max(-(-n // strands), 1)):
                 work.advance()
         return to_records(self.domain, rows)
 
