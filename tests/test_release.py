@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from weft import Synthesizer
-from weft.errors import OutputError
+from weft.errors import DataError, OutputError
 from weft.release.card import card_json, card_markdown
 from weft.release.modelfile import Fitted
 from weft.release.publish import Files, publish
@@ -177,3 +177,29 @@ def test_many_arrow_types_survive_parquet_and_can_be_written_as_csv(tmp_path: Pa
     assert pa.parquet.read_table(tmp_path / "t.parquet").equals(table)
     write_table([table], tmp_path / "t.csv", ".csv")
     assert pa.csv.read_csv(tmp_path / "t.csv").column_names == table.column_names
+
+
+def test_blocks_are_written_in_their_order_while_the_next_are_made(tmp_path):
+    made = []
+
+    def blocks(upto, fault=None):
+        for k in range(upto):
+            made.append(k)
+            yield pa.table({"k": [k, k]})
+        if fault is not None:
+            raise fault
+
+    path = tmp_path / "t.csv"
+    assert write_table(blocks(5), path) == 10
+    assert path.read_text() == '"k"\n' + "".join(f"{k}\n{k}\n" for k in range(5))
+    with pytest.raises(DataError, match="the sixth"):
+        write_table(blocks(5, DataError("the sixth")), path)
+    made.clear()
+    with pytest.raises(OSError, match="full"):
+        write_table(blocks(50), path, listener=_full)
+    assert len(made) <= 3
+
+
+def _full(event):
+    if event.stage == "write" and event.done:
+        raise OSError("the disk is full")

@@ -56,6 +56,22 @@ def test_tables_are_counted_in_as_many_passes_as_the_limit_asks_for(tmp_path, mo
     assert made[0][0] == made[1][0] and made[0][1] < made[1][1]
 
 
+def test_weave_keeps_to_a_limit_with_the_same_answers(tmp_path, monkeypatch):
+    """Rows that are streamed and counted in many passes give the model of rows in memory; rows come in small blocks."""
+    schema = Schema.from_toml(SCHEMA)
+    pq.write_table(make_table(2000), tmp_path / "t.parquet")
+    made = []
+    for room in (Room(), Room(codes=5000, counts=8 * 300, rows=3 * 64 * 2 * 1024, stated=True)):
+        monkeypatch.setattr(Room, "of", classmethod(lambda cls, memory, room=room: room))
+        chains = {"tuning": {"max_tree": 0, "chains": 500}}
+        fitted = Synthesizer(1.0, method="weave", noise_seed=1, seed=2, journal=None, **chains)
+        fitted.fit(tmp_path / "t.parquet", schema)
+        made.append((fitted.model_.to_arrays(), [len(block) for block in fitted.tables(2500, seed=1)]))
+    (one, whole), (other, blocks) = made
+    assert one[0] == other[0] and all(np.array_equal(one[1][name], other[1][name]) for name in one[1])
+    assert len(whole) == 1 and len(blocks) > 1 and sum(blocks) == 2500
+
+
 def test_memory_is_stated_in_octets():
     assert octets("2 gib") == 2 << 30 and octets("1e9") == 10**9 and octets("3.5MB") == 3_500_000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import date, datetime
 from decimal import Decimal
@@ -64,13 +65,21 @@ def write_table(
         _writer(kind, target, first.schema, suffix, formulas, schema) as write,
         stage(listener, "write") as work,
     ):
-        block: pa.Table | None = first
-        while block is not None:
+        for block in _ahead(first, blocks):
             write(block)
             rows += block.num_rows
             work.advance(note=counted(rows, "row"))
-            block = next(blocks, None)
     return rows
+
+
+def _ahead(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Give blocks of rows in their order; while one is written, the next is made."""
+    with ThreadPoolExecutor(1) as pool:
+        block: pa.Table | None = first
+        while block is not None:
+            coming = pool.submit(next, others, None)
+            yield block
+            block = coming.result()
 
 
 def _packed(sink: Path | IO[bytes], suffix: str) -> AbstractContextManager[Any]:
