@@ -145,6 +145,7 @@ def test_every_timing_is_known_and_an_unknown_one_is_refused() -> None:
         "mrf",
         "noise",
         "privsyn",
+        "records",
         "scale",
         "startup",
         "stream",
