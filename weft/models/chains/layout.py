@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -141,17 +141,19 @@ class Widened:
     @cached_property
     def layout(self) -> Layout:
         """The tables that are inside no other."""
+        near = _neighbours(self.inner.cliques)
         sets = [frozenset(c) for c in self.inner.cliques]
-        outer = {s: c for s, c in zip(sets, self.inner.cliques, strict=True) if not any(s < t for t in sets)}
+        outer = {s: c for s, c in zip(sets, self.inner.cliques, strict=True) if not any(s < sets[t] for t in near(c))}
         return Layout(self.inner.domain, tuple(outer.values()))
 
     @cached_property
     def _into(self) -> list[tuple[int, tuple[slice | None, ...]]]:
         """Of each inner table: the outer table that takes it, and how its axes are spread over that one's."""
+        near = _neighbours(self.layout.cliques)
         sets = [set(c) for c in self.layout.cliques]
         found = []
         for c in self.inner.cliques:
-            takes = next(i for i, s in enumerate(sets) if s.issuperset(c))
+            takes = next(i for i in near(c) if sets[i].issuperset(c))
             found.append((takes, tuple(slice(None) if a in c else None for a in self.layout.cliques[takes])))
         return found
 
@@ -162,6 +164,16 @@ class Widened:
         for (takes, spread), table in zip(self._into, self.inner.tables(cells), strict=True):
             tables[takes] += table[spread]
         return wide
+
+
+def _neighbours(cliques: Sequence[Clique]) -> Callable[[Clique], Sequence[int]]:
+    """Return what gives the cliques, by number, among which are all that contain another: those of its rarest name."""
+    holding: dict[str, list[int]] = {}
+    for i, c in enumerate(cliques):
+        for name in c:
+            holding.setdefault(name, []).append(i)
+    every = range(len(cliques))
+    return lambda c: min((holding.get(name, []) for name in c), key=len) if c else every
 
 
 def flatten(tables: Sequence[Array]) -> Array:
