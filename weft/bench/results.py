@@ -103,6 +103,10 @@ class Store:
                 raise OutputError(f"cannot write {self._path}: {error.strerror}") from None
         self._cells[rows[0].cell] = list(rows)
 
+    def items(self) -> list[tuple[Cell, list[Row]]]:
+        """Return every finished run with its rows."""
+        return list(self._cells.items())
+
     def rows(self, cells: Iterable[Cell]) -> list[Row]:
         """Return the rows of these runs, as far as they have been done."""
         return [row for cell in cells for row in self._cells.get(cell, [])]
