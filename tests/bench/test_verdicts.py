@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,6 +127,7 @@ def test_only_the_papers_own_tables_are_counted() -> None:
         (sheet,) = found.sheets()
         assert sheet.rows[0][2:] == ["1", "0", "1"]
         assert any("not counted" in note for note in sheet.notes) == (counted == 0)
+        assert any("Why, as far as we know" in note for note in sheet.notes) == (counted > 0)
 
 
 def test_the_papers_own_figures_stand_beside_ours() -> None:
@@ -230,4 +232,18 @@ def test_the_command_says_what_holds_and_puts_a_page_where_it_is_told() -> None:
     assert "What the papers say: 12 hold, 0 level, 0 disagree" in shown
     assert "--seeds 1 --only privsyn-table3,dpsyn-figure2`" in Path("docs.md").read_text()
     assert list(Path("figures/docs").glob("privsyn-table3-*.svg"))
+    again = weft("all", "--kept", "--page", "again.md", "-o", "out").stdout
+    assert "What the papers say: 12 hold, 0 level, 0 disagree" in again and "2 experiments" in again
+    assert "--kept runs nothing" in weft("all", "--kept", "--seeds", 2, code=2).stderr
     assert "--methods" in weft("privsyn-table3", "--methods", "mst", code=2).stderr
+
+
+def test_the_page_in_the_docs_is_one_that_the_command_makes() -> None:
+    """Its figures are there, and it has every experiment that was run; `weft bench all --kept --page` wrote it."""
+    docs = Path(__file__).parents[2] / "docs"
+    text = (docs / "reproduced.md").read_text(encoding="utf-8")
+    assert "weft bench all" in text and "of the cells that the runs can tell apart hold" in text
+    shown = re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)
+    assert shown and all((docs / file).is_file() for file in shown)
+    assert {f"figures/reproduced/{file.name}" for file in (docs / "figures" / "reproduced").iterdir()} == set(shown)
+    assert set(re.findall(r"^## (.+)$", text, re.MULTILINE)) <= set(EXPERIMENTS)

@@ -34,6 +34,7 @@ class Judgement:
         made = []
         if self.counted:
             told = [f"Disagrees: {cell}" for cell in self.disagreeing]
+            told += [f"Why, as far as we know: {self.paper.why}"] if told and self.paper.why else []
             made.append(self._sheet("What the paper says", self.counted, told))
         if self.elsewhere:
             names = ", ".join(dict.fromkeys(cell.table for cell in self.elsewhere))

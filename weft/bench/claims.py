@@ -79,6 +79,8 @@ class Paper:
     """What of it is not run here, and why."""
     figures: Figures | None
     says: Sequence[Claim]
+    why: str = ""
+    """What we think of cells that disagree."""
 
 
 @cache
@@ -92,6 +94,7 @@ def papers() -> Mapping[str, Paper]:
             missing=found.get("missing", ()),
             figures=_figures(found["figures"]) if "figures" in found else None,
             says=[_claim(said) for said in found.get("says", ())],
+            why=found.get("why", ""),
         )
         for name, found in raw.items()
     }

@@ -48,7 +48,7 @@ class Form:
 
 
 WHOLE = Form()
-QUICK = Form(rows=50_000, seeds=1, budgets=2)
+QUICK = Form(rows=2_000, seeds=1, budgets=2)
 REUSED: Mapping[str, str] = {"privmrf-figure6": "privmrf-figure4"}
 """Experiments that only need seconds, and which other one has run the same line."""
 
@@ -96,11 +96,26 @@ def every(
         yield run(known, chosen, store=store, seeds=form.seeds, epsilons=epsilons, listener=listener)
 
 
-def _take(store: Store, experiment: Experiment, path: Path) -> None:
+def kept(names: Iterable[str], folder: Path) -> Iterator[Outcome]:
+    """Return what a folder holds of each experiment, from whatever calls; nothing is run."""
+    for name in names:
+        known = EXPERIMENTS[name].ready()
+        store = Store(folder / f"{name}.jsonl")
+        if name in REUSED:
+            _take(store, known, folder / f"{REUSED[name]}.jsonl", keep=False)
+        # Of a run that was made again with other options, the later counts.
+        last = {(c.table, c.variant, c.epsilon, c.seed): c for c, _ in store.items() if c.variant in known.lines}
+        order = {line: i for i, line in enumerate(known.lines)}
+        cells = sorted(last.values(), key=lambda c: (c.table, c.epsilon, c.seed, order[c.variant]))
+        if cells:
+            yield Outcome(known, store.rows(cells), [], [])
+
+
+def _take(store: Store, experiment: Experiment, path: Path, *, keep: bool = True) -> None:
     """Take the time of runs that another experiment has done with the same line on the same table."""
     if not path.exists():
         return
     for cell, rows in Store(path).items():
         own = replace(cell, experiment=experiment.name)
         if cell.variant in experiment.variants and not store.has(own, ()):
-            store.add([replace(rows[-1], experiment=experiment.name, task="")])
+            store.add([replace(rows[-1], experiment=experiment.name, task="")], keep=keep)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.bench.beside import Judgement, judged, printed, share, shown_measures
+from weft.bench.claims import papers
 from weft.bench.results import SECONDS, Spread, summary
 from weft.bench.runner import Outcome
 from weft.bench.sheet import Sheet
 from weft.bench.tasks import REFERENCES, title
 from weft.bench.verdicts import HOW, Tally
+from weft.words import counted
 
 MOST_LISTED = 40
 """Cells of one experiment that are listed one by one where the paper is not borne out."""
@@ -27,10 +29,10 @@ def page(outcomes: Sequence[Outcome], figures: Mapping[str, Sequence[str]], comm
 
 def _head(outcomes: Sequence[Outcome], known: Sequence[Judgement], command: str) -> list[str]:
     made = f"Made by `{command}`. " if command else ""
-    runs = {row.seed for outcome in outcomes for row in outcome.rows}
     text = [
-        f"{made}Mean and standard deviation over runs, {max(len(runs), 1)} of each at most; budgets are the columns of "
-        "the tables. Methods run as published (`--preset paper`), each figure from the rows of public tables.",
+        f"{made}Mean and standard deviation over runs. Below each heading stands how many there were, at which budgets "
+        "and on which tables; `weft bench NAME --data TABLE --epsilons E,F --seeds N` makes them again. The papers' "
+        "methods run as published (`--preset paper`), on public tables.",
         "",
         f"**What the papers say of their orderings: {share(known)}** {HOW}",
         "",
@@ -46,7 +48,7 @@ def _head(outcomes: Sequence[Outcome], known: Sequence[Judgement], command: str)
 
 def _experiment(outcome: Outcome, judgement: Judgement | None, drawn: Sequence[str]) -> list[str]:
     made = outcome.experiment
-    text = [f"## {made.name}", "", f"{made.paper}: {made.about}.", ""]
+    text = [f"## {made.name}", "", f"{made.paper}: {made.about}.", "", _extent(outcome), ""]
     found = summary(outcome.rows)
     beside = printed(outcome)
     for sheet in beside:
@@ -65,6 +67,21 @@ def _experiment(outcome: Outcome, judgement: Judgement | None, drawn: Sequence[s
     left += [f"Left out: {reason}" for reason in outcome.refused]
     left += [f"Not run: {reason}" for reason in (judgement.paper.missing if judgement is not None else ())]
     return [*text, *(line for reason in left for line in (reason, ""))]
+
+
+def _extent(outcome: Outcome) -> str:
+    """Say how much of an experiment was run."""
+    if not outcome.rows:
+        return "Nothing was run."
+    told = []
+    for table in dict.fromkeys(row.table for row in outcome.rows):
+        own = [row for row in outcome.rows if row.table == table]
+        runs = {e: len({row.seed for row in own if row.epsilon == e}) for e in sorted({row.epsilon for row in own})}
+        budgets = ", ".join(f"{counted(n, 'run')} at epsilon {e:g}" for e, n in runs.items())
+        told.append(f"{table} ({budgets})")
+    name = outcome.experiment.name
+    theirs = f" The paper used {papers()[name].on}." if name in papers() else ""
+    return f"Run on {'; '.join(told)}.{theirs}"
 
 
 def _sheet(sheet: Sheet) -> list[str]:

@@ -93,9 +93,9 @@ class Store:
         """Whether a run has been done with all these tasks."""
         return cell in self._cells and set(tasks) <= set(self._cells[cell][-1].task.split(","))
 
-    def add(self, rows: Sequence[Row]) -> None:
-        """Keep the rows of one finished run, its time last."""
-        if self._path is not None:
+    def add(self, rows: Sequence[Row], *, keep: bool = True) -> None:
+        """Keep the rows of one finished run, its time last; in the file, too, unless told not to."""
+        if self._path is not None and keep:
             try:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write("".join(json.dumps(asdict(row)) + "\n" for row in rows))

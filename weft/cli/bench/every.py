@@ -26,7 +26,7 @@ Quick = Annotated[
     typer.Option(
         "--quick",
         metavar="",
-        help="A short form: 50,000 rows at most, one run, the first and the last budget.",
+        help="A short form: 2,000 rows, one run, the first and the last budget.",
         rich_help_panel=papers.WHAT,
     ),
 ]
@@ -50,11 +50,23 @@ Page = Annotated[
 ]
 
 
+Kept = Annotated[
+    bool,
+    typer.Option(
+        "--kept", metavar="", help="Run nothing: the page of what FOLDER holds already.", rich_help_panel=papers.WHAT
+    ),
+]
+
+
+KEPT = "weft bench all --kept --page FILE"
+
+
 @spread
 def every(
     quick: Quick = False,
     data: papers.Data = None,
     only: Names = None,
+    kept: Kept = False,
     seeds: Seeds = None,
     budgets: Budgets = None,
     rows: papers.Rows = None,
@@ -78,6 +90,16 @@ def every(
     """
     terminal = screen.terminal()
     with guard(terminal):
+        sized = {
+            "quick": quick or None,
+            "data": data,
+            "seeds": seeds,
+            "budgets": budgets,
+            "rows": rows,
+            "columns": columns,
+        }
+        if kept and (idle := [name for name, value in sized.items() if value is not None]):
+            raise UsageError(f"--kept runs nothing: leave --{idle[0]} out.")
         outcomes: list[Outcome] = []
         figures: dict[str, list[str]] = {}
         with terminal.progress() as listener:
@@ -87,6 +109,7 @@ def every(
                 from weft.bench import EXPERIMENTS, experiment
                 from weft.bench.every import QUICK, WHOLE, at_hand
                 from weft.bench.every import every as run_all
+                from weft.bench.every import kept as found_in
                 from weft.bench.page import page as written_page
 
                 form = QUICK if quick else WHOLE
@@ -96,10 +119,13 @@ def every(
                 if not names:
                     raise UsageError("--only names no experiment. See weft bench --list.")
                 listed = [part for one in data for part in one.split(",")] if data else None
-                sources = at_hand(names, data_folder) if listed is None else dict.fromkeys(names, listed)
                 folder = papers.folder_of(Path(output))
-                command = _command(form, listed, only)
-            for outcome in run_all(sources, folder, form, data_folder, listener):
+                if kept:
+                    command, made = KEPT, found_in(names, folder)
+                else:
+                    sources = at_hand(names, data_folder) if listed is None else dict.fromkeys(names, listed)
+                    command, made = _command(form, listed, only), run_all(sources, folder, form, data_folder, listener)
+            for outcome in made:
                 outcomes.append(outcome)
                 drawn = papers.written(outcome, folder)[1]
                 figures[outcome.experiment.name] = [path.name for path in drawn if path.suffix == ".svg"]
