@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +21,7 @@ from weft.words import counted
 
 if TYPE_CHECKING:
     from weft.bench import Outcome
-    from weft.bench.every import Form
+    from weft.progress import Listener
 
 Quick = Annotated[
     bool,
@@ -90,41 +92,20 @@ def every(
     """
     terminal = screen.terminal()
     with guard(terminal):
-        sized = {
-            "quick": quick or None,
-            "data": data,
-            "seeds": seeds,
-            "budgets": budgets,
-            "rows": rows,
-            "columns": columns,
-        }
-        if kept and (idle := [name for name, value in sized.items() if value is not None]):
+        sized = {"seeds": seeds, "budgets": budgets, "rows": rows, "columns": columns}
+        given = {name: value for name, value in sized.items() if value is not None}
+        if kept and (idle := [*(["quick"] if quick else []), *(["data"] if data else []), *given]):
             raise UsageError(f"--kept runs nothing: leave --{idle[0]} out.")
         outcomes: list[Outcome] = []
         figures: dict[str, list[str]] = {}
         with terminal.progress() as listener:
             with stage(listener, "load"):
-                from dataclasses import replace
-
-                from weft.bench import EXPERIMENTS, experiment
-                from weft.bench.every import QUICK, WHOLE, at_hand
-                from weft.bench.every import every as run_all
-                from weft.bench.every import kept as found_in
                 from weft.bench.page import page as written_page
 
-                form = QUICK if quick else WHOLE
-                given = {"rows": rows, "columns": columns, "seeds": seeds, "budgets": budgets}
-                form = replace(form, **{name: value for name, value in given.items() if value is not None})
-                names = list(EXPERIMENTS) if only is None else [experiment(name).name for name in listing.words(only)]
-                if not names:
-                    raise UsageError("--only names no experiment. See weft bench --list.")
-                listed = [part for one in data for part in one.split(",")] if data else None
                 folder = papers.folder_of(Path(output))
-                if kept:
-                    command, made = KEPT, found_in(names, folder)
-                else:
-                    sources = at_hand(names, data_folder) if listed is None else dict.fromkeys(names, listed)
-                    command, made = _command(form, listed, only), run_all(sources, folder, form, data_folder, listener)
+                listed = [part for one in data for part in one.split(",")] if data else None
+                wanted = _Wanted(quick, given, listed, only, data_folder)
+                command, made = wanted.kept(folder) if kept else wanted.run(folder, listener)
             for outcome in made:
                 outcomes.append(outcome)
                 drawn = papers.written(outcome, folder)[1]
@@ -137,12 +118,46 @@ def every(
         _tell(outcomes, page or folder / "all.md", screen)
 
 
-def _command(form: Form, data: list[str] | None, only: str | None) -> str:
-    """Return the command that has this page made again, whole words for what was given or follows from it."""
-    sizes = {"rows": form.rows, "columns": form.columns, "seeds": form.seeds, "budgets": form.budgets}
-    words = [f"--{name} {value}" for name, value in sizes.items() if value is not None]
-    words += [f"--data {','.join(Path(one).name for one in data)}"] if data else []
-    return " ".join(["weft bench all", *words, *([f"--only {only}"] if only else [])])
+@dataclass(frozen=True)
+class _Wanted:
+    """What was asked for: which experiments, and how much of each."""
+
+    quick: bool
+    given: dict[str, int]
+    """Sizes that replace those of the form."""
+    data: list[str] | None
+    only: str | None
+    data_folder: str | None
+
+    def names(self) -> list[str]:
+        """Return the experiments."""
+        from weft.bench import EXPERIMENTS, experiment
+
+        if self.only is None:
+            return list(EXPERIMENTS)
+        names = [experiment(name).name for name in listing.words(self.only)]
+        if not names:
+            raise UsageError("--only names no experiment. See weft bench --list.")
+        return names
+
+    def kept(self, folder: Path) -> tuple[str, Iterator[Outcome]]:
+        """Return the command, and what the folder holds."""
+        from weft.bench.every import kept
+
+        return KEPT, kept(self.names(), folder)
+
+    def run(self, folder: Path, listener: Listener) -> tuple[str, Iterator[Outcome]]:
+        """Return the command that has the page made again, and what it gives, one experiment after another."""
+        from weft.bench.every import QUICK, WHOLE, at_hand, every
+
+        form = replace(QUICK if self.quick else WHOLE, **self.given)
+        names = self.names()
+        sources = at_hand(names, self.data_folder) if self.data is None else dict.fromkeys(names, self.data)
+        sizes = {"rows": form.rows, "columns": form.columns, "seeds": form.seeds, "budgets": form.budgets}
+        words = [f"--{name} {value}" for name, value in sizes.items() if value is not None]
+        words += [f"--data {','.join(Path(one).name for one in self.data)}"] if self.data else []
+        command = " ".join(["weft bench all", *words, *([f"--only {self.only}"] if self.only else [])])
+        return command, every(sources, folder, form, self.data_folder, listener)
 
 
 def _copied(files: list[str], folder: Path, page: Path) -> list[str]:
