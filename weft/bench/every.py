@@ -1,6 +1,6 @@
 """All experiments of the papers, one after another, whole or in a short form, each on its paper's own tables.
 
-The short form is for a first look: one run, the first and the last budget, fewer rows of the largest tables. What runs
+The short form is for a first look: few rows and columns, one run, the first and the last budget. What runs
 cannot tell apart needs the whole.
 """
 
@@ -48,7 +48,7 @@ class Form:
 
 
 WHOLE = Form()
-QUICK = Form(rows=2_000, seeds=1, budgets=2)
+QUICK = Form(rows=2_000, columns=12, seeds=1, budgets=2)
 REUSED: Mapping[str, str] = {"privmrf-figure6": "privmrf-figure4"}
 """Experiments that only need seconds, and which other one has run the same line."""
 

@@ -28,7 +28,7 @@ Quick = Annotated[
     typer.Option(
         "--quick",
         metavar="",
-        help="A short form: 2,000 rows, one run, the first and the last budget.",
+        help="A short form: 2,000 rows, 12 columns, one run, the first and the last budget.",
         rich_help_panel=papers.WHAT,
     ),
 ]
