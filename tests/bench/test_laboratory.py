@@ -120,7 +120,7 @@ def test_parts_that_would_change_nothing_are_left_out(small: BenchTable, monkeyp
 def test_orderings_are_judged(small: BenchTable, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = {name: replace(EXPERIMENTS[name], variants=_fast(name)) for name in orderings_of}
     monkeypatch.setattr(orderings, "EXPERIMENTS", quick)
-    sheets = list(orderings.orderings([small], 2))
+    sheets = list(orderings.orderings([small], 1))
     noise, said, selection, *_ = sheets
     assert [row[0] for row in noise.rows] == quick[orderings.NOISE].lines
     assert "reconciled" in noise.notes[0] and "private and exact selection share" in selection.notes[0]
