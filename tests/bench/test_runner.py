@@ -144,7 +144,7 @@ def test_every_task_gives_figures_between_0_and_2(small: BenchTable) -> None:
     made = Made(seen.records, model.sample(300, np.random.default_rng(0)), test, model, "d", 0)
     for name, task in TASKS.items():
         figures = task(made)
-        assert figures, name
+        assert figures or name == "gini", name  # for which a table needs areas, genders and wages
         assert all(0 <= value <= 2 for value in figures.values()), (name, figures)
 
 
@@ -190,7 +190,7 @@ def test_the_catalogue_is_sound(small: BenchTable) -> None:
     for name, known in EXPERIMENTS.items():
         assert known.name == name
         assert set(known.tasks) <= set(TASKS)
-        assert known.ready().variants
+        assert bool(known.ready().variants) != (known.reckoned is not None)
         for label, variant in known.ready().variants.items():
             json.dumps(variant.settings(small.records))
             from weft.methods import method

@@ -126,7 +126,7 @@ MUTANTS = {
         "methods/steps/presets.py", "{**paper, **options}", "{**options, **paper}", "tests/methods/test_presets.py"
     ),
     "an experiment has a budget that was not published": Mutant(
-        "bench/catalogue.py",
+        "bench/catalogue/privmrf.py",
         "(0.1, 0.2, 0.4, 0.8, 1.6, 3.2)",
         "(0.1, 0.2, 0.4, 0.8, 1.2, 3.2)",
         "tests/bench/test_published.py",
@@ -136,6 +136,18 @@ MUTANTS = {
         "for picks in (0.4, 0.8, 1.2)",
         "for picks in (0.4, 0.8, 1.6)",
         "tests/bench/test_published.py",
+    ),
+    "a statement of a paper is turned round": Mutant(
+        "bench/verdicts.py",
+        "sign = 1 if larger_is_better(measure) else -1",
+        "sign = -1 if larger_is_better(measure) else 1",
+        "tests/bench/test_verdicts.py",
+    ),
+    "what lies within the spread is taken for a difference": Mutant(
+        "bench/verdicts.py",
+        "if abs(middle) <= (stdev(differences) if len(differences) > 1 else 0.0):",
+        "if middle == 0:",
+        "tests/bench/test_verdicts.py",
     ),
     "an experiment tests seeds by another k": Mutant(
         "bench/settings.py", '"deniability", "k": 50}', '"deniability", "k": 5}', "tests/bench/test_published.py"

@@ -19,16 +19,18 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from weft.bench.acs import BUCKETS, SOURCE, eleven
+from weft.bench.catalogue import bsg
+from weft.bench.claims import papers
 from weft.bench.fetch import as_table
 from weft.bench.settings import DENIABLE_AT_RANDOM
 from weft.bench.sheet import Sheet
 from weft.bench.tables import find, read
+from weft.bench.tasks import TRAINED_ON_REAL
 from weft.evaluate import classify, distinguishing
 from weft.evaluate.learning import LINEAR, TREES
 from weft.evaluate.tables import keys
-from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.models import Model
 from weft.models.bayesnet.model import BayesNet
@@ -37,84 +39,28 @@ from weft.progress import Listener, silence, stage
 from weft.schema import Schema
 from weft.synthesizer import Synthesizer
 
-SOURCE = "acs_pums2018_west"
 EPSILONS, MODELS = (1.0, 8.0), ("bsg", "privbayes")
 DELTA = 2.0**-30
 """The paper's."""
-SIZES = {
-    "AGEP": 80, "COW": 8, "SCHL": 24, "MAR": 5, "OCCP": 25, "RELP": 18, "RAC1P": 5, "SEX": 2, "WKHP": 100, "WAOB": 8,
-    "WAGP": 2,
-}  # fmt: skip
-OCCUPATIONS = [
-    10, 500, 800, 1005, 1305, 1600, 2001, 2100, 2205, 2600, 3000, 3601, 3700, 4000, 4200, 4330, 4700, 5000, 6005, 6200,
-    6800, 7000, 7700, 9005, 9800,
-]  # fmt: skip
-"""First code of each of the 25 groups in which the census bureau puts occupations."""
-RACES = [0, 1, 2, 2, 2, 3, 3, 4, 4]
-"""As in Adult: white, black, American Indian or Alaskan, Asian or Pacific, other."""
-BUCKETS: Mapping[str, int | Sequence[int]] = {"AGEP": 10, "WKHP": 15, "SCHL": [*[0] * 15, *[1] * 2, *range(2, 9)]}
-"""Ages by ten years, hours by fifteen; no high-school diploma, and a diploma but no college, one bucket each."""
 HELD = 9000
 ROWS = 30_000
 
 REALS, MARGINALS = "reals", "marginals"
 OMEGAS = {"omega 11": None, "omega 10": 10, "omega 9": 9, "omega 9-11": "9-11", "omega 5-11": "5-11"}
-TABLE_3 = {
-    REALS: (77.8, 80.4, 79.3, 80.2, 86.4, 92.4),
-    MARGINALS: (57.9, 63.8, 69.2, 58.5, 65.4, 75.6),
-    "omega 11": (72.4, 75.3, 78.0, 73.9, 79.0, 83.0),
-    "omega 10": (72.3, 75.2, 78.1, 73.8, 78.9, 83.6),
-    "omega 9": (72.4, 75.2, 77.5, 73.9, 79.2, 82.4),
-    "omega 9-11": (72.3, 75.2, 78.1, 73.7, 79.0, 83.9),
-    "omega 5-11": (72.1, 75.2, 78.1, 73.6, 79.2, 83.3),
-}
-TABLE_4 = {
-    REALS: (79.9, 78.5),
-    MARGINALS: (68.9, 68.9),
-    "omega 11": (77.6, 77.2),
-    "omega 10": (77.7, 77.1),
-    "omega 9": (77.5, 77.1),
-    "omega 9-11": (77.5, 76.9),
-    "omega 5-11": (77.7, 77.3),
-}
-TABLE_5 = {
-    REALS: (50.0, 50.0),
-    MARGINALS: (79.8, 73.2),
-    "omega 11": (62.3, 58.9),
-    "omega 10": (61.8, 58.6),
-    "omega 9": (63.0, 59.8),
-    "omega 9-11": (60.1, 57.9),
-    "omega 5-11": (61.4, 58.4),
-}
+LABELS = dict(zip((REALS, MARGINALS, *OMEGAS), (TRAINED_ON_REAL, *bsg.LINES), strict=True))
+"""The lines by the names that the catalogue has for them."""
 KS = (10, 25, 50, 100, 150, 250)
 
 
 def load(folder: str | Path | None = None) -> tuple[Records, Records]:
     """Return rows to learn from and rows to test on, cleaned: rows without a missing value, of people over 16."""
-    return split(clean(read(find(SOURCE, folder)).select(list(SIZES))))
+    return split(eleven(read(find(SOURCE, folder))))
 
 
 def split(records: Records, held: int = HELD) -> tuple[Records, Records]:
     """Hold rows back to test on."""
     order = np.random.default_rng(2018).permutation(len(records))  # not the split on which defaults were compared
     return records.take(order[held:]), records.take(order[:held])
-
-
-def clean(table: pa.Table) -> Records:
-    """Code the attributes as in the paper."""
-    rows = {name: table[name].to_numpy() for name in SIZES}
-    complete = np.all([table[name].is_valid().to_numpy() for name in SIZES], axis=0)
-    columns = {name: column[complete].astype(int) for name, column in rows.items()}
-    # Class of worker 9 and occupation 9920 are people who did not work: no valid value.
-    valid = (columns["AGEP"] > 16) & (columns["COW"] < 9) & (columns["OCCP"] < 9900)
-    columns = {name: column[valid] for name, column in columns.items()}
-    columns["AGEP"] -= 17
-    for name in ("COW", "SCHL", "MAR", "SEX", "WAOB"):
-        columns[name] -= 1
-    columns["OCCP"] = np.searchsorted(OCCUPATIONS, columns["OCCP"], side="right") - 1
-    columns["RAC1P"] = np.array(RACES)[columns["RAC1P"] - 1]
-    columns["WAGP"] = (columns["WAGP"] > 50_000).astype(int)
-    return Records.of(Domain(tuple(SIZES), tuple(SIZES.values())), [columns[name] for name in SIZES])
 
 
 def fit(name: str, records: Records, epsilon: float, run: int, **options: Any) -> Model:
@@ -161,7 +107,17 @@ HEADS = {
     "4": ("accuracy: logistic", "SVM"),
     "5": ("told from reals by a forest", "by a tree"),
 }
-PUBLISHED: Mapping[str, Mapping[str, tuple[float, ...]]] = {"3": TABLE_3, "4": TABLE_4, "5": TABLE_5}
+
+
+def published(table: str) -> dict[str, tuple[float, ...]]:
+    """Return the paper's figures in percent, by line; nothing tells reals from reals."""
+    figures = papers()[f"bsg-table{table}"].figures
+    assert figures is not None
+    found = {
+        line: tuple(100 * value for (label, _), value in figures.values.items() if label == LABELS[line])
+        for line in LABELS
+    }
+    return found | ({} if found[REALS] else {REALS: (50.0, 50.0)})
 
 
 def tables(
@@ -180,10 +136,11 @@ def tables(
         for label in (MARGINALS, *OMEGAS):
             seen[label] = averaged(judge(train, test, made(label, run), cap, run) for run in range(runs))
             work.advance(note=label)
-    for key, published in PUBLISHED.items():
+    for key in HEADS:
+        paper = published(key)
         reals = seen[MARGINALS].get(f"{key} reals", (50.0, 50.0))
-        rows = [[REALS, *_beside(reals, published[REALS])]]
-        rows += [[label, *_beside(figures[key], published[label])] for label, figures in seen.items()]
+        rows = [[REALS, *_beside(reals, paper[REALS])]]
+        rows += [[label, *_beside(figures[key], paper[label])] for label, figures in seen.items()]
         title = (
             f"Table {key}: model of {model}, epsilon {epsilon:g}, {runs} runs, {cap:,} rows to learn from; % (paper)"
         )

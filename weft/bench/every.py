@@ -1,27 +1,28 @@
-"""All experiments of the papers, one after another, whole or in a short form; and one page of what they gave.
+"""All experiments of the papers, one after another, whole or in a short form, each on its paper's own tables.
 
-The short form is for looking whether everything runs and which way figures lie: some rows and columns of a table, one
-run, the first and the last budget. Orderings need the whole.
+The short form is for a first look: few rows and columns, one run, the first and the last budget. What runs
+cannot tell apart needs the whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from weft.bench import acs
 from weft.bench.catalogue import EXPERIMENTS
+from weft.bench.claims import papers
 from weft.bench.datasets import locate
 from weft.bench.experiment import Experiment
-from weft.bench.results import SECONDS, Spread, Store, summary
+from weft.bench.results import Store
 from weft.bench.runner import Outcome, run
-from weft.bench.tables import BenchTable
-from weft.bench.tasks import title
+from weft.bench.tables import BenchTable, open_table
 from weft.errors import DataError
 from weft.progress import Listener, silence
 
 TABLES = ("nltcs", "adult", "br2000", "acs")
-"""Tables of the papers that are coded and ready."""
+"""Tables of the papers that are coded and ready: for experiments of our own."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,6 @@ class Form:
     rows: int | None = None
     columns: int | None = None
     seeds: int = 5
-    tables: int | None = None
-    """Of the tables at hand, so many."""
     budgets: int | None = None
     """Of the budgets of an experiment, so many: the first and last, and others between."""
 
@@ -49,55 +48,74 @@ class Form:
 
 
 WHOLE = Form()
-QUICK = Form(rows=2000, columns=8, seeds=1, tables=1, budgets=2)
+QUICK = Form(rows=2_000, columns=12, seeds=1, budgets=2)
+REUSED: Mapping[str, str] = {"privmrf-figure6": "privmrf-figure4"}
+"""Experiments that only need seconds, and which other one has run the same line."""
 
 
-def at_hand(form: Form, folder: str | Path | None = None) -> list[str]:
-    """Return the names of the papers' tables that are here."""
-    found = [name for name in TABLES if locate(name, folder) is not None]
-    if not found:
+def tables_of(name: str, folder: str | Path | None = None) -> list[str]:
+    """Return the names of the tables that an experiment's paper used, or that come nearest, as far as they are here."""
+    wanted = papers()[name].tables if name in papers() else TABLES
+    return [one for one in wanted if locate(acs.SOURCE if one in acs.CODED else one, folder) is not None]
+
+
+def at_hand(names: Iterable[str], folder: str | Path | None = None) -> dict[str, list[str]]:
+    """Return the tables of each experiment; refuse to begin if there is none for any that needs one."""
+    found = {name: tables_of(name, folder) for name in names}
+    needing = [name for name in found if not _anywhere(EXPERIMENTS[name])]
+    if needing and not any(found[name] for name in needing):
         raise DataError(
             f"none of {', '.join(TABLES)} is here: name a table with --data, or set WEFT_DATA to the folder that has "
             "them; `weft bench data` lists them."
         )
-    return found[: form.tables]
+    return found
+
+
+def _anywhere(experiment: Experiment) -> bool:
+    return experiment.reckoned is not None and bool(experiment.reckoned.anywhere)
 
 
 def every(
-    tables: Sequence[BenchTable],
+    sources: Mapping[str, Sequence[str]],
     folder: Path,
     form: Form,
-    names: Iterable[str] = EXPERIMENTS,
+    data_folder: str | None = None,
     listener: Listener = silence,
 ) -> Iterator[Outcome]:
-    """Run the experiments one after another; what the folder's files hold already is not run again."""
-    for name in names:
+    """Run the experiments one after another, each on its tables; what the folder's files hold is not run again."""
+    opened: dict[str, BenchTable] = {}
+    for name, tables in sources.items():
+        for one in tables:
+            if one not in opened:
+                opened[one] = open_table(one, rows=form.rows, columns=form.columns, folder=data_folder)
         known = EXPERIMENTS[name]
         store = Store(folder / f"{name}.jsonl")
-        yield run(known, tables, store=store, seeds=form.seeds, epsilons=form.epsilons(known), listener=listener)
+        if name in REUSED:
+            _take(store, known, folder / f"{REUSED[name]}.jsonl")
+        chosen, epsilons = [opened[one] for one in tables], form.epsilons(known)
+        yield run(known, chosen, store=store, seeds=form.seeds, epsilons=epsilons, listener=listener)
 
 
-def page(outcomes: Sequence[Outcome], figures: Mapping[str, Sequence[str]]) -> str:
-    """Return all tables as one page in Markdown; `figures` has the file names of each experiment's drawings."""
-    text = ["# The papers' experiments, run again", "", "Mean and standard deviation over runs.", ""]
-    for outcome in outcomes:
-        made = outcome.experiment
-        text += [f"## {made.name}", "", f"{made.paper}: {made.about}.", ""]
-        found = summary(outcome.rows)
-        shown = dict.fromkeys((key[0], key[1]) for key in found if key[1] != SECONDS or not made.tasks)
-        for table, measure in shown:
-            cells = {(key[3], key[2]): spread for key, spread in found.items() if key[:2] == (table, measure)}
-            text += [*_grid(f"{title(measure)}, {table}", cells), ""]
-        text += [f"![{made.name}]({file})" for file in figures.get(made.name, ())]
-        text += [f"Left out, not built yet: {', '.join(outcome.missing)}."] if outcome.missing else []
-        text += [f"Left out: {reason}" for reason in outcome.refused]
-        text += [""]
-    return "\n".join(text)
+def kept(names: Iterable[str], folder: Path) -> Iterator[Outcome]:
+    """Return what a folder holds of each experiment, from whatever calls; nothing is run."""
+    for name in names:
+        known = EXPERIMENTS[name].ready()
+        store = Store(folder / f"{name}.jsonl")
+        if name in REUSED:
+            _take(store, known, folder / f"{REUSED[name]}.jsonl", keep=False)
+        # Of a run that was made again with other options, the later counts.
+        last = {(c.table, c.variant, c.epsilon, c.seed): c for c, _ in store.items() if c.variant in known.lines}
+        order = {line: i for i, line in enumerate(known.lines)}
+        cells = sorted(last.values(), key=lambda c: (c.table, c.epsilon, c.seed, order[c.variant]))
+        if cells:
+            yield Outcome(known, store.rows(cells), [], [])
 
 
-def _grid(heading: str, cells: Mapping[tuple[str, float], Spread]) -> list[str]:
-    """Return one table: a row for each line of the figure, a column for each budget."""
-    lines, epsilons = (list(dict.fromkeys(key[i] for key in cells)) for i in range(2))
-    rows = [f"| {line} | " + " | ".join(str(cells.get((line, e), "")) for e in epsilons) + " |" for line in lines]  # type: ignore[arg-type]
-    head = f"| epsilon | {' | '.join(f'{e:g}' for e in epsilons)} |"
-    return [f"**{heading}**", "", head, "|---" * (len(epsilons) + 1) + "|", *rows]
+def _take(store: Store, experiment: Experiment, path: Path, *, keep: bool = True) -> None:
+    """Take the time of runs that another experiment has done with the same line on the same table."""
+    if not path.exists():
+        return
+    for cell, rows in Store(path).items():
+        own = replace(cell, experiment=experiment.name)
+        if cell.variant in experiment.variants and not store.has(own, ()):
+            store.add([replace(rows[-1], experiment=experiment.name, task="")], keep=keep)

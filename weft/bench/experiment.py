@@ -30,6 +30,8 @@ class Variant:
     """More options, that depend on the table: how many columns or rows it has."""
     exact_scores: bool = False
     """Select on exact dependence scores, free of charge: a baseline of the papers that is NOT PRIVATE."""
+    made: float = 1.0
+    """How many records are made, as a multiple of the rows."""
 
     @property
     def exists(self) -> bool:
@@ -43,6 +45,20 @@ class Variant:
         return {**published, **free, **self.options, **self.sized(records)}
 
 
+Reckoning = Callable[[Records | None, float, float, int], Mapping[str, Mapping[str, float]]]
+"""From a table, epsilon, delta and a seed, the figures of each line by measure."""
+
+
+@dataclass(frozen=True)
+class Reckoned:
+    """Lines that are no methods: figures reckoned from a table, or from none."""
+
+    lines: tuple[str, ...]
+    figures: Reckoning
+    anywhere: str = ""
+    """What stands in place of a table where no row is looked at."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """One published figure or table."""
@@ -52,15 +68,24 @@ class Experiment:
     """Where it was published."""
     about: str
     """What it compares, in one line."""
-    variants: Mapping[str, Variant]
+    variants: Mapping[str, Variant] = field(default_factory=dict)
     """Lines of the figure by label, in its order."""
-    tasks: tuple[str, ...]
+    reckoned: Reckoned | None = None
+    """In place of variants."""
+    tasks: tuple[str, ...] = ()
     """What is measured; see `weft.bench.tasks.TASKS`."""
     epsilons: tuple[float, ...]
     delta: float
     """The papers' 1 / n^2 would tell n: delta is a round number of that size instead."""
     held_out: bool = False
     """Whether some rows are kept from the method, to test classifiers on."""
+    folds: int | None = None
+    """Those rows are one of so many parts of the table, by turns: cross-validation."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The labels of its lines."""
+        return list(self.variants) if self.reckoned is None else list(self.reckoned.lines)
 
     @property
     def missing(self) -> list[str]:
@@ -76,6 +101,8 @@ class Experiment:
 
         A label may be written in lower case with hyphens: `weighted-gaussian` for "Weighted Gaussian".
         """
+        if self.reckoned is not None:
+            raise MethodError(f"{self.name} compares no methods: leave --methods out.")
         own = {slug(label): label for label in self.variants}
         chosen: dict[str, Variant] = {}
         for name in names:

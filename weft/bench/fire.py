@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from weft.bench.datasets import datasets
 from weft.bench.sheet import Sheet
-from weft.bench.tables import find, read
+from weft.bench.tables import ORDERED_WORDS, find, read
 from weft.codec import Codec
 from weft.evaluate import nist_density, nist_range
 from weft.progress import Listener, silence, stage
@@ -40,8 +40,6 @@ LINES: Mapping[str, tuple[str, bool]] = {
 
 WIDE = {"Box": 2089, "Address": 17704}
 """Numbers of values of the two columns that the coded table of the AIM paper leaves out (table 1 of DPSyn)."""
-NUMERIC = ("DtTm", "Date", "Location", "Number", "sequence")
-"""Words in the names of columns whose codes are ordered."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def score(rows: pa.Table, schema: Schema, method: str, epsilon: float, options: 
     seconds = perf_counter() - begin
     codec = Codec(schema, rows.schema)
     real, synth = codec.encode(rows), codec.encode(made)
-    ordered = [name for name in real.domain if any(word in name for word in NUMERIC)]
+    ordered = [name for name in real.domain if any(word in name for word in ORDERED_WORDS["fire"])]
     return Scores(nist_density(real, synth), nist_range(real, synth, ordered=ordered), seconds)
 
 

@@ -8,6 +8,7 @@ from html import escape
 
 from weft.bench.figure import DASHES, PALETTE
 from weft.bench.sheet import Sheet
+from weft.marginals.records import Records
 from weft.svg import px, svg
 from weft.workload.mechanism import ABOUT, Noise, crossover, noise_of
 
@@ -16,6 +17,26 @@ SETTINGS: Sequence[tuple[float, float]] = ((0.1, 1e-6), (0.1, 1e-11), (1.0, 1e-6
 MARGINALS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 _WIDE, _TALL, _LEFT, _GAP, _TOP = 240.0, 180.0, 48.0, 24.0, 96.0
+
+
+CROSSINGS: Mapping[str, tuple[float, float]] = {
+    f"epsilon {epsilon:g}, delta {delta:g}": (epsilon, delta) for epsilon in (0.1, 1.0) for delta in (1e-8, 1e-12)
+}
+"""Budgets of the paper's four drawings. Their deltas are not in its text: these are the round ones that fit it."""
+
+
+def crossings(_: Records | None, _epsilon: float, _delta: float, _seed: int) -> dict[str, dict[str, float]]:
+    """Return, for each budget, the number of marginals at which Laplace noise that adds up is as large as Gaussian.
+
+    k marginals have deviation sqrt(2) k / epsilon by Laplace noise, and sqrt(k / (2 rho)) by Gaussian noise under zCDP
+    with the paper's closed form: they are equal at k = epsilon^2 / (4 rho).
+    """
+    return {line: {"crossing": epsilon**2 / (4 * _rho(epsilon, delta))} for line, (epsilon, delta) in CROSSINGS.items()}
+
+
+def _rho(epsilon: float, delta: float) -> float:
+    log = math.log(1 / delta)
+    return (math.sqrt(epsilon + log) - math.sqrt(log)) ** 2
 
 
 def mechanisms(

@@ -93,15 +93,19 @@ class Store:
         """Whether a run has been done with all these tasks."""
         return cell in self._cells and set(tasks) <= set(self._cells[cell][-1].task.split(","))
 
-    def add(self, rows: Sequence[Row]) -> None:
-        """Keep the rows of one finished run, its time last."""
-        if self._path is not None:
+    def add(self, rows: Sequence[Row], *, keep: bool = True) -> None:
+        """Keep the rows of one finished run, its time last; in the file, too, unless told not to."""
+        if self._path is not None and keep:
             try:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write("".join(json.dumps(asdict(row)) + "\n" for row in rows))
             except OSError as error:
                 raise OutputError(f"cannot write {self._path}: {error.strerror}") from None
         self._cells[rows[0].cell] = list(rows)
+
+    def items(self) -> list[tuple[Cell, list[Row]]]:
+        """Return every finished run with its rows."""
+        return list(self._cells.items())
 
     def rows(self, cells: Iterable[Cell]) -> list[Row]:
         """Return the rows of these runs, as far as they have been done."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from time import perf_counter
 
 import numpy as np
 
-from weft.bench.experiment import Experiment, Variant
+from weft.bench.experiment import Experiment, Reckoned, Variant
 from weft.bench.results import SECONDS, Cell, Row, Store
 from weft.bench.tables import BenchTable
 from weft.bench.tasks import TASKS, Made
@@ -20,6 +21,9 @@ from weft.privacy import Charge, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.progress import Listener, silence, stage
 from weft.synthesizer import Synthesizer
+
+RECKONED = "reckoned"
+"""In place of a method's name, where there is none."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ def run(
     store = store or Store()
     ready = experiment.ready()
     budgets = [(epsilon, experiment.delta if delta is None else delta) for epsilon in epsilons or experiment.epsilons]
+    if ready.reckoned is not None:
+        return _reckon(ready, ready.reckoned, tables, store, list(product(budgets, range(seeds))))
     planned: list[Cell] = []
     refused: dict[str, None] = {}
     total = len(tables) * seeds * len(budgets) * len(ready.variants)
@@ -79,7 +85,7 @@ def run(
             if label not in table.records.domain:
                 raise WeftError(f"{table.name} has no column {label!r} to predict. Check --target.")
             for seed in range(seeds):
-                seen, test = table.split(seed) if ready.held_out else (table, None)
+                seen, test = table.split(seed, ready.folds) if ready.held_out else (table, None)
                 for budget in budgets:
                     for line, variant in ready.variants.items():
                         cell = _cell(ready, table, line, variant, budget, seed, label)
@@ -93,6 +99,36 @@ def run(
                                 store.add(made)
                         work.advance(note=f"{table.name}, epsilon {budget[0]:g}, {line}")
     return Outcome(ready, store.rows(planned), experiment.missing, list(refused))
+
+
+def _reckon(
+    experiment: Experiment,
+    how: Reckoned,
+    tables: Sequence[BenchTable],
+    store: Store,
+    runs: Sequence[tuple[tuple[float, float], int]],
+) -> Outcome:
+    """Reckon the lines of an experiment that fits nothing; where no row is looked at, once is enough."""
+    planned: list[Cell] = []
+    refused: dict[str, None] = {}
+    given: list[tuple[str, Records | None]] = [(table.name, table.records) for table in tables]
+    if how.anywhere:
+        given, runs = [(how.anywhere, None)], runs[:1]
+    for (name, records), ((epsilon, delta), seed) in product(given, runs):
+        cells = [Cell(experiment.name, name, line, RECKONED, "{}", epsilon, delta, seed) for line in how.lines]
+        planned += cells
+        if all(store.has(cell, ()) for cell in cells):
+            continue
+        begin = perf_counter()
+        try:
+            found = how.figures(records, epsilon, delta, seed)
+        except WeftError as error:
+            refused[f"{name}: {error}"] = None
+            continue
+        for cell in cells:
+            figures = [*found[cell.variant].items(), (SECONDS, perf_counter() - begin)]
+            store.add([Row(**asdict(cell), task="", measure=measure, value=value) for measure, value in figures])
+    return Outcome(experiment, store.rows(planned), [], list(refused))
 
 
 def fit(table: BenchTable, variant: Variant, epsilon: float, delta: float, seed: int) -> Synthesizer:
@@ -123,6 +159,10 @@ def _cell(
     settings = variant.settings(table.records) | {"target": target}
     if variant.exact_scores:
         settings["exact_scores"] = True
+    if variant.made != 1.0:
+        settings["made"] = variant.made
+    if experiment.folds is not None:
+        settings["folds"] = experiment.folds
     return Cell(experiment.name, table.name, line, variant.method, json.dumps(settings, sort_keys=True), *budget, seed)
 
 
@@ -132,9 +172,9 @@ def _run(
     begin = perf_counter()
     model = fit(seen, variant, cell.epsilon, cell.delta, cell.seed).model_
     # Codes are compared with codes: decoding and encoding again would change nothing.
-    synth = model.sample(max(round(model.total), 1), np.random.default_rng(cell.seed))
+    synth = model.sample(max(round(variant.made * model.total), 1), np.random.default_rng(cell.seed))
     seconds = perf_counter() - begin
-    made = Made(seen.records, synth, test, model, target, cell.seed)
+    made = Made(seen.records, synth, test, model, target, cell.seed, seen.ordered)
     done = ",".join(experiment.tasks)
     figures = [(task, *figure) for task in experiment.tasks for figure in TASKS[task](made).items()]
     return [Row(**asdict(cell), task=t, measure=m, value=v) for t, m, v in (*figures, (done, SECONDS, seconds))]

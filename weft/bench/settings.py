@@ -9,6 +9,8 @@ from weft.models.gum import published
 
 Options = Mapping[str, Any]
 
+_FALLING = {"strategy": "half-duplicate", "iterations": 100, "tolerance": 0.0}
+
 EXACT_SCORES: Options = {"share_scores": 1e-6}
 """Share of the budget that a selection on exact scores is charged: as good as none, for no noise is drawn from it."""
 
@@ -73,3 +75,23 @@ WEAVE_SWEEPS: Mapping[int, Options] = {
     sweeps: {"tuning": {"max_tree": 0, "sweeps": sweeps}} for sweeps in (1, 3, 6, 12, 24)
 }
 """More Gibbs sweeps to a record. Without a tree: where one holds the model, no sweep is made."""
+
+STRATEGIES: Mapping[str, Options] = {
+    label: {"gum": {**published.PRIVSYN, "strategy": strategy, "tolerance": 0.0}}
+    for label, strategy in {
+        "Replaced (S1)": "replace",
+        "Duplicated (S2)": "duplicate",
+        "Half of each (S3)": "half",
+        "By turns (S4)": "alternate",
+        "Half replaced, then duplicated (S5)": "half-duplicate",
+        "Half replaced, then replaced (S6)": "half-replace",
+    }.items()
+}
+"""Ways of adjusting records (PrivSyn, appendix I); S5 is what the authors' code does."""
+DECAYS: Mapping[str, Options] = {
+    "Step": {"gum": {**published.PRIVSYN, "tolerance": 0.0}},
+    "Exponential": {"gum": {**_FALLING, "decay": "exponential", "rate": 0.008}},
+    "Linear": {"gum": {**_FALLING, "decay": "linear", "rate": 0.02}},
+    "Square root": {"gum": {**_FALLING, "decay": "sqrt", "rate": 0.12}},
+}
+"""Ways in which alpha falls (PrivSyn, section 5.3 and appendix J), with the constants of the authors' code."""

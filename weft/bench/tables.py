@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from weft.bench import acs
 from weft.bench.datasets import datasets, locate
 from weft.bench.generated import GENERATED
 from weft.codec import Codec
@@ -23,6 +25,9 @@ HELD_OUT = 0.2
 """Largest share of the rows that is kept from a method to test classifiers on."""
 HELD_OUT_ROWS = 4000
 """And most rows: the classifiers are tested on no more."""
+ORDERED_KINDS = ("datetime", "time", "duration", "integer", "real")
+ORDERED_WORDS: Mapping[str, Sequence[str]] = {"fire": ("DtTm", "Date", "Location", "Number", "sequence")}
+"""Of a table of codes alone: words in the names of columns whose codes lie in an order."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,30 @@ class BenchTable:
         rows = rows.select([column.name for column in schema.columns if column.name in rows.column_names])
         return cls(name, rows, schema, Codec(schema, rows.schema).encode(rows))
 
-    def split(self, seed: int) -> tuple[BenchTable, Records]:
-        """Hold some rows back at random: return the table without them, and them."""
+    def split(self, seed: int, folds: int | None = None) -> tuple[BenchTable, Records]:
+        """Hold some rows back at random: return the table without them, and them.
+
+        With folds, as many seeds share one order of the rows, and each holds back another part of it.
+        """
         n = len(self.records)
-        held = min(int(HELD_OUT * n), HELD_OUT_ROWS)
-        order = np.random.default_rng([seed, 7]).permutation(n)
-        seen = np.sort(order[held:])
-        return replace(self, rows=self.rows.take(seen), records=self.records.take(seen)), self.records.take(
-            order[:held]
+        if folds is None:
+            order = np.random.default_rng([seed, 7]).permutation(n)
+            held = order[: min(int(HELD_OUT * n), HELD_OUT_ROWS)]
+        else:
+            order = np.random.default_rng([seed // folds, 8]).permutation(n)
+            held = order[seed % folds :: folds]
+        seen = np.setdiff1d(order, held)
+        return replace(self, rows=self.rows.take(seen), records=self.records.take(seen)), self.records.take(held)
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """Attributes whose codes lie in an order, as far as the schema says so."""
+        kinds = {column.name: column.kind for column in self.schema.columns}
+        words = ORDERED_WORDS.get(self.name.partition(", ")[0], ())
+        return tuple(
+            name
+            for name in self.records.domain
+            if kinds.get(name) in ORDERED_KINDS or any(word in name for word in words)
         )
 
 
@@ -65,12 +86,16 @@ def open_table(
     release nothing, so that the draft's facts stay with the curator. `columns` takes the first ones, `rows` takes so
     many at random (the same every time).
     """
-    path = find(source, folder)
-    known = _schema(path, schema)
-    table = read(path, known)
+    if source in acs.CODED:
+        records, name = acs.CODED[source](read(find(acs.SOURCE, folder))), source
+        table = pa.table(dict(zip(records.domain.names, records.columns, strict=True)))
+        known: Schema | None = Schema.from_domain(dict(zip(records.domain.names, records.domain.shape, strict=True)))
+    else:
+        path = find(source, folder)
+        known = _schema(path, schema)
+        table, name = read(path, known), path.name.removesuffix(path.suffix)
     if known is not None:
         table = table.select([column.name for column in known.columns if column.name in table.column_names])
-    name = path.name.removesuffix(path.suffix)
     if columns is not None and columns < table.num_columns:
         table = table.select(table.column_names[:columns])
         known = known and replace(known, columns=known.columns[:columns])

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft import evaluate
+from weft.bench import acs
+from weft.bench.likeliest import accuracies
 from weft.evaluate.learning import LINEAR, TREES
 from weft.evaluate.tables import keys
 from weft.marginals.records import Records
-from weft.models import Model
+from weft.models import Model, Sequential
 from weft.models.bayesnet.model import BayesNet
 from weft.privacy.deniability import UNIT, Acceptance
 
@@ -30,6 +32,8 @@ class Made:
     target: str
     """The label of the tasks that predict a single column."""
     seed: int
+    ordered: tuple[str, ...] = ()
+    """Columns whose codes lie in an order: the schema calls them numbers or dates."""
 
 
 Task = Callable[[Made], dict[str, float]]
@@ -80,6 +84,38 @@ def _distinguish(made: Made) -> dict[str, float]:
     return {f"{game.model}_distinguishes": game.accuracy for game in games}
 
 
+def _other(k: int) -> Task:
+    """Distance of marginals from those of other real rows; and that of the real rows themselves."""
+
+    def distance(made: Made) -> dict[str, float]:
+        if made.test is None or k > len(made.real.domain):
+            return {}
+        measured = {f"other_{k}": made.synth, f"other_{k}_nonpriv": made.real}
+        return {name: evaluate.k_way(made.test, side, k).tvd for name, side in measured.items()}
+
+    return distance
+
+
+def _model_accuracy(made: Made) -> dict[str, float]:
+    if not isinstance(made.model, Sequential) or made.test is None:
+        return {}
+    return accuracies(made.model.network(), made.real, made.test, made.seed)
+
+
+def _nist_range(made: Made) -> dict[str, float]:
+    """Ranges of columns with an order, sets of values of all others, as the challenge has it."""
+    return {"nist_range": evaluate.nist_range(made.real, made.synth, ordered=made.ordered)}
+
+
+def _gini(made: Made) -> dict[str, float]:
+    if not {acs.AREA, acs.GENDER, acs.WAGE} <= set(made.real.domain):
+        return {}
+    found = evaluate.gini_gap(
+        made.real, made.synth, income=acs.WAGE, group=acs.AREA, gender=acs.GENDER, values=acs.WAGE_VALUES
+    )
+    return {"gini_score": found.gini, "gap_score": found.gap}
+
+
 PASS_K = (10, 25, 50, 100)
 PASS_KEPT = (2, 4, 6)
 
@@ -91,14 +127,19 @@ def _pass_rate(made: Made) -> dict[str, float]:
     """
     if not isinstance(made.model, BayesNet):
         return {}
-    rates = {}
-    for kept in (kept for kept in PASS_KEPT if kept < len(made.real.domain)):
-        (cell,) = keys([made.real], tuple(made.model.order[:kept]))
-        counts = np.unique(cell, return_counts=True)[1]
-        for k in PASS_K:
-            levels = Acceptance(k, 1.0).levels
+    order, rates = made.model.order, dict[str, float]()
+    most = min(max(PASS_KEPT), len(order) - 1)
+    for k in PASS_K:
+        levels = Acceptance(k, 1.0).levels
+        by_kept = [1.0]  # a record that keeps nothing has every row for a seed
+        for kept in range(1, most + 1):
+            (cell,) = keys([made.real], tuple(order[:kept]))
+            counts = np.unique(cell, return_counts=True)[1]
             passing = levels[np.minimum(counts, len(levels) - 1)] / UNIT
-            rates[f"pass_kept_{kept}_k_{k}"] = float((counts * passing).sum() / counts.sum())
+            by_kept.append(float((counts * passing).sum() / counts.sum()))
+        rates |= {f"pass_kept_{kept}_k_{k}": by_kept[kept] for kept in PASS_KEPT if kept <= most}
+        if most == max(PASS_KEPT):
+            rates[f"pass_kept_0_to_{most}_k_{k}"] = float(np.mean(by_kept))
     return rates
 
 
@@ -115,7 +156,11 @@ TASKS: Mapping[str, Task] = {
     "distinguish": _distinguish,
     "pass_rate": _pass_rate,
     "nist_density": _density,
-    "nist_range": lambda made: {"nist_range": evaluate.nist_range(made.real, made.synth)},
+    "nist_range": _nist_range,
+    "gini": _gini,
+    "other_1": _other(1),
+    "other_2": _other(2),
+    "model_accuracy": _model_accuracy,
 }
 """Every task by name."""
 
@@ -129,10 +174,28 @@ _TITLES = {
     "tvd_5": "5-way total variation",
     "nist_density": "NIST density score",
     "nist_range": "NIST range score",
+    "gini_score": "score of Gini indices",
+    "gap_score": "score of ranks by pay gap",
+    "other_1": "distance of single attributes from other real rows",
+    "other_2": "distance of pairs from other real rows",
+    "model_accuracy": "values known from all others, mean over attributes",
+    "relative_error": "mean relative error of the scores",
+    "crossing": "marginals",
 }
 
-REFERENCES = {"_nonpriv": "trained on real rows", "_majority": "most frequent label"}
+TRAINED_ON_REAL = "trained on real rows"
+REFERENCES = {"_nonpriv": TRAINED_ON_REAL, "_majority": "most frequent label", "_uniform": "guessing"}
 """Endings of figures that do not depend on the method, and what they are."""
+_LARGER = ("accuracy", "agreement", "score", "nist_density", "nist_range")
+
+
+def larger_is_better(measure: str) -> bool:
+    """Whether a larger figure is a better one.
+
+    >>> larger_is_better("tree_accuracy"), larger_is_better("tvd_3"), larger_is_better("pass_kept_2_k_10")
+    (True, False, True)
+    """
+    return measure.endswith(_LARGER) or measure.startswith("pass_")
 
 
 def title(measure: str) -> str:
@@ -144,6 +207,8 @@ def title(measure: str) -> str:
     for ending, meaning in REFERENCES.items():
         if measure.endswith(ending):
             return f"{title(measure.removesuffix(ending))}, {meaning}"
-    if found := re.fullmatch(r"pass_kept_(\d+)_k_(\d+)", measure):
-        return f"candidates that pass, {found[1]} attributes kept, k = {found[2]}"
+    if found := re.fullmatch(r"pass_kept_(\w+)_k_(\d+)", measure):
+        return f"candidates that pass, {found[1].replace('_', ' ')} attributes kept, k = {found[2]}"
+    if found := re.fullmatch(r"ratio_(\d+)", measure):
+        return f"noise over range, {int(found[1]):,} values"
     return _TITLES.get(measure, measure.replace("_", " "))

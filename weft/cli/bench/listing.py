@@ -48,7 +48,7 @@ class Lab:
             with terminal.progress() as listener:
                 for sheet in made(listener):
                     sheets.append(asdict(sheet))
-                    _show(terminal, sheet)
+                    show_sheet(terminal, sheet)
             if note:
                 terminal.show(summary.note(note))
             terminal.answer({"experiment": name, "sheets": sheets})
@@ -67,7 +67,8 @@ def numbers(text: str, option: str = "--epsilons") -> list[float]:
         raise UsageError(f"{option} {text}: write numbers with commas, such as 0.2,0.8,3.2") from None
 
 
-def _show(terminal: Terminal, sheet: Sheet) -> None:
+def show_sheet(terminal: Terminal, sheet: Sheet) -> None:
+    """Show a table of words, and the sentences below it."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -87,7 +88,7 @@ def show(terminal: Terminal, context: typer.Context) -> None:
     from weft.bench import EXPERIMENTS
 
     answer: dict[str, Any] = {
-        name: {"paper": known.paper, "about": known.about, "lines": list(known.ready().variants)}
+        name: {"paper": known.paper, "about": known.about, "lines": known.ready().lines}
         for name, known in EXPERIMENTS.items()
     }
     group: Any = context.parent.command if context.parent is not None else None

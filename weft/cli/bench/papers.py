@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from weft.bench import Experiment, Outcome, Spread
     from weft.bench.results import Key
+    from weft.bench.verdicts import Judged
 
 WHAT = listing.WHAT
 
@@ -110,7 +111,7 @@ def experiment(
         if listed:
             listing.show(terminal, context)
             return
-        if name is None or not data:
+        if name is None or not (data or _anywhere(name)):
             raise UsageError("say which experiment and on what: weft bench privsyn-figure6 --data TABLE. See --list.")
         with terminal.progress() as listener:
             with stage(listener, "load"):
@@ -119,7 +120,7 @@ def experiment(
 
                 chosen = _choose(named(name), methods, tasks)
                 budgets = None if epsilons is None else listing.numbers(epsilons)
-                sources = _sources(data, schema)
+                sources = _sources(data or [], schema)
                 folder = folder_of(Path(output))
                 tables = [open_table(one, schema, rows=rows, columns=columns, folder=data_folder) for one in sources]
             outcome = run(
@@ -151,6 +152,14 @@ def written(outcome: Outcome, folder: Path) -> tuple[dict[Key, Spread], dict[Pat
         drawn.write_text(figure(spreads, table, f"{outcome.experiment.paper}: {table}"), encoding="utf-8")
         files[drawn] = "the figure"
     return spreads, files
+
+
+def _anywhere(name: str) -> bool:
+    """Whether an experiment looks at no rows at all."""
+    from weft.bench import EXPERIMENTS
+
+    known = EXPERIMENTS.get(name)
+    return known is not None and known.reckoned is not None and bool(known.reckoned.anywhere)
 
 
 def _sources(data: list[str], schema: str | None) -> list[str]:
@@ -186,8 +195,11 @@ def folder_of(folder: Path) -> Path:
 def _tell(terminal: Terminal, outcome: Outcome, spreads: dict[Key, Spread], files: dict[Path, str]) -> None:
     from dataclasses import asdict
 
+    from weft.bench.beside import judged, printed
+    from weft.bench.verdicts import HOW
     from weft.cli import summary
 
+    judgement = judged(outcome)
     terminal.answer(
         {
             "experiment": outcome.experiment.name,
@@ -195,6 +207,7 @@ def _tell(terminal: Terminal, outcome: Outcome, spreads: dict[Key, Spread], file
                 dict(zip(("table", "measure", "epsilon", "line"), key, strict=True)) | asdict(spread)
                 for key, spread in spreads.items()
             ],
+            "orderings": [] if judgement is None else [_cell(cell) for cell in judgement.counted],
             "missing": outcome.missing,
             "refused": outcome.refused,
             "files": [str(path) for path in files],
@@ -204,6 +217,12 @@ def _tell(terminal: Terminal, outcome: Outcome, spreads: dict[Key, Spread], file
         terminal.show(summary.headline(f"{outcome.experiment.paper}, on {table}"))
         for made in _tables({key[1:]: found for key, found in spreads.items() if key[0] == table}):
             terminal.show(made)
+    for sheet in (*printed(outcome), *(judgement.sheets() if judgement is not None else ())):
+        listing.show_sheet(terminal, sheet)
+    if judgement is not None and judgement.counted:
+        terminal.show(summary.note(HOW))
+    for reason in judgement.paper.missing if judgement is not None else ():
+        terminal.show(summary.note(f"Not run: {reason}"))
     if spreads:
         terminal.show(summary.note("Computed from real rows: PRIVATE, unless the table is public."))
     terminal.show(*summary.files(files))
@@ -211,6 +230,18 @@ def _tell(terminal: Terminal, outcome: Outcome, spreads: dict[Key, Spread], file
         terminal.warn(f"left out, for their methods are not there yet: {', '.join(outcome.missing)}")
     for reason in outcome.refused:
         terminal.warn(f"left out: {reason}")
+
+
+def _cell(cell: Judged) -> dict[str, Any]:
+    return {
+        "where": cell.claim.where,
+        "table": cell.table,
+        "epsilon": cell.epsilon,
+        "measure": cell.measure,
+        "lines": cell.pair,
+        "ours": cell.ours,
+        "verdict": cell.verdict,
+    }
 
 
 def _tables(spreads: dict[tuple[str, float, str], Spread]) -> list[RenderableType]:
