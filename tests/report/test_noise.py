@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,10 @@ from weft.marginals.marginal import Measured
 from weft.marginals.noise_error import expected_noise
 from weft.reconcile import simplex
 from weft.report.figures import MarginalFigures
+from weft.report.measure import measure_private
 from weft.report.noise import by_column, combined_sigma, expected_tvd
+from weft.schema import Schema
+from weft.synthesizer import Synthesizer
 
 
 @pytest.mark.parametrize("sigma", [3.0, 40.0])
@@ -49,6 +53,9 @@ def test_tables_that_hold_the_columns_are_weighed_by_precision():
     assert combined_sigma(("a",), by_column([alone, pair])) == pytest.approx(6.0 / math.sqrt(2))
     assert combined_sigma(("a", "b"), by_column([alone, pair])) == pytest.approx(2.0)
     assert combined_sigma(("c",), by_column([alone, pair])) is None
+    beyond = Measured(("a", "b"), (4, 9), 2.0, 2)  # what goes beyond columns does not tell of them
+    assert combined_sigma(("a",), by_column([alone, beyond])) == pytest.approx(6.0)
+    assert combined_sigma(("a", "b"), by_column([alone, beyond])) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("cells", [2, 12, 200])
@@ -61,3 +68,19 @@ def test_noise_alone_seldom_passes_its_upper_end(cells):
     drawn = np.array([np.abs(table - counts).sum() / (2 * n) for table in noisy])
     assert np.mean(drawn > figures.upper) < 0.06
     assert figures.upper < 3 * figures.noise
+
+
+@pytest.mark.parametrize(("method", "most"), [("independent", 0.99), ("weave", 0.99), ("mst", 1.0), ("privsyn", 1.0)])
+def test_the_error_bars_of_a_report_hold_the_real_share(method, most):
+    """Two standard deviations: 95%, and more where a method knows more than the tables that hold a column."""
+    rng, rows, names = np.random.default_rng(0), 3000, [f"c{i}" for i in range(10)]
+    schema, held = Schema.from_domain(dict.fromkeys(names, 8)), []
+    for seed in range(3):
+        hidden = rng.random(rows)
+        columns = [np.where(rng.random(rows) < 0.5, hidden, rng.random(rows)) * 8 // 1 for _ in names]
+        table = pa.table({name: column.astype(np.int16) for name, column in zip(names, columns, strict=True)})
+        fitted = Synthesizer(1.0, method=method, journal=None, noise_seed=seed).fit(table, schema).fitted_
+        many = fitted.model.sample(50_000, np.random.default_rng(seed))
+        report = measure_private(fitted.codec.encode(table), many, fitted.codec, fitted)
+        held += [abs(bar.reference - bar.synth) <= 2 * bar.noise for column in report.columns for bar in column.bars]
+    assert 0.92 <= np.mean(held) <= most

@@ -112,7 +112,7 @@ class NoisyMarginal(Marginal):
     @property
     def measured(self) -> Measured:
         """What was measured and how well, without the answer."""
-        return Measured(self.clique, self.table.shape, self.sigma)
+        return Measured(self.clique, self.table.shape, self.sigma, self.order)
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ class Measured:
     """Codes of each attribute when it was asked; fewer than the domain's where values had been merged before."""
     sigma: float
     """Standard deviation of the noise on each cell, in counts."""
+    order: int = 0
+    """If above 0, only what projections onto fewer attributes do not tell: of those it says nothing."""
 
     @property
     def cells(self) -> int:

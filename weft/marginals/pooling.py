@@ -67,11 +67,12 @@ def pooled_by_clique(measurements: Iterable[NoisyMarginal]) -> dict[Clique, Nois
 def pooled_sigma(columns: Iterable[str], measured: Iterable[Measured]) -> float:
     """Return the noise of a cell over `columns` when every table that holds them is summed and weighed; inf: none does.
 
-    A table of k cells summed down to c cells has k/c times the variance a cell.
+    A table of k cells summed down to c cells has k/c times the variance a cell. One that was asked for larger
+    interactions alone does not tell of so few columns, whatever it is summed to.
     """
     wanted, precision = set(columns), 0.0
     for table in measured:
-        if wanted <= set(table.clique):
+        if wanted <= set(table.clique) and len(wanted) >= table.order:
             kept = math.prod(size for name, size in zip(table.clique, table.shape, strict=True) if name in wanted)
             precision += kept / (table.cells * table.sigma**2)
     return 1 / math.sqrt(precision) if precision > 0 else math.inf

@@ -127,7 +127,7 @@ def save(fitted: Fitted, path: Path) -> None:
             "method": fitted.method,
             "options": fitted.options,
             "people": None if fitted.people is None else fitted.people.sizes.tolist(),
-            "measured": [[list(m.clique), list(m.shape), m.sigma] for m in fitted.measured],
+            "measured": [[list(m.clique), list(m.shape), m.sigma, m.order] for m in fitted.measured],
             "released": tables,
         },
         "schema.json": fitted.codec.to_dict(),

@@ -121,12 +121,12 @@ def _codings(domain: Domain, names: list[str], flat: Array) -> list[tuple[str, A
     return made
 
 
-def checked(domain: Domain, names: list[str], shape: list[int], sigma: float) -> Measured:
+def checked(domain: Domain, names: list[str], shape: list[int], sigma: float, order: int = 0) -> Measured:
     """Read what was measured of which columns; ModelFileError if the columns have no such table."""
     fits = len(names) == len(shape) and all(1 <= size <= domain.size(n) for n, size in zip(names, shape, strict=True))
-    if not fits or sorted(set(names)) != names or not _LEAST <= sigma <= LARGEST:
+    if not fits or sorted(set(names)) != names or not _LEAST <= sigma <= LARGEST or order not in range(len(names) + 1):
         raise ModelFileError("damaged: its list of measured marginals does not fit its columns")
-    return Measured(tuple(names), tuple(int(size) for size in shape), float(sigma))
+    return Measured(tuple(names), tuple(int(size) for size in shape), float(sigma), int(order))
 
 
 def _damaged() -> ModelFileError:
