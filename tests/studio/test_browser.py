@@ -87,6 +87,7 @@ def test_the_whole_road(address: str, csv: Path) -> None:
         page.click("text=On to the budget")
         page.fill("#epsilon", "4")
         page.wait_for_selector("#meaning:has-text('98.3% sure')")
+        page.click("text=Delta and method")
         page.select_option("select[name=method]", "independent")
         fits(page, "budget")
         page.focus("button.large")

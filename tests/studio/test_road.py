@@ -43,7 +43,7 @@ def test_a_table_becomes_a_release(browser, table):
     assert "found privately" in words(browser.get(f"{table}/columns").text)
     assert "still open" not in words(browser.get(f"{table}/budget").text)
     history = words(browser.get(f"{table}/history").text)
-    assert "001 done 2 independent" in history
+    assert re.search(r"001 \d{4}-\d\d-\d\d \d\d:\d\d UTC done 2 independent", history)
 
 
 def test_every_page_says_how_to_do_it_without(browser, table):

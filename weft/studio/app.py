@@ -5,16 +5,18 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from weft.errors import WeftError
@@ -27,6 +29,13 @@ from weft.words import percent
 HERE = Path(__file__).parent
 STEPS = (("", "Table"), ("columns", "Columns"), ("budget", "Budget"), ("history", "Runs"))
 """The road of a table: the end of each page's address, and what it is called."""
+FIELDS = {
+    "epsilon": "Epsilon is a number above 0 and at most 20, such as 1",
+    "delta": "Delta is a number from 0 to below 1, such as 0.00001 or 1e-5",
+    "rows": "The number of rows is a whole number, such as 10000",
+    "rows_per_unit": "The rows of one person are a whole number, such as 5",
+}
+"""What may stand in the fields that hold numbers."""
 
 
 @dataclass
@@ -153,9 +162,32 @@ def _app(studio: Studio, *routers: APIRouter, **settings: Any) -> FastAPI:
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(WeftError, _refused)
+    app.add_exception_handler(RequestValidationError, _unread)
+    app.add_exception_handler(HTTPException, _nowhere)
     return app
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Show what Weft refuses, in its own words: they name no private value."""
-    return the_studio(request).page("refused", 400, why=str(error), table=None, step=None)
+    return _no(request, 400, str(error))
+
+
+async def _unread(request: Request, error: Exception) -> Response:
+    """Say which fields of a form cannot be read; what was typed is not repeated."""
+    assert isinstance(error, RequestValidationError)
+    fields = [str(each["loc"][-1]) for each in error.errors()]
+    told = [f"{FIELDS.get(name, name)}." for name in dict.fromkeys(fields)]
+    return _no(request, 422, " ".join(["Something in the form cannot be read.", *told, "Go back, and change it."]))
+
+
+async def _nowhere(request: Request, error: Exception) -> Response:
+    """Say that an address leads nowhere."""
+    assert isinstance(error, HTTPException)
+    return _no(request, error.status_code, "There is no such page here.")
+
+
+def _no(request: Request, status: int, why: str) -> Response:
+    studio, table = the_studio(request), None
+    with suppress(WeftError, KeyError):  # so that there is a way back
+        table = studio.desk.table(request.path_params["table"])
+    return studio.page("refused", status, why=why, table=table, step=None)

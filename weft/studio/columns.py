@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, Literal
 
@@ -13,9 +13,10 @@ from weft.drafting.editing import set_keys, set_top, without_item
 from weft.drafting.review import FOUND, MEANINGS, Fact, Review
 from weft.errors import SchemaError, WeftError
 from weft.schema import Schema
+from weft.schema.kinds.formula import names, parse
 from weft.schema.toml import write_column, write_rule
 
-Origin = Literal["public", "read", "paid", "found"]
+Origin = Literal["public", "read", "paid", "found", "set"]
 
 KINDS_SHOWN = {
     "unknown": "to be found privately",
@@ -31,6 +32,14 @@ KINDS_SHOWN = {
 }
 """What a column may be, in words."""
 
+OUTSIDE = {
+    "refuse": "the run stops, and says so",
+    "clip": "it is moved to the nearer end of the range",
+    "other": "it is counted with the value for all others",
+}
+"""What becomes of a value that the schema does not know, in words."""
+
+_SETTINGS = ("outside", "other")
 _NUMBERS = ("integer", "real", "datetime", "time", "duration")
 _UNSHOWN = ("kind", "from_data", "paid")
 _SHORT = 160
@@ -65,17 +74,20 @@ class ColumnShown:
         return any(fact.origin == "read" for fact in self.facts)
 
 
-def first_schema(names: Sequence[str]) -> str:
+def first_schema(columns: Sequence[str]) -> str:
     """Return the schema that a table begins with: its columns, of which nothing is said."""
     head = (
         "# What is publicly known of each column. What is left open is found privately, for a share of the budget.\n\n"
     )
-    return head + "\n".join(write_column(name, {"kind": "unknown"}) for name in names)
+    return head + "\n".join(write_column(name, {"kind": "unknown"}) for name in columns)
 
 
-def shown(text: str) -> list[ColumnShown]:
-    """Return the columns of a schema file."""
-    return [_column(name, entry) for name, entry in _document(text).get("columns", {}).items()]
+def shown(text: str, column: str = "", typed: Mapping[str, str] | None = None) -> list[ColumnShown]:
+    """Return the columns of a schema file; one of them with what was typed into its fields, and could not be saved."""
+    every = [_column(name, entry) for name, entry in _document(text).get("columns", {}).items()]
+    if typed is None:
+        return every
+    return [_typed(each, typed) if each.name == column else each for each in every]
 
 
 def rules(text: str) -> list[str]:
@@ -104,6 +116,7 @@ def changed(text: str, column: str, form: Mapping[str, str]) -> str:
     facts = _facts(kind, form, entry)
     if facts.get("after") and facts["after"] not in _document(text)["columns"]:
         raise SchemaError(f'the table has no column "{facts["after"]}" that this one could come after')
+    _require_sources(str(facts.get("formula") or ""), _document(text)["columns"])
     kept = {key: value for key, value in facts.items() if value is not None or key in entry}
     if entry.get("kind") == "unknown":  # what a column begins with says nothing, and gives way
         text = set_keys(text, column, dict.fromkeys(entry) | kept)
@@ -146,6 +159,12 @@ def with_rule(text: str, rule: str) -> str:
     written = rule.strip().removeprefix("[[rules]]").strip()
     if not written:
         raise SchemaError("write the rule, as in the examples")
+    try:
+        tomllib.loads(written)
+    except (ValueError, RecursionError):
+        raise SchemaError(
+            "that is not how a rule is written: press one of the examples, and put names of your columns into it"
+        ) from None
     longer = f"{text.rstrip()}\n\n[[rules]]\n{written}\n"
     _require(longer)
     return longer
@@ -159,6 +178,16 @@ def without_rule(text: str, index: int) -> str:
 def _require(text: str) -> None:
     if wrong := fault(text):
         raise SchemaError(wrong)
+
+
+def _require_sources(formula: str, columns: Mapping[str, Any]) -> None:
+    """Require that a formula names columns of the table; whatever else is wrong with it is told with the schema."""
+    try:
+        sources = {name.column for name in names(parse(formula))} if formula else set()
+    except ValueError:
+        return
+    if strange := sorted(sources - set(columns)):
+        raise SchemaError(f'the formula names "{strange[0]}", and the table has no such column')
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -178,20 +207,25 @@ def _column(name: str, entry: Mapping[str, Any]) -> ColumnShown:
     read, paid = entry.get("from_data", ()), entry.get("paid", ())
 
     def origin(key: str) -> Origin:
-        return "read" if key in read else "paid" if key in paid else "public"
+        return "read" if key in read else "paid" if key in paid else "set" if key in _SETTINGS else "public"
 
     facts = [
-        FactShown(key, _said(value), origin(key), MEANINGS.get(key, ""), key in FOUND.get(kind, ()))
+        FactShown(key, _said(key, value), origin(key), MEANINGS.get(key, ""), key in FOUND.get(kind, ()))
         for key, value in entry.items()
         if key not in _UNSHOWN
     ]
     facts += [FactShown(key, "nothing", "read", MEANINGS.get(key, "")) for key in read if key not in (*entry, "kind")]
     if kind != "unknown" and {"kind"} & {*read, *paid}:
-        facts.insert(0, FactShown("kind", kind, origin("kind"), MEANINGS["kind"], kind in FOUND))
+        facts.insert(0, FactShown("kind", KINDS_SHOWN.get(kind, kind), origin("kind"), MEANINGS["kind"], kind in FOUND))
     left = [] if kind == "unknown" else [key for key in FOUND.get(kind, ())[1:] if key not in entry and key not in read]
     if not any(key in entry for key in ("edges", "after", "pieces")):
         facts += [FactShown(key, "found privately", "found") for key in left]
     return ColumnShown(name, kind, KINDS_SHOWN.get(kind, kind), facts, _form(entry))
+
+
+def _typed(column: ColumnShown, typed: Mapping[str, str]) -> ColumnShown:
+    form = {key: typed.get(key, "") for key in column.form}
+    return replace(column, kind=typed.get("kind", column.kind), form=form)
 
 
 def _form(entry: Mapping[str, Any]) -> dict[str, str]:
@@ -229,6 +263,8 @@ def _facts(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) -> dict
         facts["decimals"] = int(field_of("decimals")) if field_of("decimals").isdigit() else None
     if kind == "category":
         lines = [line.strip() for line in form.get("values", "").splitlines() if line.strip()]
+        if len(lines) == 1 and "," in lines[0]:
+            raise SchemaError("write every value on a line of its own, without commas between them")
         if not (isinstance(entry.get("values"), str) and lines == [entry["values"]]):  # the name of a list
             facts["values"] = _values(lines) or None
     if kind == "id":
@@ -246,7 +282,9 @@ def _end(word: str, kind: str, gap: bool) -> Any:
         try:
             return int(word) if re.fullmatch(r"[-+]?\d+", word) else float(word)
         except ValueError:
-            raise SchemaError("the ends of a range are numbers, such as 0 and 120") from None
+            raise SchemaError(
+                "the ends of a range are numbers, such as 0 and 1200.50, without units or commas"
+            ) from None
     return int(word) if gap and re.fullmatch(r"-?\d+", word) else word
 
 
@@ -256,12 +294,16 @@ def _values(lines: Sequence[str]) -> list[Any]:
     return list(dict.fromkeys(lines))
 
 
-def _said(value: Any) -> str:
+def _said(key: str, value: Any) -> str:
+    if key == "outside":
+        return OUTSIDE.get(str(value), str(value))
+    if key == "range" and isinstance(value, list):
+        return " to ".join(map(_plain, value))
     if isinstance(value, list):
         text = ", ".join(map(_plain, value))
         if len(text) > _SHORT:
             return f"{len(value)} values: {text[:_SHORT].rpartition(',')[0]}, ..."
-        return " to ".join(map(_plain, value)) if len(value) == 2 and not isinstance(value[0], str) else text
+        return text
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else _plain(value)
 
 

@@ -54,6 +54,8 @@ class Job:
     """The press of a button that it began with."""
     state: State
     seconds: float
+    began: float
+    """When, in seconds since 1970."""
 
     @property
     def stages(self) -> list[StageShown]:
@@ -134,7 +136,7 @@ class Jobs:
             state = "running" if child is not None and child.alive else "lost"
             seconds = time.time() - facts["began"]
         words = tuple(tuple(each) for each in facts["words"])
-        return Job(folder, words, facts["ticket"], state, seconds)
+        return Job(folder, words, facts["ticket"], state, seconds, facts["began"])
 
     def cancel(self, folder: Path) -> None:
         """Ask a job to end."""

@@ -18,7 +18,7 @@ from weft.studio import columns as c
 from weft.studio import spoken
 from weft.studio.app import Studio, TheStudio, TheTable, see
 from weft.studio.desk import Table
-from weft.studio.pages.run import started
+from weft.studio.pages.run import spent, started
 
 router = APIRouter()
 PLAN = "plan"
@@ -97,6 +97,7 @@ def _page(studio: Studio, table: Table, wrong: str = "", status: int = 200) -> H
         plan=plan,
         curve=json.dumps(plan.get("curve", [])),
         lifetime=_lifetime(table),
+        spent=spent(table),
         said=spoken.synth(table, "NNN"),
         said_plan=spoken.plan(table),
     )

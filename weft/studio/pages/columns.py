@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request
@@ -13,15 +14,16 @@ from weft.studio import columns as c
 from weft.studio import spoken
 from weft.studio.app import Studio, TheStudio, TheTable, see
 from weft.studio.desk import Table, write
+from weft.studio.filling import filled, fills
 
 router = APIRouter()
 DRAFT, FIND = "draft", "find"
 
 
 @router.get("/t/{table}/columns")
-def columns(studio: TheStudio, table: TheTable) -> HTMLResponse:
+def columns(studio: TheStudio, table: TheTable, taken: Literal["yes", ""] = "") -> HTMLResponse:
     """Show the columns."""
-    return _page(studio, table)
+    return _page(studio, table, taken=taken)
 
 
 @router.post("/t/{table}/columns/edit")
@@ -29,7 +31,7 @@ async def edit(studio: TheStudio, table: TheTable, request: Request) -> Response
     """Change what is said of one column."""
     form = {key: str(value) for key, value in (await request.form()).items()}
     column = form.pop("column", "")
-    return _save(studio, table, lambda text: c.changed(text, column, form), column)
+    return _save(studio, table, lambda text: c.changed(text, column, form), column, form)
 
 
 @router.post("/t/{table}/columns/fact")
@@ -85,13 +87,16 @@ def find(
 
 
 @router.post("/t/{table}/columns/take")
-def take(table: TheTable, run: Annotated[str, Form()] = "") -> Response:
-    """Use the schema that was found privately, by itself or by a run: it is paid for."""
+def take(studio: TheStudio, table: TheTable, run: Annotated[str, Form()] = "") -> Response:
+    """Use what was found privately, by itself or by a run, for the columns that are open: it is paid for."""
     place = table.run(run) / spoken.FOUND_BY_RUN if run else table.folder / spoken.FOUND
     if not place.is_file():
         raise SchemaError("nothing was found there")
-    write(table.schema, place.read_text(encoding="utf-8"))
-    return see(f"/t/{table.id}/columns")
+    made = filled(table.schema.read_text(encoding="utf-8"), place.read_text(encoding="utf-8"))
+    if wrong := c.fault(made):
+        return _page(studio, table, wrong, 400)
+    write(table.schema, made)
+    return see(f"/t/{table.id}/columns?taken=yes")
 
 
 @router.get("/t/{table}/jobs/{name}")
@@ -108,12 +113,19 @@ def cancel(studio: TheStudio, table: TheTable, name: Literal["draft", "find", "p
     return see(f"/t/{table.id}/{'budget' if name == 'plan' else 'columns'}")
 
 
-def _save(studio: Studio, table: Table, change: Callable[[str], str], column: str, **typed: str) -> Response:
-    """Change the schema file, or say why not; what was there stays."""
+def _save(
+    studio: Studio,
+    table: Table,
+    change: Callable[[str], str],
+    column: str,
+    form: Mapping[str, str] | None = None,
+    **typed: str,
+) -> Response:
+    """Change the schema file, or say why not; what was there stays, and so does what was typed."""
     try:
         made = change(table.schema.read_text(encoding="utf-8"))
     except WeftError as error:
-        return _page(studio, table, str(error), 400, column, **typed)
+        return _page(studio, table, _said_here(error), 400, column, form, **typed)
     write(table.schema, made)
     return see(f"/t/{table.id}/columns{f'#c-{_place(table, column)}' if column else ''}")
 
@@ -123,15 +135,28 @@ def _place(table: Table, column: str) -> int:
     return names.index(column) if column in names else 0
 
 
+def _said_here(error: WeftError) -> str:
+    """Say what is wrong to somebody who fills in fields, and sees no lines of a file."""
+    told = re.sub(r"^line \d+: ", "", str(error))
+    return told.replace("range must be [lowest, highest]", "the smallest possible value has to lie below the largest")
+
+
 def _page(
-    studio: Studio, table: Table, wrong: str = "", status: int = 200, open_column: str = "", **typed: str
+    studio: Studio,
+    table: Table,
+    wrong: str = "",
+    status: int = 200,
+    open_column: str = "",
+    form: Mapping[str, str] | None = None,
+    **typed: str,
 ) -> HTMLResponse:
     text = table.schema.read_text(encoding="utf-8")
-    shown = c.shown(text)
     if isinstance(table.facts.unit, str) and c.protected(text) != table.facts.unit:  # a draft begins anew
         text = c.protecting(text, table.facts.unit, table.facts.rows_per_unit)
         write(table.schema, text)
+    shown = c.shown(text, open_column, form)
     jobs = {name: studio.jobs.job(table.job(name)) for name in (DRAFT, FIND)}
+    found = table.folder / spoken.FOUND
     return studio.page(
         "columns",
         status,
@@ -144,9 +169,10 @@ def _page(
         rule=typed.get("rule", ""),
         fault=c.fault(text),
         wrong=wrong,
-        open_column=open_column,
+        open_column=open_column if any(column.name == open_column for column in shown) else "",
         jobs=jobs,
-        found=(table.folder / spoken.FOUND).is_file(),
+        found=fills(text, found.read_text(encoding="utf-8")) if found.is_file() else [],
+        taken=typed.get("taken", ""),
         left=sum(fact.origin == "read" for column in shown for fact in column.facts),
         can_find=sum(fact.origin == "read" and fact.private for column in shown for fact in column.facts),
         said={"draft": spoken.draft(table), "find": spoken.find(table, 0.1)},

@@ -15,9 +15,11 @@ from fastapi import APIRouter, Form
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
 from weft.errors import DataError, WeftError
+from weft.studio import columns as c
 from weft.studio import spoken
 from weft.studio.app import Studio, TheStudio, TheTable, see
 from weft.studio.desk import Table
+from weft.studio.filling import fills
 from weft.studio.jobs import program
 from weft.studio.pages.run import card_of, job_folder
 from weft.studio.safety import REPORT_POLICY
@@ -33,6 +35,20 @@ RELEASED = re.compile(
     rf"|{re.escape(spoken.MODEL)}|{re.escape(spoken.PUBLIC_REPORT)}"
 )
 """What may be given to anybody; all else in a run's folder (journal, checkpoint, the private report) stays there."""
+WHAT = {
+    spoken.SYNTHETIC: "the synthetic table",
+    ".csv": "more synthetic rows",
+    ".card.md": "what it is and what is guaranteed, to read",
+    ".card.json": "the same, for programs",
+    ".schema.toml": "what was found of the columns",
+    spoken.MODEL: "makes more rows, and answers counts",
+    spoken.PRIVATE_REPORT: "the report with the private table",
+    spoken.PUBLIC_REPORT: "the report for anybody",
+    ".json": "the figures of a report",
+    ".ledger.jsonl": "everything that was asked, and its cost",
+    ".checkpoint": "lets a run that was cut short go on",
+}
+"""What the files of a run are, by how their names end."""
 REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
 
 
@@ -162,14 +178,35 @@ def _page(studio: Studio, table: Table, number: str) -> HTMLResponse:
         card=card,
         names=names,
         rows=rows,
-        files=[(path.name, path.stat().st_size, kept(path)) for path in files(table, number)],
+        countable=_countable(table, folder, names),
+        made=[path.name for path in files(table, number) if path.name.startswith("more-") and path.suffix == ".csv"],
+        files=[(path.name, _what(path), path.stat().st_size, kept(path)) for path in files(table, number)],
         reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
-        found=(folder / spoken.FOUND_BY_RUN).is_file()
-        and (folder / spoken.FOUND_BY_RUN).read_text(encoding="utf-8") != table.schema.read_text(encoding="utf-8"),
+        found=_fills(table, folder / spoken.FOUND_BY_RUN),
         more=studio.jobs.job(folder / "more-job"),
         said=spoken.Spoken(job.words, spoken.synth(table, number).python) if job else None,
         cancel=f"/t/{table.id}/runs/{number}/cancel",
     )
+
+
+def _what(path: Path) -> str:
+    """Say what a file of a run is."""
+    return next((said for ending, said in WHAT.items() if path.name.endswith(ending)), "")
+
+
+def _countable(table: Table, folder: Path, names: list[str]) -> list[str]:
+    """Return the columns that can be counted by: ids are made anew, and mean nothing."""
+    found = folder / spoken.FOUND_BY_RUN
+    shown = c.shown((found if found.is_file() else table.schema).read_text(encoding="utf-8"))
+    ids = {column.name for column in shown if column.kind == "id"}
+    return [name for name in names if name not in ids]
+
+
+def _fills(table: Table, found: Path) -> list[str]:
+    """Return the open columns of the table of which a run has found something."""
+    if not found.is_file():
+        return []
+    return fills(table.schema.read_text(encoding="utf-8"), found.read_text(encoding="utf-8"))
 
 
 def _first(path: Path) -> tuple[list[str], list[list[str]]]:

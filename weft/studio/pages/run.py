@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class RunShown:
     number: str
     job: Job | None
     card: dict[str, Any]
+    begun: str
     epsilon: str
     method: str
 
@@ -81,7 +83,7 @@ def cancel(studio: TheStudio, table: TheTable, number: str) -> Response:
 def history(studio: TheStudio, table: TheTable) -> HTMLResponse:
     """List the runs of a table, and what each cost."""
     runs = [_shown(studio, table, number) for number in table.runs()]
-    return studio.page("history", table=table, step="history", runs=runs, spent=_spent(table))
+    return studio.page("history", table=table, step="history", runs=runs, spent=spent(table))
 
 
 def job_folder(table: Table, number: str) -> Path:
@@ -94,7 +96,7 @@ def card_of(table: Table, number: str) -> dict[str, Any]:
     return dict(read_json(beside(table.run(number) / spoken.SYNTHETIC, ".card.json")) or {})
 
 
-def _spent(table: Table) -> float:
+def spent(table: Table) -> float:
     """Return the budgets of all that asked the rows anything, by their journals: also of what was cancelled or failed.
 
     A run that was cut short counts whole: what it would have asked depends on answers that it had.
@@ -108,4 +110,7 @@ def _shown(studio: Studio, table: Table, number: str) -> RunShown:
     job = studio.jobs.job(job_folder(table, number))
     words = job.words[0] if job is not None and job.words else ()
     asked = dict(pairwise(words))
-    return RunShown(number, job, card_of(table, number), asked.get("--epsilon", "?"), asked.get("--method", "auto"))
+    begun = datetime.fromtimestamp(job.began, UTC).strftime("%Y-%m-%d %H:%M UTC") if job is not None else ""
+    return RunShown(
+        number, job, card_of(table, number), begun, asked.get("--epsilon", "?"), asked.get("--method", "auto")
+    )

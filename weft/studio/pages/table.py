@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from typing import Annotated, Any
 
+import pyarrow.csv
 from fastapi import APIRouter, Form, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
 from weft.curator import PrivateTable
+from weft.demo import hospital
 from weft.discovery import possible_units
 from weft.errors import DataError, WeftError
 from weft.studio.app import Studio, TheStudio, TheTable, see
@@ -17,6 +20,8 @@ from weft.studio.desk import Table, write
 router = APIRouter()
 PREVIEW = 12
 """Rows that the curator is shown."""
+DEMO_ROWS = 5_000
+"""Rows of the made-up hospital."""
 _LONG = 60
 
 
@@ -40,6 +45,17 @@ def add(studio: TheStudio, file: UploadFile | None = None, source: Annotated[str
             raise
     except WeftError as error:
         return studio.page("home", 400, tables=studio.desk.tables(), table=None, step=None, wrong=str(error))
+    return see(f"/t/{table.id}")
+
+
+@router.post("/tables/demo")
+def demo(studio: TheStudio) -> Response:
+    """Take the table of a hospital that does not exist, to look around with."""
+    stays, packed = hospital(rows=DEMO_ROWS), io.BytesIO()
+    pyarrow.csv.write_csv(stays, packed)
+    packed.seek(0)
+    table = studio.desk.take_in("made-up-hospital.csv", packed).change(rows=DEMO_ROWS)
+    write(table.schema, first_schema(stays.schema.names))
     return see(f"/t/{table.id}")
 
 

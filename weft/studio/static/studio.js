@@ -32,7 +32,7 @@ function number(value) { return Number(value.toPrecision(2)); }
 function meaning(epsilon) {
   const sure = Math.ceil(1000 / (1 + Math.exp(-epsilon))) / 10; // a bound is rounded up
   const told = sure > 99.9 ? "practically certain" : `at most ${sure.toFixed(1)}% sure`;
-  return `Somebody who knows everybody else and for whom it was a coin toss whether a person is in the table can be ${told} afterwards.`;
+  return `Take somebody who knows everybody else and only wonders whether one more person is in the table: 50% sure before, and ${told} after seeing the result.`;
 }
 
 function budget(form) {
@@ -76,7 +76,8 @@ function between(points, epsilon, key) {
 function draw(box, epsilon) {
   const points = JSON.parse(box.dataset.curve);
   if (!points.length) return;
-  const [width, height, left, bottom] = [640, 260, 56, 34];
+  const width = Math.min(Math.max(box.clientWidth, 280), 640); // letters keep their size on a phone
+  const [height, left, bottom] = [260, 56, 34];
   const ends = [points[0].epsilon, points[points.length - 1].epsilon].map(Math.log);
   const top = Math.max(...points.map((p) => Math.max(p.columns, p.pairs))) * 1.1;
   const x = (value) => left + (width - left - 12) * (Math.log(value) - ends[0]) / (ends[1] - ends[0]);
@@ -118,6 +119,12 @@ function drop(form) {
   });
 }
 
+function busy(form, event) {
+  const button = event.submitter;
+  if (event.defaultPrevented || !button || !button.dataset.busy) return;
+  setTimeout(() => { button.disabled = true; button.textContent = button.dataset.busy; }, 0); // once the form is on its way
+}
+
 async function into(form, event) {
   event.preventDefault();
   const box = document.getElementById(form.dataset.into), button = form.querySelector("button");
@@ -146,6 +153,10 @@ function ready(root) {
   each(root, "[data-fill]", (button) => button.addEventListener("click", () => { const field = button.form.elements.rule; field.value = button.dataset.fill; field.focus(); }));
   each(root, "[data-into]", (form) => form.addEventListener("submit", (event) => into(form, event)));
   each(root, "[data-confirm]", (form) => form.addEventListener("submit", (event) => { if (!confirm(form.dataset.confirm)) event.preventDefault(); }));
+  each(root, "form", (form) => form.addEventListener("submit", (event) => busy(form, event)));
+  each(root, "[data-here]", (place) => { place.scrollIntoView(); place.focus({ preventScroll: true }); });
 }
+
+addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); }); // a busy button of a page that was gone back to
 
 ready(document);

@@ -1,0 +1,100 @@
+"""What somebody meets who was never here before: mistakes in fields, and what the studio makes of them."""
+
+import re
+import tomllib
+
+import pytest
+
+from weft.demo import hospital_schema
+from weft.studio.columns import fault, first_schema
+from weft.studio.filling import filled, fills
+
+from .conftest import words
+
+FOUND = """
+discovery = {epsilon = 0.1, delta = 1e-6}
+
+[columns.age]
+kind = "integer"
+outside = "clip"
+paid = ["kind", "range"]
+range = [50, 79]
+
+[columns.ward]
+kind = "category"
+outside = "other"
+paid = ["kind", "values"]
+values = ["surgery", "other"]
+other = "other"
+"""
+
+
+def test_what_was_said_stays_when_what_was_found_is_used():
+    said = '[columns.age]\nkind = "integer"\nrange = [0, 120]\n\n' + first_schema(["ward", "sex"])
+    assert fills(said, FOUND) == ["ward"]
+    made = tomllib.loads(filled(said, FOUND))
+    assert made["columns"]["age"] == {"kind": "integer", "range": [0, 120]}
+    assert made["columns"]["ward"]["values"] == ["surgery", "other"] and made["columns"]["sex"]["kind"] == "unknown"
+    assert made["discovery"] == {"epsilon": 0.1, "delta": 1e-6}
+    assert fills(filled(said, FOUND), FOUND) == []  # it is not offered, and not paid for, twice
+    assert filled(filled(said, FOUND), FOUND) == filled(said, FOUND)
+
+
+def test_what_was_found_fills_the_range_of_a_column_that_has_a_kind():
+    made = filled('discovery = {epsilon = 0.2, delta = 0}\n[columns.age]\nkind = "integer"\nmissing = true\n', FOUND)
+    age = tomllib.loads(made)["columns"]["age"]
+    assert age == {"kind": "integer", "missing": True, "range": [50, 79], "outside": "clip", "paid": ["range"]}
+    assert tomllib.loads(made)["discovery"]["epsilon"] == pytest.approx(0.3)  # both searches were paid for
+    assert fault(made) == ""
+
+
+def test_the_studio_offers_and_takes_what_a_search_found(browser, table, tmp_path):
+    (tmp_path / "desk" / table.split("/")[-1] / "found.toml").write_text(FOUND)
+    browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "120"})
+    assert "1 open column was found out about" in words(browser.get(f"{table}/columns").text)
+    place = browser.post(f"{table}/columns/take").headers["location"]
+    page = words(browser.get(place).text)
+    assert "0 to 120" in page and "surgery, other" in page and "look through the columns" in page
+    assert "it is counted with the value for all others" in page and "Use what was found" not in page
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"column": "age", "kind": "integer", "low": "120", "high": "0"}, "has to lie below the largest"),
+        ({"column": "sex", "kind": "category", "values": "female, male"}, "on a line of its own"),
+        ({"column": "cost", "kind": "real", "low": "0", "high": "100,000"}, "without units or commas"),
+        ({"column": "length_of_stay", "kind": "derived", "formula": "discharge - admitted"}, 'names "discharge"'),
+    ],
+)
+def test_a_mistake_is_told_at_its_column_and_what_was_typed_stays(browser, table, form, told):
+    refused = browser.post(f"{table}/columns/edit", data=form)
+    assert refused.status_code == 400
+    (column,) = re.findall(r"<details class=\"column\"[^>]* open>.*?</details>", refused.text, re.DOTALL)
+    alert = re.search(r'role="alert">(.*?)</p>', column, re.DOTALL)
+    assert told in words(alert[1]).replace("&#34;", '"') and not re.search(r"line \d", alert[1])
+    assert re.search(rf'value="{form["kind"]}" selected', column)
+    assert all(value in column for key, value in form.items() if key != "column")
+
+
+def test_a_rule_in_plain_words_is_met_with_the_examples(browser, table):
+    refused = browser.post(f"{table}/columns/rule", data={"rule": "discharged is after admitted"})
+    assert refused.status_code == 400 and "press one of the examples" in words(refused.text)
+    assert "discharged is after admitted</textarea>" in refused.text and "TOML:" not in words(refused.text)
+
+
+def test_a_number_that_cannot_be_read_is_told_in_words_with_a_way_back(browser, table):
+    chosen = {"epsilon": "much", "delta": "STAY-000001", "rows": "400"}
+    refused = browser.post(f"{table}/budget", data=chosen)
+    page = words(refused.text)
+    assert refused.status_code == 422 and "Epsilon is a number above 0" in page and "Delta is a number" in page
+    assert "STAY-000001" not in refused.text and f'href="{table}/budget"' in refused.text
+    nowhere = browser.get(f"{table}/nowhere")
+    assert nowhere.status_code == 404 and "no such page" in words(nowhere.text)
+
+
+def test_somebody_without_a_table_gets_one(browser, tmp_path):
+    place = browser.post("/tables/demo").headers["location"]
+    assert "STAY-000001" in browser.get(place).text
+    columns = browser.get(f"{place}/columns").text
+    assert all(name in columns for name in tomllib.loads(hospital_schema())["columns"])
