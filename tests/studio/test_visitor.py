@@ -9,7 +9,7 @@ from weft.demo import hospital_schema
 from weft.studio.columns import fault, first_schema
 from weft.studio.filling import filled, fills
 
-from .conftest import words
+from .conftest import spend, wait, words
 
 FOUND = """
 discovery = {epsilon = 0.1, delta = 1e-6}
@@ -98,3 +98,39 @@ def test_somebody_without_a_table_gets_one(browser, tmp_path):
     assert "STAY-000001" in browser.get(place).text
     columns = browser.get(f"{place}/columns").text
     assert all(name in columns for name in tomllib.loads(hospital_schema())["columns"])
+
+
+def test_values_beyond_what_was_said_can_be_taken_in(browser, table, tmp_path):
+    schema = tmp_path / "desk" / table.split("/")[-1] / "schema.toml"
+    forms = [
+        {"column": "age", "kind": "integer", "low": "0", "high": "90", "outside": "on"},
+        {"column": "sex", "kind": "category", "values": "female\nmale", "outside": "on"},
+        {"column": "cost", "kind": "real", "low": "0", "high": "9"},
+    ]
+    for form in (*forms, *forms):  # at first, and when it is changed
+        assert browser.post(f"{table}/columns/edit", data=form).status_code == 303, form
+    made = tomllib.loads(schema.read_text())["columns"]
+    assert made["age"]["outside"] == "clip" and "outside" not in made["cost"]
+    assert made["sex"] == {
+        "kind": "category",
+        "values": ["female", "male", "other"],
+        "outside": "other",
+        "other": "other",
+    }
+    assert browser.post(f"{table}/columns/edit", data=forms[1] | {"outside": ""}).status_code == 303
+    assert "outside" not in tomllib.loads(schema.read_text())["columns"]["sex"]
+
+
+def test_what_is_changed_by_hand_was_not_found(browser, table, tmp_path):
+    (tmp_path / "desk" / table.split("/")[-1] / "found.toml").write_text(FOUND)
+    browser.post(f"{table}/columns/take")
+    form = {"column": "age", "kind": "integer", "low": "0", "high": "120", "outside": "on"}
+    assert browser.post(f"{table}/columns/edit", data=form).status_code == 303
+    schema = (tmp_path / "desk" / table.split("/")[-1] / "schema.toml").read_text()
+    assert tomllib.loads(schema)["columns"]["age"]["paid"] == ["kind"]
+
+
+def test_a_run_that_stops_says_how_to_go_on(browser, table):
+    browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "3"})
+    page = words(wait(browser, spend(browser, table).headers["location"]))
+    assert "Nothing was spent" in page and "widen the range" in page and "To the columns" in page

@@ -120,11 +120,14 @@ def changed(text: str, column: str, form: Mapping[str, str]) -> str:
     kept = {key: value for key, value in facts.items() if value is not None or key in entry}
     if entry.get("kind") == "unknown":  # what a column begins with says nothing, and gives way
         text = set_keys(text, column, dict.fromkeys(entry) | kept)
-        _require(text)
-        return text
-    review.edit(column, **kept)
-    _require(review.text)
-    return review.text
+    else:
+        review = Review(set_keys(text, column, {key: None for key in _SETTINGS if key in entry and key in facts}))
+        review.edit(column, **{key: value for key, value in kept.items() if key not in _SETTINGS})
+        paid = [key for key in entry.get("paid", ()) if facts.get(key, entry.get(key)) == entry.get(key)]
+        settings = {key: value for key, value in kept.items() if key in _SETTINGS}
+        text = set_keys(review.text, column, settings | ({"paid": paid or None} if "paid" in entry else {}))
+    _require(text)
+    return text
 
 
 def settled(text: str, column: str, name: str, how: Literal["public", "private"]) -> str:
@@ -242,6 +245,7 @@ def _form(entry: Mapping[str, Any]) -> dict[str, str]:
         "decimals": _plain(entry.get("decimals", "")),
         "formula": str(entry.get("formula", "")),
         "pattern": str(entry.get("pattern", "")),
+        "outside": "on" if entry.get("outside", "refuse") != "refuse" else "",
     }
 
 
@@ -258,7 +262,7 @@ def _facts(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) -> dict
             raise SchemaError("a range has two ends: the smallest and the largest possible value")
         after = field_of("after")
         ends = [_end(low, kind, bool(after)), _end(high, kind, bool(after))] if low else None
-        facts |= {"range": ends, "after": after or None}
+        facts |= {"range": ends, "after": after or None, "outside": "clip" if form.get("outside") and ends else None}
     if kind == "real":
         facts["decimals"] = int(field_of("decimals")) if field_of("decimals").isdigit() else None
     if kind == "category":
@@ -266,7 +270,9 @@ def _facts(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) -> dict
         if len(lines) == 1 and "," in lines[0]:
             raise SchemaError("write every value on a line of its own, without commas between them")
         if not (isinstance(entry.get("values"), str) and lines == [entry["values"]]):  # the name of a list
-            facts["values"] = _values(lines) or None
+            other = str(entry.get("other", "other")) if form.get("outside") and lines else None
+            lines += [other] if other and other not in lines else []
+            facts |= {"values": _values(lines) or None, "outside": "other" if other else None, "other": other}
     if kind == "id":
         facts["pattern"] = field_of("pattern") or "{}"
     if kind == "derived":

@@ -182,6 +182,7 @@ def _page(studio: Studio, table: Table, number: str) -> HTMLResponse:
         made=[path.name for path in files(table, number) if path.name.startswith("more-") and path.suffix == ".csv"],
         files=[(path.name, _what(path), path.stat().st_size, kept(path)) for path in files(table, number)],
         reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
+        empty=_empty(folder / spoken.FOUND_BY_RUN),
         found=_fills(table, folder / spoken.FOUND_BY_RUN),
         more=studio.jobs.job(folder / "more-job"),
         said=spoken.Spoken(job.words, spoken.synth(table, number).python) if job else None,
@@ -200,6 +201,12 @@ def _countable(table: Table, folder: Path, names: list[str]) -> list[str]:
     shown = c.shown((found if found.is_file() else table.schema).read_text(encoding="utf-8"))
     ids = {column.name for column in shown if column.kind == "id"}
     return [name for name in names if name not in ids]
+
+
+def _empty(found: Path) -> list[str]:
+    """Return the columns of which a run has found no value but the one for all others."""
+    columns = c.shown(found.read_text(encoding="utf-8")) if found.is_file() else []
+    return [each.name for each in columns if each.kind == "category" and each.form["values"] == "other"]
 
 
 def _fills(table: Table, found: Path) -> list[str]:
