@@ -66,6 +66,8 @@ def walk(page: Page, address: str, table: Path, into: Path) -> None:
     page.screenshot(path=into / "run.png")
     page.wait_for_selector("text=Some synthetic rows", timeout=180_000)
     page.frame_locator("details.releasable iframe").locator("h1").wait_for(timeout=30_000)
+    page.locator("details.releasable iframe").scroll_into_view_if_needed()
+    page.wait_for_timeout(500)  # a frame that was never in sight is not painted
     page.screenshot(path=into / "result.png", full_page=True)
 
 

@@ -97,7 +97,8 @@ def test_the_whole_road(address: str, csv: Path) -> None:
         assert "epsilon 4" in page.inner_text(".tiles")
         frame = page.frame_locator("details.releasable iframe")
         frame.locator("h1").wait_for(timeout=30_000)
-        page.locator(".chips label:has-text('sex')").click()
+        for name in ("sex", "insurance"):
+            page.locator(f".chips label:has-text('{name}')").click()
         page.click("button:has-text('Count')")
         page.wait_for_selector("table.counts", timeout=60_000)
         assert "female" in page.inner_text("table.counts")

@@ -100,6 +100,16 @@ def test_somebody_without_a_table_gets_one(browser, tmp_path):
     assert all(name in columns for name in tomllib.loads(hospital_schema())["columns"])
 
 
+def test_a_draft_is_gone_through_column_by_column(browser, table, tmp_path):
+    read = "\n".join(f'[columns.{name}]\nkind = "boolean"\nfrom_data = ["kind"]\n' for name in ("a", "b"))
+    (tmp_path / "desk" / table.split("/")[-1] / "schema.toml").write_text(read)
+    for name in ("a", "b"):
+        page = browser.get(f"{table}/columns").text
+        (column,) = re.findall(r"<details class=\"column\"[^>]* open>.*?</details>", page, re.DOTALL)
+        assert f"<strong>{name}</strong>" in column
+        browser.post(f"{table}/columns/fact", data={"how": "public", "column": name, "name": "kind"})
+
+
 def test_values_beyond_what_was_said_can_be_taken_in(browser, table, tmp_path):
     schema = tmp_path / "desk" / table.split("/")[-1] / "schema.toml"
     forms = [

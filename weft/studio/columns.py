@@ -262,7 +262,8 @@ def _facts(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) -> dict
             raise SchemaError("a range has two ends: the smallest and the largest possible value")
         after = field_of("after")
         ends = [_end(low, kind, bool(after)), _end(high, kind, bool(after))] if low else None
-        facts |= {"range": ends, "after": after or None, "outside": "clip" if form.get("outside") and ends else None}
+        clips = form.get("outside") and (ends or "edges" in entry)
+        facts |= {"range": ends, "after": after or None, "outside": "clip" if clips else None}
     if kind == "real":
         facts["decimals"] = int(field_of("decimals")) if field_of("decimals").isdigit() else None
     if kind == "category":

@@ -160,3 +160,4 @@ function ready(root) {
 addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); }); // a busy button of a page that was gone back to
 
 ready(document);
+each(document, ".column:target:has(.tag.read)", (column) => { column.open = true; }); // there is more to look at in it
