@@ -104,6 +104,7 @@ def test_the_whole_road(address: str, csv: Path) -> None:
         assert "female" in page.inner_text("table.counts")
         fits(page, "result")
         page.click("text=Runs")
+        page.wait_for_url("**/history")  # with its styles
         fits(page, "history")
         chromium.close()
         assert wrong == []
