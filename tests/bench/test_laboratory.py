@@ -7,6 +7,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from weft.bench import (
@@ -18,6 +19,7 @@ from weft.bench import (
     orderings,
     runner,
     settings,
+    structure,
     weave,
     weave_parts,
 )
@@ -229,3 +231,9 @@ def test_plans_are_compared_with_what_is_measured() -> None:
     shown = weft("plan", *words).stdout
     assert "foretold" in shown and "within 1.5" in shown and "small" in shown
     assert len(json.loads(weft("plan", *words, "--json").stdout)) >= 1
+
+
+def test_weekdays_of_a_date_in_parts() -> None:
+    parts = {"year": [2024, 2024, 2024], "month": ["January", "January", "June"], "day": [1, 8, 8]}
+    shares = structure.weekdays(pa.table(parts), ("year", "month", "day"))  # two Mondays and a Saturday
+    assert shares.tolist() == pytest.approx([2 / 3, 0, 0, 0, 0, 1 / 3, 0])

@@ -49,7 +49,8 @@ def raw(export, weft: Weft):
 
 
 def test_an_export_becomes_a_release_without_a_schema(raw: Weft, export) -> None:
-    result = raw("synth", "export.csv", "-e", 20, "--unit", "patient_nbr", "-m", "independent", "-o", "out.csv", "-v")
+    words = ("-e", 20, "--unit", "patient_nbr", "-m", "independent", "-o", "out.csv", "-v", "--noise-seed", 1)
+    result = raw("synth", "export.csv", *words)  # other noise may add a month to the range
     made = pd.read_csv("out.csv", dtype=str)
     assert list(made.columns) == list(export.columns)
     schema = Schema.load("out.schema.toml")
@@ -71,8 +72,7 @@ def test_an_export_becomes_a_release_without_a_schema(raw: Weft, export) -> None
     assert set(made["ward"]) <= {"surgery", "medicine", "maternity"}
     assert set(made["zip"].str.len()) == {5}
     assert made["price"].str.match(r"^\$[\d,]+\.\d\d$").all()
-    years = pd.to_datetime(made["admitted"], format="%d/%m/%Y").dt.year
-    assert years.between(2021, 2022).mean() > 0.95  # noise may add a month to the range
+    assert pd.to_datetime(made["admitted"], format="%d/%m/%Y").dt.year.between(2021, 2022).all()
     assert set(made["smoker"]) == {"True", "False"}
     assert -9 in set(made["answer"].astype(float))
     assert "?" in set(made["sex"])

@@ -33,8 +33,10 @@ from weft.values.storage import decoded, floats_of
 from weft.values.text import is_text, read_floats
 
 TABLES = ("adult_raw", "hotel_bookings_raw", "sdnist_national2019", "cps_tax")
-WITHOUT: Mapping[str, tuple[str, ...]] = {"sdnist_21": ("DENSITY", "PWGTP", "WGTP")}
-"""The excerpt of SDNist as others have reported it, without these columns."""
+WITHOUT: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "sdnist_21": ("sdnist_national2019", ("DENSITY", "PWGTP", "WGTP")),
+}
+"""Of these tables, all but some columns: the excerpt of SDNist as others have reported it."""
 EPSILONS = (1.0, 8.0)
 BINS = 32
 """Bins that a wide column had by default."""
@@ -102,7 +104,7 @@ class Structure:
 
 
 def _open(name: str, folder: str | None) -> tuple[pa.Table, Schema]:
-    known, without = (name, ()) if name not in WITHOUT else ("sdnist_national2019", WITHOUT[name])
+    known, without = WITHOUT.get(name, (name, ()))
     path = locate(known, folder)
     if path is None or known not in TABLES:
         raise DataError(

@@ -7,8 +7,8 @@ every candidate, and measure what is worth it.
 1. Measure the columns alone; merge values that noise drowns.
 2. Batch by batch (pairs first, then triples or larger cliques where noise allows them): ask how far the model is from
 each candidate, choose what is worth its price, measure what is not known of it, believe of a pair what stands above
-its noise, and reconcile all tables. 3. Records
-are drawn from the exact field, or from chains that are herded to the reconciled tables (`DenseField`).
+its noise (`Beliefs`), and reconcile all tables.
+3. Records are drawn from the exact field, or from chains that are herded to the reconciled tables (`DenseField`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Noise moves most cells of a measured pair farther than the truth is from the mod
 shrunk towards what was expected of it (`weft.marginals.shrinking`), and the menu knows that: a pair that is measured
 with much noise is worth a little, never less than nothing, and more pairs are within reach. Tables with fewer than
 three numbers of their own, as pairs of binary columns, are believed as they are: there is too little in one to tell
-its spread from its noise (it is there that James and Stein's estimator ends to be the better one). So are larger
+its spread from its noise (from three on, James and Stein's estimator is the better one). So are larger
 cliques: what is beyond pairs is in few cells, and shrinking it lost (decision 019).
 """
 
