@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from weft.answers.pooled import Axis, pooled
 from weft.marginals.marginal import NoisyMarginal, interaction
@@ -30,9 +31,14 @@ def released(rng):
     ]
 
 
+def every_code(size, codes=None):
+    """An axis whose bins are its working codes."""
+    return Axis(np.arange(size) if codes is None else codes, size, sparse.eye_array(size, format="csr"))
+
+
 AXES = {
-    "a": Axis(MERGED, 3, np.array([[1.0, 0, 0], [0, 1, 1]])),
-    "b": Axis(np.arange(4), 4, np.eye(4)),
+    "a": Axis(MERGED, 3, sparse.csr_array([[1.0, 0, 0], [0, 1, 1]])),
+    "b": every_code(4),
 }
 
 
@@ -50,7 +56,7 @@ def test_pooled_counts_have_no_bias_and_the_stated_variance():
 def test_several_tables_are_better_than_the_best_alone():
     rng = np.random.default_rng(2)
     one, other = (noisy(TRUE.sum(axis=2), ("a", "b"), sigma, rng) for sigma in (5.0, 7.0))
-    axes = {name: Axis(np.arange(SIZES[name]), SIZES[name], np.eye(SIZES[name])) for name in ("a", "b")}
+    axes = {name: every_code(SIZES[name]) for name in ("a", "b")}
     alone = pooled([one], axes, SIZES)
     assert alone.counts == pytest.approx(one.noisy.table)
     assert alone.variance == pytest.approx(25.0)
@@ -63,8 +69,19 @@ def test_several_tables_are_better_than_the_best_alone():
 def test_what_no_table_tells_is_named():
     rng = np.random.default_rng(3)
     tables = [noisy(TRUE.sum(axis=(1, 2)), ("a",), 1.0, rng), noisy(TRUE.sum(axis=(0, 2)), ("b",), 1.0, rng)]
-    axes = {name: Axis(np.arange(SIZES[name]), SIZES[name], np.eye(SIZES[name])) for name in ("a", "b")}
+    axes = {name: every_code(SIZES[name]) for name in ("a", "b")}
     assert pooled(tables, axes, SIZES).missing == (("a", "b"),)
-    crossing = Axis(np.array([0, 1, 1, 1, 1, 0]), 2, np.eye(2))
+    crossing = every_code(2, np.array([0, 1, 1, 1, 1, 0]))
     merged = noisy(summed_codes(TRUE.sum(axis=(1, 2)), MERGED, 3), ("a",), 1.0, rng, {"a": MERGED})
     assert pooled([merged], {"a": crossing}, SIZES).missing == (("a",),)
+
+
+def test_a_column_of_very_many_values_needs_no_table_of_its_values_by_themselves():
+    """At a hundred thousand values that would be 80 GB."""
+    many = 100_000
+    rng = np.random.default_rng(4)
+    table = rng.poisson(3, many).astype(float)
+    held = [noisy(table, ("a",), 2.0, rng), noisy(np.array(table.sum()), (), 1.0, rng)]
+    found = pooled(held, {"a": every_code(many)}, {"a": many})
+    assert found.variance == pytest.approx(4.0, rel=1e-4)
+    assert np.abs(found.counts - table).std() < 2.0

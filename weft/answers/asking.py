@@ -147,7 +147,7 @@ class Question:
         table, records = answered(inner, attributes)
         counts = np.asarray(table, np.float64)
         for place, name in enumerate(attributes):
-            counts = np.moveaxis(np.tensordot(axes[name].bins, counts, (1, place)), 0, place)
+            counts = axes[name].binned(counts, place)
         sampling = np.zeros(counts.shape)
         if records:
             part = np.clip(counts / max(model.total, 1e-300), 0.0, 1.0)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from weft.answers.bins import Bins, Shown
 from weft.answers.pooled import Axis
@@ -38,10 +39,9 @@ class Layout:
             many = int(codes.max()) + 1
             each = 1.0 / np.bincount(codes, minlength=many)[codes]
             parts = (shares or {}).get(name, each)
-            bins = np.zeros((size, many))
             kept = cells >= 0
-            np.add.at(bins, (cells[kept], codes[kept]), parts[kept])
-            made[name] = Axis(codes, many, bins)
+            bins = sparse.coo_array((parts[kept], (cells[kept], codes[kept])), shape=(size, many))
+            made[name] = Axis(codes, many, bins.tocsr())
         return made
 
     def shape_of(self, table: Array) -> Array:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 import numpy as np
+from scipy import sparse
 
 from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array, project
@@ -36,18 +37,35 @@ class Axis:
     """Working code of each of the schema's codes."""
     size: int
     """Number of working codes."""
-    bins: Array
+    bins: sparse.csr_array
     """Bins by working codes: 1 where a code belongs to a bin, the part of it where only that part does."""
+
+    @property
+    def shown(self) -> int:
+        """Number of bins."""
+        return int(self.bins.shape[0])
 
     @cached_property
     def spread(self) -> Array:
         """The part of each bin in a table that tells nothing of this attribute."""
         return np.asarray(self.bins.sum(axis=1) / self.size)
 
-    @cached_property
-    def centred(self) -> Array:
-        """The bins without their mean over codes: what a term of this attribute adds to each."""
-        return np.asarray(self.bins - self.spread[:, None])
+    def binned(self, table: Array, place: int) -> Array:
+        """Return a table with its working codes of one place summed to bins."""
+        first = np.moveaxis(table, place, 0)
+        found = self.bins @ first.reshape(self.size, -1)
+        return np.moveaxis(np.asarray(found).reshape(self.shown, *first.shape[1:]), 0, place)
+
+    def centred(self, table: Array, place: int) -> Array:
+        """Return what a term adds to the bins: their sums, without what each would have of an even table."""
+        first = np.moveaxis(table, place, 0)
+        even = np.multiply.outer(self.spread, first.sum(axis=0))
+        return np.moveaxis(np.moveaxis(self.binned(table, place), place, 0) - even, 0, place)
+
+    def squared(self, held: Array) -> Array:
+        """Return the sums of squares of the centred bins, each working code as often as it is held."""
+        of_bins = self.bins.multiply(self.bins) @ held - 2 * self.spread * (self.bins @ held)
+        return np.asarray(of_bins + self.spread**2 * held.sum())
 
     def fold(self, own: Array) -> Array | None:
         """Return the working code of each code of a table, given its codes; None if these cut across."""
@@ -87,7 +105,7 @@ def pooled(released: Sequence[Released], axes: Mapping[str, Axis], sizes: Mappin
     wanted = tuple(sorted(axes))
     parts = [_part(held, axes, sizes) for held in released]
     terms = [term for few in range(len(wanted) + 1) for term in itertools.combinations(wanted, few)]
-    counts = np.zeros([len(axes[name].bins) for name in wanted])
+    counts = np.zeros([axes[name].shown for name in wanted])
     missing = []
     for term in terms:
         telling = [part for part in parts if _tells(part, term, axes)]
@@ -130,16 +148,16 @@ def _projected(part: _Part, term: Clique, axes: Mapping[str, Axis]) -> Array:
 
 def _spread_out(table: Array, term: Clique, wanted: Clique, axes: Mapping[str, Axis]) -> Array:
     """Return what a term adds to each bin of the answer."""
-    for axis, name in enumerate(term):
-        table = np.moveaxis(np.tensordot(axes[name].centred, table, (1, axis)), 0, axis)
-    shape = [len(axes[name].bins) if name in term else 1 for name in wanted]
+    for place, name in enumerate(term):
+        table = axes[name].centred(table, place)
+    shape = [axes[name].shown if name in term else 1 for name in wanted]
     others = [axes[name].spread if name not in term else np.ones(1) for name in wanted]
     return table.reshape(shape) * _outer(others)
 
 
 def _variance(parts: Sequence[_Part], wanted: Clique, axes: Mapping[str, Axis]) -> Array:
     """Sum sigma^2 times the squared coefficients over all tables."""
-    total = np.zeros([len(axes[name].bins) for name in wanted])
+    total = np.zeros([axes[name].shown for name in wanted])
     of_totals = 0.0
     for part in parts:
         if list(part.weights) == [()]:
@@ -169,7 +187,7 @@ def _squares(part: _Part, axis: Axis, name: str) -> tuple[Array, Array | None]:
     """Return the sums, over a table's codes, of squared coefficients and of coefficients; None where these are 0."""
     held = np.bincount(part.folds[name], minlength=axis.size).astype(np.float64)
     even = bool((held == held[0]).all())
-    return axis.centred**2 @ held, None if even else axis.centred @ held
+    return axis.squared(held), None if even else axis.centred(held, 0)
 
 
 def _outer(vectors: Sequence[Array]) -> Array:
