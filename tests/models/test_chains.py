@@ -1,5 +1,6 @@
 """Chains against exact enumeration, kernels against plain twins, determinism, structural zeros, files."""
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -16,7 +17,7 @@ from weft.models.chains.forest import forest
 from weft.models.chains.kernel import gibbs, grow, herd
 from weft.models.chains.lanes import IMPOSSIBLE, LANES, add_rows, pick, weigh
 from weft.models.chains.layout import Layout, Widened, flatten
-from weft.models.chains.model import ANSWERS, Chains, ChainsModel, strands_of
+from weft.models.chains.model import ANSWERS, FEEDBACK, LEAST_FEEDBACK, SURE, Chains, ChainsModel, strands_of
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 CLIQUES = (("a",), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "c", "d"))
@@ -149,15 +150,17 @@ def test_herding_kernel_and_its_plain_twin_move_records_alike():
     moved, plain = start.copy(), start.copy()
     rows = layout.rows(flatten(model.potentials))
     gap = np.append(flatten(excess(start)), 0.0).astype(np.float32)
-    herd(moved, layout.widths, *layout.sweep, rows, layout.cells, gap, np.float32(0.1), np.uint64(9))
+    strengths = np.linspace(0.05, 0.3, len(CLIQUES))  # each table has its own
+    each = strengths[[c for _, c in layout.entries]].astype(np.float32)
+    herd(moved, layout.widths, *layout.sweep, rows, layout.cells, gap, each, np.uint64(9))
     twin = Twin(9)
     for j, i in product(range(4), range(60)):
         rest = np.delete(plain, i, axis=0)
         tables = excess(rest)
         w = logits(model.potentials, plain[i], j)
-        for table, m in zip(tables, members, strict=True):
+        for table, m, strength in zip(tables, members, strengths, strict=True):
             if j in m:  # the record itself is out of its tables while it is redrawn
-                w = w - 0.1 * table[tuple(slice(None) if k == j else plain[i][k] for k in m)]
+                w = w - strength * table[tuple(slice(None) if k == j else plain[i][k] for k in m)]
         plain[i, j] = draw(np.exp(w - w.max()), twin())
     assert np.mean(moved != plain) < 0.02
     assert gap[:-1] == pytest.approx(flatten(excess(moved)), abs=1e-3) and gap[-1] == 0
@@ -274,6 +277,27 @@ def test_herding_brings_measured_tables_below_sampling_error():
         return np.mean([np.abs(t / n - onto(joint, DOMAIN, c)).sum() for t, c in zip(tables, CLIQUES, strict=True)])
 
     assert error(herded) < error(plain) / 2
+
+
+def test_a_noisy_table_is_followed_less_than_a_sure_one():
+    """Records come closer to a wrong target the less noise it is said to have; without noise they follow it."""
+    plain, _ = random_model(13)
+    wrong = tuple(np.full(t.shape, 1 / t.size) for t in plain.targets)  # every table even, which the potentials are not
+    n = 3000
+
+    def gap(noise):
+        model = replace(plain, targets=wrong, noise=(noise,) * len(CLIQUES))
+        tables = count(model.sample(n, np.random.default_rng(1)), CLIQUES)
+        return np.mean([np.abs(t / n - aim).sum() for t, aim in zip(tables, wrong, strict=True)])
+
+    sure, between, noisy = gap(0.0), gap(10 / n), gap(100 / n)
+    assert 2 * sure < between < noisy
+
+
+def test_feedback_is_halved_where_noise_is_as_large_as_it_may_be_for_sure():
+    model, _ = random_model(0, noise=(0.0, *[SURE / 1000] * (len(CLIQUES) - 1)))
+    assert model.feedbacks(1000) == pytest.approx([FEEDBACK, *[FEEDBACK / 2] * (len(CLIQUES) - 1)])
+    assert (model.feedbacks(10**7) >= LEAST_FEEDBACK).all()
 
 
 def test_the_same_seed_makes_the_same_records_on_any_number_of_threads():

@@ -155,8 +155,8 @@ class Weave:
                 _add(measured, measure_unknown(merged, prices, share - scores, total, measured))
                 _take(dense, measured)
         with stage(listener, "learn the model"):
-            _, sweeps, herding, feedback = tuned.effort(merged.domain)
-            model = dense.model(sweeps, herding, feedback)
+            _, sweeps, herding = tuned.effort(merged.domain)
+            model = dense.model(sweeps, herding, tuned.feedback)
         return RecodedModel(domain, model, maps) if maps else model
 
     def _columns(self, curator: Curator, total: float) -> tuple[list[NoisyMarginal], float]:

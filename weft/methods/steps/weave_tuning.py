@@ -7,6 +7,7 @@ from typing import Annotated
 
 from weft.bounds import Bounds, Share
 from weft.marginals.domain import Clique, Domain
+from weft.models.chains.model import FEEDBACK, LEAST_FEEDBACK
 
 
 @dataclass(frozen=True)
@@ -53,21 +54,21 @@ class WeaveTuning:
     herding: Annotated[int | None, Bounds(0, 10000)] = None
     """Sweeps with feedback at the end; 0: records as they are drawn, also from a tree; None: 2, and 1 where there are
     over 1,000 values."""
-    feedback: Annotated[float | None, Bounds(0.0, 1000.0)] = None
-    """Chains: strength of that feedback; None: 0.02, and 0.2 where there are over 1,000 values, with thinner cells."""
+    feedback: Annotated[float, Bounds(LEAST_FEEDBACK, 1000.0)] = FEEDBACK
+    """Chains: strength of that feedback towards a table without noise; the noisier a table, the less it is followed."""
 
     def column_prices(self, domain: Domain) -> dict[Clique, float]:
         """Return what each column alone is worth."""
         return {(name,): float(domain.size(name)) ** self.columns_by_size for name in domain}
 
-    def effort(self, domain: Domain) -> tuple[int, int, int, float]:
-        """Return matching rounds, sweeps, herding and feedback: as given, or by how wide the columns are."""
+    def effort(self, domain: Domain) -> tuple[int, int, int]:
+        """Return matching rounds, sweeps and herding: as given, or by how wide the columns are."""
         wide, many = sum(domain.shape) > 1000, len(domain) > 30
-        # Sweeps cost more where columns are wide, and cells are thinner; many columns take longer to mix.
-        usual = (12, 2, 1, 0.2) if wide else (12, 12, 2, 0.02) if many else (6, 4, 2, 0.02)
-        given = (self.matching_rounds, self.sweeps, self.herding, self.feedback)
-        rounds, sweeps, herding, feedback = (u if g is None else g for g, u in zip(given, usual, strict=True))
-        return int(rounds), int(sweeps), int(herding), float(feedback)
+        # Sweeps cost more where columns are wide; many columns take longer to mix.
+        usual = (12, 2, 1) if wide else (12, 12, 2) if many else (6, 4, 2)
+        given = (self.matching_rounds, self.sweeps, self.herding)
+        rounds, sweeps, herding = (u if g is None else g for g, u in zip(given, usual, strict=True))
+        return int(rounds), int(sweeps), int(herding)
 
     def number_of_chains(self, domain: Domain, total: float) -> int:
         """Return the number of chains: a sweep over one record costs as much as the columns have values."""

@@ -19,7 +19,7 @@ from weft.marginals.marginal import Array, Marginal
 from weft.marginals.records import Records
 from weft.models.chains.forest import Forest, forest
 from weft.models.chains.layout import Layout, flatten
-from weft.models.chains.model import BLOCK, Chains, ChainsModel, to_records
+from weft.models.chains.model import BLOCK, FEEDBACK, Chains, ChainsModel, to_records
 from weft.progress import Listener, Stage, silence, stage
 
 _LOWEST = -25.0
@@ -117,7 +117,7 @@ class GibbsChains:
         self.known = dict(zip(self.layout.cliques, self.layout.tables(self.chains.potentials), strict=True))
         return seen
 
-    def model(self, sweeps: int = 4, herding: int = 2, feedback: float = 0.02) -> ChainsModel:
+    def model(self, sweeps: int = 4, herding: int = 2, feedback: float = FEEDBACK) -> ChainsModel:
         """Return what was learned, with the distance of its chains from the targets before and after a restart."""
         distance = self.distance()
         self.restart()
@@ -132,6 +132,7 @@ class GibbsChains:
             sweeps,
             herding,
             feedback,
+            tuple(self.noise[self.layout.cell_start[:-1]].tolist()),
             distance,
             self.distance(),
         )

@@ -84,9 +84,9 @@ def herd(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Gibbs sweep with negative feedback on `gap`, the excess of records in every measured cell over its target.
 
-    `gap` is kept current while records move and is subtracted, times `feedback`, from the logits: the records
-    follow the measured tables far more closely than independent draws would. While an attribute is redrawn, its rows
-    have the feedback in them; `cells` says which cell of `gap` each place of the rows stands for.
+    `gap` is kept current while records move and is subtracted, times the `feedback` of its entry, from the logits: the
+    records follow the measured tables far more closely than independent draws would. While an attribute is redrawn, its
+    rows have the feedback in them; `cells` says which cell of `gap` each place of the rows stands for.
     """
     state = np.empty(1, np.uint64)
     state[0] = seed
@@ -103,8 +103,11 @@ def herd(  # type: ignore[no-untyped-def]
             continue
         width, start = widths[j], row_start[first]
         own, own_cells = rows[start : _end(last, row_start, rows)], cells[start : _end(last, row_start, rows)]
-        for p in range(own.size):
-            near[p] = own[p] - feedback * gap[own_cells[p]]
+        apart = np.float32(0)
+        for e in range(first, last):
+            apart += feedback[e]
+            for p in range(row_start[e] - start, _end(e + 1, row_start, rows) - start):
+                near[p] = own[p] - feedback[e] * gap[own_cells[p]]
         for i in range(records.shape[0]):
             old = records[i, j]
             find_rows(at, records[i], first, pairs_end[j], last, row_start, other, step, more_start, more, more_step)
@@ -112,7 +115,7 @@ def herd(  # type: ignore[no-untyped-def]
                 at[e] -= start
             for lane in range(0, width, LANES):
                 add_rows(w, near, at, last - first, lane)
-            w[old] += feedback * np.float32(last - first)  # the record is out of its own cells while it is redrawn
+            w[old] += apart  # the record is out of its own cells while it is redrawn
             total = weigh(w, sums, width)
             if total == 0:
                 continue
@@ -120,12 +123,12 @@ def herd(  # type: ignore[no-untyped-def]
             if new != old:
                 records[i, j] = new
                 for e in range(last - first):
-                    near[at[e] + old] += feedback
-                    near[at[e] + new] -= feedback
-        if feedback > 0:
-            for p in range(own.size):
+                    near[at[e] + old] += feedback[first + e]
+                    near[at[e] + new] -= feedback[first + e]
+        for e in range(first, last):
+            for p in range(row_start[e] - start, _end(e + 1, row_start, rows) - start):
                 if own[p] > IMPOSSIBLE:
-                    gap[own_cells[p]] = (own[p] - near[p]) / feedback
+                    gap[own_cells[p]] = (own[p] - near[p]) / feedback[e]
 
 
 @njit(cache=True, nogil=True, inline="always")

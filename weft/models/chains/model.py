@@ -47,6 +47,16 @@ LOOKS = 200
 MOST_SWEEPS = 10_000
 """Sweeps past which a model file is not believed."""
 
+FEEDBACK = 0.3
+"""What one record too many in a cell takes from its logit, where the table has no noise to speak of."""
+
+SURE = 4.0
+"""Deviation of noise, in records of a block, at which the feedback is half of that: beyond, it falls as one over the
+variance, as the trust in a measurement does."""
+
+LEAST_FEEDBACK = 1e-3
+"""Feedback below which the excess of a cell would be lost in the precision of its logits."""
+
 ANSWERS = 1 << 16
 """Records from which marginals are answered."""
 
@@ -103,15 +113,16 @@ class Chains:
                 *self.wide.layout.places, self.wide.layout.cell_start, self._cells, cluster_seed,
             )  # fmt: skip
 
-    def herd(self, records: Array, targets: Array, feedback: float, sweeps: int, seed: np.uint64) -> None:
-        """Sweep a block with feedback towards `targets`, probabilities of every cell."""
+    def herd(self, records: Array, targets: Array, feedback: Array, sweeps: int, seed: np.uint64) -> None:
+        """Sweep a block with feedback towards `targets`, probabilities of every cell; each table has its own."""
+        each = feedback[[c for _, c in self.layout.entries]].astype(np.float32)
         gap = np.append(self.count(records, threads=1) - targets * len(records), 0.0).astype(np.float32)
         if self._all_rows is None:
             self._all_rows = self.layout.rows(self._potentials)
         for herd_seed in np.random.default_rng(int(seed)).integers(0, 1 << 63, sweeps, dtype=np.uint64):
             herd(
                 records, self.layout.widths, *self.layout.sweep, self._all_rows, self.layout.cells, gap,
-                np.float32(feedback), herd_seed,
+                each, herd_seed,
             )  # fmt: skip
 
     def count(self, records: Array, threads: int | None = None) -> Array:
@@ -166,8 +177,11 @@ class ChainsModel:
     """Gibbs sweeps from the forest to a record."""
     herding: int = 2
     """Sweeps with feedback at the end; 0: independent records."""
-    feedback: float = 0.02
-    """Strength of the feedback: what one record too many in a cell takes from its logit."""
+    feedback: float = FEEDBACK
+    """Strength of the feedback towards tables that have no noise to speak of: what one record too many in a cell takes
+    from its logit."""
+    noise: tuple[float, ...] = ()
+    """Deviation of the noise in a cell of each table, as a probability; none: all tables are exact."""
     distance: float = 0.0
     """Mean total variation distance from the targets of the chains on which the potentials were learned."""
     restarted: float = 0.0
@@ -177,6 +191,15 @@ class ChainsModel:
     def _chains(self) -> Chains:
         layout = Layout(self.domain, self.cliques)
         return Chains(layout, forest(self.domain, self.cliques, self.targets), flatten(self.potentials))
+
+    def feedbacks(self, n: int) -> Array:
+        """Return the strength of the feedback towards each table while n records are herded together.
+
+        A gap of a few records says that a record is in the wrong cell where the table is known to a record, and nothing
+        where it is known to a hundred: following that table would be following its noise.
+        """
+        noise = n * np.asarray(self.noise or [0.0] * len(self.cliques))
+        return np.maximum(self.feedback / (1 + (noise / SURE) ** 2), LEAST_FEEDBACK)
 
     @cached_property
     def _answers(self) -> Records:
@@ -221,7 +244,7 @@ class ChainsModel:
                 for sweep_seed in seeds[2:]:
                     chains.sweep(records, sweep_seed, free)
                 if self.herding and not held:
-                    chains.herd(records, aim, self.feedback, self.herding, seeds[1])
+                    chains.herd(records, aim, self.feedbacks(len(records)), self.herding, seeds[1])
 
         strands = strands_of(n)
         with stage(listener, "weave", strands if n else 0) as work:
@@ -246,7 +269,8 @@ class ChainsModel:
             "distance": self.distance,
             "restarted": self.restarted,
         }
-        return meta, {"potentials": flatten(self.potentials), "targets": flatten(self.targets)}
+        tables = {"potentials": flatten(self.potentials), "targets": flatten(self.targets)}
+        return meta, tables | {"noise": np.asarray(self.noise or [0.0] * len(self.cliques), np.float64)}
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
@@ -261,7 +285,8 @@ class ChainsModel:
             tuple(stored.end_to_end(arrays, "targets", shapes, 0.0)),
             stored.whole(meta, "sweeps", 0, MOST_SWEEPS),
             stored.whole(meta, "herding", 0, MOST_SWEEPS),
-            stored.number(meta, "feedback", 0.0, 1000.0),
+            stored.number(meta, "feedback", LEAST_FEEDBACK, 1000.0),
+            tuple(stored.table(arrays, "noise", (len(cliques),), 0.0).tolist()),
             stored.number(meta, "distance", 0.0),
             stored.number(meta, "restarted", 0.0),
         )
