@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -22,7 +23,7 @@ from weft.values.limits import EACH_CELL, MAX_CODES
 from weft.values.storage import Carrier
 
 if TYPE_CHECKING:
-    from weft.schema.kinds.part import Part
+    from weft.schema.kinds.part import Part, Single
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Binned(Column):
     def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Part:
         """Return the difference to the column named by `after`, or the column by itself."""
         if self.after is None:
-            return super().part(fields, columns)
+            return _alone(self, fields[self.name])
         from weft.schema.kinds.difference import difference
 
         return difference(self, fields, columns)
@@ -263,3 +264,11 @@ class GridCoder:
 def small_decimal(arrow_type: pa.DataType) -> bool:
     """Whether a decimal type fits 64-bit integers in units of its last digit."""
     return bool(pa.types.is_decimal(arrow_type) and arrow_type.bit_width <= 128 and 0 <= arrow_type.scale <= 18)
+
+
+@lru_cache(maxsize=256)
+def _alone(column: Binned, field: pa.Field) -> Single:
+    """Return what codes a column by itself: made once of the schema's words alone, since fine bins take a while."""
+    from weft.schema.kinds.part import Single
+
+    return Single(column, field)
