@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from weft.codec import Codec
 from weft.curator import Curator, ValueCurator
+from weft.discovery.declared import declared_kind, holds_text, measures, plain
 from weft.discovery.kinds import Decision, decide
 from weft.discovery.looks import GridLook, grid_look, shape_look
 from weft.discovery.ranges import NEAR, apart, extent, number_range
@@ -27,7 +28,6 @@ from weft.progress import Listener, silence, stage
 from weft.schema import Column, Schema
 from weft.schema.kinds import Unknown, column_from_dict
 from weft.schema.naming import names_id
-from weft.values.text import is_text
 from weft.words import counted
 
 KINDS, REPEATS = 0.15, 0.05
@@ -41,6 +41,9 @@ UNIQUE = 0.5
 
 NAMED_UNIQUE = 0.9
 """The same of whole numbers that are named like an id."""
+
+FIRST_LIST = 0.5
+"""Part of the share for values with which all columns are listed; the rest is for those of which rows are left over."""
 
 REST = 3.0
 """Noise, in standard deviations, above which rows are left over beside the values that were found."""
@@ -60,6 +63,14 @@ class Discovered:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """How many rows have a value, and the noise of that."""
+
+    count: int
+    sigma: float
+
+
+@dataclass(frozen=True)
 class Doors:
     """How the recipe opens the table: with looks, or to list values; each is a curator, and neither shows a row."""
 
@@ -69,7 +80,7 @@ class Doors:
 
 def needs_slack(schema: Schema, types: Mapping[str, pa.DataType]) -> bool:
     """Whether values may have to be listed, which some of delta pays for."""
-    return any(_is_text(types[column.name]) for column in schema.unknown)
+    return any(holds_text(types[column.name]) for column in schema.unknown)
 
 
 def discover(
@@ -97,7 +108,7 @@ class _Discovery:
         listener: Listener,
     ) -> None:
         self._schema, self._doors, self._listener = schema, doors, listener
-        self._types = {name: _plain(kind) for name, kind in types.items()}
+        self._types = {name: plain(kind) for name, kind in types.items()}
         self._share, self._slack = share, slack
         self._known: dict[str, Decision] = {c.name: self._declared(c) for c in schema.unknown}
         self._rows = 0.0
@@ -143,17 +154,17 @@ class _Discovery:
 
     def _declared(self, column: Unknown) -> Decision:
         stated, arrow_type = dict(column.stated), self._types[column.name]
-        entry = {**_declared_kind(arrow_type), **stated}
+        entry = {**declared_kind(arrow_type), **stated}
         if entry.get("kind") in ("integer", "real", "datetime"):
             return Decision(entry, "range")
         if entry.get("kind") == "category":
-            if not _is_text(arrow_type):
+            if not holds_text(arrow_type):
                 raise BudgetError(
                     f'column "{column.name}": values of a category are found in text, and its type is {arrow_type}; '
                     "state its values, or leave its kind out"
                 )
             return Decision(entry, "text")
-        if entry.get("kind") is None and not _is_text(arrow_type):
+        if entry.get("kind") is None and not holds_text(arrow_type):
             raise BudgetError(
                 f'column "{column.name}": nothing can be found out about its type {arrow_type}; leave the column out '
                 'of the table, or describe the others in a schema with extra_columns = "ignore"'
@@ -163,7 +174,7 @@ class _Discovery:
     def _is_shaped(self, name: str) -> bool:
         """Whether the shapes of a column's values have to be looked at: its kind, its decimals or its step is open."""
         entry, arrow_type = self._known[name].entry, self._types[name]
-        if _is_text(arrow_type):
+        if holds_text(arrow_type):
             return "kind" not in entry or (entry["kind"] == "datetime" and "format" not in entry)
         if pa.types.is_timestamp(arrow_type):
             return "step" not in entry
@@ -177,7 +188,7 @@ class _Discovery:
         self._rows = float(np.median([m.table.sum() for m in noisy.values()]))
         for name in names:
             found, before = decide(noisy[name].table, sigma), self._known[name]
-            told = found.entry if _is_text(self._types[name]) else _measures(found.entry)
+            told = found.entry if holds_text(self._types[name]) else measures(found.entry)
             fits = "kind" not in before.entry or told.get("kind", before.entry["kind"]) == before.entry["kind"]
             entry = {**(told if fits else {}), **before.entry, **_missing(found.entry, before.entry)}
             self._known[name] = replace(found, entry=entry, need=before.need if "kind" in before.entry else found.need)
@@ -228,23 +239,38 @@ class _Discovery:
         return replace(known, entry=entry, need="", why=f"{told} from {low} to {high}{also}")
 
     def _find_values(self, names: Sequence[str], share: float) -> None:
+        """List values, and once more where many rows have none of those: few columns, so that rarer values show."""
+        found: dict[str, dict[str, Counted]] = {name: {} for name in names}
         with stage(self._listener, "find common values"):
-            curator = self._doors.values(self._opened([self._raw(name) for name in names]))
-            listed = curator.values(names, share, self._slack)
-        for name, values in zip(names, listed, strict=True):
-            self._known[name] = self._listed(name, values, curator.sigma(share / len(names)))
+            rest = self._list(names, FIRST_LIST * share, found)
+            if rest:
+                self._list(rest, (1 - FIRST_LIST) * share, found)
+        for name in names:
+            self._known[name] = self._listed(name, found[name])
 
-    def _listed(self, name: str, values: Mapping[str, int], sigma: float) -> Decision:
+    def _list(self, names: Sequence[str], share: float, found: dict[str, dict[str, Counted]]) -> list[str]:
+        """Add the values that many rows share; return the columns of which rows are left over."""
+        curator = self._doors.values(self._opened([self._raw(name) for name in names]))
+        sigma = curator.sigma(share / len(names))
+        for name, values in zip(names, curator.values(names, share, self._slack / 2), strict=True):
+            found[name] |= {value: Counted(count, sigma) for value, count in values.items()}
+        return [name for name in names if self._left_over(name, found[name], sigma)]
+
+    def _left_over(self, name: str, values: Mapping[str, Counted], sigma: float = 0.0) -> bool:
+        """Whether more rows are left over beside these values than noise would leave."""
+        rest = (self._known[name].rows or self._rows) - sum(each.count for each in values.values())
+        noise = math.hypot(sigma, *(each.sigma for each in values.values()))
+        return not values or rest > REST * noise
+
+    def _listed(self, name: str, values: Mapping[str, Counted]) -> Decision:
         """Return a category of these values; what is left over has a value of its own if it can be told from none."""
         known = self._known[name]
-        rest = (known.rows or self._rows) - sum(values.values())
-        common = max(values, key=lambda word: values[word], default="")
         told = "of which none is common enough to be told"
-        if values and rest <= REST * sigma * math.sqrt(len(values) + 1):
-            other, told = common, "nearly all there are"
-        else:
+        if self._left_over(name, values):
             other = next(word for word in (OTHER, f"({OTHER})", f"(({OTHER}))") if word not in values)
             told = f"the others together as {other}" if values else told
+        else:
+            other, told = max(values, key=lambda word: values[word].count), "nearly all there are"
         entry = {**known.entry, "values": sorted({*values, other}), "other": other}
         return replace(known, entry=entry, need="", why=f"{counted(len(values), 'value')}, {told}")
 
@@ -283,7 +309,7 @@ class _Discovery:
                 known, stated = self._known[column.name], dict(column.stated)
                 entry = _settled(known.entry)
                 made = column_from_dict(column.name, entry)
-                declared = _declared_kind(self._types[column.name])
+                declared = declared_kind(self._types[column.name])
                 paid = [key for key in made.to_dict() if key not in stated and key not in declared and key in _PAID]
                 columns.append(replace(made, paid=tuple(paid)))
                 found[column.name] = known.why
@@ -319,31 +345,3 @@ def _missing(*entries: Mapping[str, Any]) -> dict[str, Any]:
     told = [entry["missing"] for entry in entries if entry.get("missing")]
     markers = [marker for each in told if isinstance(each, list | tuple) for marker in each]
     return {"missing": list(dict.fromkeys(markers)) or True} if told else {}
-
-
-def _measures(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what shapes tell of a column whose type is declared: how finely its values are told."""
-    return {key: value for key, value in entry.items() if key in ("decimals", "step", "missing")}
-
-
-def _declared_kind(arrow_type: pa.DataType) -> dict[str, Any]:
-    """Return the kind that a declared type is, if it says so."""
-    if pa.types.is_boolean(arrow_type):
-        return {"kind": "boolean"}
-    if pa.types.is_integer(arrow_type):
-        return {"kind": "integer"}
-    if pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type):
-        return {"kind": "real"}
-    if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
-        return {"kind": "datetime"}
-    if pa.types.is_time(arrow_type):
-        return {"kind": "time", "step": "1s"}
-    return {}
-
-
-def _plain(arrow_type: pa.DataType) -> pa.DataType:
-    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
-
-
-def _is_text(arrow_type: pa.DataType) -> bool:
-    return is_text(_plain(arrow_type)) or pa.types.is_null(_plain(arrow_type))

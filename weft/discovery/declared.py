@@ -1,0 +1,40 @@
+"""What a declared type says of a column, before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from weft.values.text import is_text
+
+
+def measures(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what shapes tell of a column whose type is declared: how finely its values are told."""
+    return {key: value for key, value in entry.items() if key in ("decimals", "step", "missing")}
+
+
+def declared_kind(arrow_type: pa.DataType) -> dict[str, Any]:
+    """Return the kind that a declared type is, if it says so."""
+    if pa.types.is_boolean(arrow_type):
+        return {"kind": "boolean"}
+    if pa.types.is_integer(arrow_type):
+        return {"kind": "integer"}
+    if pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type):
+        return {"kind": "real"}
+    if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
+        return {"kind": "datetime"}
+    if pa.types.is_time(arrow_type):
+        return {"kind": "time", "step": "1s"}
+    return {}
+
+
+def plain(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the type of the values, however they are stored."""
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def holds_text(arrow_type: pa.DataType) -> bool:
+    """Whether a type holds text, or nothing at all, in which text may come."""
+    return is_text(plain(arrow_type)) or pa.types.is_null(plain(arrow_type))
