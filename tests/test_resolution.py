@@ -206,3 +206,25 @@ def test_what_a_recipe_refuses_is_refused_before_anything_is_charged(tmp_path):
         with pytest.raises(WeftError):
             Synthesizer(method=method, journal=journal, **options).fit(rows, Schema.from_toml(text))
         assert not journal.exists() or "question" not in journal.read_text()
+
+
+def test_blocks_hold_what_many_noisy_cells_would_misplace():
+    """Ten thousand amounts of a skewed law: ranges of many cells are known from blocks, not from sums of cells."""
+    rng = np.random.default_rng(0)
+    amounts = np.minimum(rng.gamma(2.0, 800.0, 20_000), 9_999).astype(int)
+    schema = Schema.from_toml('[columns.amount]\nkind = "integer"\nrange = [0, 9999]\n')
+    edges = np.quantile(amounts, np.linspace(0, 1, 11))
+
+    def misplaced(seed):
+        made = Synthesizer(0.3, method="independent", journal=None, noise_seed=seed).fit(
+            pa.table({"amount": amounts}), schema
+        )
+        drawn = np.asarray(made.sample(20_000, seed=1).column("amount"))
+        shares = [np.histogram(np.clip(v, edges[0], edges[-1]), edges)[0] / len(v) for v in (amounts, drawn)]
+        return np.abs(shares[0] - shares[1]).sum() / 2
+
+    with_blocks = np.mean([misplaced(seed) for seed in range(4)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("weft.methods.steps.resolution.MANY", np.inf)
+        without = np.mean([misplaced(seed) for seed in range(4)])
+    assert with_blocks < 0.6 * without

@@ -44,6 +44,16 @@ SHARE_ROWS = 0.005
 CELLS_NOISE = 8.0
 """A grid is so fine that the rows are this many times the noise of all its cells together."""
 
+BLOCKS = 0.3
+"""Part of that share for blocks of neighbouring cells, where cells are many more than blocks: the noise of a range
+grows with the number of counts that it is summed from, and many fine cells say little of where most rows are."""
+
+BLOCKS_NOISE = 128.0
+"""Blocks are so few that the rows are this many times the noise that all of them would have in place of the cells."""
+
+MANY = 4
+"""Cells for each block from which on blocks are counted too."""
+
 ZOOM = 0.3
 """Part of that share for the values inside cells that hold many rows, where cells hold several values."""
 
@@ -89,7 +99,7 @@ def resolution_share(domain: Domain, bins: Mapping[str, Array] = _NONE) -> float
 def check_resolution(curator: Curator, domain: Domain, bins: Mapping[str, Array] = _NONE) -> None:
     """Refuse a budget so small that the noise on what is asked here could not be drawn, before anything is charged."""
     wide = sum(is_wide(domain, name) or name in bins for name in domain)
-    least = min(SHARE_ROWS, ZOOM * SHARE / len(domain)) if wide else 1.0
+    least = min(SHARE_ROWS, min(ZOOM, BLOCKS) * SHARE / len(domain)) if wide else 1.0
     if not curator.sigma(least) <= LARGEST_SCALE:
         raise MethodError(
             "the budget is too small for numbers and dates: their noise would be above "
@@ -112,9 +122,17 @@ def choose_resolution(
     grids = {name: _grid(domain, name, most) for name in wide}
     zoomed = [name for name in wide if grids[name].size < domain.size(name)]
     deeper = ZOOM * share * len(zoomed) / len(wide)
+    blocks = {name: _blocks(domain, name, grids[name], most * (CELLS_NOISE / BLOCKS_NOISE) ** 2) for name in wide}
+    blocks = {name: each for name, each in blocks.items() if each.size * MANY <= grids[name].size}
+    wider = BLOCKS * share * len(blocks) / len(wide)
     with stage(listener, "measure numbers and dates"):
-        counts = _measure(curator, {name: grids[name].cells for name in wide}, share - deeper)
+        counts = _measure(curator, {name: grids[name].cells for name in wide}, share - deeper - wider)
         fine = {name: _smoothed(counts[name], grids[name], domain.order(name)) for name in wide}
+        if blocks:
+            known = _measure(curator, {name: each.cells for name, each in blocks.items()}, wider)
+            fine |= {
+                name: _settled(fine[name], (counts[name], grids[name]), (known[name], blocks[name])) for name in blocks
+            }
         if zoomed:
             fine |= _zoom(curator, {name: (grids[name], fine[name]) for name in zoomed}, deeper)
     joint = curator.sigma((1 - share - SHARE_ROWS) / (3 * len(domain)))
@@ -160,6 +178,28 @@ def _grid(domain: Domain, name: str, most: float) -> FineGrid:
     grid = order.fine_grid(domain.size(name))
     # Values that have no order have no neighbours to be counted with.
     return grid.coarser(max(most, FEW), len(order.apart)) if order.ordered else grid
+
+
+def _blocks(domain: Domain, name: str, grid: FineGrid, most: float) -> FineGrid:
+    """Return at most so many blocks of neighbouring cells of a grid."""
+    order = domain.order(name)
+    return grid.coarser(max(most, FEW), len(order.apart)) if order.ordered else grid
+
+
+def _settled(fine: Array, cells: tuple[NoisyMarginal, FineGrid], blocks: tuple[NoisyMarginal, FineGrid]) -> Array:
+    """Return counts of codes that add up to those of their blocks, which both levels tell: pooled by their noise."""
+    (counted, grid), (known, wide) = cells, blocks
+    block = wide.cells[np.unique(grid.cells, return_index=True)[1]]
+    summed = np.bincount(block, weights=counted.table, minlength=wide.size)
+    trust, own = 1 / known.sigma**2, 1 / (np.bincount(block, minlength=wide.size) * counted.sigma**2)
+    pooled = (trust * known.table + own * summed) / (trust + own)
+    apart = np.bincount(block, minlength=wide.size) == 1
+    made = np.maximum(pooled, 0)
+    noise = float(np.sqrt(1 / (trust + np.median(own))))
+    made[~apart] = smooth(pooled[~apart], noise, Grid(wide.widths[~apart], wide.levels[~apart]))
+    held, codes = (np.bincount(wide.cells, weights=part, minlength=wide.size) for part in (fine, np.ones(len(fine))))
+    spread = np.where(held[wide.cells] > 0, fine, 1.0) / np.where(held > 0, held, codes)[wide.cells]
+    return np.asarray(spread * made[wide.cells])
 
 
 def _measure(curator: Curator, cells: Mapping[str, Array], share: float) -> dict[str, NoisyMarginal]:
