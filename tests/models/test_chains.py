@@ -22,6 +22,7 @@ from weft.models.chains.model import ANSWERS, FEEDBACK, LEAST_FEEDBACK, SURE, Ch
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 CLIQUES = (("a",), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "c", "d"))
 MASK = (1 << 64) - 1
+DRAWN = 4
 
 
 def exact(domain, cliques, potentials):
@@ -368,3 +369,30 @@ def test_no_records_and_one_record():
     model, _ = random_model(29)
     assert len(model.sample(0, np.random.default_rng(0))) == 0
     assert len(model.sample(1, np.random.default_rng(0))) == 1
+
+
+def test_records_of_chains_are_nearer_to_their_model_where_more_are_drawn_than_kept():
+    """The joint table of all four columns, which is not herded; one that is impossible stays so."""
+    n, found = 3_000, {}
+    for drawn in (1, DRAWN):
+        model, joint = random_model(3, zeros=True, sweeps=12, drawn=drawn)
+        made = [joint_counts(model.sample(n, np.random.default_rng(seed))) for seed in range(4)]
+        assert all(table.sum() == n and not table[joint == 0].any() for table in made)
+        found[drawn] = np.mean([np.abs(table / n - joint).sum() / 2 for table in made])
+    assert found[DRAWN] < 0.8 * found[1]
+
+
+def test_records_as_they_are_drawn_are_not_chosen():
+    plain, _ = random_model(3, herding=0, drawn=1)
+    asked, _ = random_model(3, herding=0, drawn=DRAWN)
+    one, other = (model.sample(500, np.random.default_rng(0)) for model in (plain, asked))
+    assert all((a == b).all() for a, b in zip(one.columns, other.columns, strict=True))
+    held = random_model(3, drawn=DRAWN)[0].sample(500, np.random.default_rng(0), given={"a": 1})
+    assert (held.column("a") == 1).all() and len(held) == 500
+
+
+def test_a_file_keeps_how_many_are_drawn_and_older_ones_draw_one():
+    model, _ = random_model(drawn=DRAWN)
+    meta, arrays = model.to_arrays()
+    assert ChainsModel.from_arrays(DOMAIN, meta, arrays).drawn == DRAWN
+    assert ChainsModel.from_arrays(DOMAIN, {k: v for k, v in meta.items() if k != "drawn"}, arrays).drawn == 1

@@ -156,7 +156,7 @@ class Weave:
                 _take(dense, measured)
         with stage(listener, "learn the model"):
             _, sweeps, herding = tuned.effort(merged.domain)
-            model = dense.model(sweeps, herding, tuned.feedback)
+            model = dense.model(sweeps, herding, tuned.feedback, tuned.drawn)
         return RecodedModel(domain, model, maps) if maps else model
 
     def _columns(self, curator: Curator, total: float) -> tuple[list[NoisyMarginal], float]:

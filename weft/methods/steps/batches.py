@@ -75,14 +75,17 @@ class Batches:
         for _ in range(4 * self.tuning.candidates):
             taken: list[str] = []
             for i in rng.permutation(len(domain)):
+                if len(taken) == self.order:
+                    break
                 tried = clique([*taken, domain.names[i]])
                 sizes = domain.sizes(tried)
-                error = float(expected_noise(math.prod(sizes), sigma)) * interacting(sizes, 3) / 2
-                if (
-                    len(tried) <= self.order
-                    and math.prod(sizes) <= self.max_cells
-                    and error <= self.tuning.clique_error / 2 * total
-                ):
+                cells = math.prod(sizes)
+                if cells > self.max_cells:
+                    continue
+                # The interactions of all orders together are the whole: if that is not too noisy, no part of it is.
+                whole = float(expected_noise(cells, sigma)) / 2
+                most = self.tuning.clique_error / 2 * total
+                if whole <= most or whole * interacting(sizes, 3) <= most:
                     taken = list(tried)
             if len(taken) > 2:
                 found[tuple(taken)] = None

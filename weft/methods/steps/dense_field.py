@@ -79,7 +79,7 @@ class DenseField:
         found = [np.asarray(table * scale) for table in count(chains.records, cliques)]
         return found, np.array([sampling_error(t / scale) * scale for t in found])
 
-    def model(self, sweeps: int, herding: int, feedback: float) -> Model:
+    def model(self, sweeps: int, herding: int, feedback: float, drawn: int = 1) -> Model:
         """Return the model of all tables; no `herding` leaves records as they are drawn, the rest is for chains."""
         tree = self._tree(self.max_cells)
         if tree is not None:
@@ -93,7 +93,7 @@ class DenseField:
             return replace(exact, targets=targets, precisions=self._whole, loss=math.nan)
         chains = self._matched()
         chains.match(self.rounds, 1.0, listener=self.listener)
-        return chains.model(sweeps, herding, feedback)
+        return chains.model(sweeps, herding, feedback, drawn)
 
     def _tree(self, most: int) -> JunctionTree | None:
         if most < 1 or not has_tree(self.domain, list(self.tables), max_cells=most, max_total=most):

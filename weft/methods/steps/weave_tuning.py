@@ -57,6 +57,9 @@ class WeaveTuning:
     feedback: Annotated[float, Bounds(LEAST_FEEDBACK, 1000.0)] = FEEDBACK
     """Chains: strength of that feedback towards a table without noise; the noisier a table, the less it is followed."""
 
+    drawn: Annotated[int, Bounds(1, 100)] = 4
+    """Records drawn for each that is kept: those are kept whose pairs and triples are nearest to those of all."""
+
     def column_prices(self, domain: Domain) -> dict[Clique, float]:
         """Return what each column alone is worth."""
         return {(name,): float(domain.size(name)) ** self.columns_by_size for name in domain}

@@ -117,7 +117,7 @@ class GibbsChains:
         self.known = dict(zip(self.layout.cliques, self.layout.tables(self.chains.potentials), strict=True))
         return seen
 
-    def model(self, sweeps: int = 4, herding: int = 2, feedback: float = FEEDBACK) -> ChainsModel:
+    def model(self, sweeps: int = 4, herding: int = 2, feedback: float = FEEDBACK, drawn: int = 1) -> ChainsModel:
         """Return what was learned, with the distance of its chains from the targets before and after a restart."""
         distance = self.distance()
         self.restart()
@@ -135,6 +135,7 @@ class GibbsChains:
             tuple(self.noise[self.layout.cell_start[:-1]].tolist()),
             distance,
             self.distance(),
+            drawn,
         )
 
 

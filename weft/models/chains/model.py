@@ -2,7 +2,8 @@
 
 No junction tree limits how the cliques overlap. Records start from an exact draw of the best spanning forest and
 are moved by Gibbs sweeps, near copies together (`redraw_cluster`); a last few sweeps with feedback (`herd`) bring the
-measured tables far below sampling error. Blocks follow each other on *strands*: the first starts from the forest, the
+measured tables far below sampling error. Of several records drawn, one is kept, so that other tables follow the model
+more closely too (`Thinning`). Blocks follow each other on *strands*: the first starts from the forest, the
 next where the last ended, and so needs few sweeps. Strands have seeds of their own, and their number
 depends on that of the records alone, so the same seed makes the same records whatever the number of threads.
 """
@@ -26,6 +27,7 @@ from weft.models import stored
 from weft.models.chains.forest import Forest, forest
 from weft.models.chains.kernel import gibbs, grow, herd, redraw_cluster
 from weft.models.chains.layout import Layout, Widened, flatten
+from weft.models.chains.thinning import Thinning
 from weft.models.evidence import Evidence, Sampler
 from weft.progress import Listener, silence, stage
 
@@ -56,6 +58,9 @@ variance, as the trust in a measurement does."""
 
 LEAST_FEEDBACK = 1e-3
 """Feedback below which the excess of a cell would be lost in the precision of its logits."""
+
+MOST_DRAWN = 100
+"""Records drawn for each that is kept past which a model file is not believed."""
 
 ANSWERS = 1 << 16
 """Records from which marginals are answered."""
@@ -186,6 +191,8 @@ class ChainsModel:
     """Mean total variation distance from the targets of the chains on which the potentials were learned."""
     restarted: float = 0.0
     """The same of chains that start anew and make `sweeps` sweeps. Well above `distance`: they have not mixed."""
+    drawn: int = 1
+    """Records drawn for each that is kept, where that is worth it (`Thinning`)."""
 
     @cached_property
     def _chains(self) -> Chains:
@@ -203,7 +210,7 @@ class ChainsModel:
 
     @cached_property
     def _answers(self) -> Records:
-        return self.sample(ANSWERS, np.random.default_rng(0))
+        return to_records(self.domain, self._weave(ANSWERS, np.random.default_rng(0)))
 
     def marginal(self, columns: Sequence[str]) -> Array:
         """Return expected counts over the clique of these columns, counted on a fixed set of records."""
@@ -222,6 +229,26 @@ class ChainsModel:
         given: Mapping[str, int] | None = None,
     ) -> Records:
         """Make n records; `given` holds some attributes at a code, and the others follow their conditional law."""
+        thinning = Thinning(self.domain)
+        if self.drawn == 1 or not self.herding or given or not thinning.worth(n):
+            return to_records(self.domain, self._weave(n, rng, listener, given))
+        rows = self._weave(n * self.drawn, rng, listener, chosen=True)
+        with stage(listener, "choose records"):
+            return to_records(self.domain, thinning.kept(rows, self.drawn, rng))
+
+    def _weave(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        listener: Listener = silence,
+        given: Mapping[str, int] | None = None,
+        *,
+        chosen: bool = False,
+    ) -> Array:
+        """Draw n rows on strands, herded unless attributes are held at a code.
+
+        Rows that are to be `chosen` from need not be far from the block before: one sweep with feedback does.
+        """
         chains = self._chains
         free = np.ones(len(self.domain), np.bool_)
         rows = np.zeros((n, len(self.domain)), np.int32)
@@ -233,7 +260,8 @@ class ChainsModel:
             block = -(-len(strand) // max(round(len(strand) / BLOCK), 1))
             for at in range(0, len(strand), block):
                 records = strand[at : at + block]
-                sweeps = self.sweeps if at == 0 else -(-self.sweeps // MIXED)
+                close = chosen and at > 0
+                sweeps = self.sweeps if at == 0 else 0 if close else -(-self.sweeps // MIXED)
                 seeds = np.random.default_rng([int(seed), at]).integers(0, 1 << 63, sweeps + 2, dtype=np.uint64)
                 if at == 0:
                     chains.start(records, seeds[0])
@@ -244,13 +272,13 @@ class ChainsModel:
                 for sweep_seed in seeds[2:]:
                     chains.sweep(records, sweep_seed, free)
                 if self.herding and not held:
-                    chains.herd(records, aim, self.feedbacks(len(records)), self.herding, seeds[1])
+                    chains.herd(records, aim, self.feedbacks(len(records)), 1 if close else self.herding, seeds[1])
 
         strands = strands_of(n)
         with stage(listener, "weave", strands if n else 0) as work:
             for _ in chains.each_block(rows, weave, rng, max(-(-n // strands), 1)):
                 work.advance()
-        return to_records(self.domain, rows)
+        return rows
 
     def conditioned(self, evidence: Evidence) -> Sampler:
         """Return chains that are held to evidence."""
@@ -268,6 +296,7 @@ class ChainsModel:
             "feedback": self.feedback,
             "distance": self.distance,
             "restarted": self.restarted,
+            "drawn": self.drawn,
         }
         tables = {"potentials": flatten(self.potentials), "targets": flatten(self.targets)}
         return meta, tables | {"noise": np.asarray(self.noise or [0.0] * len(self.cliques), np.float64)}
@@ -289,4 +318,5 @@ class ChainsModel:
             tuple(stored.table(arrays, "noise", (len(cliques),), 0.0).tolist()),
             stored.number(meta, "distance", 0.0),
             stored.number(meta, "restarted", 0.0),
+            stored.whole(meta, "drawn", 1, MOST_DRAWN) if "drawn" in meta else 1,
         )
