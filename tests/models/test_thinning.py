@@ -59,4 +59,5 @@ def test_it_is_left_where_there_is_one_column_or_too_much():
     assert Thinning(WIDER).worth(MOST_ROWS) and not Thinning(WIDER).worth(MOST_ROWS + 1)
     assert not Thinning(Domain(("a",), (5,))).worth(100)
     assert not Thinning(Domain(tuple(f"c{i:02}" for i in range(36)), (2,) * 36)).worth(100)
-    assert not Thinning(Domain(("a", "b"), (3_000, 3_000))).worth(100)
+    assert not Thinning(Domain(("a", "b", "c"), (3_000, 3_000, 2))).worth(100)
+    assert not Thinning(Domain(tuple(f"c{i:03}" for i in range(300)), (1_000_000,) * 300)).worth(100)

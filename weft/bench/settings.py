@@ -67,6 +67,8 @@ WEAVE_SUITE: Mapping[str, Options] = {
     "no herding": {"tuning": {"herding": 0}},
     "herding a third as strong": {"tuning": {"feedback": 0.1}},
     "herding three times as strong": {"tuning": {"feedback": 0.9}},
+    "every record drawn is kept": {"tuning": {"drawn": 1}},
+    "one of eight records drawn is kept": {"tuning": {"drawn": 8}},
 }
 """Every constant of weave that could be another, for both halves of the suite."""
 WEAVE_BATCHES: Mapping[str, int] = {"pairs only": 0, "one batch of larger cliques": 1}

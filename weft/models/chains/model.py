@@ -247,7 +247,7 @@ class ChainsModel:
     ) -> Array:
         """Draw n rows on strands, herded unless attributes are held at a code.
 
-        Rows that are to be `chosen` from need not be far from the block before: one sweep with feedback does.
+        Rows that are to be `chosen` from need not be far from the block before: the sweeps with feedback will do.
         """
         chains = self._chains
         free = np.ones(len(self.domain), np.bool_)
@@ -260,8 +260,7 @@ class ChainsModel:
             block = -(-len(strand) // max(round(len(strand) / BLOCK), 1))
             for at in range(0, len(strand), block):
                 records = strand[at : at + block]
-                close = chosen and at > 0
-                sweeps = self.sweeps if at == 0 else 0 if close else -(-self.sweeps // MIXED)
+                sweeps = self.sweeps if at == 0 else 0 if chosen else -(-self.sweeps // MIXED)
                 seeds = np.random.default_rng([int(seed), at]).integers(0, 1 << 63, sweeps + 2, dtype=np.uint64)
                 if at == 0:
                     chains.start(records, seeds[0])
@@ -272,7 +271,7 @@ class ChainsModel:
                 for sweep_seed in seeds[2:]:
                     chains.sweep(records, sweep_seed, free)
                 if self.herding and not held:
-                    chains.herd(records, aim, self.feedbacks(len(records)), 1 if close else self.herding, seeds[1])
+                    chains.herd(records, aim, self.feedbacks(len(records)), self.herding, seeds[1])
 
         strands = strands_of(n)
         with stage(listener, "weave", strands if n else 0) as work:

@@ -3,12 +3,14 @@
 Records that are drawn scatter around their model, and the more columns a table has the more: a few rows fall in each
 cell. Herding takes that away for the tables that were measured, and for no others. So several records are drawn for
 each that is kept. They are put in groups at random, and one of each group is chosen, in turn, such that the tables of
-all pairs and of as many triples of columns come nearest to those of all that were drawn: least squares, in which a
-cell weighs by the square root of its count, as L1 distances do. A model's records are anybody's: it costs no budget.
+all pairs and of as many triples of columns come nearest to those of all that were drawn: least squares, each divided by
+the square root of the cell's count, between those that see large cells only and chi-square. What is drawn from a
+model reads no private row: it costs no budget.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,8 +25,8 @@ from weft.marginals.marginal import Array
 
 MOST_TABLES = 600
 """Pairs and triples that are looked at: all those of 15 columns."""
-MOST_CELLS = 1 << 22
-"""Cells of these tables in all."""
+MOST_CELLS = 1 << 20
+"""Cells of these tables in all; where pairs alone have more, most cells have no row, and nothing is gained."""
 MOST_ROWS = 200_000
 """Records above which their scatter is small beside what noise leaves, and thinning takes long."""
 
@@ -37,8 +39,9 @@ class Thinning:
 
     def worth(self, n: int) -> bool:
         """Whether n records are chosen, or taken as they are drawn: few columns, and not very many records."""
-        pairs = len(self._pairs[0])
-        return 1 < n <= MOST_ROWS and 1 < pairs <= MOST_TABLES and self._cells <= MOST_CELLS
+        sizes = self.domain.shape
+        cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2  # of all pairs
+        return 1 < n <= MOST_ROWS and 1 < math.comb(len(sizes), 2) <= MOST_TABLES and cells <= MOST_CELLS
 
     def kept(self, rows: Array, each: int, rng: np.random.Generator) -> Array:
         """Return one row of every `each`: as many rows as there are whole groups of so many."""
@@ -47,7 +50,7 @@ class Thinning:
         first, chosen = np.arange(n) * each, rng.integers(0, each, n)
         target = self._counted(rows) / each
         weight = (1 / np.sqrt(1 + target)).astype(np.float32)
-        # A row that comes to a cell raises its squared gap by twice the gap and one.
+        # A row that comes to a cell raises its squared gap by twice the gap and one; half of that is kept.
         rise = ((self._counted(rows[first + chosen]) - target + 0.5) * weight).astype(np.float32)
         _choose(rows, each, chosen, *self._pairs, *self._triples, weight, rise)
         return np.asarray(rows[first + chosen])
