@@ -20,6 +20,7 @@ from weft import Synthesizer
 from weft.engines import keyed, open_engine
 from weft.engines.spark.partials import PIECE, add_pieces, pieces, summed
 from weft.engines.spark.rows import binaries, from_octets, lines_of, octets_of
+from weft.engines.spark.words import WORD, TakenApart, Words
 from weft.engines.spark.workers import DivideRows, Truncate
 from weft.errors import DataError, OutputError
 from weft.marginals.domain import Domain
@@ -109,6 +110,50 @@ def test_lines_and_pieces_come_back_as_they_were():
     assert (total == expected).all()
 
 
+def narrow(n, seed=0):
+    """A table of every kind that is put into words, its least and largest values and nulls among them, and others."""
+    rng = np.random.default_rng(seed)
+    columns = {}
+    for bits in (8, 16, 32):
+        ends = [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, -1, 0]
+        whole = np.append(rng.integers(ends[0], ends[1], n - 4), ends).astype(f"i{bits // 8}")
+        columns |= {f"i{bits}": pa.array(whole, mask=rng.random(n) < 0.2), f"all{bits}": pa.array(whole)}
+    days = pa.array(rng.integers(-(10**5), 10**5, n).astype("i4"), mask=rng.random(n) < 0.2).cast(pa.date32())
+    truths = [pa.array(rng.random(n) < 0.5, mask=rng.random(n) < 0.2) for _ in range(WORD)]  # more than a word knows
+    columns |= {"day": days, "text": pa.array(["é", None] * (n // 2)), "big": pa.array(range(n))}
+    columns |= {f"f{i}": each for i, each in enumerate(truths)}
+    return pa.table(columns).select(rng.permutation(list(columns)).tolist())
+
+
+def in_words(words, table):
+    """What Spark's query makes of a table, a value at a time."""
+    made = {}
+    for place in words.places:
+        width = {"bool": 8, "date32[day]": 32}.get(str(place.kind)) or int(str(place.kind).removeprefix("int"))
+        for row, value in enumerate(table[place.name].cast(pa.int32()).to_pylist()):
+            for name, number, shift in (
+                (f"v{place.word}", (value or 0) % 2**width, place.shift),
+                (f"k{place.known // WORD}", value is not None, place.known % WORD),
+            ):
+                made.setdefault(name, [0] * len(table))[row] |= number << shift
+    made = {name: np.array(column, np.uint64).view(np.int64) for name, column in made.items()}
+    packed = {place.name for place in words.places}
+    rest = {f"c{i}": table[name] for i, name in enumerate(table.column_names) if name not in packed}
+    return pa.table(made | rest).to_batches()[0]
+
+
+def test_columns_come_out_of_words_as_they_were():
+    table = narrow(40)
+    words = Words.of(table.schema)
+    assert len(words.places) == table.num_columns - 2
+    whole = in_words(words, table)
+    for batch in (whole, whole.slice(3, 5), whole.slice(0, 0)):
+        back = TakenApart(words, lambda batch: batch)(batch)
+        start = 3 if batch.num_rows == 5 else 0
+        assert pa.Table.from_batches([back]).equals(table.slice(start, batch.num_rows))
+    assert not Words.of(pa.schema([("a", pa.int32()), ("b", pa.int64()), ("c", pa.string())])).places  # nothing saved
+
+
 def rows_of_units(units, records, batch):
     lines = octets_of(records)
     order = np.argsort(units, kind="stable")
@@ -189,13 +234,22 @@ def test_spark_in_short(tmp_path):
     odd = ["p", "9" * 400, "-1e400", "a\nb", "9007199254740993", "yes", "25/03/2020"]
     after = counts(fill_spark(arrow([*ROWS[:30], odd, *ROWS[30:]]), tmp_path / "d"), PLAIN, "auto")
     assert max(moved(here.count(CELLS), after)) <= 1
+    # Words that Spark makes are those of the definition.
+    typed = narrow(40)
+    words = Words.of(typed.schema)
+    made = session.createDataFrame(typed).select(*words.columns()).toArrow()
+    assert made.to_pylist() == pa.Table.from_batches([in_words(words, typed)]).select(made.column_names).to_pylist()
     # Of every person the same rows stay in any partition, and as many as in memory.
     table = visits(3000, 1200)
     frame = session.createDataFrame(table)
     files = fill_spark(table, tmp_path / "rows")
+    names = [f"spark.sql.execution.arrow.{name}" for name in ("maxRecordsPerBatch", "maxBytesPerBatch")]
+    session.conf.set(names[0], "77")
     kept = [open_engine(each, VISITS, rng=np.random.default_rng(5)).engine for each in (frame.repartition(4), files)]
     assert equal(kept[0].count(CLIQUES), kept[1].count(CLIQUES))
     assert (kept[0].unit_sizes(2) == open_engine(table, VISITS).engine.unit_sizes(2)).all()
+    assert [session.conf.get(name, "its default") for name in names] == ["77", "its default"]  # put back
+    session.conf.unset(names[0])
     numbered = frame.selectExpr("*", "row_number() OVER (PARTITION BY person ORDER BY ward) AS n").where("n = 1")
     for unstable in (frame.limit(10), frame.dropDuplicates(["person"]), numbered.drop("n")):
         with pytest.raises(DataError, match="each time"):

@@ -235,7 +235,7 @@ def _silent() -> Iterator[None]:
 def settings(frame: Any, wanted: dict[str, str]) -> Iterator[None]:
     """Run with these settings of a DataFrame's session, and put back what was there."""
     conf = frame.sparkSession.conf
-    before = {name: conf.get(name) for name in wanted}
+    before = {name: conf.get(name, None) for name in wanted}
     try:
         for name, value in wanted.items():
             conf.set(name, value)
@@ -243,7 +243,7 @@ def settings(frame: Any, wanted: dict[str, str]) -> Iterator[None]:
     finally:
         with suppress(Exception):  # a session that is gone has no settings
             for name, value in before.items():
-                conf.set(name, value)
+                conf.unset(name) if value is None else conf.set(name, value)
 
 
 @contextmanager

@@ -24,16 +24,20 @@ from weft.engines.recode import Joined, Maps, Recoding
 from weft.engines.spark import workers
 from weft.engines.spark.partials import FIELDS, PIECE, add_pieces, summed
 from weft.engines.spark.rows import BLOCK_ROWS, block_fields, from_octets, lines_of, spark_fields, width_of
+from weft.engines.spark.words import TakenApart, Words
 from weft.engines.units import Units
 from weft.errors import DataError
 from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
 from weft.progress import Listener, silence, stage
 from weft.reading.snapshot import hold_open
-from weft.reading.spark import SparkTable, column, explained, settings
+from weft.reading.spark import Converted, SparkTable, arrow_schema, column, explained, settings
 
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_OCTETS = "spark.sql.execution.arrow.maxBytesPerBatch"
+_ANY = str((1 << 31) - 1)  # no limit: Spark would reckon the octets of a batch anew with each row, half of its time
 _HANDED = 1 << 25  # octets of codes that a worker is handed at a time
+_TEXT = 256  # octets that a text is taken to have, when it is reckoned how many rows are handed at a time
 _DIRECT = 1 << 22  # cells times tasks, up to which partial counts go straight to the driver
 
 
@@ -126,7 +130,7 @@ class SparkEngine:
                 near = lines.repartition("line").sortWithinPartitions("line")
                 divided = near.mapInArrow(workers.DivideRows(domain, parts, key), spark_fields(fields))
         with stage(self.listener, "divide"):
-            blocks = _kept(self.blocks.table, divided, domain)
+            blocks = _kept(self.blocks.table, divided, domain, {_BATCH_ROWS: str(BLOCK_ROWS)})
         return [
             replace(self, blocks=replace(blocks, frame=blocks.frame.filter(f"part = {i}"))) for i in range(len(parts))
         ]
@@ -166,25 +170,38 @@ def open_spark_engine(
     domain = codec.domain
     names = units.beside(codec.reads)
     with explained(table.name):
-        read = table.frame.select(*map(column, names))
+        read, converted = _handed(table.frame.select(*map(column, names)), table.converted)
         if units.column is None:
-            coded = read.mapInArrow(workers.Encode(codec, table.converted), spark_fields(block_fields(domain)))
+            coded = read.mapInArrow(workers.Encode(codec, converted), spark_fields(block_fields(domain)))
         else:
-            encode = workers.EncodeUnits(codec, table.converted, units.column, units.markers)
+            encode = workers.EncodeUnits(codec, converted, units.column, units.markers)
             rows = read.mapInArrow(encode, spark_fields(workers.UNIT_FIELDS))
             near = rows.repartition("unit").sortWithinPartitions("unit")
             keep = workers.Truncate(domain, units.most, rng.bytes(KEY))
             coded = near.mapInArrow(keep, spark_fields(block_fields(domain)))
     with stage(listener, "read"):
-        blocks = _kept(table, coded, domain)
+        blocks = _kept(table, coded, domain, {_BATCH_ROWS: str(_rows_handed(read)), _BATCH_OCTETS: _ANY})
     return SparkEngine(blocks, Recoding(domain), units.column is not None and units.most > 1, listener)
 
 
-def _kept(table: SparkTable, coded: Any, domain: Domain) -> Blocks:
+def _handed(read: Any, converted: Converted) -> tuple[Any, Converted]:
+    """Return rows as Java hands them to workers fastest, and how workers get back what they were."""
+    words = Words.of(arrow_schema(read))
+    return (read.select(*words.columns()), TakenApart(words, converted)) if words.places else (read, converted)
+
+
+def _rows_handed(read: Any) -> int:
+    """Return how many rows a worker is handed at a time, by the declared types of their columns."""
+    kinds = arrow_schema(read).types
+    octets = sum(8 if pa.types.is_primitive(kind) else _TEXT for kind in kinds)
+    return max(1024, min(BLOCK_ROWS, _HANDED // max(octets, 1)))
+
+
+def _kept(table: SparkTable, coded: Any, domain: Domain, handing: dict[str, str]) -> Blocks:
     """Compute blocks and keep them where they are, until the fit ends; DataError if rows were refused."""
     coded = coded.persist()
     end = _Kept(coded)
-    with explained(table.name), settings(coded, {_BATCH_ROWS: str(BLOCK_ROWS)}):
+    with explained(table.name), settings(coded, handing):
         faults = sorted({row.fault for row in coded.select("fault").filter("fault IS NOT NULL").collect()})
         tasks = int(coded.rdd.getNumPartitions())
     table.require_unchanged()
