@@ -4,15 +4,20 @@ import datetime as dt
 import sqlite3
 import sys
 from contextlib import closing
+from dataclasses import replace
 
+import duckdb
 import pyarrow as pa
 import pytest
 from databases import LOCKED, USER, fill_postgres, fill_sqlite, run_postgres, server
 
 from weft.engines import open_engine
+from weft.engines.memory import MemoryEngine
 from weft.engines.sources import fingerprint, open_reader, source_name
+from weft.engines.stream import StreamEngine
 from weft.errors import DataError
 from weft.reading.snapshot import held_snapshots
+from weft.room import Room
 from weft.schema import Schema
 
 TABLE = pa.table({"n": [1, 2, 3, None], "w": ["a", None, "b", "a"], "x": [0.1 + 0.2, 1e300, None, -0.5]})
@@ -63,6 +68,48 @@ def test_all_passes_see_one_moment(kind, tmp_path):
         run_postgres("INSERT INTO rows (n) VALUES (7)")
     assert sum(batch.num_rows for batch, _ in reader.start(["n"])) == before == 4
     assert read(source).num_rows == 5
+
+
+@pytest.mark.parametrize("kind", [*FILLED, "duckdb"])
+def test_a_table_that_fits_is_read_once_and_counted_in_memory(kind, tmp_path):
+    if kind == "duckdb":
+        with duckdb.connect(str(tmp_path / "d.duckdb")) as database:
+            database.register("given", TABLE)
+            database.execute("CREATE TABLE rows AS FROM given")
+    source = FILLED[kind](tmp_path) if kind in FILLED else f"duckdb:{tmp_path}/d.duckdb?table=rows"
+    held = open_engine(source, SCHEMA).engine
+    assert isinstance(held, MemoryEngine)
+    streamed = open_engine(source, SCHEMA, room=replace(Room(), codes=10)).engine
+    assert isinstance(streamed, StreamEngine)
+    for one, other in zip(held.count([("n", "w"), ("x",)]), streamed.count([("n", "w"), ("x",)]), strict=True):
+        assert (one == other).all()
+
+
+def test_a_table_has_no_more_rows_than_it_is_taken_to_have(tmp_path):
+    rows = 20_000
+    with closing(sqlite3.connect(tmp_path / "s.db")) as database:
+        database.execute("CREATE TABLE rows (n)")
+        database.executemany("INSERT INTO rows VALUES (?)", [(None,)] * rows)
+        database.execute("CREATE TABLE keyed (n PRIMARY KEY) WITHOUT ROWID")
+        database.executemany("INSERT INTO keyed VALUES (?)", [(i,) for i in range(rows)])
+        for i in range(5):
+            database.execute(f"ALTER TABLE rows ADD COLUMN c{i}")
+        database.commit()
+    for table in ("rows", "keyed"):
+        assert open_reader(f"sqlite:{tmp_path}/s.db?table={table}", None, 9).most_rows >= rows
+
+
+def test_parts_of_a_table_of_postgres_are_reckoned_with():
+    run_postgres(
+        *("DROP TABLE IF EXISTS parts", "DROP TABLE IF EXISTS above CASCADE"),
+        "CREATE TABLE parts (n smallint) PARTITION BY HASH (n)",
+        *(f"CREATE TABLE parts{i} PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER {i})" for i in range(2)),
+        "INSERT INTO parts SELECT i % 10 FROM generate_series(1, 20000) i",
+        *("CREATE TABLE above (n smallint)", "CREATE TABLE below () INHERITS (above)"),
+        "INSERT INTO below SELECT NULL FROM generate_series(1, 20000)",
+    )
+    for table in ("parts", "above"):
+        assert 20_000 <= open_reader(f"{server()}?table={table}", None, 9).most_rows < 60_000
 
 
 def test_a_fit_opens_a_table_once_however_often_it_is_opened(tmp_path):

@@ -245,10 +245,11 @@ def test_spark_in_short(tmp_path):
     files = fill_spark(table, tmp_path / "rows")
     names = [f"spark.sql.execution.arrow.{name}" for name in ("maxRecordsPerBatch", "maxBytesPerBatch")]
     session.conf.set(names[0], "77")
+    before = [session.conf.get(name) for name in names]
     kept = [open_engine(each, VISITS, rng=np.random.default_rng(5)).engine for each in (frame.repartition(4), files)]
     assert equal(kept[0].count(CLIQUES), kept[1].count(CLIQUES))
     assert (kept[0].unit_sizes(2) == open_engine(table, VISITS).engine.unit_sizes(2)).all()
-    assert [session.conf.get(name, "its default") for name in names] == ["77", "its default"]  # put back
+    assert [session.conf.get(name) for name in names] == before  # the user's settings are put back
     session.conf.unset(names[0])
     numbered = frame.selectExpr("*", "row_number() OVER (PARTITION BY person ORDER BY ward) AS n").where("n = 1")
     for unstable in (frame.limit(10), frame.dropDuplicates(["person"]), numbered.drop("n")):

@@ -135,5 +135,6 @@ def _streams(reader: Reader, codec: Codec, wanted: bool, room: Room) -> bool:
     if not reader.repeatable or (codec.unit_column is not None and not reader.ordered):
         return False  # the rows of a unit that stay are known by position, and such a row has none
     width = sum(code_dtype(size).itemsize for size in codec.domain.shape)
-    size = reader.size if reader.rows is None else reader.rows * width
+    rows = reader.most_rows if reader.rows is None else reader.rows
+    size = reader.size if rows is None else rows * width
     return wanted or size is None or size > room.codes

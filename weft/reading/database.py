@@ -23,7 +23,7 @@ def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader
     A database file is opened read-only and stays open, so its rows cannot change between passes. A query must read each
     row by itself (`weft.reading.queries`), from files that stay still.
     """
-    path, query = _parse(address)
+    path, query, whole = _parse(address)
     name = f"duckdb:{path or 'query'}"
     try:
         import duckdb
@@ -35,25 +35,31 @@ def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader
         connection.execute("SET python_enable_replacements = false")  # a name in a query is no Python variable
         check_query(connection, name, query)
         arrow = connection.cursor().sql(query).limit(0).to_arrow_table().schema
+        # A table knows how many rows it has; those of a query would have to be made to be counted.
+        found = connection.cursor().execute(f"SELECT count(*) {query}").fetchone() if whole else None
+        rows = None if found is None else int(found[0])
 
     def start(columns: Sequence[str]) -> Batches:
+        seen = 0
         with _explained(name, duckdb):
-            rows = connection.cursor().sql(query).select(*map(_quoted, columns))
-            for batch in rows.to_arrow_reader(batch_rows):
-                yield batch, None
+            asked = connection.cursor().sql(query).select(*map(_quoted, columns))
+            for batch in asked.to_arrow_reader(batch_rows):
+                seen += batch.num_rows
+                yield batch, seen / rows if rows else None
 
-    return Reader(name, arrow, start, ordered=False)
+    return Reader(name, arrow, start, rows=rows, ordered=False)
 
 
-def _parse(address: str) -> tuple[str, str]:
+def _parse(address: str) -> tuple[str, str, bool]:
+    """Return the database, the query, and whether that is for a whole table."""
     if _QUERY.match(address):
-        return "", address.strip().rstrip(";")
+        return "", address.strip().rstrip(";"), False
     path, _, question = address.partition("?")
     key, _, value = question.partition("=")
     if key == "table" and value:
-        return path, "FROM " + ".".join(map(_quoted, value.split(".")))
+        return path, "FROM " + ".".join(map(_quoted, value.split("."))), True
     if key == "query" and value:
-        return path, value.strip().rstrip(";")
+        return path, value.strip().rstrip(";"), False
     raise DataError(f"duckdb:{path} does not say what to read; add ?table=NAME or ?query=SELECT ...")
 
 

@@ -17,6 +17,7 @@ from weft.values.storage import write_floats
 from weft.values.text import read_floats
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_ROW = 28  # octets that a row takes at least: its header, and its place in the page
 _TABLES = ("r", "p", "m")  # tables, tables in parts, and views that are stored: rows that are there
 
 
@@ -44,7 +45,7 @@ def open_postgres(address: str, schema: Schema | None, batch_rows: int) -> Reade
             ]
             yield pa.RecordBatch.from_arrays(read, names=names), None
 
-    return Reader(place.name, arrow, start, ordered=False)
+    return Reader(place.name, arrow, start, most_rows=_most_rows(snapshot, place), ordered=False)
 
 
 def connect(place: PostgresAddress, *, autocommit: bool) -> Any:
@@ -74,6 +75,18 @@ def _check_table(snapshot: Snapshot, place: PostgresAddress) -> None:
             "between passes. Make a table or a materialized view of it and name that: its rows are then what is "
             "protected"
         )
+
+
+def _most_rows(snapshot: Snapshot, place: PostgresAddress) -> int | None:
+    """Return how many rows fit the pages of a table and of its parts; None if they are stored in another way."""
+    sizes = (
+        f"WITH RECURSIVE parts (part) AS (SELECT to_regclass({literal(place.quoted_table)})::oid UNION "  # noqa: S608
+        "SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = part) "
+        "SELECT sum(pg_relation_size(part))::bigint, bool_and(relkind = 'p' OR coalesce(amname = 'heap', false)) "
+        "FROM parts JOIN pg_class c ON c.oid = part LEFT JOIN pg_am a ON a.oid = relam"
+    )
+    ((octets, plain),) = snapshot.ask(sizes)
+    return int(octets or 0) // _ROW if plain else None
 
 
 def _is_numeric(field: pa.Field) -> bool:

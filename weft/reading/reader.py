@@ -39,6 +39,9 @@ class Reader:
     rows: int | None = None
     """Number of rows where that is known without reading them. Private: for sizing and progress only."""
 
+    most_rows: int | None = None
+    """More rows it cannot have, where only that is known. Private too."""
+
     size: int | None = None
     """About the bytes that its coded rows would take, where `rows` is unknown."""
 

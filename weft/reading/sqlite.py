@@ -22,6 +22,7 @@ from weft.reading.reader import Batches, Reader
 from weft.reading.snapshot import Snapshot, driver, explained, snapshot_of
 from weft.schema import Schema
 
+_ROW = 4  # octets that a row takes at least: its place in the page, its length, and the length of its header
 _BATCH = "adbc.sqlite.query.batch_rows"
 
 
@@ -44,7 +45,8 @@ def open_sqlite(address: str, schema: Schema | None, batch_rows: int) -> Reader:
                 ]
             yield pa.RecordBatch.from_arrays(read, names=asked), None
 
-    return Reader(place.name, arrow, start, ordered=False)
+    ((octets,),) = snapshot.ask("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")
+    return Reader(place.name, arrow, start, most_rows=int(octets) // _ROW, ordered=False)
 
 
 def _begun(place: SqliteAddress) -> Snapshot:
