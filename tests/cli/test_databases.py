@@ -114,3 +114,49 @@ def test_outputs_that_are_refused(weft: Weft, folder: Path, output: str) -> None
     assert "ossianic" not in said.stdout + said.stderr
     said = weft("synth", output, *FIT, "-o", "x.csv", code=4)
     assert "ossianic" not in said.stdout + said.stderr
+
+
+def test_a_table_of_sqlite_is_verified(weft: Weft, sqlite: str, tmp_path: Path) -> None:
+    address = "sqlite:v.sqlite?table=made"
+    weft("synth", sqlite, *FIT, "-n", 50, "-o", address)
+    assert "everything that was checked holds" in weft("verify", address).stdout
+    weft("verify", "made.card.json")
+    weft("verify", ".")
+    first = queried("v.sqlite", "SELECT * FROM made ORDER BY rowid LIMIT 1")[0]
+    changes = {
+        "DELETE FROM made WHERE rowid = 1": "rows, the table has 49",
+        f"INSERT INTO made VALUES ({', '.join('?' * len(first))})": None,  # the row is back, at another place
+        "UPDATE made SET score = coalesce(score, 0) + 1 WHERE rowid = 2": "was changed",
+        "ALTER TABLE made RENAME COLUMN score TO x": "columns differ",
+        "DROP TABLE made": "no such table",
+    }
+    for change, said in changes.items():
+        with closing(sqlite3.connect("v.sqlite")) as database:
+            database.execute(change, first if "INSERT" in change else ())
+            database.commit()
+        told = weft("verify", address, code=0 if said is None else 1)
+        assert said is None or said in " ".join(told.stderr.split())
+    Path("v.sqlite").unlink()
+    assert "no such file" in weft("verify", "made.card.json", code=1).stderr
+
+
+def test_a_card_opens_no_database_elsewhere(weft: Weft, sqlite: str, tmp_path: Path) -> None:
+    elsewhere = f"sqlite:{tmp_path.parent / 'elsewhere.sqlite'}?table=made"
+    weft("synth", sqlite, *FIT, "-n", 50, "-o", elsewhere)
+    assert "Name the table" in weft("verify", "made.card.json", code=1).stderr
+    weft("verify", elsewhere)
+    assert "is for another table" in weft("verify", "sqlite:v.sqlite?table=made", code=1).stderr
+    assert "no card" in weft("verify", "sqlite:v.sqlite?table=visits", code=1).stderr
+
+
+def test_a_table_of_postgres_is_verified_whatever_its_owner_prefers(
+    weft: Weft, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weft("synth", f"{postgres}visits", *FIT, "-n", 50, "-o", f"{postgres}made")
+    monkeypatch.setenv("PGOPTIONS", "-c datestyle=German -c timezone=Asia/Tokyo -c extra_float_digits=-3")
+    weft("verify", f"{postgres}made")
+    assert "Name the table" in weft("verify", "made.card.json", code=1).stderr
+    run_postgres("UPDATE made SET score = coalesce(score, 0) + 1 WHERE ctid = (SELECT min(ctid) FROM made)")
+    assert "was changed" in weft("verify", f"{postgres}made", code=1).stderr
+    run_postgres("DROP TABLE made")
+    assert "no such table" in weft("verify", f"{postgres}made", code=1).stderr

@@ -40,6 +40,7 @@ def verify(
     [bold]Examples[/bold]
       weft verify released
       weft verify synthetic.csv
+      weft verify 'sqlite:made.sqlite?table=stays'
       weft verify released --budget clinic.budget
       weft verify released --json
     """
@@ -47,7 +48,7 @@ def verify(
     with guard(terminal):
         from weft.release.verify import verify as checked
 
-        found = checked(Path(place), None if budget is None else Path(budget))
+        found = checked(place, None if budget is None else Path(budget))
         terminal.answer(
             {
                 "ok": not found.wrong,

@@ -28,9 +28,8 @@ def open_postgres(address: str, schema: Schema | None, batch_rows: int) -> Reade
     text and takes the schema's type.
     """
     place = PostgresAddress.of(address)
-    snapshot = snapshot_of(place.name, lambda: _begun(place))
-    _check_table(snapshot, place)
-    found = snapshot.types(f"SELECT * FROM {place.quoted_table}")  # noqa: S608 (a name, quoted)
+    snapshot = snapshot_of(place.name, lambda: begin_postgres(place))
+    found = _types(snapshot, place)
     asked = {field.name: _expression(field) for field in found}
     numeric = {field.name for field in found if _is_numeric(field)}
     arrow = pa.schema([(field.name, _type(field, schema)) for field in found])
@@ -61,8 +60,19 @@ def connect(place: PostgresAddress, *, autocommit: bool) -> Any:
         ) from None
 
 
-def _begun(place: PostgresAddress) -> Snapshot:
+def begin_postgres(place: PostgresAddress) -> Snapshot:
+    """Begin to read a database as it is at this moment."""
     return Snapshot(connect(place, autocommit=True), place.name, _BEGIN)
+
+
+def postgres_columns(snapshot: Snapshot, place: PostgresAddress) -> list[str]:
+    """Return the names of a table's columns; DataError if it is none."""
+    return list(_types(snapshot, place).names)
+
+
+def _types(snapshot: Snapshot, place: PostgresAddress) -> pa.Schema:
+    _check_table(snapshot, place)
+    return snapshot.types(f"SELECT * FROM {place.quoted_table}")  # noqa: S608 (a name, quoted)
 
 
 def _check_table(snapshot: Snapshot, place: PostgresAddress) -> None:

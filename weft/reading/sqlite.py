@@ -29,8 +29,8 @@ _BATCH = "adbc.sqlite.query.batch_rows"
 def open_sqlite(address: str, schema: Schema | None, batch_rows: int) -> Reader:
     """Open `path?table=name`; without a schema all columns are text."""
     place = SqliteAddress.of(address)
-    snapshot = snapshot_of(place.name, lambda: _begun(place))
-    names = _columns(snapshot, place)
+    snapshot = snapshot_of(place.name, lambda: begin_sqlite(place))
+    names = sqlite_columns(snapshot, place)
     arrow = pa.schema([(name, pa.string()) for name in names]) if schema is None else csv_arrow_schema(schema, names)
 
     def start(columns: Sequence[str]) -> Batches:
@@ -49,7 +49,8 @@ def open_sqlite(address: str, schema: Schema | None, batch_rows: int) -> Reader:
     return Reader(place.name, arrow, start, most_rows=int(octets) // _ROW, ordered=False)
 
 
-def _begun(place: SqliteAddress) -> Snapshot:
+def begin_sqlite(place: SqliteAddress) -> Snapshot:
+    """Begin to read a database as it is at this moment."""
     dbapi = driver("sqlite", "sqlite")
     if not Path(place.path).is_file():
         raise DataError(f"{place.path}: no such file")
@@ -58,7 +59,7 @@ def _begun(place: SqliteAddress) -> Snapshot:
     return Snapshot(connection, place.name, "BEGIN")
 
 
-def _columns(snapshot: Snapshot, place: SqliteAddress) -> list[str]:
+def sqlite_columns(snapshot: Snapshot, place: SqliteAddress) -> list[str]:
     """Return the names of a table's columns; DataError if it is none, or made by a program as it is read."""
     found = snapshot.ask(f"SELECT type, sql FROM sqlite_master WHERE lower(name) = lower({literal(place.table)})")  # noqa: S608
     if not found:

@@ -98,8 +98,8 @@ def _publish_table(
     listener: Listener,
 ) -> dict[str, Any]:
     """Write a table into a database, and its cards: the rows are there before the cards are, or neither is."""
-    with staged(files.card, files.card_json) as (card, card_as_json), table.written(tables, listener) as rows:
-        facts = card_json(fitted, rows, name=table.name, conditions=conditions)
+    with staged(files.card, files.card_json) as (card, card_as_json), table.written(tables, listener) as (rows, found):
+        facts = card_json(fitted, rows, name=table.name, sha256=found, conditions=conditions)
         _write_cards(facts, card, card_as_json)
     return facts
 

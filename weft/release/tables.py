@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from weft.errors import DataError, OutputError
 from weft.files import TABLES, ending
 from weft.progress import Listener, silence, stage
 from weft.reading.addresses import kind_of_address
+from weft.reading.lines import digest, in_order, preparing
 from weft.reading.located import PostgresAddress, SqliteAddress, literal
 from weft.release.atomic import check_appendable
 from weft.release.paths import same_file
@@ -102,8 +103,9 @@ class DatabaseTable:
         )
 
     @contextmanager
-    def written(self, tables: Iterable[pa.Table], listener: Listener = silence) -> Iterator[int]:
-        """Write blocks of rows as they come, and lend their number; they are kept once this ends well, else none is."""
+    def written(self, tables: Iterable[pa.Table], listener: Listener = silence) -> Iterator[tuple[int, str]]:
+        """Write blocks of rows as they come, and lend their number and their hash as the database holds them
+        (`weft.reading.lines`); they are kept once this ends well, else none is."""
         new = Path(self.address.path) if isinstance(self.address, SqliteAddress) else None
         new = None if new is None or new.exists() else new
         done = False
@@ -114,7 +116,7 @@ class DatabaseTable:
                     self._append(connection, block, first=number == 0)
                     rows += block.num_rows
                     work.advance(note=counted(rows, "row"))
-                yield rows
+                yield rows, self._hash(connection, block.column_names)
                 connection.commit()
                 done = True
         finally:
@@ -129,6 +131,14 @@ class DatabaseTable:
         with connection.cursor() as cursor:
             plain = _plain(block, texts=isinstance(self.address, SqliteAddress))
             cursor.adbc_ingest(data=plain, mode="create" if first else "append", **target)
+
+    def _hash(self, connection: Any, columns: Sequence[str]) -> str:
+        with connection.cursor() as cursor:
+            for statement in preparing(self.address):
+                cursor.execute(statement)
+            cursor.execute(in_order(self.address, columns))
+            with cursor.fetch_record_batch() as lines:
+                return digest(lines)[1]
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:

@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from weft.release.card import CARD, markdown
 from weft.release.dataset import dataset_sha256, parts_of
 from weft.release.modelfile import warns_of_facts
 from weft.release.statement import costs, meaning_of
-from weft.release.tables import Dataset
+from weft.release.stored import card_of_table, may_be_opened, read_back, stored_table
+from weft.release.tables import DatabaseTable, Dataset
 from weft.release.writing import FORMATS, escaped_name
 
 CARD_ENDING = ".card.json"
@@ -64,14 +66,20 @@ class Findings:
         return [check for check in self.checks if check.wrong is not None]
 
 
-def verify(place: Path, budget: Path | None = None) -> Findings:
+def verify(place: Path | str, budget: Path | None = None) -> Findings:
     """Check the release that a table or a card belongs to, or all releases and models in a folder.
+
+    A table of a database is named by its address, or by its card in this folder, and read back from there.
 
     With the lifetime budget of the table, also that its file still has the entry at which each release was made: a file
     that was cut, made anew or replaced by an old copy has not.
 
     Releases that were interrupted while their files were moved are finished first (`weft.release.atomic`).
     """
+    table = stored_table(place) if isinstance(place, str) else None
+    place = Path(place) if table is None else card_of_table(table, CARD_ENDING)
+    if table is not None and _facts(place).get("table", {}).get("file") != table.name:
+        raise WeftError(f"{place}, the card of that name in this folder, is for another table than {table.name}.")
     if not place.exists():
         raise DataError(f"{place}: no such file or folder")
     one = not place.is_dir() or Dataset(place.resolve()).card_json.is_file()
@@ -81,7 +89,7 @@ def verify(place: Path, budget: Path | None = None) -> Findings:
         card = Dataset(place.resolve()).card_json if place.is_dir() else _card_of(place)
         if not card.is_file():
             raise WeftError(f"{place}: there is no card ({card.name}) beside it: it is no release, or a part of one.")
-        return Findings((*_release(card), *_entries([card], budget)), recovered)
+        return Findings((*_release(card, table), *_entries([card], budget)), recovered)
     cards = sorted(folder.glob(f"*{CARD_ENDING}"))
     models = sorted(folder.glob("*.weft"))
     pages = [page for page in sorted(folder.glob("*.card.md")) if page.with_suffix(".json") not in cards]
@@ -122,8 +130,8 @@ def _table(facts: dict[str, Any], card: Path) -> Path | None:
         return None
 
 
-def _release(card: Path) -> Iterator[Check]:
-    """Check one card, and what it speaks of."""
+def _release(card: Path, named: DatabaseTable | None = None) -> Iterator[Check]:
+    """Check one card, and what it speaks of; `named` is its table of a database, if the user named it."""
     facts = _facts(card)
     if facts.get("card") != CARD:
         newer = isinstance(facts.get("card"), int) and facts["card"] > CARD
@@ -132,7 +140,7 @@ def _release(card: Path) -> Iterator[Check]:
         return
     steps: list[tuple[str, str, Callable[[dict[str, Any], Path], str | None]]] = [
         (_page_of(card).name, "page says what the card says", _page),
-        (card.name, "table is the one that the card is for", _hash),
+        (card.name, "table is the one that the card is for", partial(_hash, named=named)),
         (card.name, "columns and types", _columns),
         (card.name, "ledger, priced again", _ledger),
         (card.name, "guarantee follows from the ledger", _guarantee),
@@ -170,7 +178,9 @@ def _page(facts: dict[str, Any], card: Path) -> str | None:
     return None if page.read_bytes() == markdown(facts).encode() else "the page is of another release, or was changed"
 
 
-def _hash(facts: dict[str, Any], card: Path) -> str | None:
+def _hash(facts: dict[str, Any], card: Path, named: DatabaseTable | None = None) -> str | None:
+    if (stored := stored_table(str(facts["table"]["file"]))) is not None:
+        return _read_back(facts, named or stored, card.resolve().parent, opened=named is not None)
     table = _table(facts, card)
     if table is None or not table.exists():
         return f"the table {facts['table']['file']} is not beside the card"
@@ -179,7 +189,26 @@ def _hash(facts: dict[str, Any], card: Path) -> str | None:
     return None
 
 
+def _read_back(facts: dict[str, Any], table: DatabaseTable, folder: Path, *, opened: bool) -> str | None:
+    """Compare a card with what a database holds: its columns, the number of its rows, and their hash."""
+    if not (opened or may_be_opened(table, folder)):
+        return f"not read back: no card decides which database is opened. Name the table: weft verify '{table.name}'"
+    try:
+        found = read_back(table, folder)
+    except DataError as unread:
+        return f"cannot be read back: {unread}"
+    if found.columns != [column["name"] for column in facts["columns"]]:
+        return "the table's columns differ from the card's"
+    if found.rows != facts["table"]["rows"]:
+        return f"the card says {facts['table']['rows']} rows, the table has {found.rows}"
+    if found.sha256 != facts["table"]["sha256"]:
+        return f"{table.name} is another table, or was changed since it was made"
+    return None
+
+
 def _columns(facts: dict[str, Any], card: Path) -> str | None:
+    if stored_table(str(facts["table"]["file"])) is not None:
+        return None  # compared as the table was read back; the types are the database's own
     table = _table(facts, card)
     if table is None or not table.exists():
         return "there is no table to compare with"
