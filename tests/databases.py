@@ -70,6 +70,16 @@ def server():
 
 @functools.cache
 def _started():
+    found = start_server()
+    if found is None:
+        return None
+    address, _, stop = found
+    atexit.register(stop)
+    return address
+
+
+def start_server():
+    """Start a server of PostgreSQL; return its address, its folder and what ends it, or None if there is none."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) + [
         Path(p) for p in [shutil.which("initdb")] if p
     ]
@@ -87,9 +97,12 @@ def _started():
     (data / "pg_hba.conf").write_text("\n".join(rules) + "\n")
     options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off -c shared_buffers=16MB"
     _run(bin_ / "pg_ctl", "-D", data, "-w", "-o", options, "-l", folder / "log", "start")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(_run, bin_ / "pg_ctl", "-D", data, "-m", "immediate", "stop", check=False)
-    return f"postgresql://127.0.0.1:{port}"
+
+    def stop():
+        _run(bin_ / "pg_ctl", "-D", data, "-m", "immediate", "stop", check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    return f"postgresql://127.0.0.1:{port}", folder, stop
 
 
 def _run(*command, check=True):

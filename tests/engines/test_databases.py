@@ -1,21 +1,28 @@
 """SQLite and PostgreSQL as sources: one snapshot, every row by itself, no word of the database, no password."""
 
 import datetime as dt
+import os
+import signal
 import sqlite3
 import sys
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
+import adbc_driver_postgresql.dbapi
 import duckdb
 import pyarrow as pa
 import pytest
-from databases import LOCKED, USER, fill_postgres, fill_sqlite, run_postgres, server
+from databases import LOCKED, USER, fill_postgres, fill_sqlite, run_postgres, server, start_server
 
+from weft import Synthesizer
 from weft.engines import open_engine
 from weft.engines.memory import MemoryEngine
 from weft.engines.sources import fingerprint, open_reader, source_name
 from weft.engines.stream import StreamEngine
 from weft.errors import DataError
+from weft.privacy import read_journal
+from weft.privacy.mechanisms import Mechanisms
 from weft.reading.snapshot import held_snapshots
 from weft.room import Room
 from weft.schema import Schema
@@ -289,3 +296,43 @@ def test_a_server_that_dies_gives_an_error_and_no_count():
     )
     with pytest.raises(DataError, match="start again"):
         engine.count([("n",)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["auto", "stream"])
+def test_a_server_that_is_killed_during_a_fit(engine, tmp_path, monkeypatch):
+    found = start_server()
+    if found is None:
+        pytest.skip("PostgreSQL is not installed (Debian's package postgresql)")
+    address, folder, stop = found
+    monkeypatch.setenv("PGUSER", USER)
+    monkeypatch.setenv("PGDATABASE", "postgres")
+    table = pa.table({"n": [i % 10 for i in range(50_000)], "w": ["ab"[i % 2] for i in range(50_000)]})
+    with closing(adbc_driver_postgresql.dbapi.connect(address.replace("//", f"//{USER}@") + "/postgres")) as connection:
+        with connection.cursor() as cursor:
+            cursor.adbc_ingest("rows", table, mode="create")
+        connection.commit()
+    schema = Schema.from_toml(
+        '[columns.n]\nkind = "integer"\nrange = [0, 9]\n[columns.w]\nkind = "category"\nvalues = ["a", "b"]\n'
+    )
+    killed, drawn = [], []
+
+    def kill(event):
+        """Kill the server and all its children as the rows are read: the only time, or for the second time."""
+        if not killed and event.stage == {"auto": "read", "stream": "count"}[engine]:
+            head = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+            below = Path(f"/proc/{head}/task/{head}/children").read_text().split()
+            for process in (head, *map(int, below)):
+                os.kill(process, signal.SIGKILL)
+                killed.append(process)
+
+    monkeypatch.setattr(Mechanisms, "__call__", lambda *given: drawn.append(given))
+    try:
+        fitting = Synthesizer(1.0, method="independent", engine=engine, journal=tmp_path / "j.jsonl")
+        with pytest.raises(DataError, match=r"start again|cannot be reached"):
+            fitting.fit(f"{address}/postgres?table=rows", schema, listener=kill)
+    finally:
+        stop()
+    runs = read_journal(tmp_path / "j.jsonl") if (tmp_path / "j.jsonl").exists() else []
+    assert len(killed) > 1 and not drawn
+    assert sum(len(run.charges) for run in runs) == (1 if engine == "stream" else 0)  # charged first, nothing released

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.marginals.marginal import Array
+from weft.marginals.threshold import errors_past, threshold
 
 MEAN_ABS_NORMAL = math.sqrt(2 / math.pi)
 """E |Z| of a standard normal Z."""
 
 GROUPS = 48
 """Cells of a table, sorted, are put in this many groups: the error is then a sum over groups."""
-
-_STEPS = 50
 
 
 def expected_noise(cells: int | Sequence[int] | Array, sigma: Array | float) -> Array:
@@ -75,43 +74,13 @@ def projected_error(tables: Profile, sigma: Array, *, whole: bool | Array = Fals
     without differ less than runs do).
     """
     sigma = np.array(np.broadcast_to(sigma, (len(tables.cells), np.shape(sigma)[-1])), np.float64)
-    tau, alive = _threshold(tables, sigma)
+    tau, alive = threshold(tables.cells, tables.counts, sigma)
     independent = np.broadcast_to(np.reshape(whole, (-1, 1)), sigma.shape)
     if independent.any():
         kept = np.sqrt(1 - 1 / np.maximum(alive, 1.0))
         nothing = independent & (kept <= 0)  # a single cell that has the whole total
         sigma = np.where(independent & ~nothing, sigma * kept, sigma)
-        tau, _ = _threshold(tables, sigma)
+        tau, _ = threshold(tables.cells, tables.counts, sigma)
     else:
         nothing = independent
-    cells, q, s = tables.cells[:, None, :], tables.counts[:, None, :], sigma[:, :, None]
-    c = tau[:, :, None] / s
-    a = c - q / s
-    lost = q * _cdf(a)
-    noisy = s * (2 * _density(c) - _density(a) + 2 * c * _cdf(c) - c - c * _cdf(a))
-    return np.where(nothing, 0.0, (cells * (lost + noisy)).sum(axis=2))
-
-
-def _threshold(tables: Profile, sigma: Array) -> tuple[Array, Array]:
-    """Return where the mean of the cut counts adds up to the total, and how many cells then stay above zero."""
-    cells, q, s = tables.cells[:, None, :], tables.counts[:, None, :], sigma[:, :, None]
-    total, tau = tables.total[:, None], np.zeros(sigma.shape)
-    for _ in range(_STEPS):  # Newton from the left on a convex, falling function cannot overshoot
-        z = (q - tau[:, :, None]) / s
-        above = _cdf(z)
-        alive = (cells * above).sum(axis=2)
-        step = ((cells * s * (z * above + _density(z))).sum(axis=2) - total) / np.maximum(alive, 1e-9)
-        tau = tau + step
-        if (np.abs(step) < 1e-6 * sigma).all():
-            break
-    return tau, alive
-
-
-def _density(z: Array) -> Array:
-    return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-
-
-def _cdf(z: Array) -> Array:
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(z))
+    return np.where(nothing, 0.0, errors_past(tables.cells, tables.counts, sigma, tau))
