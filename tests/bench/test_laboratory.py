@@ -159,7 +159,9 @@ def test_every_timing_is_known_and_an_unknown_one_is_refused() -> None:
     assert set(TIMINGS) == {
         "bsg",
         "counting",
+        "databases",
         "evaluate",
+        "fit",
         "gum",
         "mrf",
         "noise",
@@ -237,3 +239,10 @@ def test_weekdays_of_a_date_in_parts() -> None:
     parts = {"year": [2024, 2024, 2024], "month": ["January", "January", "June"], "day": [1, 8, 8]}
     shares = structure.weekdays(pa.table(parts), ("year", "month", "day"))  # two Mondays and a Saturday
     assert shares.tolist() == pytest.approx([2 / 3, 0, 0, 0, 0, 1 / 3, 0])
+
+
+def test_a_fit_of_many_rows_is_measured_beside_its_targets() -> None:
+    from weft.bench.timings.fit import measured
+
+    told = dict(measured(3000, 500, "1GiB", 1e9, 1 << 20))
+    assert "0.00 of the target" in told["  in all"] and "MiB (0.00 of" in told["  peak memory"]
