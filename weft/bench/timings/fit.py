@@ -1,4 +1,4 @@
-"""Weave from a Parquet file of many rows to a table: a million to as many; ten million to as many, and a hundred to one.
+"""Weave from a Parquet file of many rows to a table: a million, or ten, to as many; a hundred million to a million.
 
 Rows are those of a generated census, a million of them over and over: what a fit waits for does not depend on more.
 """
