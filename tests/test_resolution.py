@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from weft import Schema, Synthesizer
 from weft.errors import WeftError
 from weft.marginals.domain import Domain, FineGrid, Order
+from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.recode import ValueMap, coarse_groups
 from weft.methods import METHODS
-from weft.methods.steps.resolution import MOST_GROUPS, coarse_domain, is_wide
+from weft.methods.steps.resolution import MOST_GROUPS, _settled, _smoothed, coarse_domain, is_wide
 from weft.reconcile.smoothing import Grid, smooth
 from weft.values.cells import MOST_CELLS, public_cuts, roundness
 from weft.values.limits import EACH_CELL
@@ -228,3 +229,19 @@ def test_blocks_hold_what_many_noisy_cells_would_misplace():
         patch.setattr("weft.methods.steps.resolution.MANY", np.inf)
         without = np.mean([misplaced(seed) for seed in range(4)])
     assert with_blocks < 0.6 * without
+
+
+def test_a_last_block_of_one_cell_is_smoothed_as_any_other():
+    """461 codes in blocks of 20: the last one has a single cell, which is no value that stands apart."""
+    rng = np.random.default_rng(0)
+    order, truth = Order(True), np.zeros(461)
+    truth[:138] = 20_000 / 138
+    cells = order.fine_grid(461)
+    blocks = cells.coarser(24, 0)
+    found = []
+    for _ in range(60):
+        fine = NoisyMarginal(("a",), truth + rng.normal(0, 100, 461), 100.0)
+        wide = NoisyMarginal(("a",), np.bincount(blocks.cells, truth) + rng.normal(0, 150, blocks.size), 150.0)
+        smoothed = _smoothed(fine, cells, order)
+        found.append(_settled(smoothed, (fine, cells), (wide, blocks), order)[-1])
+    assert np.bincount(blocks.cells)[-1] == 1 and np.mean(found) < 10

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from weft import Synthesizer
+from weft import Schema, Synthesizer
 
 
 def frame(tail):
@@ -33,3 +33,11 @@ def test_a_column_with_rows_left_over_is_listed_once_more(seed):
 def test_nothing_is_spent_twice_where_nothing_is_left_over():
     fitted = Synthesizer(1.0, 1e-5, method="independent", journal=None, noise_seed=1).fit(frame(False), unit=False)
     assert asked(fitted) == ["common values of 9 columns"]
+
+
+def test_stated_categories_are_listed_twice_where_nobody_counted_the_rows():
+    text = "".join(f'[columns.{name}]\nkind = "category"\n' for name in frame(True).columns)
+    run = Synthesizer(1.0, 1e-5, method="independent", journal=None, noise_seed=1)
+    fitted = run.fit(frame(True), Schema.from_toml(text), unit=False)
+    assert asked(fitted) == ["common values of 9 columns"] * 2
+    assert "other" in fitted.fitted_.codec.schema.column("land").values

@@ -257,10 +257,11 @@ class _Discovery:
         return [name for name in names if self._left_over(name, found[name], sigma)]
 
     def _left_over(self, name: str, values: Mapping[str, Counted], sigma: float = 0.0) -> bool:
-        """Whether more rows are left over beside these values than noise would leave."""
-        rest = (self._known[name].rows or self._rows) - sum(each.count for each in values.values())
+        """Whether more rows are left over beside these values than noise would leave, or nobody counted the rows."""
+        rows = self._known[name].rows or self._rows
+        rest = rows - sum(each.count for each in values.values())
         noise = math.hypot(sigma, *(each.sigma for each in values.values()))
-        return not values or rest > REST * noise
+        return not values or not rows or rest > REST * noise
 
     def _listed(self, name: str, values: Mapping[str, Counted]) -> Decision:
         """Return a category of these values; what is left over has a value of its own if it can be told from none."""

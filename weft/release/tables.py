@@ -13,7 +13,6 @@ from weft.errors import DataError, OutputError
 from weft.files import TABLES, ending
 from weft.progress import Listener, silence, stage
 from weft.reading.addresses import kind_of_address
-from weft.reading.lines import digest, in_order, preparing
 from weft.reading.located import PostgresAddress, SqliteAddress, literal
 from weft.release.atomic import check_appendable
 from weft.release.paths import same_file
@@ -133,6 +132,8 @@ class DatabaseTable:
             cursor.adbc_ingest(data=plain, mode="create" if first else "append", **target)
 
     def _hash(self, connection: Any, columns: Sequence[str]) -> str:
+        from weft.reading.lines import digest, in_order, preparing  # it loads Arrow, which a command that only shows help does not
+
         with connection.cursor() as cursor:
             for statement in preparing(self.address):
                 cursor.execute(statement)

@@ -79,7 +79,7 @@ class DenseField:
         found = [np.asarray(table * scale) for table in count(chains.records, cliques)]
         return found, np.array([sampling_error(t / scale) * scale for t in found])
 
-    def model(self, sweeps: int, herding: int, feedback: float, drawn: int = 1) -> Model:
+    def model(self, sweeps: int, herding: int, feedback: float | None, drawn: int = 1) -> Model:
         """Return the model of all tables; no `herding` leaves records as they are drawn, the rest is for chains."""
         tree = self._tree(self.max_cells)
         if tree is not None:

@@ -119,19 +119,22 @@ def choose_resolution(
     with stage(listener, "count rows"):
         rows = max(float(curator.total(SHARE_ROWS).table), 1.0)
     most = (rows / (CELLS_NOISE * curator.sigma((1 - ZOOM) * share / len(wide)))) ** 2
-    grids = {name: _grid(domain, name, most) for name in wide}
+    orders = {name: domain.order(name) for name in wide}
+    grids = {name: _joined(orders[name], orders[name].fine_grid(domain.size(name)), most) for name in wide}
     zoomed = [name for name in wide if grids[name].size < domain.size(name)]
     deeper = ZOOM * share * len(zoomed) / len(wide)
-    blocks = {name: _blocks(domain, name, grids[name], most * (CELLS_NOISE / BLOCKS_NOISE) ** 2) for name in wide}
+    few = most * (CELLS_NOISE / BLOCKS_NOISE) ** 2
+    blocks = {name: _joined(orders[name], grids[name], few) for name in wide}
     blocks = {name: each for name, each in blocks.items() if each.size * MANY <= grids[name].size}
     wider = BLOCKS * share * len(blocks) / len(wide)
     with stage(listener, "measure numbers and dates"):
         counts = _measure(curator, {name: grids[name].cells for name in wide}, share - deeper - wider)
-        fine = {name: _smoothed(counts[name], grids[name], domain.order(name)) for name in wide}
+        fine = {name: _smoothed(counts[name], grids[name], orders[name]) for name in wide}
         if blocks:
             known = _measure(curator, {name: each.cells for name, each in blocks.items()}, wider)
             fine |= {
-                name: _settled(fine[name], (counts[name], grids[name]), (known[name], blocks[name])) for name in blocks
+                name: _settled(fine[name], (counts[name], grids[name]), (known[name], blocks[name]), orders[name])
+                for name in blocks
             }
         if zoomed:
             fine |= _zoom(curator, {name: (grids[name], fine[name]) for name in zoomed}, deeper)
@@ -141,9 +144,10 @@ def choose_resolution(
         if name in bins:
             maps[name] = ValueMap(bins[name], int(bins[name].max()) + 1, fine[name])
             continue
-        apart = domain.order(name).apart
         groups = round(min(max(math.sqrt(rows / (ROWS_PER_NOISE * joint)), LEAST_GROUPS), MOST_GROUPS))
-        codes = divided(coarse_groups(fine[name], apart, groups, LEAST_ROWS * joint), _breaks(domain, name))
+        codes = divided(
+            coarse_groups(fine[name], orders[name].apart, groups, LEAST_ROWS * joint), _breaks(domain, name)
+        )
         maps[name] = ValueMap(codes, int(codes.max()) + 1, fine[name])
     return maps
 
@@ -172,34 +176,9 @@ def _breaks(domain: Domain, name: str) -> Array:
     return np.unique(np.concatenate([np.zeros(0, np.int64), *(found for found in each if len(found) <= MOST_BREAKS)]))
 
 
-def _grid(domain: Domain, name: str, most: float) -> FineGrid:
-    """Return the public grid of an attribute, of at most so many cells."""
-    order = domain.order(name)
-    grid = order.fine_grid(domain.size(name))
-    # Values that have no order have no neighbours to be counted with.
+def _joined(order: Order, grid: FineGrid, most: float) -> FineGrid:
+    """Return a grid of at most so many cells: neighbours together, where values have an order."""
     return grid.coarser(max(most, FEW), len(order.apart)) if order.ordered else grid
-
-
-def _blocks(domain: Domain, name: str, grid: FineGrid, most: float) -> FineGrid:
-    """Return at most so many blocks of neighbouring cells of a grid."""
-    order = domain.order(name)
-    return grid.coarser(max(most, FEW), len(order.apart)) if order.ordered else grid
-
-
-def _settled(fine: Array, cells: tuple[NoisyMarginal, FineGrid], blocks: tuple[NoisyMarginal, FineGrid]) -> Array:
-    """Return counts of codes that add up to those of their blocks, which both levels tell: pooled by their noise."""
-    (counted, grid), (known, wide) = cells, blocks
-    block = wide.cells[np.unique(grid.cells, return_index=True)[1]]
-    summed = np.bincount(block, weights=counted.table, minlength=wide.size)
-    trust, own = 1 / known.sigma**2, 1 / (np.bincount(block, minlength=wide.size) * counted.sigma**2)
-    pooled = (trust * known.table + own * summed) / (trust + own)
-    apart = np.bincount(block, minlength=wide.size) == 1
-    made = np.maximum(pooled, 0)
-    noise = float(np.sqrt(1 / (trust + np.median(own))))
-    made[~apart] = smooth(pooled[~apart], noise, Grid(wide.widths[~apart], wide.levels[~apart]))
-    held, codes = (np.bincount(wide.cells, weights=part, minlength=wide.size) for part in (fine, np.ones(len(fine))))
-    spread = np.where(held[wide.cells] > 0, fine, 1.0) / np.where(held > 0, held, codes)[wide.cells]
-    return np.asarray(spread * made[wide.cells])
 
 
 def _measure(curator: Curator, cells: Mapping[str, Array], share: float) -> dict[str, NoisyMarginal]:
@@ -210,14 +189,32 @@ def _measure(curator: Curator, cells: Mapping[str, Array], share: float) -> dict
 
 def _smoothed(noisy: NoisyMarginal, grid: FineGrid, order: Order) -> Array:
     """Return the count of each code: of each cell, without most of its noise, spread evenly over its codes."""
-    apart = sorted({int(grid.cells[code]) for code in order.apart})
-    inside = np.setdiff1d(np.arange(grid.size), apart)
-    made = np.maximum(np.asarray(noisy.table, np.float64), 0)
-    if order.ordered:
-        made[inside] = smooth(
-            np.asarray(noisy.table)[inside], noisy.sigma, Grid(grid.widths[inside], grid.levels[inside])
-        )
+    made = _without_noise(np.asarray(noisy.table, np.float64), noisy.sigma, grid, order)
     return np.asarray((made / np.bincount(grid.cells, minlength=grid.size))[grid.cells])
+
+
+def _settled(
+    fine: Array, cells: tuple[NoisyMarginal, FineGrid], blocks: tuple[NoisyMarginal, FineGrid], order: Order
+) -> Array:
+    """Return counts of codes that add up to those of their blocks, which both levels tell: pooled by their noise."""
+    (counted, grid), (known, wide) = cells, blocks
+    block = wide.cells[np.unique(grid.cells, return_index=True)[1]]
+    summed = np.bincount(block, weights=counted.table, minlength=wide.size)
+    trust, own = 1 / known.sigma**2, 1 / (np.bincount(block, minlength=wide.size) * counted.sigma**2)
+    pooled = (trust * known.table + own * summed) / (trust + own)
+    made = _without_noise(pooled, float(np.sqrt(1 / (trust + np.median(own)))), wide, order)
+    held, codes = (np.bincount(wide.cells, weights=part, minlength=wide.size) for part in (fine, np.ones(len(fine))))
+    spread = np.where(held[wide.cells] > 0, fine, 1.0) / np.where(held > 0, held, codes)[wide.cells]
+    return np.asarray(spread * made[wide.cells])
+
+
+def _without_noise(table: Array, sigma: float, grid: FineGrid, order: Order) -> Array:
+    """Return the count of each cell, without most of its noise where values have an order."""
+    made = np.maximum(table, 0)
+    if order.ordered:
+        inside = np.setdiff1d(np.arange(grid.size), sorted({int(grid.cells[code]) for code in order.apart}))
+        made[inside] = smooth(table[inside], sigma, Grid(grid.widths[inside], grid.levels[inside]))
+    return made
 
 
 def _zoom(curator: Curator, found: Mapping[str, tuple[FineGrid, Array]], share: float) -> dict[str, Array]:

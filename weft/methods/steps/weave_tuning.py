@@ -7,7 +7,6 @@ from typing import Annotated
 
 from weft.bounds import Bounds, Share
 from weft.marginals.domain import Clique, Domain
-from weft.models.chains.model import FEEDBACK, LEAST_FEEDBACK
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,9 @@ class WeaveTuning:
     herding: Annotated[int | None, Bounds(0, 10000)] = None
     """Sweeps with feedback at the end; 0: records as they are drawn, also from a tree; None: 2, and 1 where there are
     over 1,000 values."""
-    feedback: Annotated[float, Bounds(LEAST_FEEDBACK, 1000.0)] = FEEDBACK
-    """Chains: strength of that feedback towards a table without noise; the noisier a table, the less it is followed."""
+    feedback: Annotated[float | None, Bounds(0.001, 1000.0)] = None
+    """Chains: strength of that feedback towards a table without noise; the noisier a table, the less it is followed.
+    None: 0.3."""
 
     drawn: Annotated[int, Bounds(1, 100)] = 4
     """Records drawn for each that is kept: those are kept whose pairs and triples are nearest to those of all."""

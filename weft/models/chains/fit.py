@@ -117,7 +117,7 @@ class GibbsChains:
         self.known = dict(zip(self.layout.cliques, self.layout.tables(self.chains.potentials), strict=True))
         return seen
 
-    def model(self, sweeps: int = 4, herding: int = 2, feedback: float = FEEDBACK, drawn: int = 1) -> ChainsModel:
+    def model(self, sweeps: int = 4, herding: int = 2, feedback: float | None = None, drawn: int = 1) -> ChainsModel:
         """Return what was learned, with the distance of its chains from the targets before and after a restart."""
         distance = self.distance()
         self.restart()
@@ -131,7 +131,7 @@ class GibbsChains:
             tuple(self.layout.tables(self.targets)),
             sweeps,
             herding,
-            feedback,
+            FEEDBACK if feedback is None else feedback,
             tuple(self.noise[self.layout.cell_start[:-1]].tolist()),
             distance,
             self.distance(),

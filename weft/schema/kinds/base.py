@@ -121,6 +121,7 @@ class Column:
             )
 
     def _check_markers(self) -> None:
+        self._set(markers=tuple(self.markers))
         for marker in self.markers:
             known = isinstance(marker, str | int | float) and not isinstance(marker, bool) and marker == marker
             self._need(known, 'missing must list texts and numbers, such as ["?", "NA", -9]', "missing")

@@ -266,7 +266,7 @@ def small_decimal(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(arrow_type) and arrow_type.bit_width <= 128 and 0 <= arrow_type.scale <= 18)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _alone(column: Binned, field: pa.Field) -> Single:
     """Return what codes a column by itself: made once of the schema's words alone, since fine bins take a while."""
     from weft.schema.kinds.part import Single

@@ -8,7 +8,6 @@ cell of every table, whatever the part makes of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -70,13 +69,9 @@ class Single:
         self.needs: tuple[str, ...] = ()
         self.domain = Domain((column.name,), (self.coder.size,), (column.order(plain_coder(self.coder)),))
 
-    @cached_property
-    def _named(self) -> tuple[Label, ...]:
-        return named(self._column, self._type, self.coder.size)
-
     def labels(self) -> list[tuple[Label, ...]]:
         """Name every code, as its kind does: a bin that holds no value has no code."""
-        return [self._named]
+        return [named(self._column, self._type, self.coder.size)]
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
         """Return the code of each value."""
