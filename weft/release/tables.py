@@ -132,7 +132,7 @@ class DatabaseTable:
             cursor.adbc_ingest(data=plain, mode="create" if first else "append", **target)
 
     def _hash(self, connection: Any, columns: Sequence[str]) -> str:
-        from weft.reading.lines import digest, in_order, preparing  # it loads Arrow, which a command that only shows help does not
+        from weft.reading.lines import digest, in_order, preparing  # loads Arrow, which help does without
 
         with connection.cursor() as cursor:
             for statement in preparing(self.address):
