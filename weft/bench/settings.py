@@ -65,10 +65,10 @@ WEAVE_SUITE: Mapping[str, Options] = {
     "rare values at 4.5 deviations": {"rare": 4.5},
     "chains, whatever a tree would hold": {"tuning": {"max_tree": 0}},
     "no herding": {"tuning": {"herding": 0}},
-    "herding a third as strong": {"tuning": {"feedback": 0.1}},
-    "herding three times as strong": {"tuning": {"feedback": 0.9}},
+    "herding half as strong": {"tuning": {"feedback": 0.1}},
+    "herding twice as strong": {"tuning": {"feedback": 0.4}},
     "every record drawn is kept": {"tuning": {"drawn": 1}},
-    "one of eight records drawn is kept": {"tuning": {"drawn": 8}},
+    "one of four records drawn is kept": {"tuning": {"drawn": 4}},
 }
 """Every constant of weave that could be another, for both halves of the suite."""
 WEAVE_BATCHES: Mapping[str, int] = {"pairs only": 0, "one batch of larger cliques": 1}

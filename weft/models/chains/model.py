@@ -49,7 +49,7 @@ LOOKS = 200
 MOST_SWEEPS = 10_000
 """Sweeps past which a model file is not believed."""
 
-FEEDBACK = 0.3
+FEEDBACK = 0.2
 """What one record too many in a cell takes from its logit, where the table has no noise to speak of."""
 
 SURE = 4.0
