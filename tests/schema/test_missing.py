@@ -13,6 +13,7 @@ from weft.errors import DataError, SchemaError
 from weft.reading.csv import read_csv
 from weft.report.reading import read_coded
 from weft.schema import Schema
+from weft.schema.kinds import Integer
 from weft.values.markers import blanked
 
 COLUMNS = """
@@ -151,3 +152,9 @@ def test_a_report_takes_markers_for_missing(tmp_path):
     path = tmp_path / "rows.parquet"
     pq.write_table(typed(), path)
     assert read_coded(path, SCHEMA).table.column("n").to_pylist() == [3, None, None, None]
+
+
+def test_markers_given_as_a_list_are_as_good_as_any():
+    column = Integer("x", (0, 9), missing=True, markers=[-9])
+    part = column.part({"x": pa.field("x", pa.int64())}, {"x": column})
+    assert column.markers == (-9,) and part.domain.shape == (11,)
