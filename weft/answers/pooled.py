@@ -58,9 +58,8 @@ class Axis:
 
     def centred(self, table: Array, place: int) -> Array:
         """Return what a term adds to the bins: their sums, without what each would have of an even table."""
-        first = np.moveaxis(table, place, 0)
-        even = np.multiply.outer(self.spread, first.sum(axis=0))
-        return np.moveaxis(np.moveaxis(self.binned(table, place), place, 0) - even, 0, place)
+        even = np.multiply.outer(self.spread, table.sum(axis=place))
+        return np.asarray(self.binned(table, place) - np.moveaxis(even, 0, place))
 
     def squared(self, held: Array) -> Array:
         """Return the sums of squares of the centred bins, each working code as often as it is held."""

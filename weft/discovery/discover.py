@@ -138,7 +138,7 @@ class _Discovery:
     def _check(self) -> None:
         """Refuse what could be known before the first charge: types without a grid, rows that the schema refuses."""
         ranged = [name for name, known in self._known.items() if known.need == "range"]
-        looks = [grid_look(name, _of_look(self._known[name].entry), self._types[name]).column for name in ranged]
+        looks = [grid_look(name, self._known[name].entry, self._types[name]).column for name in ranged]
         if looks:
             opened = self._opened(looks)
             Codec(opened, pa.schema([(column.name, self._types[column.name]) for column in opened.columns]))
@@ -215,7 +215,7 @@ class _Discovery:
                 self._known[name] = Decision({"kind": "id", "pattern": "{}"}, "", rows, "a number of its own: an id")
 
     def _find_ranges(self, names: Sequence[str], share: float) -> None:
-        looks = {name: grid_look(name, _of_look(self._known[name].entry), self._types[name]) for name in names}
+        looks = {name: grid_look(name, self._known[name].entry, self._types[name]) for name in names}
         noisy, sigma = self._measure([look.column for look in looks.values()], names, share, "ranges")
         for name, look in looks.items():
             self._known[name] = self._ranged(name, look, noisy[name], sigma)
@@ -239,7 +239,11 @@ class _Discovery:
         return replace(known, entry=entry, need="", why=f"{told} from {low} to {high}{also}")
 
     def _find_values(self, names: Sequence[str], share: float) -> None:
-        """List values, and once more where many rows have none of those: few columns, so that rarer values show."""
+        """List values, and once more where many rows have none of those: few columns, so that rarer values show.
+
+        Which columns come again follows from released counts, and each round is charged by itself, with half of the
+        slack: two questions that compose, whatever the first one finds.
+        """
         found: dict[str, dict[str, Counted]] = {name: {} for name in names}
         with stage(self._listener, "find common values"):
             rest = self._list(names, FIRST_LIST * share, found)
@@ -254,14 +258,14 @@ class _Discovery:
         sigma = curator.sigma(share / len(names))
         for name, values in zip(names, curator.values(names, share, self._slack / 2), strict=True):
             found[name] |= {value: Counted(count, sigma) for value, count in values.items()}
-        return [name for name in names if self._left_over(name, found[name], sigma)]
+        return [name for name in names if self._left_over(name, found[name])]
 
-    def _left_over(self, name: str, values: Mapping[str, Counted], sigma: float = 0.0) -> bool:
+    def _left_over(self, name: str, values: Mapping[str, Counted]) -> bool:
         """Whether more rows are left over beside these values than noise would leave, or nobody counted the rows."""
         rows = self._known[name].rows or self._rows
         rest = rows - sum(each.count for each in values.values())
-        noise = math.hypot(sigma, *(each.sigma for each in values.values()))
-        return not values or not rows or rest > REST * noise
+        noises = [each.sigma for each in values.values()]
+        return not values or not rows or rest > REST * math.hypot(*noises, max(noises))
 
     def _listed(self, name: str, values: Mapping[str, Counted]) -> Decision:
         """Return a category of these values; what is left over has a value of its own if it can be told from none."""
@@ -331,14 +335,6 @@ def _settled(entry: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "category" and "other" not in entry:
         return {**entry, "other": entry["values"][0]}
     return dict(entry) if kind == "category" else {**entry, "outside": "clip"}
-
-
-_NOT_LOOKED_AT = ("decimals", "outside", "bins", "scale")
-"""What is stated of numbers and dates for the table that is made, and is not yet of use on a public grid."""
-
-
-def _of_look(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in _NOT_LOOKED_AT}
 
 
 def _missing(*entries: Mapping[str, Any]) -> dict[str, Any]:

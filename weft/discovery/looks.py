@@ -100,8 +100,13 @@ class GridLook:
         return isinstance(value, int) and value in self.edges and value + 1 in self.edges
 
 
+_NOT_LOOKED_AT = ("decimals", "outside", "bins", "scale")
+"""What is stated of numbers and dates for the table that is made, and is not yet of use on a public grid."""
+
+
 def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> GridLook:
     """Return a column of numbers or dates on a public grid that holds all of its type."""
+    entry = {key: value for key, value in entry.items() if key not in _NOT_LOOKED_AT}
     if entry["kind"] == "datetime":
         edges: list[Any] = [f"{year}-01-01" for year in YEARS]
         special: list[Any] = list(MARKED_DAYS)

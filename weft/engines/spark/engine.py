@@ -37,7 +37,6 @@ _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_OCTETS = "spark.sql.execution.arrow.maxBytesPerBatch"
 _ANY = str((1 << 31) - 1)  # no limit: Spark would reckon the octets of a batch anew with each row, half of its time
 _HANDED = 1 << 25  # octets of codes that a worker is handed at a time
-_TEXT = 256  # octets that a text is taken to have, when it is reckoned how many rows are handed at a time
 _DIRECT = 1 << 22  # cells times tasks, up to which partial counts go straight to the driver
 
 
@@ -180,7 +179,7 @@ def open_spark_engine(
             keep = workers.Truncate(domain, units.most, rng.bytes(KEY))
             coded = near.mapInArrow(keep, spark_fields(block_fields(domain)))
     with stage(listener, "read"):
-        blocks = _kept(table, coded, domain, {_BATCH_ROWS: str(_rows_handed(read)), _BATCH_OCTETS: _ANY})
+        blocks = _kept(table, coded, domain, _handing(read))
     return SparkEngine(blocks, Recoding(domain), units.column is not None and units.most > 1, listener)
 
 
@@ -190,11 +189,12 @@ def _handed(read: Any, converted: Converted) -> tuple[Any, Converted]:
     return (read.select(*words.columns()), TakenApart(words, converted)) if words.places else (read, converted)
 
 
-def _rows_handed(read: Any) -> int:
-    """Return how many rows a worker is handed at a time, by the declared types of their columns."""
+def _handing(read: Any) -> dict[str, str]:
+    """Return how many rows a worker is handed at a time: as many as fit, or as Spark reckons where there are texts."""
     kinds = arrow_schema(read).types
-    octets = sum(8 if pa.types.is_primitive(kind) else _TEXT for kind in kinds)
-    return max(1024, min(BLOCK_ROWS, _HANDED // max(octets, 1)))
+    if not all(map(pa.types.is_primitive, kinds)):
+        return {_BATCH_ROWS: str(BLOCK_ROWS)}
+    return {_BATCH_ROWS: str(min(BLOCK_ROWS, _HANDED // (8 * len(kinds)))), _BATCH_OCTETS: _ANY}
 
 
 def _kept(table: SparkTable, coded: Any, domain: Domain, handing: dict[str, str]) -> Blocks:

@@ -56,7 +56,6 @@ class WeaveTuning:
     feedback: Annotated[float | None, Bounds(0.001, 1000.0)] = None
     """Chains: strength of that feedback towards a table without noise; the noisier a table, the less it is followed.
     None: 0.2."""
-
     drawn: Annotated[int, Bounds(1, 100)] = 8
     """Records drawn for each that is kept: those are kept whose pairs and triples are nearest to those of all."""
 
