@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from weft.marginals import shrinking
 from weft.marginals.marginal import NoisyMarginal, interaction
 from weft.marginals.noise_error import profile
 from weft.marginals.shrinking import believed, believed_error
@@ -37,6 +38,48 @@ def test_what_is_believed_is_nearer_than_the_answer_and_than_what_was_expected(k
     answered = true.size * noise * np.sqrt(2 / np.pi)
     assert np.mean(runs) < answered
     assert np.mean(runs) < 1.05 * np.abs(expected - true).sum()
+
+
+def twin(difference, expected, noise):
+    """What is believed, written with whole arrays of cells and sizes."""
+    relative = (expected / expected.mean()).reshape(-1, 1)
+    squared = np.square(difference.reshape(-1, 1) / noise)
+
+    def log(sizes):
+        return -0.5 * (np.log(1 + sizes * relative) + squared / (1 + sizes * relative))
+
+    one = log(shrinking._ONE).sum(axis=0)
+    several, weight = log(shrinking._SIZES), np.full(shrinking._SIZES.size, 1 / shrinking._SIZES.size)
+    likely = np.exp(several - several.max(axis=1, keepdims=True))
+    for _ in range(shrinking._ROUNDS):
+        weight = weight * (likely / (likely @ weight)[:, None]).sum(axis=0)
+        weight[0] += shrinking._AS_EXPECTED
+        weight = np.maximum(weight / weight.sum(), 1e-12)
+    gained = (np.log(likely @ weight) + several.max(axis=1)).sum() - one.max()
+    part = (likely * weight * (1 - 1 / (1 + shrinking._SIZES * relative))).sum(axis=1) / (likely @ weight)
+    if gained < 0.5 * np.log(difference.size):
+        part = 1 - 1 / (1 + shrinking._ONE[one.argmax()] * relative[:, 0])
+    return difference * part.reshape(difference.shape)
+
+
+@pytest.mark.parametrize("kind", ["copies", "weak", "bent"])
+@pytest.mark.parametrize("noise", [0.001, 20.0, 80.0, 1e6])
+def test_the_kernel_agrees_with_its_plain_twin(kind, noise):
+    rng = np.random.default_rng(6)
+    true, expected = tables(kind, rng)
+    measured = true + rng.normal(0, noise, true.shape) - expected
+    assert believed(measured, expected, noise) == pytest.approx(twin(measured, expected, noise), rel=1e-9, abs=1e-9)
+
+
+def test_a_table_that_did_not_change_is_shrunk_once():
+    beliefs = Beliefs()
+    true, expected = tables("bent", np.random.default_rng(7))
+    beliefs.expect({PAIR: expected})
+    first = NoisyMarginal(PAIR, true, 20.0)
+    (seen,) = beliefs.of([first])
+    assert beliefs.of([first])[0] is seen
+    (other,) = beliefs.of([NoisyMarginal(PAIR, true + 40, 20.0)])
+    assert np.abs(other.table - seen.table).max() > 1
 
 
 def test_an_exact_answer_is_believed_and_noise_alone_is_not():

@@ -13,8 +13,10 @@ is empirical Bayes. It reads noisy answers alone, so it costs no budget.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numba import njit
 
 from weft.marginals.marginal import Array
 from weft.marginals.noise_error import MEAN_ABS_NORMAL, Profile
@@ -26,6 +28,8 @@ _SIZES = np.array([0.0, *(0.25 * 10.0 ** np.arange(7))])
 _AS_EXPECTED = 3.0
 """Cells that are taken to be as expected before any is seen: noise alone must not look like a few that are not."""
 _ROUNDS = 30
+_LARGE = 1e200
+"""A product of variances this large is put away as a logarithm: one more factor still fits a float."""
 
 
 def believed(difference: Array, expected: Array, noise: float) -> Array:
@@ -34,33 +38,67 @@ def believed(difference: Array, expected: Array, noise: float) -> Array:
     >>> believed(np.array([90.0, -3.0, 2.0, -90.0]), np.array([50.0, 50.0, 50.0, 50.0]), 3.0).round()
     array([ 90.,  -0.,   0., -90.])
     """
-    relative = _relative(expected).reshape(-1, 1)
-    squared = np.square(difference.reshape(-1, 1) / noise)
-    one = _log_likelihood(squared, 1 + _ONE * relative).sum(axis=0)
+    relative = np.ravel(_relative(expected))
+    squared = np.square(np.ravel(difference) / noise)
+    one = np.zeros(_ONE.size)
+    _one_size(squared, relative, _ONE, one)
     best = int(np.argmax(one))
-    several, part = _mixture(squared, 1 + _SIZES * relative)
+    part = np.empty(difference.size)
+    several = _several_sizes(squared, relative, _SIZES, part)
     if several - one[best] < 0.5 * math.log(difference.size):
         part = 1 - 1 / (1 + _ONE[best] * relative)
     return np.asarray(difference * part.reshape(difference.shape))
 
 
-def _mixture(squared: Array, variance: Array) -> tuple[float, Array]:
-    """Return the log-likelihood of cells whose s has several sizes, and the part of each that is believed."""
-    log = _log_likelihood(squared, variance)
-    most = log.max(axis=1, keepdims=True)
-    likely = np.exp(log - most)
-    weight = np.full(_SIZES.size, 1 / _SIZES.size)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _one_size(squared: Any, relative: Any, sizes: Any, likelihoods: Any) -> None:
+    """Add up the log-likelihood of all cells for each s. Variances are multiplied as long as a float holds them."""
+    product = np.ones(sizes.size)
+    for i in range(squared.size):
+        for k in range(sizes.size):
+            variance = 1 + sizes[k] * relative[i]
+            likelihoods[k] -= 0.5 * squared[i] / variance
+            product[k] *= variance
+            if product[k] > _LARGE:
+                likelihoods[k] -= 0.5 * math.log(product[k])
+                product[k] = 1.0
+    likelihoods -= 0.5 * np.log(product)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _several_sizes(squared: Any, relative: Any, sizes: Any, part: Any) -> float:
+    """Fill in the part of each cell that is believed if s has several sizes, and return the log-likelihood of that."""
+    cells, several = squared.size, sizes.size
+    likely, whole = np.empty((cells, several)), 0.0
+    for i in range(cells):
+        most = -np.inf
+        for k in range(several):
+            variance = 1 + sizes[k] * relative[i]
+            likely[i, k] = -0.5 * (math.log(variance) + squared[i] / variance)
+            most = max(most, likely[i, k])
+        for k in range(several):
+            likely[i, k] = math.exp(likely[i, k] - most)
+        whole += most
+    weight, found = np.full(several, 1 / several), np.empty(several)
     for _ in range(_ROUNDS):
-        weight = weight * (likely / (likely @ weight)[:, None]).sum(axis=0)
-        weight[0] += _AS_EXPECTED
-        weight = np.maximum(weight / weight.sum(), 1e-12)
-    of_cell = likely * weight
-    whole = of_cell.sum(axis=1)
-    return float((np.log(whole) + most[:, 0]).sum()), (of_cell * (1 - 1 / variance)).sum(axis=1) / whole
-
-
-def _log_likelihood(squared: Array, variance: Array) -> Array:
-    return np.asarray(-0.5 * (np.log(variance) + squared / variance))
+        found[:] = 0
+        for i in range(cells):
+            mean = 0.0
+            for k in range(several):
+                mean += likely[i, k] * weight[k]
+            for k in range(several):
+                found[k] += likely[i, k] / mean
+        found *= weight
+        found[0] += _AS_EXPECTED
+        weight = np.maximum(found / found.sum(), 1e-12)
+    for i in range(cells):
+        mean, kept = 0.0, 0.0
+        for k in range(several):
+            mean += likely[i, k] * weight[k]
+            kept += likely[i, k] * weight[k] * (1 - 1 / (1 + sizes[k] * relative[i]))
+        part[i] = kept / mean
+        whole += math.log(mean)
+    return whole
 
 
 def believed_error(tables: Profile, gaps: Array, noise: Array) -> Array:

@@ -32,6 +32,7 @@ class Beliefs:
     shrink: bool = True
     _expected: dict[Clique, Array] = field(default_factory=dict, init=False)
     _off: dict[Clique, float] = field(default_factory=dict, init=False)
+    _seen: dict[Clique, tuple[NoisyMarginal, NoisyMarginal]] = field(default_factory=dict, init=False)
 
     def expect(self, tables: Mapping[Clique, Array]) -> None:
         """Remember what a model says of pairs that are about to be measured for the first time."""
@@ -43,6 +44,12 @@ class Beliefs:
         return [self._one(m) if m.clique in self._expected else m for m in measured]
 
     def _one(self, m: NoisyMarginal) -> NoisyMarginal:
+        seen = self._seen.get(m.clique)
+        if seen is None or seen[0] is not m:  # most tables are as they were when the last batch was taken
+            seen = self._seen[m.clique] = (m, self._shrunk(m))
+        return seen[1]
+
+    def _shrunk(self, m: NoisyMarginal) -> NoisyMarginal:
         expected = self._expected[m.clique]
         part = interacting(expected.shape, m.order)
         if not _shrinkable(part, expected.size, m.clique):
