@@ -34,8 +34,9 @@ CURVE = (0.25, 0.5, 1.0, 2.0, 4.0)
 MANY = 30
 """Attributes past which the largest budget tried is half as large: it takes the longest."""
 
-REPEATED = 48
-"""Columns after which one run tells enough: with fewer, the mean of several is taken."""
+REPEATED = 96
+"""Columns that are looked at in all, at least: with fewer, the mean of several runs is taken."""
+MOST_RUNS = 6
 
 LARGEST, SMALLEST = 20.0, 0.01
 """Budgets between which one that reaches a target is looked for."""
@@ -212,7 +213,7 @@ def plan(
 
 def _settled(run: Callable[[float, int], Simulation], epsilon: float, columns: int) -> Simulation:
     """Return the mean of several runs: of few columns, one run tells as much of its noise as of the recipe."""
-    runs = [run(epsilon, seed) for seed in range(max(1, min(3, REPEATED // max(columns, 1))))]
+    runs = [run(epsilon, seed) for seed in range(max(1, min(MOST_RUNS, REPEATED // max(columns, 1))))]
     errors = {name: float(np.mean([each.columns[name] for each in runs])) for name in runs[0].columns}
     return replace(runs[0], columns=errors, pairs=float(np.mean([each.pairs for each in runs])))
 
