@@ -68,6 +68,19 @@ def test_dependent_pairs_are_measured_and_others_are_not():
     assert pairs >= LINKS and not any("d" in pair for pair in pairs)
 
 
+def test_given_marginals_are_measured_whatever_they_are_worth_and_emphasis_buys_precision():
+    """The last column has nothing to do with the others: nobody would ask for it, unless told to."""
+    for marginals in ([["a", "d"]], [["a", "c", "d"]]):
+        made = run(Weave(order=2, marginals=marginals), chained(), epsilon=0.5, exact=True)
+        assert tuple(marginals[0]) in made.measured and {c for c in made.measured if len(c) == 2} >= LINKS
+    table, schema, pair = binary_table(), Schema.from_domain({f"c{i}": 2 for i in range(8)}), ("c0", "c1")
+    sigmas = []
+    for factor in (1.0, 30.0):
+        made = weft.Synthesizer(0.5, method="weave", marginals=[pair], emphasis=[factor], journal=None)
+        sigmas += [m.sigma for m in made.fit(table, schema).fitted_.measured if m.clique == pair]
+    assert sigmas[1] < 0.7 * sigmas[0]
+
+
 def test_of_many_candidates_what_noise_may_have_made_is_not_believed():
     """Columns without any relation: of all that noise makes look wrong, few are measured."""
     rng = np.random.default_rng(0)

@@ -86,6 +86,20 @@ def test_a_filled_column_follows_its_source(by):
     assert error(rows, sizes, filled + told, "ab") < 0.8 * error(rows, sizes, measured + told, "ab")
 
 
+def test_a_learned_map_costs_as_much_as_one_table_though_the_plan_names_no_others():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 6, ROWS)
+    rows = {"a": a, "b": (a * 5 + 1) % 6, **{name: rng.integers(0, 4, ROWS) for name in "cdef"}}
+    plan = '[[fills]]\ncolumn = "b"\nfrom = "a"\nby = "learned"\n'
+    made = weft.Synthesizer(1.0, method="weave", journal=None, marginals=plan).fit(
+        pa.table(rows), codes({"a": 6, "b": 6, **dict.fromkeys("cdef", 4)})
+    )
+    ledger = made.ledger_
+    assert ledger.entries[0].cost / ledger.capacity == pytest.approx(1 / 6)
+    table = made.sample(3000, seed=0).to_pandas()
+    assert (table.b == (table.a * 5 + 1) % 6).all()
+
+
 def test_a_random_column_costs_nothing():
     rng = np.random.default_rng(0)
     rows = {"a": rng.integers(0, 5, ROWS), "b": rng.integers(0, 500, ROWS), "c": rng.integers(0, 5, ROWS)}

@@ -30,7 +30,7 @@ from weft.marginals.pooling import pooled
 from weft.marginals.recode import ValueMap, merge_rare
 from weft.methods.steps.batches import MOST_TRIPLES, Batches
 from weft.methods.steps.beliefs import Beliefs
-from weft.methods.steps.choosing import choose_cliques
+from weft.methods.steps.choosing import Wanted, choose_cliques
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
 from weft.methods.steps.given import check_emphasis, check_given, weighed
@@ -61,10 +61,10 @@ class Weave:
 
     share_columns: Share = option(0.18, "Share of the budget for the first look at every column alone.")
     marginals: Sequence[Sequence[str]] = option(
-        (), "Marginals to measure first, whatever the model gets wrong; on the command line, a plan (--marginals FILE)."
+        (), "Marginals to measure, whatever the model gets wrong; on the command line, a plan (--marginals FILE)."
     )
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
-        (), "With marginals: factors on their parts of the budget. Empty: all 1."
+        (), "With marginals: how much more an error of each weighs than of others. Empty: all 1."
     )
     order: Annotated[int, Bounds(2, 100)] = option(6, "Highest order of the measured cliques; 2: pairs only.")
     max_cells: Cells = option(200_000, "Largest table that is measured.")
@@ -114,7 +114,8 @@ class Weave:
         """Spend the whole budget."""
         domain, tuned = curator.domain, self.tuned
         self._check_noise(curator)
-        check_emphasis(curator, self.marginals, self.emphasis, (1 - self._first) * tuned.part_marginals)
+        least = (1 - self._first) * tuned.part_pairs * tuned.part_marginals
+        check_emphasis(curator, self.marginals, self.emphasis, least)
         with stage(listener, "measure columns"):
             total = max(float(curator.total(tuned.share_total).table), 1.0)
             ones, left = self._columns(curator, total)
@@ -125,15 +126,7 @@ class Weave:
         measured = {m.clique: maps[m.clique[0]].fold(m) if m.clique[0] in maps else m for m in ones}
         dense = self._field(merged.domain, total, rng, listener)
         _take(dense, measured)
-        if self.marginals:
-            with stage(listener, "measure given marginals"):
-                given = left * tuned.part_marginals
-                prices = weighed(merged.domain, self.marginals, self.emphasis, self.accounting)
-                dense.beliefs.expect(dict(zip(prices, dense.expected(list(prices))[0], strict=True)))
-                _add(measured, measure_unknown(merged, prices, given, total, measured))
-                _take(dense, measured)
-                left -= given
-
+        wanted = self._wanted(merged.domain)
         batches = Batches(self.order, self.max_cells, tuned)
         for number, (offered, share) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
             with stage(listener, _named(number)):
@@ -147,6 +140,7 @@ class Weave:
                     share=share - scores,
                     overlap=tuned.overlap,
                     most=tuned.batch_cliques,
+                    wanted=wanted if number == 1 else None,
                 )
                 if (
                     number == 1 and not self.marginals and all(len(c) == 1 for c in prices)
@@ -182,7 +176,7 @@ class Weave:
         pure = self.accounting == "pure"
         most = max(domain.size(name) if least_order(domain, (name,), (), pure) else 1 for name in domain)
         batch = min(tuned.part_pairs, 1 - tuned.part_pairs) / max(tuned.batches or 2, 1)
-        asked = max(math.comb(d, 2), MOST_TRIPLES, tuned.candidates)
+        asked = max(math.comb(d, 2) + len(self.marginals), MOST_TRIPLES, tuned.candidates)
         check_noise(curator, share_total=(tuned.share_total, 1))
         check_noise(curator, part_scores=(tuned.part_scores * (1 - self._first) * batch, asked))
         prices = tuned.column_prices(domain).values()
@@ -213,6 +207,12 @@ class Weave:
             if found.size < found.codes.size:
                 maps[m.clique[0]] = replace(found, counts=simplex(m.table, total))
         return maps
+
+    def _wanted(self, domain: Domain) -> Wanted:
+        """Return the given marginals, with their parts and their importance."""
+        parts = weighed(domain, self.marginals, self.emphasis, self.accounting)
+        factors = weighed(domain, self.marginals, self.emphasis, self.accounting, even=True)
+        return Wanted(parts, factors, self.tuned.part_marginals)
 
     def _field(self, domain: Domain, total: float, rng: np.random.Generator, listener: Listener) -> DenseField:
         tuned = self.tuned

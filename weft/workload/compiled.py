@@ -56,15 +56,18 @@ def compile_plan(plan: MarginalPlan, codec: Codec) -> Compiled:
         bins[name] = _bins(item, codec.domain, name, table.labels(name))
     learned = [each for each in fills if isinstance(each, Learned)]
     marginals = _marginals(plan, table, {p.name: p for p in patterns}, filled)
-    share = sum(each.weight for each in learned) / (len(marginals) + sum(each.weight for each in learned) or 1)
-    if share > MOST_FOR_MAPS and marginals:
+    # A map is learned from one table among those that a run measures: the plan's, or one an attribute where it names
+    # fewer and leaves the choice to the method.
+    tables, weight = max(len(marginals), len(codec.domain) - len(filled)), sum(each.weight for each in learned)
+    share = weight / (tables + weight)
+    if share > MOST_FOR_MAPS:
         dearest = max((each for each in plan.of(Filled) if each.by == "learned"), key=lambda each: each.weight)
         raise dearest.place.fault(
             f"the weights cannot be met: learned maps would take {share:.0%} of the budget, above {MOST_FOR_MAPS:.0%}. "
             "Lower this one, or measure more marginals",
             "weight",
         )
-    arrangement = Arrangement(patterns, fills, bins, min(share, MOST_FOR_MAPS))
+    arrangement = Arrangement(patterns, fills, bins, share)
     _check_cells(arrangement, codec.domain, marginals)
     options: dict[str, Any] = {"marginals": [list(c) for c in marginals]}
     factors = [item.weight for item in marginals.values()]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,6 +18,23 @@ from weft.methods.steps.unknown import least_order, unknown_part
 from weft.select.prices import choose
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Cliques that are measured whatever they are worth, because somebody named them."""
+
+    parts: Mapping[Clique, float]
+    """How what they get at least is divided among them."""
+    emphasis: Mapping[Clique, float]
+    """How much more an error of each weighs than one of other tables."""
+    share: float
+    """The part of a batch's budget that they get at least; what each is worth beyond that, the prices tell."""
+
+    def floors(self, budget: float) -> dict[Clique, float]:
+        """Return what is spent on each at least."""
+        whole = math.fsum(self.parts.values())
+        return {c: self.share * budget * part / whole for c, part in self.parts.items()}
+
+
 def choose_cliques(
     curator: Curator,
     field: DenseField,
@@ -26,13 +45,16 @@ def choose_cliques(
     share: float,
     overlap: int,
     most: int,
+    wanted: Wanted | None = None,
 ) -> dict[Clique, float]:
     """Return the cliques worth measuring, known columns and pairs among them, with their prices.
 
     A share `scores` of the budget asks how far the field is from each candidate; `share` is what the chosen ones may
     cost. Of cliques with more than three attributes at most `most` are taken, of which no two share more than
-    `overlap`.
+    `overlap`. Those that somebody `wanted` are candidates, and are measured whatever they are worth.
     """
+    wanted = wanted or Wanted({}, {}, 0.0)
+    cliques = [*cliques, *(c for c in wanted.parts if len(c) > 1 and c not in set(cliques))]
     domain, pure = curator.domain, curator.accounting == "pure"
     again = [m for m in measured.values() if len(m.clique) <= 2]
     known = {m.clique: field.tables[m.clique] for m in again}
@@ -48,8 +70,9 @@ def choose_cliques(
     beyond = np.array([least_order(domain, c, measured, pure) > 0 for c in cliques], np.bool_)
     below = beyond * (_contains(cliques, [m.clique for m in again]) @ errors**2)
     gaps = np.sqrt(np.maximum(seen**2 - own**2 - below, 0))
-    if cliques and max(map(len, cliques)) > 3:
-        kept = _spread(cliques, gaps, overlap)[:most]
+    if any(len(c) > 3 and c not in wanted.parts for c in cliques):
+        own_choice = [i for i in _spread(cliques, gaps, overlap) if cliques[i] not in wanted.parts][:most]
+        kept = [*own_choice, *(i for i, c in enumerate(cliques) if c in wanted.parts)]
         cliques, new, gaps = [cliques[i] for i in kept], [new[i] for i in kept], gaps[kept]
 
     budget = curator.rho(share)
@@ -62,7 +85,9 @@ def choose_cliques(
         ]
     )
     offered = [*cliques, *(m.clique for m in again)]
-    chosen = _choose_jointly(offered, np.concatenate([gaps, errors]), bought, prices, budget)
+    importance = np.array([wanted.emphasis.get(c, 1.0) for c in offered])
+    chosen = _choose_jointly(offered, np.concatenate([gaps, errors]), bought, prices, budget, importance)
+    chosen |= {c: max(floor, chosen.get(c, 0.0)) for c, floor in wanted.floors(budget).items()}
     field.beliefs.expect({c: table for c, table in zip(cliques, new, strict=True) if c in chosen})
     return chosen or {m.clique: 1.0 for m in again}
 
@@ -77,16 +102,16 @@ def _spread(cliques: list[Clique], gaps: Array, overlap: int) -> list[int]:
 
 
 def _choose_jointly(
-    offered: Sequence[Clique], left: Array, bought: Array, prices: Array, budget: float
+    offered: Sequence[Clique], left: Array, bought: Array, prices: Array, budget: float, importance: Array
 ) -> dict[Clique, float]:
-    """Return the price of each clique that is worth one, for the least sum of errors.
+    """Return the price of each clique that is worth one, for the least sum of errors, each times its importance.
 
     An error of a table is felt in every larger one that contains it, in quadrature with that one's own: it weighs as
     the derivative of sqrt(t^2 + sum e^2), t a table's error and e those inside. That depends on the choice: a few
     rounds.
     """
     contains = _contains(offered, offered)
-    weight = np.ones(len(offered))
+    weight = importance
     levels = np.broadcast_to(prices, bought.shape)
     for _ in range(8):
         spent = choose(weight * left, weight[:, None] * bought, levels, budget)
@@ -94,7 +119,7 @@ def _choose_jointly(
         error = np.where(spent > 0, bought[np.arange(len(offered)), np.minimum(level, prices.size - 1)], left)
         whole = np.sqrt(error**2 + contains @ error**2)
         felt = error * (contains.T @ (1 / np.maximum(whole, 1e-9)))
-        weight = np.sqrt(weight * (1 + felt))  # half a step: a whole one swings
+        weight = np.sqrt(weight * (importance + felt))  # half a step: a whole one swings
     return {c: float(price) for c, price in zip(offered, spent, strict=True) if price > 0}
 
 
