@@ -35,6 +35,7 @@ def sketch_source(source: Paths, dialect: Dialect = PLAIN) -> Draft:
     """Return the draft of files, of standard input, or of a table of a database before it is written."""
     if addressed := kind_of_address(source):
         database, address = addressed
+        dialect.check(None, database.name(address))
         reader = database.open(address, None, _BATCH)
         table = pa.Table.from_batches((batch for batch, _ in reader.start(reader.schema.names)), reader.schema)
         return (
@@ -43,9 +44,11 @@ def sketch_source(source: Paths, dialect: Dialect = PLAIN) -> Draft:
             else sketch(table, reader.name)
         )
     if str(source) == STDIN:
+        dialect.check("csv", "stdin")
         return sketch(csv_text(STDIN, dialect), "stdin", dialect)
     paths = find(source)
     kind = kind_of(paths[0])
+    dialect.check(kind, str(paths[0]))
     name = paths[0].name.partition(".")[0]
     if kind in ("parquet", "arrow"):
         return sketch(_joined([_declared(path, kind) for path in paths], paths), name)
@@ -59,9 +62,11 @@ def source_schema(schema: Schema, source: Paths, dialect: Dialect = PLAIN) -> pa
     """Return the columns and types of a table as a codec sees them; no row is looked at."""
     if addressed := kind_of_address(source):
         database, address = addressed
+        dialect.check(None, database.name(address))
         return database.open(address, schema, _BATCH).schema
     path = find(source)[0]
     kind = kind_of(path)
+    dialect.check(kind, str(path))
     with readable_file(path):
         if kind in ("parquet", "arrow"):
             return parquet_schema(path)[0] if kind == "parquet" else arrow_schema(path)
@@ -72,7 +77,7 @@ def source_schema(schema: Schema, source: Paths, dialect: Dialect = PLAIN) -> pa
                 names = csv_names(path, dialect)
                 check_columns(schema, names, str(path))
                 return csv_arrow_schema(schema, names)
-        return csv_arrow_schema(schema, excel_names(path) if kind == "excel" else stats_names(path))
+        return csv_arrow_schema(schema, excel_names(path, dialect.sheet) if kind == "excel" else stats_names(path))
 
 
 def _declared(path: Path, kind: str) -> pa.Table:
@@ -89,7 +94,7 @@ def _text(path: Path, kind: str, dialect: Dialect) -> pa.Table:
         if kind == "jsonl":
             with opened(path, dialect) as stream:
                 return jsonl_text(stream)
-        return excel_text(path) if kind == "excel" else stats_text(path)
+        return excel_text(path, dialect.sheet) if kind == "excel" else stats_text(path)
 
 
 def _joined(tables: Sequence[pa.Table], paths: Sequence[os.PathLike[str]]) -> pa.Table:
