@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from weft.drafting.draft import Draft, sketch
+from weft.drafting.frames import frame_table
 from weft.drafting.untyped import csv_text, fit_for_draft
 from weft.errors import DataError
 from weft.reading.addresses import kind_of_address
@@ -26,13 +28,16 @@ from weft.schema import Schema
 _BATCH = 1 << 17
 
 
-def draft_source(source: Paths, dialect: Dialect = PLAIN) -> str:
-    """Draft a schema from files, from standard input, or from a table of a database."""
+def draft_source(source: Any, dialect: Dialect = PLAIN) -> str:
+    """Draft a schema from files, from standard input, from a table of a database, or from a data frame."""
     return sketch_source(source, dialect).inline()
 
 
-def sketch_source(source: Paths, dialect: Dialect = PLAIN) -> Draft:
-    """Return the draft of files, of standard input, or of a table of a database before it is written."""
+def sketch_source(source: Any, dialect: Dialect = PLAIN) -> Draft:
+    """Return the draft of files, of standard input, of a table of a database or of a frame before it is written."""
+    if not isinstance(source, str | os.PathLike | list | tuple):
+        dialect.check(None, "a table in memory")
+        return sketch(frame_table(source), f"the {type(source).__name__}")
     if addressed := kind_of_address(source):
         database, address = addressed
         dialect.check(None, database.name(address))
