@@ -38,3 +38,27 @@ def test_the_python_runs(capsys):
     (code,) = blocks("python")
     exec(compile(code, "discovery.md", "exec"), {})
     assert "whole numbers from" in capsys.readouterr().out
+
+
+def test_the_screen_has_what_is_shown(tmp_path, monkeypatch):
+    """Its numbers are the noise of one run; its words, its columns and their order are not."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    runner = CliRunner()
+    assert runner.invoke(app, ["demo", "--rows", "4000", "-q"]).exit_code == 0
+    (screen,) = (block for block in blocks("text") if "found privately" in block)
+    command = shlex.split(blocks("console")[0])[2:]
+    shown = runner.invoke(app, [*command, "-m", "independent", "--noise-seed", "1"]).output
+    heads = re.findall(r"^  (\w+) {2,}\w", screen, re.MULTILINE)
+    assert {"protected", "spent", "column", "stay_id", "admitted", "cost"} <= set(heads)
+    at = 0
+    for head in heads:
+        at = shown.index(f"\n  {head} ", at)
+    for part in (
+        "each row of the private table: whether it is there",
+        "on finding out what the columns hold",
+        "a text that hardly ever repeats: an id",
+        "dates from 2024-01-01 to 2024-12-31",
+        "What to rely on, and what to be careful with",
+    ):
+        assert part in " ".join(screen.split()) and part in " ".join(shown.split())

@@ -1,6 +1,7 @@
 """What people met when version 0.1 met their tables: sections 3.3, 3.8 and 3.9 of the field report.
 
-Sections 3.1, 3.2 and 3.4 to 3.7 are in `tests/schema/test_field_report.py`, 3.11 in `tests/report`.
+Sections 3.1, 3.2 and 3.4 to 3.7 are in `tests/schema/test_field_report.py` (what files are not, of 3.7, in
+`tests/engines/test_formats.py`), 3.11 in `tests/report`.
 """
 
 import datetime
@@ -58,7 +59,9 @@ def test_3_8_a_schema_is_read_from_a_path_or_a_text_and_drafted(tmp_path, frame)
     path.write_text(SCHEMA)
     assert weft.Schema.from_toml(path) == weft.Schema.load(path) == weft.Schema.from_toml(SCHEMA)
     frame.to_csv(tmp_path / "t.csv", index=False)
-    assert "[columns.age]" in weft.Schema.draft(tmp_path / "t.csv")
+    for table in (tmp_path / "t.csv", frame, pl.from_pandas(frame)):
+        drafted = weft.Schema.from_toml(weft.Schema.draft(table))
+        assert [column.name for column in drafted.columns] == list(frame) and drafted.from_data_facts()
 
 
 @pytest.mark.parametrize("wrong", [{"epsilon": -1}, {"method": "weav"}, {"discover": 2.0}])

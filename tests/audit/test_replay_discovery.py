@@ -8,6 +8,7 @@ from conftest import by_turns, make_table
 from weft.audit.recorded import fresh
 from weft.audit.replay import replay
 from weft.privacy.mechanisms import Mechanisms
+from weft.schema import Schema
 
 from .programs import (
     SOURCES,
@@ -99,4 +100,14 @@ def test_a_long_list_of_texts_is_replayed():
     rng = np.random.default_rng(1)
     table = make_table(300).append_column("note", pa.array([f"text {i}" for i in rng.integers(0, 10**6, 300)]))
     program = synthesise("independent", unit=False, epsilon=EPSILON)
+    assert replay(program, table, without_last(table), seeded()) == []
+
+
+@pytest.mark.parametrize("source", ["parquet", "pandas"])
+@pytest.mark.parametrize("last", [90_000 * 86_400 * 10**6, 1, None])
+def test_one_length_of_time_leads_nowhere_else(source, last):
+    spans = pa.array([*(n * 6 * 10**7 for n in range(199)), last], pa.duration("us"))
+    table = make_table(200).append_column("stay", spans)
+    stated = Schema.from_toml('extra_columns = "discover"\n[columns.stay]\nkind = "duration"\n')
+    program = synthesise("independent", stated, source=source, epsilon=EPSILON)
     assert replay(program, table, without_last(table), seeded()) == []

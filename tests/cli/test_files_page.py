@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import xlsxwriter
 from typer.testing import CliRunner
 
 from weft.cli import app
@@ -32,6 +33,11 @@ def world(tmp_path, monkeypatch):
     Path("north.csv.gz").write_bytes(gzip.compress(plain.encode()))
     Path("german.csv").write_text(german, encoding="latin-1")
     Path("bare.tsv").write_text("".join(f"{age}\t{cost}.5\n" for age, cost in rows))
+    with xlsxwriter.Workbook("clinic.xlsx") as book:
+        book.add_worksheet("cover").write(0, 0, "about this workbook")
+        sheet = book.add_worksheet("patients")
+        for place, row in enumerate([("age", "cost"), *rows]):
+            sheet.write_row(place, 0, row)
     Path("stays.toml").write_text(SCHEMA)
     Path("german.toml").write_text(GERMAN)
 
@@ -66,3 +72,14 @@ def test_what_a_text_file_is_not_spends_nothing(command, world):
     result = CliRunner().invoke(app, [command, "rows.csv", "-s", "stays.toml", "-e", "1", "-o", "made.weft.csv"])
     assert result.exit_code == 4 and "JSON" in result.output and "S3CRET" not in result.output
     assert not Path("made.weft.csv").exists()
+
+
+def test_a_sheet_where_there_is_none_spends_nothing(world):
+    for words in (["synth", "-o", "made.csv", "-e", "1"], ["schema", "check", "--json"]):
+        for source, sheet, told in (("north.csv", "2", "leave it out"), ("clinic.xlsx", "3", "2 sheets")):
+            table = [source, "-s", "stays.toml"] if words[0] == "synth" else ["stays.toml", source]
+            result = CliRunner().invoke(app, [*words, *table, "--sheet", sheet])
+            assert result.exit_code == 4 and told in " ".join(result.output.split()), result.output
+            assert "patients" not in result.output
+    assert not {path.name for path in Path().glob("made*")}
+    assert CliRunner().invoke(app, ["schema", "check", "stays.toml", "--sheet", "2"]).exit_code == 4

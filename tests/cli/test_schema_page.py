@@ -22,10 +22,25 @@ def test_a_schema_loads(text):
     assert Schema.from_toml(text).column("drinks").values == ("yes", "no", "not asked")
 
 
-def test_the_commands_run_in_order(tmp_path, monkeypatch):
+WARDS = ("surgery", "medicine", "maternity")
+
+
+@pytest.fixture
+def stays(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    wards = ("surgery", "medicine", "maternity")
-    Path("stays.csv").write_text("age,ward\n" + "".join(f"{n % 90},{wards[n % 3]}\n" for n in range(200)))
+    Path("stays.csv").write_text("age,ward\n" + "".join(f"{n % 90},{WARDS[n % 3]}\n" for n in range(200)))
+
+
+def test_the_screen_of_a_review_is_what_is_shown(stays):
+    (screen,) = (block for block in blocks("text") if "to go)" in block)
+    typed = re.findall(r"(?:\[s\]|lowest|highest): (.*)$", screen, re.MULTILINE)
+    assert CliRunner().invoke(app, ["schema", "draft", "stays.csv", "-o", "draft.toml"]).exit_code == 0
+    shown = CliRunner().invoke(app, ["schema", "review", "draft.toml"], input="\n".join(typed) + "\n").output
+    assert shown.split() == screen.split()  # but for where lines are broken
+    assert Schema.load("draft.toml").column("age").range == (0, 120)
+
+
+def test_the_commands_run_in_order(stays):
     (dictionary,) = blocks("csv")
     Path("dictionary.csv").write_text(dictionary)
     ran = 0
@@ -35,4 +50,4 @@ def test_the_commands_run_in_order(tmp_path, monkeypatch):
         ran += 1
     assert ran == 11
     assert Schema.load("draft.toml").from_data_facts() == []
-    assert Schema.load("again.toml").column("ward").values == wards
+    assert Schema.load("again.toml").column("ward").values == WARDS

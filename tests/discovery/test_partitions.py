@@ -21,6 +21,7 @@ from weft.schema import Schema
 from weft.schema.kinds import Id, Unknown
 
 SIGMA = 1.5
+SLACK = 0.02
 
 
 def law(z):
@@ -46,25 +47,44 @@ def excess(p, q, epsilon):
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_the_theorem_holds_for_every_pair_of_small_tables(relation, k, epsilon):
-    """All tables over two values that one unit may change, by exact probabilities of all that may leave."""
-    slack = 0.02
-    threshold = threshold_for(slack, SIGMA, k)
-    moved = Adjacency(relation, k).marginal_l2()
-    bound = gdp_delta(moved / SIGMA, epsilon) + (1 + math.exp(epsilon)) * slack
+def worst(relation, k, epsilon, threshold):
+    """The largest excess over all tables over two values that one unit may change, exactly, whatever may leave."""
     unit = [c for n in range(k + 1) for c in itertools.combinations_with_replacement("ab", n)]
-    worst = 0.0
+    found = 0.0
     for before in ({}, {"a": 1}, {"a": threshold}, {"a": threshold - 1, "b": threshold + 1}):
         others = unit if relation == "replace-one" else [()]
         for one, other in itertools.product(unit, others):
             tables = [Counter(before) + Counter(rows) for rows in (one, other)]
             p, q = (joint(table, "ab", threshold) for table in tables)
-            worst = max(worst, excess(p, q, epsilon), excess(q, p, epsilon))
-    assert worst <= bound
-    assert worst > 0
+            found = max(found, excess(p, q, epsilon), excess(q, p, epsilon))
+    return found
+
+
+def bound(relation, k, epsilon, slack):
+    """What the theorem promises."""
+    return gdp_delta(Adjacency(relation, k).marginal_l2() / SIGMA, epsilon) + (1 + math.exp(epsilon)) * slack
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_the_theorem_holds_for_every_pair_of_small_tables(relation, k, epsilon):
+    assert 0 < worst(relation, k, epsilon, threshold_for(SLACK, SIGMA, k)) <= bound(relation, k, epsilon, SLACK)
+
+
+def alone(k, threshold):
+    """The exact chance that something leaves of values that one unit of k rows has alone, all in one or one each."""
+    return max(1 - outcomes(k, threshold)[0], 1 - outcomes(1, threshold)[0] ** k)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_planted_mistakes_break_it(relation):
+    """As in `tests/audit/test_planted`: what one unit alone has leaves (F1), a person is taken for a row (F20)."""
+    k = 4
+    sound, planted = threshold_for(SLACK, SIGMA, k), threshold_for(SLACK, SIGMA, 1)
+    assert worst(relation, 1, 3.0, 1) > bound(relation, 1, 3.0, SLACK)  # F1: no threshold
+    assert alone(k, sound) <= SLACK < alone(k, planted)  # F20: the threshold of a single row
+    assert worst(relation, k, 0.1, sound) > bound(relation, 1, 0.1, SLACK)  # F20: the price of a single row
 
 
 @given(st.integers(1, 12), st.floats(0.5, 200), st.floats(1e-12, 0.3))

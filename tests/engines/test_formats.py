@@ -17,6 +17,7 @@ import xlsxwriter
 
 from weft import Dialect, Schema, Synthesizer
 from weft.drafting import draft_source
+from weft.drafting.files import source_schema
 from weft.engines import open_engine
 from weft.errors import DataError, SchemaError
 from weft.reading.csv import read_csv
@@ -164,6 +165,80 @@ def test_cells_of_a_workbook_have_types_of_their_own(tmp_path, expected):
     assert "S3CRET" not in str(caught.value)
 
 
+@pytest.fixture
+def years(tmp_path):
+    """A workbook of three sheets, each with as many rows as its place says; one is called as a place is written."""
+    with xlsxwriter.Workbook(str(tmp_path / "years.xlsx")) as book:
+        for rows, name in enumerate(("S3CRET", "3", "2020"), 1):
+            sheet = book.add_worksheet(name)
+            sheet.write_row(0, 0, [f"n{rows}"])
+            for row in range(1, rows + 1):
+                sheet.write(row, 0, row)
+    return tmp_path / "years.xlsx"
+
+
+@pytest.mark.parametrize(
+    ("sheet", "place"), [(None, 1), (1, 1), (2, 2), (3, 3), ("1", 1), ("2", 2), ("3", 2), ("2020", 3), ("S3CRET", 1)]
+)
+def test_a_sheet_is_chosen_by_name_or_place_and_a_name_wins(years, sheet, place):
+    dialect = Dialect(sheet=sheet)
+    schema = Schema.from_toml(f'[columns.n{place}]\nkind = "integer"\nrange = [1, 3]\n')
+    assert codes(years, dialect, schema) == [[1] * place + [0] * (3 - place)]
+    assert f"[columns.n{place}]" in draft_source(years, dialect)
+    assert source_schema(schema, years, dialect).names == [f"n{place}"]
+    assert read_coded(years, schema, dialect).table.num_rows == place
+
+
+@pytest.mark.parametrize("sheet", ["patients", "s3cret", "0", "4", 4, 2020, "-1", "9" * 5000])
+def test_a_sheet_that_is_not_there_is_refused_without_the_names_of_the_others(years, sheet):
+    schema = Schema.from_toml('[columns.n1]\nkind = "integer"\nrange = [1, 3]\n')
+    for read in (lambda: codes(years, Dialect(sheet=sheet), schema), lambda: draft_source(years, Dialect(sheet=sheet))):
+        with pytest.raises(DataError, match="the workbook has 3 sheets") as caught:
+            read()
+        assert str(years) in str(caught.value) and "S3CRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("sheet", [0, -1, True, "", " ", 1.5])
+def test_what_is_no_sheet_is_refused(sheet):
+    with pytest.raises(DataError, match="counted from 1"):
+        Dialect(sheet=sheet)
+
+
+@pytest.mark.parametrize(
+    ("ending", "dialect"),
+    [
+        (".csv", Dialect(sheet=2)),
+        (".jsonl", Dialect(sheet=2)),
+        (".jsonl", Dialect(separator=";")),
+        (".parquet", Dialect(sheet="a")),
+        (".parquet", Dialect(encoding="latin-1", separator=";")),
+        (".xlsx", Dialect(separator=";")),
+        (".xlsx", Dialect(header=False)),
+        (".db", Dialect(sheet=2)),
+    ],
+)
+def test_what_a_dialect_cannot_say_of_a_file_is_refused_everywhere(ending, dialect, tmp_path):
+    source = tmp_path / f"rows{ending}"
+    if ending == ".db":
+        with duckdb.connect(str(source)) as database:
+            database.register("given", TABLE)
+            database.sql("CREATE TABLE rows AS FROM given")
+        source = f"duckdb:{source}?table=rows"
+    else:
+        write_table([TABLE], source, ending)
+    codes(source)
+    for read in (
+        lambda: codes(source, dialect),
+        lambda: draft_source(source, dialect),
+        lambda: source_schema(SCHEMA, source, dialect),
+        lambda: Synthesizer(1.0, dialect=dialect).fit(source, SCHEMA),
+    ):
+        with pytest.raises(DataError, match="would change nothing"):
+            read()
+    with pytest.raises(DataError, match="table in memory"):
+        codes(TABLE, dialect)
+
+
 def test_json_lines_are_read_one_by_one(tmp_path, expected):
     path = tmp_path / "rows.jsonl"
     rows = [{**row, "d": str(row["d"])} for row in ROWS]
@@ -273,14 +348,6 @@ def test_a_draft_reads_duckdb(tmp_path):
 def test_dialects_that_cannot_be(settings):
     with pytest.raises(DataError):
         Dialect(**settings)
-
-
-def test_a_dialect_of_a_table_that_is_no_text_is_refused(tmp_path):
-    with pytest.raises(DataError, match="nothing of a table in memory"):
-        codes(TABLE, Dialect(separator=";"))
-    pq.write_table(TABLE, tmp_path / "rows.parquet")
-    with pytest.raises(DataError, match="leave them out"):
-        codes(tmp_path / "rows.parquet", Dialect(separator=";"))
 
 
 def test_numbers_as_people_write_them(tmp_path):

@@ -112,7 +112,7 @@ def test_columns_that_tell_nothing():
 def test_every_fact_is_marked_and_explained():
     table = pa.table({"a b": [1, 2], "flag": [True, None], "who": [f"u{i}" for i in range(2)]})
     text = draft(table, "rows.parquet")
-    assert text.startswith("# Schema of rows.parquet, drafted from the file itself.")
+    assert text.startswith("# Schema of rows.parquet, drafted from the table itself.")
     assert "from_data" in text.split("[columns", maxsplit=1)[0]
     assert text.count("\n# ") >= 3
     facts = Schema.from_toml(text).from_data_facts()

@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from weft.cli import app
 from weft.codec import Codec
 from weft.drafting.check import check
 from weft.drafting.draft import draft
@@ -116,6 +118,31 @@ def test_3_5_codes_leave_the_range_of_a_typed_table_too():
     table = pa.table({"x": [i % 60 + 0.5 for i in range(300)] + [-999.0]})
     found = Schema.from_toml(draft(table, "rows")).column("x")
     assert (found.range, found.special) == ((0.5, 59.5), (-999.0,))
+
+
+@pytest.fixture
+def wide(tmp_path):
+    """A draft of sixty columns, each with several marks."""
+    columns = {f"c{n}": [str(row % (n + 2)) for row in range(80)] for n in range(60)}
+    pq.write_table(pa.table(columns), tmp_path / "wide.parquet")
+    path = tmp_path / "draft.toml"
+    path.write_text(draft_source(tmp_path / "wide.parquet"))
+    assert len(Schema.load(path).from_data_facts()) >= 120
+    return path
+
+
+def test_3_6_flags_leave_no_mark(wide):
+    for words in (["--private", "values"], ["--accept", "kind", "--accept", "missing"], ["--accept", "all"]):
+        assert CliRunner().invoke(app, ["schema", "review", str(wide), *words]).exit_code == 0
+    assert Schema.load(wide).from_data_facts() == []
+    assert "from_data =" not in wide.read_text()
+
+
+def test_3_6_stepping_takes_an_answer_for_each_sort_of_fact(wide):
+    sorts = dict.fromkeys(fact for column in Schema.load(wide).columns for fact in column.from_data)
+    done = CliRunner().invoke(app, ["schema", "review", str(wide)], input="A\n" * len(sorts))
+    assert done.exit_code == 0 and "nothing is left to review" in done.output
+    assert Schema.load(wide).from_data_facts() == []
 
 
 def test_3_7_a_long_list_stands_beside_the_draft(tmp_path):

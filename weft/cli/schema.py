@@ -292,4 +292,7 @@ def _arrow_schema(schema: Schema, source: str | None, dialect: Dialect) -> pa.Sc
     from weft.drafting.files import source_schema
     from weft.reading.csv import csv_arrow_schema
 
-    return csv_arrow_schema(schema) if source is None else source_schema(schema, source, dialect)
+    if source is None:
+        dialect.check(None, "without a table")
+        return csv_arrow_schema(schema)
+    return source_schema(schema, source, dialect)

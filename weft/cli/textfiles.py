@@ -1,4 +1,4 @@
-"""The options that say how a text file is written, shared by every command that reads a private table."""
+"""The options that say how a file is written, shared by every command that reads a private table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from weft.reading.dialect import Dialect
 
 TEXT = "Text files"
+WORKBOOKS = "Workbooks"
 
 Separator = Annotated[
     str | None,
@@ -51,12 +52,21 @@ Missing = Annotated[
     ),
 ]
 
+Sheet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The sheet that is read: its name, or its place counted from 1. Default: the first.",
+        rich_help_panel=WORKBOOKS,
+    ),
+]
+
 _SPELLED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextFile:
-    """How a text file is written, as a command is told it."""
+    """How a file is written, as a command is told it."""
 
     separator: Separator = None
     encoding: Encoding = None
@@ -64,6 +74,7 @@ class TextFile:
     quote: Quote = None
     header: Header = None
     missing: Missing = None
+    sheet: Sheet = None
 
     @property
     def dialect(self) -> Dialect:
@@ -77,4 +88,5 @@ class TextFile:
             quote='"' if self.quote is None else "" if self.quote == "none" else self.quote,
             header=self.header,
             missing=markers_of(self.missing),
+            sheet=self.sheet,
         )

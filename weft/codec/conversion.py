@@ -17,12 +17,14 @@ from weft.values.markers import blanked
 from weft.values.number_format import NumberFormat
 from weft.values.storage import decimal_array, floats_of, missing_of, write_floats
 from weft.values.text import is_text, is_utf8, plain_integers, read_floats, read_integers, readable
+from weft.values.written import TextSpans
 
 Mask = NDArray[np.bool_]
 _TRUE = pa.array(["true", "t", "yes", "y", "on", "1"], pa.large_string())
 _FALSE = pa.array(["false", "f", "no", "n", "off", "0"], pa.large_string())
 _TRUTHS = pa.array(["false", "true"], pa.large_string())
 _SECONDS = r"(?::(?P<second>[0-5][0-9])(?:\.(?P<fraction>[0-9]{1,9}))?)?"
+_EXACT = r"^(?P<number>-?(?:[0-9]{{1,18}}|[0-8][0-9]{{18}})){}$"
 _TIME = r"^(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])" + _SECONDS + "$"
 _TEXT_LIMIT = 10**18  # larger numbers in text are not told apart
 
@@ -76,6 +78,8 @@ def convert(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Ar
         return _times(array, wanted, column)
     if pa.types.is_duration(wanted) and pa.types.is_duration(array.type):
         return _instants(array, wanted, column)
+    if pa.types.is_duration(wanted) and is_text(array.type):
+        return _spans(array, wanted, column)
     if pa.types.is_temporal(array.type) and not is_text(wanted):
         return _instants(array, wanted, column)
     if is_text(wanted):
@@ -209,6 +213,20 @@ def _instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.
     unreadable = np.zeros_like(missing) if column.outside == "clip" else lost & ~missing
     whole = pa.array(made, mask=missing | unreadable)
     return (whole.cast(pa.int32()) if pa.types.is_date32(wanted) else whole).cast(wanted), unreadable
+
+
+def _spans(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Lengths of time from text: hours, minutes and seconds, or an exact number as `exact_span` writes it."""
+    missing, words = missing_of(array), readable(array)
+    clock = TextSpans(words.type).read(words)
+    strange = missing if clock.unreadable is None else missing | clock.unreadable
+    made, unreadable = _instants(pa.array(clock.values, mask=strange).cast(pa.duration("s")), wanted, column)
+    unread = strange & ~missing
+    for unit in ("us", "ns"):
+        number = pc.struct_field(pc.extract_regex(words, _EXACT.format(unit)), "number").cast(pa.int64())
+        exact, blurred = _instants(number.cast(pa.duration(unit)), wanted, column)
+        made, unreadable, unread = pc.coalesce(made, exact), unreadable | blurred, unread & missing_of(number)
+    return made, unreadable | unread
 
 
 def _held(values: NDArray[np.int64], lost: Mask) -> tuple[NDArray[np.int64], Mask]:

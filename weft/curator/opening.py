@@ -37,9 +37,11 @@ class PrivateTable:
     def columns(self) -> pa.Schema:
         """Return the names and the declared types of the columns; both are public, and no row is read."""
         read: pa.Schema = open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect).schema  # type: ignore[arg-type]
-        # Lengths of time in a frame are written as text when they are looked at, and have no shape of their own.
-        spans = spans_of(self.source)
-        return pa.schema([field.with_type(pa.duration("us")) if field.name in spans else field for field in read])
+        return read
+
+    def spans(self) -> set[str]:
+        """Return the columns of a data frame that hold lengths of time: in words they have no shape of their own."""
+        return spans_of(self.source)
 
     def possible_units(self, names: Sequence[str]) -> list[str]:
         """Return the columns that are named like somebody's id and whose values come back in several rows.

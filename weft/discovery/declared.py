@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from weft.values.instants import UNIT
 from weft.values.text import is_text
 
 
@@ -27,7 +28,14 @@ def declared_kind(arrow_type: pa.DataType) -> dict[str, Any]:
         return {"kind": "datetime"}
     if pa.types.is_time(arrow_type):
         return {"kind": "time", "step": "1s"}
+    if pa.types.is_duration(arrow_type):
+        return {"kind": "duration"}
     return {}
+
+
+def finest(arrow_type: pa.DataType) -> int:
+    """Return the nanoseconds in one unit of lengths of time; in text they are told in seconds."""
+    return UNIT[arrow_type.unit if pa.types.is_duration(arrow_type) else "s"]
 
 
 def plain(arrow_type: pa.DataType) -> pa.DataType:

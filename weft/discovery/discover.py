@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from weft.codec import Codec
 from weft.curator import Curator, ValueCurator
-from weft.discovery.declared import declared_kind, holds_text, measures, plain
+from weft.discovery.declared import declared_kind, finest, holds_text, measures, plain
 from weft.discovery.kinds import Decision, decide
 from weft.discovery.looks import GridLook, grid_look, shape_look
-from weft.discovery.ranges import NEAR, apart, extent, number_range
+from weft.discovery.ranges import NEAR, apart, extent, found_range
 from weft.errors import BudgetError
 from weft.marginals.marginal import NoisyMarginal
 from weft.progress import Listener, silence, stage
@@ -155,7 +155,7 @@ class _Discovery:
     def _declared(self, column: Unknown) -> Decision:
         stated, arrow_type = dict(column.stated), self._types[column.name]
         entry = {**declared_kind(arrow_type), **stated}
-        if entry.get("kind") in ("integer", "real", "datetime"):
+        if entry.get("kind") in _TOLD:
             return Decision(entry, "range")
         if entry.get("kind") == "category":
             if not holds_text(arrow_type):
@@ -224,19 +224,14 @@ class _Discovery:
         known = self._known[name]
         counts, specials, missing = look.read(np.asarray(noisy.table))
         cells = extent(counts, sigma)
-        if known.entry["kind"] == "datetime":
-            low, high = f"{look.edges[cells[0]][:4]}-01-01", f"{look.edges[cells[1]][:4]}-12-31"
-        else:
-            whole, decimals = known.entry["kind"] == "integer", known.entry.get("decimals")
-            low, high = number_range(look.edges, cells, whole, decimals)
-        entry = {**known.entry, "range": [low, high], "outside": "clip"}
+        entry = {**known.entry, **found_range(known.entry, look.edges, cells, finest(self._types[name]))}
+        low, high = entry["range"]
         if found := apart(specials, sigma, low, high):
             entry["special"] = list(dict.fromkeys([*known.entry.get("special", ()), *found]))
         if "missing" not in entry and missing > NEAR * sigma:
             entry["missing"] = True
-        told = {"integer": "whole numbers", "real": "numbers", "datetime": "dates"}[entry["kind"]]
         also = f", and {', '.join(map(str, entry['special']))}" if "special" in entry else ""
-        return replace(known, entry=entry, need="", why=f"{told} from {low} to {high}{also}")
+        return replace(known, entry=entry, need="", why=f"{_TOLD[entry['kind']]} from {low} to {high}{also}")
 
     def _find_values(self, names: Sequence[str], share: float) -> None:
         """List values, and once more where many rows have none of those: few columns, so that rarer values show.
@@ -323,6 +318,9 @@ class _Discovery:
         extra = "refuse" if self._schema.extra_columns == "discover" else self._schema.extra_columns
         return Discovered(replace(self._schema, columns=tuple(columns), extra_columns=extra), found)
 
+
+_TOLD = {"integer": "whole numbers", "real": "numbers", "datetime": "dates", "duration": "lengths of time"}
+"""Kinds that have a range, and what their values are called."""
 
 _PAID = ("kind", "values", "range", "special", "missing", "decimals", "step", "format", "pattern", "type", "prefix")
 

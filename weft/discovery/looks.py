@@ -14,10 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from weft.discovery.declared import finest
 from weft.marginals.marginal import Array
 from weft.schema.kinds import Column, Unknown, column_from_dict
 from weft.schema.kinds.base import Coder
 from weft.schema.kinds.labels import Label, one
+from weft.values.instants import name_step, parse_span
 from weft.values.shapes import SHAPES, shapes_of
 
 MARKED = (-9999, -999, -99, -9, -8, -7, 88, 99, 777, 888, 999, 9999, 99999, 999999)
@@ -30,6 +32,16 @@ YEARS = range(1900, 2101)
 
 _MANTISSAS = (10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90)  # tenths: the cells of every power of ten
 _EACH = 20
+
+_PARTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_CLOCK = (1, 2, 5, 10, 15, 20, 30, 45)
+_MANY = (1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 90, 120, 180, 270, 365, 500, 730, 1000)
+_SPANS = {
+    **dict.fromkeys(("us", "ms"), _PARTS),
+    **dict.fromkeys(("s", "min"), _CLOCK),
+    "h": (1, 2, 3, 4, 6, 8, 12, 18),
+    "d": (*_MANY, 1500, 2000, 3000, 5000, 7500, 10_000, 20_000, 36_500),  # a hundred years: what is longer is clipped
+}
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,7 @@ def shape_look(name: str) -> Column:
 
 @dataclass(frozen=True)
 class GridLook:
-    """A number or a date on a public grid: the column, the edges of its cells, and what stands apart from them."""
+    """A number or a time on a public grid: the column, the edges of its cells, and what stands apart from them."""
 
     column: Column
     edges: Sequence[Any]
@@ -105,11 +117,15 @@ _NOT_LOOKED_AT = ("decimals", "outside", "bins", "scale")
 
 
 def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> GridLook:
-    """Return a column of numbers or dates on a public grid that holds all of its type."""
+    """Return a column of numbers, dates or lengths of time on a public grid that holds all of its type."""
     entry = {key: value for key, value in entry.items() if key not in _NOT_LOOKED_AT}
     if entry["kind"] == "datetime":
         edges: list[Any] = [f"{year}-01-01" for year in YEARS]
         special: list[Any] = list(MARKED_DAYS)
+    elif entry["kind"] == "duration":
+        unit = finest(arrow_type)
+        edges, special = span_edges(unit), []
+        entry["step"] = name_step(unit)
     elif entry["kind"] == "integer":
         low, high = _limits(arrow_type)
         edges = [edge for edge in whole_edges() if low < edge < high]
@@ -142,6 +158,17 @@ def real_edges() -> list[float]:
     """Return the edges of the grid of numbers: some in every power of ten, on both sides of zero."""
     positive = [float(f"{m}e{k - 1}") for k in range(-6, 16) for m in _MANTISSAS] + [1e16]
     return [-edge for edge in reversed(positive)] + [0.0, *positive]
+
+
+def span_edges(unit: int) -> list[str]:
+    """Return the edges of the grid of lengths of time, in units of so many nanoseconds, on both sides of none.
+
+    >>> [edge for edge in span_edges(10**9) if edge.endswith("h")]
+    ['-18h', '-12h', '-8h', '-6h', '-4h', '-3h', '-2h', '-1h', '1h', '2h', '3h', '4h', '6h', '8h', '12h', '18h']
+    """
+    sizes = [f"{size}{name}" for name, each in _SPANS.items() for size in each]
+    kept = [size for size in sizes if parse_span(size) % unit == 0]
+    return [*(f"-{size}" for size in reversed(kept)), "0d", *kept]
 
 
 def _limits(arrow_type: pa.DataType) -> tuple[int, int]:

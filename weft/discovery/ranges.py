@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.marginals.marginal import Array
+from weft.values.instants import name_span, name_step, parse_span, parse_step
 
 SURE = 5.5
 """Noise, in standard deviations of a sum of cells, above which rows are found anywhere on a grid."""
@@ -18,6 +19,11 @@ NEAR = 4.0
 
 REACH = 16
 """Cells beside those that hold rows which are looked at next: a little more than a power of ten."""
+
+_STEPS = ("1d", "1h", "1min", "1s", "1ms", "1us")
+
+FINE = 1000
+"""Steps that the longest length of time has at least: whoever knows a coarser one states it."""
 
 
 def extent(counts: Array, sigma: float) -> tuple[int, int]:
@@ -91,6 +97,28 @@ def number_range(edges: Sequence[Any], cells: tuple[int, int], whole: bool, deci
         low, high = (most / 2, most) if low >= most else (-most, -most / 2)
     ends = math.floor(max(low, -most) * unit) / unit, math.ceil(min(high, most) * unit) / unit
     return [max(ends[0], -most), min(ends[1], most)]
+
+
+def found_range(entry: Mapping[str, Any], edges: Sequence[Any], cells: tuple[int, int], unit: int) -> dict[str, Any]:
+    """Return what an entry says of the cells from one to another; lengths of time have units of so many nanoseconds."""
+    if entry["kind"] == "datetime":
+        return {"range": [f"{edges[cells[0]][:4]}-01-01", f"{edges[cells[1]][:4]}-12-31"]}
+    if entry["kind"] == "duration":
+        return span_range(edges, cells, unit, entry.get("step"))
+    return {"range": number_range(edges, cells, entry["kind"] == "integer", entry.get("decimals"))}
+
+
+def span_range(edges: Sequence[str], cells: tuple[int, int], unit: int, step: str | None = None) -> dict[str, Any]:
+    """Return the range of the cells from one to another, and a step that tells the longest to a thousandth.
+
+    >>> span_range(["0d", "1min", "6h"], (0, 1), 1000)
+    {'range': ['0d', '6h'], 'step': '1s'}
+    """
+    low, high = parse_span(edges[cells[0]]), parse_span(edges[cells[1] + 1])
+    longest = max(abs(low), abs(high))
+    fine = next((each for each in _STEPS if longest >= FINE * parse_step(each) and parse_step(each) >= unit), None)
+    size = parse_step(step) if step else parse_step(fine) if fine else unit
+    return {"range": [name_span(low // size * size), name_span(-(-high // size) * size)], "step": name_step(size)}
 
 
 def apart(special: Iterable[tuple[Any, int]], sigma: float, low: Any, high: Any) -> list[Any]:

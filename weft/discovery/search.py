@@ -126,6 +126,12 @@ class Search:
                 "out. Complete the schema, or give --discover 0.1 (discover=0.1)"
             )
         types = {field.name: field.type for field in table.columns()}
+        open_ = [column.name for column in schema.unknown if "kind" not in dict(column.stated)]
+        if spans := [name for name in open_ if name in table.spans()]:
+            raise BudgetError(
+                f'column "{spans[0]}": lengths of time in a data frame are told from times of day by nobody but you; '
+                'say kind = "duration" of it in a schema with extra_columns = "discover", and its range is found'
+            )
         for name in names:
             if name not in types:
                 raise SchemaError(f'column "{name}": the table has no such column. Remove it from the schema')

@@ -21,7 +21,7 @@ from weft.schema.naming import likely_units, require_distinct
 from weft.schema.toml import write_column, write_entry, write_key
 
 _HEADER = """\
-# Schema of {name}, drafted from the file itself. Review it before use: `weft schema review` steps through it.
+# Schema of {name}, drafted from the table itself. Review it before use: `weft schema review` steps through it.
 #
 # A schema states what is publicly known about each column. What stands here was read from private rows, so
 # releasing anything made with it could reveal, say, that someone has the highest age. Those facts are listed in

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from weft.drafting.draft import Draft, sketch
+from weft.drafting.frames import frame_table
 from weft.drafting.untyped import csv_text, fit_for_draft
 from weft.errors import DataError
 from weft.reading.addresses import kind_of_address
@@ -26,15 +28,19 @@ from weft.schema import Schema
 _BATCH = 1 << 17
 
 
-def draft_source(source: Paths, dialect: Dialect = PLAIN) -> str:
-    """Draft a schema from files, from standard input, or from a table of a database."""
+def draft_source(source: Any, dialect: Dialect = PLAIN) -> str:
+    """Draft a schema from files, from standard input, from a table of a database, or from a data frame."""
     return sketch_source(source, dialect).inline()
 
 
-def sketch_source(source: Paths, dialect: Dialect = PLAIN) -> Draft:
-    """Return the draft of files, of standard input, or of a table of a database before it is written."""
+def sketch_source(source: Any, dialect: Dialect = PLAIN) -> Draft:
+    """Return the draft of files, of standard input, of a table of a database or of a frame before it is written."""
+    if not isinstance(source, str | os.PathLike | list | tuple):
+        dialect.check(None, "a table in memory")
+        return sketch(frame_table(source), f"the {type(source).__name__}")
     if addressed := kind_of_address(source):
         database, address = addressed
+        dialect.check(None, database.name(address))
         reader = database.open(address, None, _BATCH)
         table = pa.Table.from_batches((batch for batch, _ in reader.start(reader.schema.names)), reader.schema)
         return (
@@ -43,9 +49,11 @@ def sketch_source(source: Paths, dialect: Dialect = PLAIN) -> Draft:
             else sketch(table, reader.name)
         )
     if str(source) == STDIN:
+        dialect.check("csv", "stdin")
         return sketch(csv_text(STDIN, dialect), "stdin", dialect)
     paths = find(source)
     kind = kind_of(paths[0])
+    dialect.check(kind, str(paths[0]))
     name = paths[0].name.partition(".")[0]
     if kind in ("parquet", "arrow"):
         return sketch(_joined([_declared(path, kind) for path in paths], paths), name)
@@ -59,9 +67,11 @@ def source_schema(schema: Schema, source: Paths, dialect: Dialect = PLAIN) -> pa
     """Return the columns and types of a table as a codec sees them; no row is looked at."""
     if addressed := kind_of_address(source):
         database, address = addressed
+        dialect.check(None, database.name(address))
         return database.open(address, schema, _BATCH).schema
     path = find(source)[0]
     kind = kind_of(path)
+    dialect.check(kind, str(path))
     with readable_file(path):
         if kind in ("parquet", "arrow"):
             return parquet_schema(path)[0] if kind == "parquet" else arrow_schema(path)
@@ -72,7 +82,7 @@ def source_schema(schema: Schema, source: Paths, dialect: Dialect = PLAIN) -> pa
                 names = csv_names(path, dialect)
                 check_columns(schema, names, str(path))
                 return csv_arrow_schema(schema, names)
-        return csv_arrow_schema(schema, excel_names(path) if kind == "excel" else stats_names(path))
+        return csv_arrow_schema(schema, excel_names(path, dialect.sheet) if kind == "excel" else stats_names(path))
 
 
 def _declared(path: Path, kind: str) -> pa.Table:
@@ -89,7 +99,7 @@ def _text(path: Path, kind: str, dialect: Dialect) -> pa.Table:
         if kind == "jsonl":
             with opened(path, dialect) as stream:
                 return jsonl_text(stream)
-        return excel_text(path) if kind == "excel" else stats_text(path)
+        return excel_text(path, dialect.sheet) if kind == "excel" else stats_text(path)
 
 
 def _joined(tables: Sequence[pa.Table], paths: Sequence[os.PathLike[str]]) -> pa.Table:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from weft.codec.conversion import adopt, understood
 from weft.codec.types import index_type
 from weft.errors import DataError
-from weft.reading.objects import EXACT, word, words_of
+from weft.reading.objects import EXACT, exact_span, word, words_of
 from weft.reading.reader import Batches, Reader
 from weft.schema import Schema
 from weft.schema.kinds import Column, ColumnError, Duration
@@ -58,11 +58,9 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
         return declared
     _require_text(column, declared)
     own = column.arrow_type()
-    if pa.types.is_duration(declared) and isinstance(column, Duration):
-        # Libraries pick the unit by the values; the schema's step decides instead.
-        return (
-            own if pa.types.is_duration(own) else pa.duration(GUESSED_UNIT if column.fits_unit(GUESSED_UNIT) else "ns")
-        )
+    if isinstance(column, Duration) and column.type is None:
+        # Whether they are text, objects or lengths of time, and in which unit, may hang on a row; the step does not.
+        return pa.duration(GUESSED_UNIT if column.fits_unit(GUESSED_UNIT) else "ns")
     if not (pa.types.is_date(own) or pa.types.is_timestamp(own)):
         return own
     zoned = pa.types.is_timestamp(declared) and declared.tz is not None
@@ -258,6 +256,8 @@ def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa
     if isinstance(series.dtype, pandas().StringDtype):
         return _texts(series, column)
     if series.dtype == object:
+        if wanted is not None and pa.types.is_duration(wanted):
+            return _texts(_each(exact_span, series.to_numpy(object), column), column)
         number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
         form = column.text_format if wanted is not None and is_text(wanted) else None
         return _texts(_each(lambda value: word(value, number, form), series.to_numpy(object), column), column)

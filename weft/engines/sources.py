@@ -59,7 +59,7 @@ def is_written(source: Any) -> bool:
 def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect = PLAIN) -> Reader:
     """Open a data frame or other Arrow stream, file paths, or a `prefix:address`; no row is read yet."""
     if not dialect.plain and not isinstance(source, str | os.PathLike | list | tuple):
-        raise DataError("a dialect says how a text file is written, and nothing of a table in memory; leave it out")
+        raise DataError("a dialect says how a file is written, and nothing of a table in memory; leave it out")
     if is_pandas(source):
         return open_pandas(source, schema, batch_rows)
     if is_spark(source):
@@ -68,6 +68,7 @@ def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect =
         return open_arrow(source, schema, batch_rows)
     if found := kind_of_address(source):
         kind, address = found
+        dialect.check(None, source_name(source))
         return kind.open(address, schema, batch_rows)
     if isinstance(source, list | tuple) and any(map(kind_of_address, source)):
         raise DataError("a table of a database is read by itself; name it alone")

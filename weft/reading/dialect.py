@@ -1,4 +1,4 @@
-"""The dialect in which text files are read: declared by whoever reads them, never sniffed from rows.
+"""The dialect in which files are read: declared by whoever reads them, never sniffed from rows.
 
 What is not declared is the plain dialect: UTF-8, commas (tabs in a .tsv file), double quotes, a first line that names
 the columns. Whatever is declared, a row is read by itself:
@@ -9,13 +9,15 @@ the columns. Whatever is declared, a row is read by itself:
   carries from one character to the next, and of which none holds a line break (`ENCODINGS`). An odd number of bytes in
   a row of UTF-16 would shift all that follow; it also leaves the file with an odd number of them, which is refused.
 - The decimal mark and the markers of missing values are looked for in each field alone.
+
+Which sheet of a workbook is read is declared as well; the first, if nothing is said.
 """
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from weft.errors import DataError
 from weft.schema import Schema
@@ -32,13 +34,19 @@ ENCODINGS = (
 )
 """Encodings in which each line is decoded by itself."""
 
+_SAYS = {
+    "csv": ("separator", "quote", "encoding", "decimal", "header"),
+    "jsonl": ("encoding",),
+    "excel": ("sheet",),
+}
+"""What a dialect says of each kind of file, besides markers of missing values; of other kinds it says nothing."""
 _TWICE = 'a comma cannot both be the decimal mark and separate fields: give a separator such as ";"'
 _LETTERS = "a letter, a digit, a sign of a number or a line break"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How a text file is written.
+    """How a file is written.
 
     >>> Dialect(separator=";", decimal=",", encoding="latin-1").encoding
     'iso8859-1'
@@ -57,6 +65,8 @@ class Dialect:
     but a first line that looks like a row is refused.)"""
     missing: tuple[Marker, ...] = ()
     """What stands for a missing value in every column that may be missing."""
+    sheet: str | int | None = None
+    """Which sheet of a workbook: its name, or its place counted from 1 (None: the first)."""
 
     def __post_init__(self) -> None:
         _check_sign("separator", self.separator)
@@ -67,6 +77,7 @@ class Dialect:
             raise DataError('decimal must be "." or ","')
         if self.decimal == self.separator:
             raise DataError(_TWICE)
+        _check_sheet(self.sheet)
         object.__setattr__(self, "encoding", _known(self.encoding))
 
     @property
@@ -78,6 +89,15 @@ class Dialect:
     def plain(self) -> bool:
         """Whether nothing was declared but markers of missing values."""
         return self == Dialect(missing=self.missing)
+
+    def check(self, kind: str | None, name: str) -> None:
+        """Refuse what says nothing of a table of this kind (None: no file), which would be left out in silence."""
+        known = ("missing", *_SAYS.get(kind or "", ()))
+        idle = [
+            each.name for each in fields(self) if each.name not in known and getattr(self, each.name) != each.default
+        ]
+        if idle:
+            raise DataError(f"{name}: {', '.join(idle)} would change nothing here; leave it out")
 
     @property
     def number_format(self) -> NumberFormat | None:
@@ -115,6 +135,12 @@ def _check_sign(what: str, sign: str | None) -> None:
         return
     if not isinstance(sign, str) or len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in "\r\n\0.+-_":
         raise DataError(f"{what} must be one sign such as a semicolon or a tab, and not {_LETTERS}")
+
+
+def _check_sheet(sheet: str | int | None) -> None:
+    counted = isinstance(sheet, int) and not isinstance(sheet, bool) and sheet >= 1
+    if not (sheet is None or counted or (isinstance(sheet, str) and sheet.strip())):
+        raise DataError("sheet must be the name of a sheet of the workbook, or its place, counted from 1")
 
 
 def markers_of(given: Sequence[str] | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Excel workbooks: the first sheet, its first row the names of the columns, each cell read by itself.
+"""Excel workbooks: one sheet, its first row the names of the columns, each cell read by itself.
 
 A cell of a workbook has a type of its own, whatever stands above it: it is written down as a CSV would have it, and
 read in the type that the schema declares.
@@ -18,18 +18,23 @@ from weft.codec.codec import check_names
 from weft.errors import DataError, SchemaError
 from weft.reading.objects import text_batch, typed_batch, word
 from weft.schema import Schema
+from weft.words import counted
 
 _ROWS = 1 << 16
 
 
-def excel_names(path: Path) -> list[str]:
-    """Return the columns that the first row of a workbook names."""
-    return _sheet(path)[0]
+Sheet = str | int | None
+"""A sheet as it is declared: its name, or its place counted from 1; None for the first."""
 
 
-def excel_batches(path: Path, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a workbook batch by batch, in the schema's types."""
-    names, rows = _sheet(path)
+def excel_names(path: Path, sheet: Sheet = None) -> list[str]:
+    """Return the columns that the first row of a sheet names."""
+    return _opened(path, sheet)[0]
+
+
+def excel_batches(path: Path, schema: Schema, sheet: Sheet = None) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a sheet batch by batch, in the schema's types."""
+    names, rows = _opened(path, sheet)
     try:
         check_names(schema, names)
     except SchemaError as fault:
@@ -38,9 +43,9 @@ def excel_batches(path: Path, schema: Schema) -> Iterator[pa.RecordBatch]:
         yield typed_batch(dict(zip(names, columns, strict=True)), str(path), schema)
 
 
-def excel_text(path: Path) -> pa.Table:
-    """Read a whole workbook as text; for drafts, which guess what it holds."""
-    names, rows = _sheet(path)
+def excel_text(path: Path, sheet: Sheet = None) -> pa.Table:
+    """Read a whole sheet as text; for drafts, which guess what it holds."""
+    names, rows = _opened(path, sheet)
     places = [str(place) for place in range(len(names))]  # names may repeat
     batches = [
         text_batch(dict(zip(places, columns, strict=True)), str(path)) for columns in _columns(path, names, rows)
@@ -49,15 +54,16 @@ def excel_text(path: Path) -> pa.Table:
     return pa.Table.from_batches(batches, empty).rename_columns(names)
 
 
-def _sheet(path: Path) -> tuple[list[str], Iterator[list[Any]]]:
-    """Open the first sheet of a workbook: its names, and the rows below them."""
+def _opened(path: Path, sheet: Sheet) -> tuple[list[str], Iterator[list[Any]]]:
+    """Open a sheet of a workbook: its names, and the rows below them."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
         raise DataError("an Excel workbook needs the python-calamine package: pip install 'weft[excel]'") from None
     try:
-        sheet = CalamineWorkbook.from_path(str(path)).get_sheet_by_index(0)
-        rows = iter(sheet.to_python(skip_empty_area=False))
+        book = CalamineWorkbook.from_path(str(path))
+        cells = book.get_sheet_by_index(_place(path, book.sheet_names, sheet))
+        rows = iter(cells.to_python(skip_empty_area=False))
     except OSError:
         raise
     except (CalamineError, ValueError, IndexError):
@@ -68,8 +74,24 @@ def _sheet(path: Path) -> tuple[list[str], Iterator[list[Any]]]:
     while names and not names[-1]:
         names.pop()
     if not names:
-        raise DataError(f"{path}: the first row of the first sheet is blank, but must name the columns")
+        raise DataError(f"{path}: the first row of the sheet is blank, but must name the columns")
     return names, rows
+
+
+def _place(path: Path, names: Sequence[str], sheet: Sheet) -> int:
+    """Return where a declared sheet is among those of a workbook; a name wins over a place that is written alike."""
+    if sheet is None:
+        return 0
+    if sheet in names:
+        return names.index(str(sheet))
+    places = [str(place) for place in range(1, len(names) + 1)]
+    if str(sheet) in places:
+        return places.index(str(sheet))
+    # What its sheets are called is not said: a name may tell of somebody.
+    raise DataError(
+        f"{path}: the workbook has {counted(len(names), 'sheet')}, and none is {sheet!r}, by its name or by its place. "
+        "Give the name of one as it stands there, or its place, counted from 1"
+    )
 
 
 def _columns(path: Path, names: Sequence[str], rows: Iterator[list[Any]]) -> Iterator[list[Sequence[Any]]]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ def open_files(source: Paths, schema: Schema, batch_rows: int, dialect: Dialect 
     """Open files of one format; those of a folder or pattern are read in the order of their names."""
     opening = _Opening(dialect.marking(schema), dialect, batch_rows)
     if str(source) == STDIN:
+        dialect.check("csv", "stdin")
         return _open_stdin(opening)
     paths = find(source)
     require_once(_name(paths), paths)
@@ -51,10 +53,7 @@ def open_files(source: Paths, schema: Schema, batch_rows: int, dialect: Dialect 
     if len(kinds) > 1:
         raise DataError(f"{paths[0]} and its fellows are not of one kind; name files of one format")
     kind = kinds.pop()
-    if kind not in ("csv", "jsonl") and not dialect.plain:
-        raise DataError(
-            f"{paths[0]} is no CSV file: separator, encoding and the like say nothing of it; leave them out"
-        )
+    dialect.check(kind, str(paths[0]))
     return _OPENERS[kind](paths, opening)
 
 
@@ -234,12 +233,17 @@ def _open_cells(
     return open_
 
 
+def _open_excel(paths: Sequence[Path], opening: _Opening) -> Reader:
+    sheet = opening.dialect.sheet
+    return _open_cells(partial(excel_names, sheet=sheet), partial(excel_batches, sheet=sheet))(paths, opening)
+
+
 _OPENERS: dict[str, Callable[[Sequence[Path], _Opening], Reader]] = {
     "csv": _open_csv,
     "jsonl": _open_jsonl,
     "parquet": _open_parquet,
     "arrow": _open_arrow,
-    "excel": _open_cells(excel_names, excel_batches),
+    "excel": _open_excel,
     "stats": _open_cells(stats_names, stats_batches),
 }
 

@@ -30,6 +30,10 @@ _SPANS = (-86_399_999_913_600, 86_399_999_913_600)
 """Seconds of what Python calls a span of time."""
 
 
+LONGEST = 10**18 - 1
+"""Microseconds in the longest length of time that is told from a longer one: 31,000 years."""
+
+
 def word(value: Any, number: bool = False, form: str | None = None) -> str:
     """Write a Python object as a CSV would hold it: a date in a format, a truth value as a number if one is wanted."""
     if isinstance(value, str):
@@ -46,6 +50,20 @@ def word(value: Any, number: bool = False, form: str | None = None) -> str:
             f"{'-' if seconds < 0 else ''}{abs(seconds) // 3600}:{abs(seconds) // 60 % 60:02d}:{abs(seconds) % 60:02d}"
         )
     return value.strftime(form) if form is not None and isinstance(value, date) else str(value)
+
+
+def exact_span(value: Any) -> str:
+    """Write a length of time in microseconds, or nanoseconds if it has some, and anything else as `word` does.
+
+    >>> exact_span(timedelta(days=-1, microseconds=5)), exact_span("1:30:00")
+    ('-86399999995us', '1:30:00')
+    """
+    if not isinstance(value, timedelta):
+        return word(value)
+    whole = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
+    if rest := getattr(value, "nanoseconds", 0):  # of pandas, whose longest is 9 * 10^18 of them
+        return f"{whole * 1000 + rest}ns"
+    return f"{min(max(whole, -LONGEST), LONGEST)}us"
 
 
 def words_of(array: pa.Array) -> pa.Array:

@@ -217,9 +217,9 @@ class Schema:
 
     @staticmethod
     def draft(source: Any, dialect: Any = None) -> str:
-        """Draft a schema from files or a table of a database, as TOML to be reviewed: it holds facts of private rows.
+        """Draft a schema, as TOML to be reviewed: it holds facts of private rows.
 
-        `dialect` is a `weft.Dialect`: how a text file is written.
+        `source` is files, a table of a database, or a data frame; `dialect` is a `weft.Dialect`: how a file is written.
         """
         given = {} if dialect is None else {"dialect": dialect}
         return str(import_module("weft.drafting").draft_source(source, **given))

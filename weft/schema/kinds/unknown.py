@@ -16,6 +16,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "integer": ("range", "edges"),
     "real": ("range", "edges"),
     "datetime": ("range", "edges"),
+    "duration": ("range", "edges"),
 }
 """Kinds that can be found out about, and the facts of which each needs one."""
 
