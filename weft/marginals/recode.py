@@ -60,7 +60,10 @@ class ValueMap:
         return np.where(total[self.codes] > 1e-300, weights / np.maximum(total, 1e-300)[self.codes], even[self.codes])
 
     def unfold(self, codes: Array, rng: np.random.Generator) -> Codes:
-        """Return old codes; one of a group becomes a value drawn by noisy counts (uniform if all are 0)."""
+        """Return old codes; those of a group become its values by their noisy counts, evenly if all are 0.
+
+        Which record gets which value is left to chance, how many get it is not.
+        """
         codes = np.asarray(codes)
         members = np.bincount(self.codes, minlength=self.size)
         by_group = np.argsort(self.codes, kind="stable")  # old codes, group by group
@@ -73,10 +76,24 @@ class ValueMap:
             begin = np.concatenate([[0.0], ends])[first]
             last = first + members - 1
             groups = codes[drawn]
-            points = begin[groups] + rng.random(drawn.size) * (ends[last[groups]] - begin[groups])
+            points = begin[groups] + _spread_evenly(groups, rng) * (ends[last[groups]] - begin[groups])
             places = np.clip(np.searchsorted(ends, points, side="right"), first[groups], last[groups])
             records[drawn] = by_group[places]
         return records
+
+
+def _spread_evenly(groups: Array, rng: np.random.Generator) -> Array:
+    """Return a point between 0 and 1 for each record, those of a group spread evenly, in random order.
+
+    >>> sorted((4 * _spread_evenly(np.array([7, 7, 7, 7]), np.random.default_rng(0))).astype(int).tolist())
+    [0, 1, 2, 3]
+    """
+    shuffled = rng.permutation(len(groups))
+    by_group = shuffled[np.argsort(groups[shuffled], kind="stable")]
+    number = np.bincount(groups)
+    rank = np.empty(len(groups), np.int64)
+    rank[by_group] = np.arange(len(groups)) - (np.cumsum(number) - number)[groups[by_group]]
+    return np.asarray((rank + rng.random(len(groups))) / number[groups])
 
 
 def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: float = 0.0) -> Array:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -33,6 +33,7 @@ from weft.methods.steps.beliefs import Beliefs
 from weft.methods.steps.choosing import Wanted, choose_cliques
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
+from weft.methods.steps.fine_columns import FineColumns, measure_batch
 from weft.methods.steps.given import check_emphasis, check_given, weighed
 from weft.methods.steps.options import check_fields, option
 from weft.methods.steps.presets import Published
@@ -121,9 +122,10 @@ class Weave:
             ones, left = self._columns(curator, total)
         if left < 1e-9:
             return _independent(domain, ones, total)
-        maps = self._merge(domain, ones, total)
+        maps = self._merge(domain, ones)
         merged = curator.recode({name: (found.codes, found.size) for name, found in maps.items()})
-        measured = {m.clique: maps[m.clique[0]].fold(m) if m.clique[0] in maps else m for m in ones}
+        fine = FineColumns(curator, total, maps, {m.clique: m for m in ones})
+        measured = {m.clique: fine.folded(m.clique) for m in ones}
         dense = self._field(merged.domain, total, rng, listener)
         _take(dense, measured)
         wanted = self._wanted(merged.domain)
@@ -146,12 +148,12 @@ class Weave:
                     number == 1 and not self.marginals and all(len(c) == 1 for c in prices)
                 ):  # no pair is worth it: all for the columns
                     return _independent(domain, self._again(curator, ones, left - scores, total), total)
-                _add(measured, measure_unknown(merged, prices, share - scores, total, measured))
+                measure_batch(merged, fine, prices, share - scores, measured)
                 _take(dense, measured)
         with stage(listener, "learn the model"):
             _, sweeps, herding = tuned.effort(merged.domain)
             model = dense.model(sweeps, herding, tuned.feedback, tuned.drawn)
-        return RecodedModel(domain, model, maps) if maps else model
+        return RecodedModel(domain, model, fine.told_apart()) if maps else model
 
     def _columns(self, curator: Curator, total: float) -> tuple[list[NoisyMarginal], float]:
         """Measure the columns, and once more where that is worth it; return them, and the share that is left."""
@@ -199,14 +201,10 @@ class Weave:
         enough = errors <= tuned.column_error
         return float(shares[np.argmax(enough)] if enough.any() else shares[-1])
 
-    def _merge(self, domain: Domain, ones: Sequence[NoisyMarginal], total: float) -> dict[str, ValueMap]:
-        """Return the maps of columns with rare values, to be told apart again by their projected counts."""
-        maps = {}
-        for m in ones:
-            found = merge_rare(m, self.rare * m.sigma, domain.order(m.clique[0]))
-            if found.size < found.codes.size:
-                maps[m.clique[0]] = replace(found, counts=simplex(m.table, total))
-        return maps
+    def _merge(self, domain: Domain, ones: Sequence[NoisyMarginal]) -> dict[str, ValueMap]:
+        """Return the maps of columns with rare values."""
+        maps = {m.clique[0]: merge_rare(m, self.rare * m.sigma, domain.order(m.clique[0])) for m in ones}
+        return {name: found for name, found in maps.items() if found.size < found.codes.size}
 
     def _wanted(self, domain: Domain) -> Wanted:
         """Return the given marginals, with their parts and their importance."""
@@ -227,13 +225,6 @@ def _named(batch: int) -> str:
     """Return what a batch is called while it runs."""
     again = f" ({batch - 1})" if batch > 2 else ""
     return "measure pairs of columns" if batch == 1 else f"measure larger tables{again}"
-
-
-def _add(measured: dict[Clique, NoisyMarginal], found: Sequence[NoisyMarginal]) -> None:
-    """Add tables to those that were measured; what was measured before is combined with them."""
-    for noisy in found:
-        old = measured.get(noisy.clique)
-        measured[noisy.clique] = noisy if old is None else pooled(old, noisy)
 
 
 def _take(dense: DenseField, measured: Mapping[Clique, NoisyMarginal]) -> None:

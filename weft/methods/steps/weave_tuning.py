@@ -16,8 +16,8 @@ class WeaveTuning:
     share_total: Share = 0.02
     """Share of the budget for the number of rows."""
     part_marginals: Share = 0.1
-    """With given marginals: the part of the first batch that they get at least, by their sizes; the rest goes to them and
-    to others by what each is worth."""
+    """With given marginals: the part of the first batch that they get at least, by their sizes; the rest goes to them
+    and to others by what each is worth."""
     batches: Annotated[int | None, Bounds(0, 100)] = None
     """Batches after the pairs, if noise allows cliques of four attributes (of three, if there are no more) that cover
     at least a third of all pairs; None: two if some have more than four, otherwise one. 0: pairs only."""
