@@ -174,10 +174,13 @@ def _written(terminal: Terminal, found: Found, out: Path | None) -> bool:
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["items", "size", "count", "standard_error", "share"])
+    stamps = ["; ".join(found.ledger.stamps)] if found.ledger.stamps else []
+    writer.writerow(["items", "size", "count", "standard_error", "share", *(["stamps"] if stamps else [])])
     for one in found.to_dict()["sets"]:
         numbers = [one["count"], one["standard_error"], one["share"]]
-        writer.writerow([" | ".join(one["items"]), len(one["items"]), *(f"{number:.6g}" for number in numbers)])
+        writer.writerow(
+            [" | ".join(one["items"]), len(one["items"]), *(f"{number:.6g}" for number in numbers), *stamps]
+        )
     try:
         with staged(out) as (draft,):
             draft.write_text(text.getvalue(), encoding="utf-8")
@@ -213,4 +216,5 @@ def _shown(found: Found, out: Path | None, record: Path) -> list[RenderableType]
         "below others that are not shown; of a basket with very many items some do not count."
     )
     parts += [Padding(Text(meaning), 0), Padding(Text(str(found.ledger.spend_statement())), 0)]
-    return [*parts, Text(f"What is protected is a basket. May be released. What was spent: {record}")]
+    free = "" if found.ledger.stamps else " May be released."
+    return [*parts, Text(f"What is protected is a basket.{free} What was spent: {record}")]

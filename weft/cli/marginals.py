@@ -87,6 +87,7 @@ def draft(
 def _paid(terminal: Terminal, request: Request, schema: str, out: Path) -> None:
     """Score all pairs of columns, and write the plan that names those that stand out."""
     from weft.cli import summary
+    from weft.release.stamps import stamps_of
     from weft.schema import Schema
     from weft.workload.draft import drafted, written_draft
 
@@ -96,12 +97,12 @@ def _paid(terminal: Terminal, request: Request, schema: str, out: Path) -> None:
 
         synthesizer = request.synthesizer(listener)
         pairs = dependent_pairs(synthesizer, Asked(request.source, schema, None, 1), listener)
-        _write(written_draft(drafted(Schema.load(schema), pairs), (request.epsilon, request.delta)), out)
+        stamps = stamps_of(request.noise_seed is None, ())
+        _write(written_draft(drafted(Schema.load(schema), pairs), (request.epsilon, request.delta), stamps), out)
     if not pairs:
         terminal.warn("no pair of columns stands out from the noise: raise --epsilon, or name marginals yourself.")
-    terminal.show(
-        *summary.files({out: "the plan: may be shown to anybody", request.journal: "what was spent: keep it"})
-    )
+    told = "the plan" if stamps else "the plan: may be shown to anybody"
+    terminal.show(*summary.stamps(stamps), *summary.files({out: told, request.journal: "what was spent: keep it"}))
 
 
 @app.command()
