@@ -10,7 +10,7 @@ from weft.engines import open_engine
 from weft.evaluate import k_way
 from weft.marginals.counting import count
 from weft.marginals.domain import clique
-from weft.release.statement import cautions
+from weft.release.statement import VIEWS, cautions
 from weft.schema import Schema
 
 ROWS = 4000
@@ -96,6 +96,19 @@ def test_a_random_column_costs_nothing():
     assert all("b" not in table.clique for table in made.fitted_.measured)
     assert len(set(made.sample(3000, seed=0)["b"].to_pylist())) > 450
     assert "Made at random, whatever the private table holds: b." in cautions(made.fitted_)
+    for counts in (made.query("b", bins=4), made.query("a", where="b < 100"), made.query("a", "b", bins=2)):
+        assert "made at random" in counts.meaning and (counts.low == 0).all() and (counts.high >= ROWS).all()
+    assert "made at random" not in made.query("a").meaning
+
+
+def test_random_views_are_told_where_a_plan_names_no_marginals():
+    rng = np.random.default_rng(0)
+    table = pa.table({name: rng.integers(0, 3, 500) for name in "abc"})
+    for plan, told in (('[[groups]]\ncolumns = ["a", "b"]\n', True), ('[[marginals]]\ncolumns = ["a", "b"]\n', False)):
+        made = weft.Synthesizer(1.0, method="dpsyn", journal=None, marginals=plan).fit(
+            table, codes(dict.fromkeys("abc", 3))
+        )
+        assert (VIEWS in cautions(made.fitted_)) == told
 
 
 def test_bins_relate_a_wide_column_and_the_fine_values_come_back():

@@ -205,7 +205,7 @@ def _shown(found: Found, out: Path | None, record: Path) -> list[RenderableType]
         share = f"{min(one.count / total, 1.0):.1%}"
         grid.add_row(Text(", ".join(one.items)), f"{one.count:,.0f}", f"{one.standard_error:,.0f}", share)
     parts: list[RenderableType] = [Padding(Text(text, style="bold red"), 0) for text in found.ledger.stamps]
-    parts.append(Text(f"About {found.baskets:,.0f} baskets (± {found.baskets_error:,.0f})", style="bold"))
+    parts.append(Text(f"About {max(found.baskets, 0.0):,.0f} baskets (± {found.baskets_error:,.0f})", style="bold"))
     if not found.sets:
         parts.append(Text("No item is in so many baskets that noise could not hide it: raise epsilon, or list items."))
     parts += [grid, ""]

@@ -16,8 +16,6 @@ from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.methods.steps.arranging import Arrangement, Learned
-from weft.models import Model
-from weft.models.arranged import ArrangedModel
 from weft.synthesizer.run import Recipe
 from weft.workload.items import Compress, Item
 
@@ -57,11 +55,3 @@ def _in_order(domain: Domain, fill: Learned) -> Array:
     answers = np.arange(domain.size(fill.name))
     answers = answers[answers != fill.missing] if len(answers) > 1 else answers
     return np.asarray(answers[np.arange(domain.size(fill.anchor)) * len(answers) // domain.size(fill.anchor)])
-
-
-def sources(model: Model) -> dict[str, str | None]:
-    """Return of each attribute the one that was measured for it: itself, what it is filled in from, or None."""
-    found: dict[str, str | None] = {name: name for name in model.domain}
-    for fill in model.fills if isinstance(model, ArrangedModel) else ():
-        found[fill.name] = None if fill.anchor is None else found[fill.anchor]
-    return found

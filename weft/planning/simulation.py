@@ -27,9 +27,9 @@ from weft.marginals.records import Records, code_dtype
 from weft.methods import AUTO, known
 from weft.methods.steps.resolution import is_wide
 from weft.models import Model
-from weft.models.arranged import arranged_of
+from weft.models.arranged import arranged_of, sources
 from weft.planning.generated import made_up
-from weft.planning.given import following, settled, sources
+from weft.planning.given import following, settled
 from weft.privacy import Accounting, Budget
 from weft.progress import Listener, silence
 from weft.reading.csv import csv_arrow_schema
