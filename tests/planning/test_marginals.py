@@ -86,6 +86,14 @@ def test_rows_that_make_a_value_rare_are_those_of_the_table_that_is_stood_for():
     assert abs(found[0] - found[1]) < 0.25 * found[0] < 0.5 * (found[2] - found[0])
 
 
+def test_a_plan_that_has_nothing_for_budgets_around_is_foretold_for_its_own():
+    text = '[[marginals]]\ncolumns = ["a", "e"]\nabove = 0.9\nbelow = 1.1\n'
+    told = Synthesizer(1.0, marginals=text, **RAN).plan(SCHEMA, 2_000)
+    assert [point.epsilon for point in told.curve] == [0.25, 0.5, 1.0, 2.0, 4.0]
+    with pytest.raises(WeftError, match="nothing in it holds at epsilon 2"):
+        Synthesizer(2.0, marginals=text, **RAN).plan(SCHEMA, 2_000)
+
+
 FAULTS = {
     "an unknown column": '[[marginals]]\ncolumns = ["a", "bb"]\n',
     "overlapping groups": '[[groups]]\ncolumns = ["a", "b"]\n[[groups]]\ncolumns = ["b", "c"]\n',

@@ -139,8 +139,9 @@ def check(
         largest = max((_cells(sizes, names) for names in marginals), default=0)
         facts = {
             "measured": f"{counted(len(marginals), 'marginal')}, the largest of {largest:,} cells at most",
-            "columns": f"{len(seen)} attributes of {len(codec.domain)}; {len(made.arrangement.fills)} are filled in, "
-            f"{len(made.arrangement.learned)} of them by a map that is learned",
+            "columns": f"{counted(len(seen), 'attribute')}, {len(made.arrangement.patterns)} of them what is missing "
+            f"together; {len(made.arrangement.fills)} more are filled in, {len(made.arrangement.learned)} of them by a "
+            "map that is learned",
             "noise": "geometric" if accounting_of(held, known, epsilon, delta) == "pure" else "Gaussian",
         }
         terminal.answer({"epsilon": epsilon, "marginals": marginals, **facts})

@@ -13,9 +13,10 @@ import numpy as np
 
 from weft.codec import Codec
 from weft.errors import WeftError
-from weft.methods import AUTO, Method, known
+from weft.methods import AUTO, known
 from weft.methods.steps.options import plain
 from weft.notebook import framed
+from weft.planning.given import settled
 from weft.planning.simulation import SEEN, Simulation, plain_codec, row_bytes, simulate
 from weft.privacy import Adjacency, Budget, Ledger, Relation
 from weft.progress import Listener, silence, stage
@@ -23,6 +24,7 @@ from weft.release.statement import meaning_of
 from weft.room import LEAST, PROGRAM, Room
 from weft.schema import Schema
 from weft.synthesizer.run import Recipe
+from weft.workload import PlanError
 
 ROWS = 10_000
 """Rows that are planned for where nobody says how many."""
@@ -176,11 +178,15 @@ def plan(
     own = plain(options or {})
     settings: dict[str, Any] = {"method": known(method), "neighbours": neighbours, **own}
     budget = Budget(epsilon=epsilon, delta=delta)  # one that makes no sense is refused before any work
-    columns = len(_checked(known(method), own, schema, budget)[1].domain)
+    recipe, codec = _checked(known(method), own, schema, budget)
+    columns, held = len(codec.domain), settled(recipe, 1.0)
 
     def run(at: float, seed: int = 0) -> Simulation:
         budget = Budget(epsilon=at, delta=delta, insecure=at > LARGEST)
-        return simulate(schema, rows, budget, settings, seed=seed)
+        try:
+            return simulate(schema, rows, budget, settings, seed=seed)
+        except PlanError:  # it has nothing for budgets around the one that is asked for, or nothing that fits
+            return simulate(schema, rows, budget, settings | held, seed=seed)
 
     with stage(listener, "try on made-up rows", len(AROUND) + (target_error is not None)) as work:
         found = []
@@ -194,8 +200,8 @@ def plan(
             found = sorted([*found, here], key=lambda each: each.epsilon)
             work.advance(note=f"epsilon {epsilon:g}")
     budget = Budget(epsilon=epsilon, delta=delta)
-    chosen, codec = _checked(known(method), own, schema, budget)
-    ledger = Ledger(budget, chosen.accounting, Adjacency(neighbours, schema.rows_per_unit))
+    recipe, codec = _checked(known(method), own, schema, budget)
+    ledger = Ledger(budget, recipe.chosen.accounting, Adjacency(neighbours, schema.rows_per_unit))
     return Plan(
         method=known(method),
         rows=rows,
@@ -209,11 +215,12 @@ def plan(
     )
 
 
-def _checked(name: str, options: Mapping[str, Any], schema: Schema, budget: Budget) -> tuple[Method, Codec]:
+def _checked(name: str, options: Mapping[str, Any], schema: Schema, budget: Budget) -> tuple[Recipe, Codec]:
     """Return the recipe and the codes that a run would have, by a plan of marginals too; what it refuses is refused."""
     recipe = Recipe.of(name, options, schema, budget)
     codec = plain_codec(recipe.schema)
-    return recipe.compiled(codec)[0], codec
+    recipe.compiled(codec)
+    return recipe, codec
 
 
 def _settled(run: Callable[[float, int], Simulation], epsilon: float, columns: int) -> Simulation:

@@ -30,7 +30,7 @@ from weft.release.paths import check_apart
 from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
 from weft.room import Room
 from weft.schema import Schema
-from weft.workload import Compiled, MarginalPlan, PlanError, compile_plan, extended
+from weft.workload import Compiled, MarginalPlan, PlanError, compile_plan, extended, with_maps
 from weft.workload.compiled import accounting_of, planned, refuse_for
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Recipe:
         plan, own = planned(name, options)
         usual: dict[str, Any] = {}
         if plan is not None:
-            plan = plan.at(budget.nominal())
+            plan = with_maps(plan.at(budget.nominal()))
             if schema.incomplete:
                 raise PlanError(
                     f"{plan.source or 'a plan of marginals'} needs to know all columns: a schema must state them, or "
