@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from weft import Schema, Synthesizer
 from weft.errors import ConditionError, MethodError, ModelFileError
 from weft.release import modelfile
+from weft.release.statement import NOT_PRIVATE
 from weft.synthesizer import load
 
 SCHEMA = """
@@ -245,11 +247,21 @@ def test_what_cannot_be_asked_is_refused(mst):
 
 def test_counts_can_be_taken_as_a_table(mst):
     counts = mst.query("sex")
-    table = counts.table
-    assert table.column_names == ["sex", "count", "standard_error", "low", "high"]
+    assert counts.table.column_names == ["sex", "count", "standard_error", "low", "high", "stamps"]
     assert [cell.values for cell in counts] == [("f",), ("m",)]
-    assert counts.to_dict()["releasable"] is True
     assert "f: " in str(counts)
+    unstamped = replace(counts, stamps=())
+    assert unstamped.table.column_names == ["sex", "count", "standard_error", "low", "high"]
+    assert unstamped.to_dict()["releasable"] is True
+
+
+def test_a_stamp_goes_wherever_counts_go(mst):
+    counts = mst.query("sex")  # of a fit with seeded noise
+    assert counts.stamps == (NOT_PRIVATE,) and counts.to_dict()["releasable"] is False
+    assert counts.table["stamps"].to_pylist() == [NOT_PRIVATE] * 2
+    assert str(counts).startswith(NOT_PRIVATE) and NOT_PRIVATE in counts._repr_html_()
+    renamed = replace(counts, columns=("stamps",)).table
+    assert renamed["stamps (of the release)"].to_pylist() == [NOT_PRIVATE] * 2
 
 
 def test_cells_that_rules_make_impossible_are_empty():

@@ -119,6 +119,45 @@ def test_a_plan_of_marginals_adds_nothing_that_is_not_asked(method, source):
     assert replay(program, table, without_last(table), seeded()) == []
 
 
+TOOLS = {
+    "rare values, a group, weights": (
+        '[compress]\nfloor = 20\n[[groups]]\ncolumns = ["sex", "ward"]\n'
+        '[[marginals]]\ncolumns = ["sex", "age"]\nweight = 3.0\n[[marginals]]\ncolumns = ["age", "cost"]\n'
+    ),
+    "a marginal that is matched": '[[marginals]]\npairs_of = ["age", "sex", "ward"]\nexact = true\n',
+    "a public map": (
+        '[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f"}\nelse = "m"\n[[marginals]]\ncolumns = ["age", "ward"]\n'
+    ),
+    "parts joined on a column": (
+        '[[parts]]\ncolumns = ["age", "sex"]\n[[parts]]\ncolumns = ["age", "ward"]\n'
+        '[[marginals]]\nsets = [["age", "sex"], ["age", "ward"]]\n'
+    ),
+    "parts joined on nothing": '[[parts]]\ncolumns = ["age", "sex"]\n[[marginals]]\ncolumns = ["age", "sex"]\n',
+    "a column left to chance, and tiers": (
+        '[[fills]]\ncolumn = "cost"\nby = "random"\nabove = 1\n[[marginals]]\ncolumns = ["age", "cost"]\nbelow = 1\n'
+        '[[marginals]]\ncolumns = ["age", "sex"]\nabove = 1\n'
+    ),
+    "bins by hand": '[[bins]]\ncolumn = "ward"\ninto = [["a", "b"], ["c"]]\n[[marginals]]\ncolumns = ["age", "ward"]\n',
+    "geometric noise": 'mechanism = "geometric"\n[[marginals]]\ncolumns = ["age", "ward"]\n',
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_tool_of_a_plan_uses_rows_through_its_noise_only(tool):
+    table = make_table(200)
+    program = synthesise("dpsyn", epsilon=2.0, marginals=TOOLS[tool], gum={"iterations": 5})
+    assert replay(program, table, without_last(table), seeded()) == []
+
+
+def test_a_column_that_is_the_same_as_another_uses_rows_through_noise_only():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 4, 200)
+    table = pa.table({"a": a, "b": a, "c": rng.integers(0, 3, 200)})
+    plan = '[[fills]]\ncolumn = "b"\nfrom = "a"\nby = "same"\n[[marginals]]\ncolumns = ["a", "c"]\n'
+    program = synthesise("dpsyn", Schema.from_domain({"a": 4, "b": 4, "c": 3}), epsilon=2.0, marginals=plan)
+    assert replay(program, table, without_last(table), seeded()) == []
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_is_read_row_by_row(source, relation):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from conftest import SCHEMA
 
 from weft.cli.finding import write_found
+from weft.release.statement import NOT_PRIVATE
 from weft.schema import Schema
 
 
@@ -14,3 +15,10 @@ def test_a_schema_that_was_found_names_no_folder_of_this_machine(tmp_path):
         write_found(found, tmp_path / "found.toml", source)
         text = (tmp_path / "found.toml").read_text()
         assert "stays.csv" in text and "jane-doe" not in text
+
+
+def test_a_schema_that_was_found_with_seeded_noise_says_so(tmp_path):
+    found = replace(Schema.from_toml(SCHEMA), discovery={"epsilon": 1.0, "delta": 1e-5})
+    write_found(found, tmp_path / "found.toml", "stays.csv", [NOT_PRIVATE])
+    assert (tmp_path / "found.toml").read_text().startswith(f"# {NOT_PRIVATE}\n")
+    assert Schema.load(tmp_path / "found.toml") == found

@@ -29,6 +29,14 @@ def test_sets_are_shown_and_written(weft: Weft, lines: str) -> None:
     assert answer["sets"][0]["items"] == ["bread"]
 
 
+def test_no_sets_leave_a_stamped_run_without_its_stamp(weft: Weft, lines: str) -> None:
+    words = ("itemsets", lines, "--basket", "order", "--item", "product", "-e", 1, "--top", 5, "--noise-seed", 1)
+    shown = weft(*words, "-o", "sets.csv")
+    assert "NOT PRIVATE" in shown.stdout and "May be released" not in shown.stdout
+    head, *rows = Path("sets.csv").read_text().splitlines()
+    assert head.endswith(",stamps") and len(rows) == 5 and all(",NOT PRIVATE: " in row for row in rows)
+
+
 def test_a_lifetime_budget_pays(weft: Weft, lines: str) -> None:
     weft("budget", "create", "shop.budget", "--epsilon", 1, "--delta", "1e-5", "--table", "orders")
     words = ("itemsets", lines, "--basket", "order", "--item", "product", "--budget", "shop.budget", "-o", "sets.csv")

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
+
+from weft.release.statement import VOID
 
 from .conftest import Weft
 
@@ -31,6 +34,31 @@ def test_counts_leave_as_json_and_csv(weft: Weft, model: str) -> None:
     assert lines[0] == "town,count,standard_error,low,high"
     assert len(lines) == 5
     assert weft("query", model, "town", "--csv", "-", "-q").stdout.splitlines() == lines
+
+
+STAMPED = {
+    "seeded noise": ("-e", 1, "--noise-seed", 1),
+    "an epsilon that protects nobody": ("-e", 50, "--insecure"),
+    "facts that were read from the rows": ("-e", 1, "--trust-data-for-schema"),
+}
+
+
+@pytest.mark.parametrize("why", STAMPED)
+def test_no_counts_leave_a_stamped_model_without_its_stamp(weft: Weft, why: str) -> None:
+    schema = Path("visits.toml").read_text()
+    if "--trust-data-for-schema" in STAMPED[why]:
+        schema = schema.replace("range = [0, 20]", 'range = [0, 20]\nfrom_data = ["range"]')
+        Path("visits.toml").write_text(schema)
+    weft("fit", "visits.csv", "-s", "visits.toml", "-m", "mst", "-o", "made.weft", "-q", *STAMPED[why])
+    (stamp,) = json.loads(weft("query", "made.weft", "town", "--json").stdout)["stamps"]
+    shown = weft("query", "made.weft", "town", "--csv", "counts.csv")
+    assert stamp in " ".join(shown.stdout.split()) and VOID in " ".join(shown.stdout.split())
+    with Path("counts.csv").open(newline="") as file:
+        assert [row["stamps"] for row in csv.DictReader(file)] == [stamp] * 4
+    screen = weft("query", "made.weft", "town", "--csv", "-")
+    assert screen.stdout == Path("counts.csv").read_text() and stamp in " ".join(screen.stderr.split())
+    weft("query", "made.weft", "town", "score", "--csv", "both.csv", "-q")
+    assert all(stamp in line for line in Path("both.csv").read_text().splitlines()[1:])
 
 
 def test_wrong_questions_are_refused(weft: Weft, model: str) -> None:

@@ -45,6 +45,14 @@ def test_paid_scores_find_what_belongs_together_and_are_in_the_books(folder):
     assert done.exit_code == 0 and (folder / "o.csv").exists()
 
 
+def test_scores_of_seeded_noise_are_stamped(folder):
+    words = ("marginals", "draft", "visits.toml", "visits.csv", "--private", "-e", 3, "--noise-seed", 1)
+    done = run(*words, "-o", "plan.toml")
+    assert "NOT PRIVATE" in done.stdout and "anybody" not in done.stdout
+    assert (folder / "plan.toml").read_text().startswith("# NOT PRIVATE: ")
+    assert MarginalPlan.load("plan.toml").of(Given)
+
+
 def test_scores_draw_from_the_lifetime_budget_and_are_refused_beyond_it(folder):
     assert run("budget", "create", "b.budget", "-e", 1, "--delta", 1e-5).exit_code == 0
     words = ("marginals", "draft", "visits.toml", "visits.csv", "--private", "--budget", "b.budget", "-e")

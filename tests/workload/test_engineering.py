@@ -10,7 +10,7 @@ from weft.engines import open_engine
 from weft.evaluate import k_way
 from weft.marginals.counting import count
 from weft.marginals.domain import clique
-from weft.release.statement import cautions
+from weft.release.statement import VIEWS, cautions
 from weft.schema import Schema
 
 ROWS = 4000
@@ -110,6 +110,19 @@ def test_a_random_column_costs_nothing():
     assert all("b" not in table.clique for table in made.fitted_.measured)
     assert len(set(made.sample(3000, seed=0)["b"].to_pylist())) > 450
     assert "Made at random, whatever the private table holds: b." in cautions(made.fitted_)
+    for counts in (made.query("b", bins=4), made.query("a", where="b < 100"), made.query("a", "b", bins=2)):
+        assert "made at random" in counts.meaning and (counts.low == 0).all() and (counts.high >= ROWS).all()
+    assert "made at random" not in made.query("a").meaning
+
+
+def test_random_views_are_told_where_a_plan_names_no_marginals():
+    rng = np.random.default_rng(0)
+    table = pa.table({name: rng.integers(0, 3, 500) for name in "abc"})
+    for plan, told in (('[[groups]]\ncolumns = ["a", "b"]\n', True), ('[[marginals]]\ncolumns = ["a", "b"]\n', False)):
+        made = weft.Synthesizer(1.0, method="dpsyn", journal=None, marginals=plan).fit(
+            table, codes(dict.fromkeys("abc", 3))
+        )
+        assert (VIEWS in cautions(made.fitted_)) == told
 
 
 def test_bins_relate_a_wide_column_and_the_fine_values_come_back():
@@ -137,6 +150,31 @@ def test_a_public_map_is_kept_and_never_measured():
     assert all("b" not in m.clique for m in made.fitted_.measured)
     rows = made.sample(1000, seed=0)
     assert rows.schema == table.schema and (rows["b"].to_numpy() == rows["a"].to_numpy() // 2).all()
+
+
+def test_a_public_map_leaves_its_noise_to_others():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 30, ROWS)
+    rows, sizes = {"a": a, "b": a % 6, "c": rng.integers(0, 3, ROWS)}, {"a": 30, "b": 6, "c": 3}
+    answers = ", ".join(f"{code} = {code % 6}" for code in range(30))
+    told, measured = (f'[[marginals]]\ncolumns = ["a", "{name}"]\n' for name in "cb")
+    mapped = f'[[maps]]\nof = "a"\ngives = "b"\nmap = {{{answers}}}\n'
+    assert error(rows, sizes, mapped + told, "ab") < 0.5 * error(rows, sizes, measured + told, "ab")
+
+
+def test_parts_leave_alone_what_they_do_not_share():
+    """GUM as published copies whole records, and with them what has nothing to do with the table that it mends."""
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 6, ROWS)
+    rows = {"s": s}
+    for i in range(1, 4):
+        rows |= {f"x{i}": (s + i * rng.integers(0, 3, ROWS)) % 6, f"y{i}": (s + (i + 1) * rng.integers(0, 3, ROWS)) % 6}
+    sides = [f'"s", "{x}1", "{x}2", "{x}3"' for x in "xy"]
+    measured = "".join(f"[[marginals]]\npairs_of = [{side}]\n" for side in sides)
+    parts = "".join(f"[[parts]]\ncolumns = [{side}]\n" for side in sides)
+    asked = {"pair": ("s", "x1", "y1"), "epsilon": 5.0, "gum": {"iterations": 30, "strategy": "half-duplicate"}}
+    apart = error(rows, dict.fromkeys(rows, 6), measured + parts, **asked)
+    assert apart < 0.7 * error(rows, dict.fromkeys(rows, 6), measured, **asked)
 
 
 def test_parts_are_joined_on_the_column_that_they_share():
@@ -177,6 +215,39 @@ def test_an_emphasised_marginal_is_matched_to_the_last_record():
         table = count(inner.sample(ROWS, np.random.default_rng(0)), [("a", "b", "d")])[0]
         found[exact] = np.abs(table - held * ROWS / held.sum()).sum() / 2
     assert found["exact = true\n"] <= held.size / 2 < found[""]  # less than a record a cell: rounding
+
+
+def related(names, size=8):
+    """Columns that tell of the first, the second most of all."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, size, ROWS)
+    rows = {names[0]: first}
+    for place, name in enumerate(names[1:]):
+        rows[name] = np.where(rng.random(ROWS) < (0.6 if place else 0.9), first, rng.integers(0, size, ROWS))
+    return rows, dict.fromkeys(names, size)
+
+
+PLAIN = "[compress]\ndeviations = 0\n"
+ALL = '[[marginals]]\npairs_of = ["a", "b", "c", "d", "e", "f"]\n'
+
+
+def test_an_emphasised_marginal_is_nearer_than_the_others():
+    rows, sizes = related("abcdef")
+    stressed = '[[marginals]]\ncolumns = ["a", "b"]\nweight = 20\nexact = true\n'
+    plain = error(rows, sizes, PLAIN + ALL, "ab", epsilon=0.3)
+    assert error(rows, sizes, PLAIN + ALL + stressed, "ab", epsilon=0.3) < 0.7 * plain
+
+
+def test_one_plan_is_right_for_low_middle_and_high_budgets():
+    """Few marginals where the budget is small, more where it is larger; each tier is the better choice at its own."""
+    rows, sizes = related("abcdef")
+    few = '[[marginals]]\ncolumns = ["a", "b"]\n'
+    star = '[[marginals]]\nsets = [["a", "b"], ["a", "c"], ["a", "d"], ["a", "e"], ["a", "f"]]\n'
+    plan = f"{PLAIN}{few}below = 0.3\n{star}above = 0.3\nbelow = 2.0\n{ALL}above = 2.0\n"
+    for epsilon, own, pair in ((0.1, few, "ab"), (1.0, star, "ac"), (4.0, ALL, "de")):
+        found = {tier: error(rows, sizes, PLAIN + tier, pair, epsilon=epsilon) for tier in (few, star, ALL)}
+        assert error(rows, sizes, plan, pair, epsilon=epsilon) == found[own]
+        assert all(found[own] < 0.8 * found[tier] for tier in found if tier != own)
 
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])

@@ -117,6 +117,43 @@ FAULTS = {
         "one sort of noise",
     ),
     "nothing below what is above": ('[[marginals]]\ncolumns = ["age"]\nabove = 2\nbelow = 1', 3, "less than below"),
+    "a column twice": ('[[marginals]]\ncolumns = ["age", "age"]', 2, "each named once"),
+    "a column twice in a set": ('[[marginals]]\nsets = [["age", "sex"], ["age", "age"]]', 2, "each named once"),
+    "a negative weight": ('[[marginals]]\ncolumns = ["age"]\nweight = -1', 3, "weight must be a number from"),
+    "an unknown mechanism": (
+        'mechanism = "laplace"\n[[marginals]]\ncolumns = ["age"]',
+        1,
+        "one of auto, gaussian, geometric",
+    ),
+    "a pattern whose name is none": (
+        '[[presence]]\nname = 3\ncolumns = ["ward", "cost"]\n[[marginals]]\ncolumns = ["age"]',
+        2,
+        "name must be a text",
+    ),
+    "a missing value that is none": ('[[presence]]\ncolumns = ["ward", "cost"]\nmissing = [1, 2]', 3, "one value"),
+    "bins that are no lists": ('[[bins]]\ncolumn = "ward"\ninto = 3', 3, "lists of values"),
+    "bins that are a text": ('[[bins]]\ncolumn = "ward"\ninto = "ab"', 3, "lists of values"),
+    "nothing to measure": (
+        "\n".join(f'[[fills]]\ncolumn = "{name}"\nby = "random"' for name in ("age", "sex", "ward", "cost")),
+        11,
+        "none is measured",
+    ),
+    "a map of a number that lacks an answer": (
+        '[[maps]]\nof = "age"\ngives = "sex"\nmap = {1 = "f"}\n[[marginals]]\ncolumns = ["cost"]',
+        4,
+        "else =",
+    ),
+    "maps in a circle": (
+        '[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f", b = "f", c = "m", d = "m"}\n'
+        '[[maps]]\nof = "sex"\ngives = "ward"\nmap = {f = "a", m = "b"}',
+        8,
+        "in a circle",
+    ),
+    "an answer for the others that is no value": (
+        '[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f"}\nelse = "x"',
+        5,
+        "no value of",
+    ),
     "no TOML": ('[[marginals]]\ncolumns = ["age"', 2, "not TOML"),
 }
 
@@ -132,6 +169,62 @@ def test_a_wrong_plan_is_refused_with_its_line_before_anything_is_spent(fault, t
         made.fit(make_table(200), Schema.from_toml(SCHEMA))
     assert str(refused.value).startswith(f"{path}, line {line}: ") and remedy in str(refused.value)
     assert not journal.exists()
+
+
+@pytest.mark.parametrize("wrong", ["a folder", "no file", "an empty file", "no text"])
+def test_a_file_that_is_no_plan_is_refused_with_a_remedy(wrong, tmp_path):
+    path, journal = tmp_path / "plan.toml", tmp_path / "run.ledger.jsonl"
+    if wrong == "a folder":
+        path.mkdir()
+    elif wrong != "no file":
+        path.write_bytes(b"" if wrong == "an empty file" else b"\xff\xfe")
+    with pytest.raises(WeftError) as refused:
+        weft.Synthesizer(1.0, method="dpsyn", journal=journal, marginals=path)
+    remedy = r"add a table such as" if wrong == "an empty file" else "weft marginals draft"
+    assert str(refused.value).startswith(f"{path}: ") and remedy in str(refused.value) and not journal.exists()
+
+
+def test_a_mark_at_the_start_of_a_file_is_no_part_of_the_plan(tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8-sig")
+    assert MarginalPlan.load(tmp_path / "plan.toml") == MarginalPlan.from_toml(PLAN)
+
+
+def test_a_plan_that_says_nothing_for_a_budget_is_refused():
+    with pytest.raises(WeftError, match=r"nothing in it holds at epsilon 1: change above and below"):
+        fit('[[marginals]]\ncolumns = ["age"]\nabove = 2.0\n')
+
+
+def test_gaussian_noise_without_a_delta_is_refused(tmp_path):
+    for text, line in (("{}{}", 1), ("{1}{0}", 3)):
+        (tmp_path / "plan.toml").write_text(
+            text.format('mechanism = "gaussian"\n', '[[marginals]]\ncolumns = ["age"]\n')
+        )
+        with pytest.raises(WeftError, match=rf"plan.toml, line {line}: .*delta above 0"):
+            fit(tmp_path / "plan.toml", delta=0.0)
+
+
+def test_a_code_book_is_kept_with_its_plan(tmp_path, monkeypatch):
+    """What is kept of a run (a model, a checkpoint) is read in other folders than the one that had the file."""
+    (tmp_path / "wards.csv").write_text("ward,sex\na,f\nb,f\nc,m\nd,m\n")
+    (tmp_path / "plan.toml").write_text(
+        '[[maps]]\nof = "ward"\ngives = "sex"\nmap = "wards.csv"\n[[marginals]]\ncolumns = ["age", "ward"]\n'
+    )
+    made = fit(tmp_path / "plan.toml")
+    made.save(tmp_path / "model.weft")
+    monkeypatch.chdir(tmp_path.parent)
+    (tmp_path / "wards.csv").unlink()
+    again = fit(weft.load(tmp_path / "model.weft").options["marginals"])
+    rows = again.sample(200, seed=0).to_pylist()
+    assert all(row["sex"] == (None if row["ward"] is None else "f" if row["ward"] in "ab" else "m") for row in rows)
+
+
+def test_a_map_may_have_one_answer_for_all_others():
+    plan = (
+        '[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f"}\nelse = "m"\n[[marginals]]\ncolumns = ["age", "ward"]\n'
+    )
+    assert MarginalPlan.from_toml(MarginalPlan.from_toml(plan).to_toml()) == MarginalPlan.from_toml(plan)
+    rows = fit(plan).sample(200, seed=0).to_pylist()
+    assert all(row["sex"] == ("f" if row["ward"] == "a" else "m") for row in rows if row["ward"] is not None)
 
 
 def test_a_map_from_a_file_has_one_answer_for_each_value(tmp_path):

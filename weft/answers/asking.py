@@ -25,6 +25,7 @@ from weft.marginals.domain import Clique, clique
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.models import answered
+from weft.models.arranged import sources
 from weft.models.recoded import RecodedModel
 from weft.release.modelfile import Fitted
 from weft.schema.kinds.base import suggestion
@@ -92,6 +93,14 @@ class Question:
             if not met.any():
                 raise ConditionError(f"no row can have these values of {name}; relax a condition")
         return allowed
+
+    @property
+    def _random(self) -> list[str]:
+        """The columns asked about, or what they are made from, that a plan of marginals has left to chance."""
+        schema, told_by = self.fitted.schema, sources(self.fitted.model)
+        asked = dict.fromkeys([*self.columns, *(name for name, _ in self._conditions)])
+        made_from = [each for name in asked for each in schema.column(name).made_from]
+        return [name for name in dict.fromkeys([*asked, *made_from]) if told_by.get(name, name) is None]
 
     @property
     def _attributes(self) -> Clique | None:
@@ -220,7 +229,9 @@ class Question:
     def _counts(
         self, labels: tuple[tuple[str, ...], ...], counts: Array, error: Array, source: Source, meaning: str
     ) -> Counts:
-        stamps = self.fitted.ledger.stamps
+        stamps, random = self.fitted.ledger.stamps, self._random
+        if random:
+            error, meaning = np.full(error.shape, max(self.fitted.model.total, 1.0)), words.random(random)
         told = tuple(written(self._conditions))
         return Counts(self.columns, labels, counts, error, source, meaning, told, tuple(stamps))
 

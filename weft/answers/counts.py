@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from weft.marginals.marginal import Array
 from weft.notebook import sheet
+from weft.release.statement import void
 
 Source = Literal["measured", "model", "rows"]
 """Where counts come from: released tables, the model's expectation, or synthetic rows that were counted."""
@@ -48,7 +49,7 @@ class Counts:
     where: tuple[str, ...] = ()
     """The conditions that the rows meet."""
     stamps: tuple[str, ...] = ()
-    """Warnings that go with everything this model releases."""
+    """Warnings that go with everything this model releases: a last column of `table`, so that no file loses them."""
 
     @property
     def count(self) -> Array:
@@ -83,6 +84,9 @@ class Counts:
         taken = {"count": self.count, "standard_error": self.standard_error, "low": self.low, "high": self.high}
         for name, numbers in taken.items():
             made[name if name not in made else f"{name} (of rows)"] = pa.array(numbers.ravel())
+        if self.stamps:
+            own = "stamps" if "stamps" not in made else "stamps (of the release)"
+            made[own] = pa.array(["; ".join(self.stamps)] * len(cells), pa.string())
         return pa.table(made)
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,7 +96,7 @@ class Counts:
             "where": list(self.where),
             "source": self.source,
             "meaning": self.meaning,
-            "releasable": True,
+            "releasable": not void(self.stamps),
             "stamps": list(self.stamps),
             "cells": [
                 {
@@ -108,10 +112,11 @@ class Counts:
 
     def _repr_html_(self) -> str:
         rows = [(*cell.values, f"{cell.count:,.0f}", f"{cell.low:,.0f} to {cell.high:,.0f}") for cell in self]
-        return sheet(" x ".join(self.columns) or "all rows", [*self.columns, "rows", "range"], rows, self.meaning)
+        told = ". ".join([*self.stamps, " x ".join(self.columns) or "all rows"])
+        return sheet(told, [*self.columns, "rows", "range"], rows, self.meaning)
 
     def __str__(self) -> str:
         lines = [
             f"{' x '.join(cell.values) or 'rows'}: {cell.count:,.0f} ± {cell.standard_error:,.0f}" for cell in self
         ]
-        return "\n".join([*lines, self.meaning])
+        return "\n".join([*self.stamps, *lines, self.meaning])

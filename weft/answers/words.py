@@ -57,6 +57,15 @@ def counted(fitted: Fitted, made: int) -> str:
     )
 
 
+def random(columns: Sequence[str]) -> str:
+    """Say what counts by columns mean that nothing was asked about."""
+    verb = "was" if len(columns) == 1 else "were"
+    return (
+        f"{', '.join(columns)} {verb} made at random, as the plan of marginals says: these counts tell nothing of the "
+        "private table, and the range is as wide as it."
+    )
+
+
 def _rows(fitted: Fitted) -> str:
     """Say of which rows a count is."""
     if fitted.schema.unit is None:

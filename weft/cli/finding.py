@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,14 +35,21 @@ def found_beside(out: Path | None) -> Path | None:
     return None if out is None or not out.name else out.with_suffix(ENDING)
 
 
-def write_found(schema: Schema, path: Path, source: str | list[str]) -> None:
-    """Write a schema that was found, whole or not at all. It may be given away: it names no folder of this machine."""
+def write_found(schema: Schema, path: Path, source: str | list[str], stamps: Sequence[str] = ()) -> None:
+    """Write a schema that was found, whole or not at all, under the stamps of its run.
+
+    It may be given away: it names no folder of this machine.
+    """
     from weft.privacy.accounting import at_most
     from weft.release.atomic import staged
 
     assert schema.discovery is not None
     cost = {key: at_most(value, 3) for key, value in schema.discovery.items()}
-    text = HEADER.format(name=" ".join(_called(source).split()), **cost) + schema.to_toml()
+    text = (
+        "".join(f"# {stamp}\n" for stamp in stamps)
+        + HEADER.format(name=" ".join(_called(source).split()), **cost)
+        + schema.to_toml()
+    )
     with staged(path) as (file,):
         file.write_text(text, encoding="utf-8")
 
@@ -53,7 +61,7 @@ def keep_found(synthesizer: Synthesizer, path: Path | None, source: str | list[s
         return None
     from weft.discovery import with_cost
 
-    write_found(with_cost(found), path, source)
+    write_found(with_cost(found), path, source, found.stamps)
     return path
 
 
@@ -93,7 +101,7 @@ def paid_draft(terminal: Terminal, request: Request, out: Path) -> None:
     with terminal.progress() as listener:
         synthesizer = request.synthesizer(listener)
         schema = synthesizer.find_schema(request.source, listener=listener, **request.who.settings)
-        write_found(schema, out, request.source)
+        write_found(schema, out, request.source, synthesizer.discovered_.stamps)
     terminal.show(
         summary.headline(f"{out}: {counted(len(schema.columns), 'column')}, found privately"),
         shown(synthesizer.discovered_),

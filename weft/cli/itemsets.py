@@ -174,10 +174,13 @@ def _written(terminal: Terminal, found: Found, out: Path | None) -> bool:
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["items", "size", "count", "standard_error", "share"])
+    stamps = ["; ".join(found.ledger.stamps)] if found.ledger.stamps else []
+    writer.writerow(["items", "size", "count", "standard_error", "share", *(["stamps"] if stamps else [])])
     for one in found.to_dict()["sets"]:
         numbers = [one["count"], one["standard_error"], one["share"]]
-        writer.writerow([" | ".join(one["items"]), len(one["items"]), *(f"{number:.6g}" for number in numbers)])
+        writer.writerow(
+            [" | ".join(one["items"]), len(one["items"]), *(f"{number:.6g}" for number in numbers), *stamps]
+        )
     try:
         with staged(out) as (draft,):
             draft.write_text(text.getvalue(), encoding="utf-8")
@@ -202,7 +205,7 @@ def _shown(found: Found, out: Path | None, record: Path) -> list[RenderableType]
         share = f"{min(one.count / total, 1.0):.1%}"
         grid.add_row(Text(", ".join(one.items)), f"{one.count:,.0f}", f"{one.standard_error:,.0f}", share)
     parts: list[RenderableType] = [Padding(Text(text, style="bold red"), 0) for text in found.ledger.stamps]
-    parts.append(Text(f"About {found.baskets:,.0f} baskets (± {found.baskets_error:,.0f})", style="bold"))
+    parts.append(Text(f"About {max(found.baskets, 0.0):,.0f} baskets (± {found.baskets_error:,.0f})", style="bold"))
     if not found.sets:
         parts.append(Text("No item is in so many baskets that noise could not hide it: raise epsilon, or list items."))
     parts += [grid, ""]
@@ -213,4 +216,5 @@ def _shown(found: Found, out: Path | None, record: Path) -> list[RenderableType]
         "below others that are not shown; of a basket with very many items some do not count."
     )
     parts += [Padding(Text(meaning), 0), Padding(Text(str(found.ledger.spend_statement())), 0)]
-    return [*parts, Text(f"What is protected is a basket. May be released. What was spent: {record}")]
+    free = "" if found.ledger.stamps else " May be released."
+    return [*parts, Text(f"What is protected is a basket.{free} What was spent: {record}")]

@@ -87,6 +87,7 @@ def draft(
 def _paid(terminal: Terminal, request: Request, schema: str, out: Path) -> None:
     """Score all pairs of columns, and write the plan that names those that stand out."""
     from weft.cli import summary
+    from weft.release.stamps import stamps_of
     from weft.schema import Schema
     from weft.workload.draft import drafted, written_draft
 
@@ -96,12 +97,12 @@ def _paid(terminal: Terminal, request: Request, schema: str, out: Path) -> None:
 
         synthesizer = request.synthesizer(listener)
         pairs = dependent_pairs(synthesizer, Asked(request.source, schema, None, 1), listener)
-        _write(written_draft(drafted(Schema.load(schema), pairs), (request.epsilon, request.delta)), out)
+        stamps = stamps_of(request.noise_seed is None, ())
+        _write(written_draft(drafted(Schema.load(schema), pairs), (request.epsilon, request.delta), stamps), out)
     if not pairs:
         terminal.warn("no pair of columns stands out from the noise: raise --epsilon, or name marginals yourself.")
-    terminal.show(
-        *summary.files({out: "the plan: may be shown to anybody", request.journal: "what was spent: keep it"})
-    )
+    told = "the plan" if stamps else "the plan: may be shown to anybody"
+    terminal.show(*summary.stamps(stamps), *summary.files({out: told, request.journal: "what was spent: keep it"}))
 
 
 @app.command()
@@ -138,8 +139,9 @@ def check(
         largest = max((_cells(sizes, names) for names in marginals), default=0)
         facts = {
             "measured": f"{counted(len(marginals), 'marginal')}, the largest of {largest:,} cells at most",
-            "columns": f"{len(seen)} attributes of {len(codec.domain)}; {len(made.arrangement.fills)} are filled in, "
-            f"{len(made.arrangement.learned)} of them by a map that is learned",
+            "columns": f"{counted(len(seen), 'attribute')}, {len(made.arrangement.patterns)} of them what is missing "
+            f"together; {len(made.arrangement.fills)} more are filled in, {len(made.arrangement.learned)} of them by a "
+            "map that is learned",
             "noise": "geometric" if accounting_of(held, known, epsilon, delta) == "pure" else "Gaussian",
         }
         terminal.answer({"epsilon": epsilon, "marginals": marginals, **facts})

@@ -38,6 +38,7 @@ def plan(
     ] = None,
     method: o.Method = None,
     option: o.Options = None,
+    marginals: o.Marginals = None,
     target_error: Annotated[
         float | None,
         typer.Option("--target-error", metavar="SHARE", help="Look for the epsilon at which columns are so far off."),
@@ -66,7 +67,8 @@ def plan(
 
         file = _schema_file(table, schema)
         out = None if html is None else Path(html)
-        check_files({"the schema": file}, {} if out is None else {"the page": out})
+        inputs = {"the schema": file, "the plan of marginals": None if marginals is None else Path(marginals)}
+        check_files(inputs, {} if out is None else {"the page": out})
         with terminal.progress() as listener:
             made = planned(
                 file,
@@ -74,7 +76,7 @@ def plan(
                 epsilon,
                 delta,
                 method=method or "auto",
-                options=o.parse_options(option),
+                options=o.with_plan(o.parse_options(option), marginals),
                 target_error=target_error,
                 listener=listener,
             )

@@ -82,9 +82,9 @@ def query(
                 synthesizer = load(model)
             with stage(listener, "count"):
                 found = synthesizer.query(*(columns or []), where=where or None, bins=bins)
+        terminal.warn_stamps(found.stamps, always=as_csv == "-")  # before lines that `head` may cut off
         if as_csv is not None:
             _write(found, out)
-        terminal.warn_stamps(found.stamps)
         terminal.answer(found.to_dict() | {"files": [str(out)] if out else []})
         if as_csv != "-":
             terminal.show(*_shown(found, out))
@@ -116,6 +116,7 @@ def _shown(found: Counts, out: Path | None) -> list[RenderableType]:
     from rich.text import Text
 
     from weft.answers.words import FREE
+    from weft.release.statement import VOID, void
 
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for name in found.columns or ("",):
@@ -137,5 +138,6 @@ def _shown(found: Counts, out: Path | None) -> list[RenderableType]:
     parts.append(grid)
     if len(found) > SHOWN:
         parts.append(Text(f"... and {len(found) - SHOWN:,} more; --csv FILE writes all of them."))
-    parts += ["", Padding(Text(found.meaning), 0), Padding(Text(FREE), 0)]
+    free = f"{VOID} {FREE}" if void(found.stamps) else FREE
+    parts += ["", Padding(Text(found.meaning), 0), Padding(Text(free), 0)]
     return [*parts, Text(f"The counts: {out}")] if out else parts

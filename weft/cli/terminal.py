@@ -65,9 +65,9 @@ class Terminal:
         """Say what a person should think about, also when quiet."""
         self._say("warning", "bold yellow", text)
 
-    def warn_stamps(self, stamps: Iterable[str]) -> None:
-        """Say the stamps of a release where no summary will show them."""
-        if self.json or self.quiet:
+    def warn_stamps(self, stamps: Iterable[str], *, always: bool = False) -> None:
+        """Say the stamps of a release where no summary will show them, or always."""
+        if self.json or self.quiet or always:
             for stamp in stamps:
                 self.warn(stamp)
 

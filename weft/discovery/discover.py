@@ -60,6 +60,8 @@ class Discovered:
     found: dict[str, str] = field(default_factory=dict)
     cost: Mapping[str, float] = field(default_factory=dict)
     """What it may have cost: epsilon and delta."""
+    stamps: tuple[str, ...] = ()
+    """Warnings that go with everything that its run releases."""
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ class Search:
             partial(self.table.values, ledger=ledger, release=release, whole=whole),
         )
         found = discover(self.schema, self.types, doors, self.share, self.slack, self.table.listener)
-        return replace(found, cost=cost), ledger.left / ledger.capacity
+        return replace(found, cost=cost, stamps=ledger.stamps), ledger.left / ledger.capacity
 
     def _cost(self, ledger: Ledger) -> dict[str, float]:
         """Return what may be spent as an epsilon at the budget's delta: known before the first answer.

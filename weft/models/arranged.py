@@ -187,6 +187,14 @@ def arranged_of(model: Model) -> Model:
     return model.inner if isinstance(model, ArrangedModel) else model
 
 
+def sources(model: Model) -> dict[str, str | None]:
+    """Return of each attribute the one that was measured for it: itself, what it is filled in from; None: by chance."""
+    found: dict[str, str | None] = {name: name for name in model.domain}
+    for fill in model.fills if isinstance(model, ArrangedModel) else ():
+        found[fill.name] = None if fill.anchor is None else found[fill.anchor]
+    return found
+
+
 def _pattern(domain: Domain, entry: Any) -> Pattern:
     if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str) or entry[0] in domain:
         raise stored.damaged("a pattern is none")

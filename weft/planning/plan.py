@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from weft.codec import Codec
 from weft.errors import WeftError
 from weft.methods import AUTO, known
-from weft.methods import method as recipe
 from weft.methods.steps.options import plain
-from weft.methods.steps.resolution import coarse_domain
 from weft.notebook import framed
+from weft.planning.given import settled
 from weft.planning.simulation import SEEN, Simulation, plain_codec, row_bytes, simulate
 from weft.privacy import Adjacency, Budget, Ledger, Relation
 from weft.progress import Listener, silence, stage
 from weft.release.statement import meaning_of
 from weft.room import LEAST, PROGRAM, Room
 from weft.schema import Schema
+from weft.synthesizer.run import Recipe
+from weft.workload import PlanError
 
 ROWS = 10_000
 """Rows that are planned for where nobody says how many."""
@@ -176,28 +178,31 @@ def plan(
     _check(schema, rows, target_error)
     own = plain(options or {})
     settings: dict[str, Any] = {"method": known(method), "neighbours": neighbours, **own}
-    codec = plain_codec(schema)
-    chosen = recipe(known(method), **(({"accounting": "pure"} if delta == 0 else {}) | own))
-    chosen.check(coarse_domain(codec.domain))
+    budget = Budget(epsilon=epsilon, delta=delta)  # one that makes no sense is refused before any work
+    recipe, codec = _checked(known(method), own, schema, budget)
+    columns, held = len(codec.domain), settled(recipe, 1.0)
 
     def run(at: float, seed: int = 0) -> Simulation:
         budget = Budget(epsilon=at, delta=delta, insecure=at > LARGEST)
-        return simulate(schema, rows, budget, settings, seed=seed)
+        try:
+            return simulate(schema, rows, budget, settings, seed=seed)
+        except PlanError:  # it has nothing for budgets around the one that is asked for, or nothing that fits
+            return simulate(schema, rows, budget, settings | held, seed=seed)
 
-    Budget(epsilon=epsilon, delta=delta)  # one that makes no sense is refused before any work
     with stage(listener, "try on made-up rows", len(AROUND) + (target_error is not None)) as work:
         found = []
-        for times in AROUND if len(codec.domain) <= MANY else (*AROUND[:-1], 2.0):
-            found.append(_settled(run, epsilon, len(codec.domain)) if times == 1 else run(times * epsilon))
+        for times in AROUND if columns <= MANY else (*AROUND[:-1], 2.0):
+            found.append(_settled(run, epsilon, columns) if times == 1 else run(times * epsilon))
             work.advance(note=f"epsilon {times * epsilon:g}")
         here = found[AROUND.index(1.0)]
         if target_error is not None:
             epsilon = _reaching(found, target_error)
-            here = _settled(run, epsilon, len(codec.domain))
+            here = _settled(run, epsilon, columns)
             found = sorted([*found, here], key=lambda each: each.epsilon)
             work.advance(note=f"epsilon {epsilon:g}")
     budget = Budget(epsilon=epsilon, delta=delta)
-    ledger = Ledger(budget, chosen.accounting, Adjacency(neighbours, schema.rows_per_unit))
+    recipe, codec = _checked(known(method), own, schema, budget)
+    ledger = Ledger(budget, recipe.chosen.accounting, Adjacency(neighbours, schema.rows_per_unit))
     return Plan(
         method=known(method),
         rows=rows,
@@ -209,6 +214,14 @@ def plan(
         row_bytes=row_bytes(codec),
         target=target_error,
     )
+
+
+def _checked(name: str, options: Mapping[str, Any], schema: Schema, budget: Budget) -> tuple[Recipe, Codec]:
+    """Return the recipe and the codes that a run would have, by a plan of marginals too; what it refuses is refused."""
+    recipe = Recipe.of(name, options, schema, budget)
+    codec = plain_codec(recipe.schema)
+    recipe.compiled(codec)
+    return recipe, codec
 
 
 def _settled(run: Callable[[float, int], Simulation], epsilon: float, columns: int) -> Simulation:

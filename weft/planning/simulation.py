@@ -24,14 +24,18 @@ from weft.marginals.noise_error import expected_noise
 from weft.marginals.pooling import pooled_sigma
 from weft.marginals.recode import coarse_groups
 from weft.marginals.records import Records, code_dtype
+from weft.methods import AUTO, known
 from weft.methods.steps.resolution import is_wide
 from weft.models import Model
+from weft.models.arranged import arranged_of, sources
 from weft.planning.generated import made_up
-from weft.privacy import Budget
+from weft.planning.given import following, settled
+from weft.privacy import Accounting, Budget
 from weft.progress import Listener, silence
 from weft.reading.csv import csv_arrow_schema
 from weft.schema import Schema
 from weft.synthesizer import Synthesizer
+from weft.synthesizer.run import Recipe
 
 LEAST_ROWS = 5_000
 """Rows of a made-up table, where the table that it stands for has as many."""
@@ -98,18 +102,20 @@ def simulate(
     listener: Listener = silence,
 ) -> Simulation:
     """Run a recipe on a made-up table that stands for `rows` rows; `settings` are those of a Synthesizer."""
-    codec = plain_codec(schema)
+    options = {name: value for name, value in settings.items() if name not in ("method", "neighbours")}
+    recipe = Recipe.of(known(settings.get("method", AUTO)), options, schema, budget)
+    codec = plain_codec(recipe.schema)
     rng = np.random.default_rng(seed)
     n = min(rows, max(LEAST_ROWS, min(rows // SHRUNK, MOST_ROWS)))
-    table = codec.decode(made_up(codec.domain, n, rng), rng)
+    table = codec.decode(following(made_up(codec.domain, n, rng), recipe.compiled(codec)[1]), rng)
     real = codec.encode(table)
     made = Synthesizer(
-        budget=_shrunk(budget, rows / n, settings),
+        budget=_shrunk(budget, rows / n, recipe.chosen.accounting),
         journal=None,
         trust_data_for_schema=True,  # nothing is released
         seed=seed,
         noise_seed=seed,
-        **settings,
+        **{**settings, **settled(recipe, rows / n)},
     )
     begin = perf_counter()
     made.fit(table, schema, listener=listener)
@@ -117,30 +123,24 @@ def simulate(
     model, ledger = made.model_, made.ledger_
     synth = model.sample(int(model.total) if model.fixed_records else max(min(rows, SAMPLED), n), rng)
     real, synth = in_ranges(real, synth)
-    inner = getattr(model, "inner", model)
     measured = made.fitted_.measured
     return Simulation(
         epsilon=budget.epsilon or 0.0,
         columns=_errors(real, synth),
         pairs=k_way(real, synth, 2).tvd if len(real.domain) > 1 else 0.0,
-        pair_noise=_pair_noise(inner, measured, n),
+        pair_noise=_pair_noise(model, measured, n),
         share_noise=_share_noise(real, measured, n),
         questions=tuple((entry.question, entry.cost / ledger.capacity) for entry in ledger.entries),
-        cells=sum(table.cells for table in measured),
+        cells=sum(entry.draws for entry in ledger.entries if entry.purpose == "marginals"),
         seconds=seconds,
         model_bytes=sum(array.nbytes for array in model.to_arrays()[1].values()),
     )
 
 
-def _shrunk(budget: Budget, times: float, settings: Mapping[str, Any]) -> Budget:
+def _shrunk(budget: Budget, times: float, accounting: Accounting) -> Budget:
     """Return the budget under which noise is so many times smaller."""
-    from weft.methods import known, method
-
     if times <= 1:
         return budget
-    pure = {"accounting": "pure"} if budget.delta == 0 else {}
-    own = {name: value for name, value in settings.items() if name not in ("method", "neighbours")}
-    accounting = method(known(settings.get("method", "auto")), **(pure | own)).accounting
     if accounting == "pure":
         return Budget(epsilon=(budget.epsilon or 0.0) * times, delta=budget.delta, insecure=True)
     return Budget(rho=budget.capacity(accounting) * times**2, delta=budget.delta, insecure=True)
@@ -179,8 +179,17 @@ def _pair_noise(model: Model, measured: tuple[Measured, ...], rows: int) -> dict
     """Return the noise of a table over each pair, in the codes that the recipe used, as a share of the rows."""
     sigmas = [table.sigma for table in measured if len(table.clique) > 1]
     sigma = float(np.median(sigmas)) if sigmas else math.inf
-    cells = model.domain.cells
-    return {pair: float(expected_noise(cells(pair), sigma)) / (2 * rows) for pair in combinations(model.domain, 2)}
+    held = arranged_of(model)
+    cells = getattr(held, "inner", held).domain.cells
+    told_by = sources(model)
+    noise = {}
+    for pair in combinations(model.domain, 2):
+        a, b = (told_by[name] for name in pair)
+        if a is None or b is None:  # made at random
+            noise[pair] = math.inf
+        else:
+            noise[pair] = 0.0 if a == b else float(expected_noise(cells((a, b)), sigma)) / (2 * rows)
+    return noise
 
 
 def _share_noise(real: Records, measured: tuple[Measured, ...], rows: int) -> float:

@@ -135,7 +135,8 @@ def cautions(fitted: Fitted) -> list[str]:
 def _engineered(fitted: Fitted) -> list[str]:
     """Say which columns no table tells of, because of a plan; and that there was none, where chance took its place."""
     made = []
-    if fitted.method == "dpsyn" and not fitted.options.get("marginals"):
+    given = fitted.options.get("marginals")
+    if fitted.method == "dpsyn" and not (given.get("marginals") if isinstance(given, Mapping) else given):
         made.append(VIEWS)
     if isinstance(fitted.model, ArrangedModel):
         fills = fitted.model.fills

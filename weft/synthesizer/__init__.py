@@ -22,8 +22,8 @@ from weft.discovery import ROWS_PER_UNIT, SHARE, with_cost
 from weft.engines import Opened
 from weft.engines.returned import as_is, frame_maker
 from weft.engines.sources import fingerprint, source_name
-from weft.errors import MethodError, WeftError
-from weft.methods import AUTO, known
+from weft.errors import WeftError
+from weft.methods import AUTO
 from weft.methods.steps.learning import learn
 from weft.methods.steps.options import plain
 from weft.methods.steps.resolution import coarse_domain
@@ -44,7 +44,6 @@ from weft.schema.rules.where import Where
 from weft.synthesizer.resume import recorded
 from weft.synthesizer.run import Asked, Run, check_settings, prepare
 from weft.synthesizer.shown import as_text
-from weft.workload.compiled import planned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,18 +173,18 @@ class Synthesizer:
                 opened = self._open(run, schema)
             assert opened is not None
             curator = Curator(opened.engine, ledger, run.release, whole, run.table.room.cells)
-            chosen, arrangement = run.compiled(opened.codec)
+            chosen, arrangement = run.recipe.compiled(opened.codec)
             coarse = coarse_domain(arrangement.domain(opened.codec.domain), arrangement.bins)
             stand_in = partial(Rehearsal, opened.engine, ledger, run.release, coarse, whole)
             several = schema.rows_per_unit > 1
             model, people = learn(chosen, curator, several, stand_in, rng, listener, arrangement)
-            options = plain(self.options) | ({} if run.plan is None else {"marginals": run.plan.to_dict()})
+            options = plain(self.options) | run.recipe.kept
             # A pattern of what is missing is no attribute of the table: what was measured of it shows in the ledger.
             domain = opened.codec.domain
             measured = tuple(m for m in curator.measured if all(name in domain for name in m.clique))
             released = tuple(held for held in curator.released if held.fits(domain))
             kept = (measured, _people(people, schema), released)
-            self.fitted_ = Fitted(run.name, options, schema, opened.codec, model, ledger, *kept)
+            self.fitted_ = Fitted(run.recipe.name, options, schema, opened.codec, model, ledger, *kept)
             self._frame = frame_maker(run.table.source, schema)
         return self
 
@@ -220,7 +219,7 @@ class Synthesizer:
         listener = run.table.listener
         with stage(listener, "read"):
             opened = run.table.open(schema)
-        run.compiled(opened.codec)  # whatever does not fit the columns is refused here
+        run.recipe.compiled(opened.codec)  # whatever does not fit the columns is refused here
         return opened
 
     def _books(self, run: Run) -> AbstractContextManager[Ledger]:
@@ -230,7 +229,7 @@ class Synthesizer:
             run.lifetime,
             journal=None if self.journal is None else Path(self.journal),
             stamps=run.stamps,
-            facts={"source": source_name(source), "fingerprint": fingerprint(source), "method": run.name},
+            facts={"source": source_name(source), "fingerprint": fingerprint(source), "method": run.recipe.name},
         )
 
     @property
@@ -295,8 +294,6 @@ class Synthesizer:
 
     def plan(self, schema: Schema | str | PathLike[str], rows: int, *, target_error: float | None = None) -> Any:
         """Return a `weft.planning.Plan`: what to expect of a table of so many rows; only the schema is looked at."""
-        if planned(known(self.method), self.options)[0] is not None:
-            raise MethodError("a plan of marginals cannot be forecast: fit it, or forecast the method without one.")
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         settings = {"method": self.method, "neighbours": self.neighbours, "options": self.options}
         plan = import_module("weft.planning").plan

@@ -76,10 +76,9 @@ def _header(settings: Synthesizer, run: Run, asked: Asked, ledger: Ledger, seed:
     types = open_reader(source, run.schema, 1, dialect).schema if known else run.table.columns()
     types = pa.schema([field.remove_metadata() for field in types])  # names and types, and no notes of a library
     kept = {name: value for name, value in settings.get_params().items() if name not in _NOT_KEPT}
-    plan = {} if run.plan is None else {"marginals": run.plan.to_dict()}
     return {
         "version": __version__,
-        "settings": plain(kept | plan),
+        "settings": plain(kept | run.recipe.kept),
         "budget": None if settings.budget is None else settings.budget.to_dict(),
         "dialect": asdict(Dialect(separator=";", decimal=dialect.decimal, header=True, missing=dialect.missing)),
         "schema": None if schema is None else schema.to_dict(),

@@ -30,7 +30,7 @@ from weft.release.paths import check_apart
 from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
 from weft.room import Room
 from weft.schema import Schema
-from weft.workload import Compiled, MarginalPlan, PlanError, compile_plan, extended
+from weft.workload import Compiled, MarginalPlan, PlanError, compile_plan, extended, with_maps
 from weft.workload.compiled import accounting_of, planned, refuse_for
 
 if TYPE_CHECKING:
@@ -48,25 +48,41 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run that may begin."""
+class Recipe:
+    """A method with its options at one budget, and what a plan of marginals among them makes of both."""
 
-    table: PrivateTable
-    schema: Schema
-    """What is stated of the columns."""
     name: str
     """The method's."""
     given: frozenset[str]
     """Options that the user set, which a plan does not change."""
     chosen: Method
-    release: Release
-    terms: Terms
-    lifetime: Lifetime | None
-    stamps: tuple[str, ...]
-    search: Search | None
-    """What has to be found out first; None if everything is stated."""
+    schema: Schema
+    """What is stated of the columns, by the plan too."""
     plan: MarginalPlan | None = None
     """The marginals that somebody planned, for this budget."""
+
+    @classmethod
+    def of(cls, name: str, options: Mapping[str, Any], schema: Schema, budget: Budget) -> Recipe:
+        """Read the options; PlanError for a plan that does not fit the schema, MethodError for what is no option."""
+        plan, own = planned(name, options)
+        usual: dict[str, Any] = {}
+        if plan is not None:
+            plan = with_maps(plan.at(budget.nominal()))
+            if schema.incomplete:
+                raise PlanError(
+                    f"{plan.source or 'a plan of marginals'} needs to know all columns: a schema must state them, or "
+                    "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` finds them first"
+                )
+            schema = extended(schema, plan)
+            usual = {"accounting": accounting_of(plan, schema, budget.nominal(), budget.delta)}
+        # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
+        usual |= {"accounting": "pure"} if budget.delta == 0 else {}
+        return cls(name, frozenset(own), recipe(name, **(usual | plain(own))), schema, plan)
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """The plan as an option that a file can hold."""
+        return {} if self.plan is None else {"marginals": self.plan.to_dict()}
 
     def compiled(self, codec: Codec) -> tuple[Method, Arrangement]:
         """Return the recipe with what the plan gives it, and what it sees of the table; all of it is checked here."""
@@ -80,6 +96,25 @@ class Run:
             check_effects(chosen, {name: {} for name in self.given & accepted})  # members were looked at before
         chosen.check(coarse_domain(made.arrangement.domain(codec.domain), made.arrangement.bins))
         return chosen, made.arrangement
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that may begin."""
+
+    table: PrivateTable
+    recipe: Recipe
+    release: Release
+    terms: Terms
+    lifetime: Lifetime | None
+    stamps: tuple[str, ...]
+    search: Search | None
+    """What has to be found out first; None if everything is stated."""
+
+    @property
+    def schema(self) -> Schema:
+        """What is stated of the columns."""
+        return self.recipe.schema
 
 
 def check_settings(settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
@@ -113,20 +148,8 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
     facts = accepted_facts(public, settings.trust_data_for_schema)
     budget = settings.budget or Budget(epsilon=settings.epsilon, delta=settings.delta)
     name = known(settings.method)
-    plan, options = planned(name, settings.options)
-    usual: dict[str, Any] = {}
-    if plan is not None:
-        plan = plan.at(budget.nominal())
-        if public.incomplete:
-            raise PlanError(
-                f"{plan.source or 'a plan of marginals'} needs to know all columns: a schema must state them, or "
-                "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` finds them first"
-            )
-        public = extended(public, plan)
-        usual = {"accounting": accounting_of(plan, public, budget.nominal(), budget.delta)}
-    # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
-    usual |= {"accounting": "pure"} if budget.delta == 0 else {}
-    chosen = recipe(name, **(usual | plain(options)))
+    made = Recipe.of(name, settings.options, public, budget)
+    public, chosen = made.schema, made.chosen
     budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
     adjacency = Adjacency(settings.neighbours, public.rows_per_unit if public.unit else 1)
     # Quoted, so that a column called row is not taken for rows.
@@ -140,10 +163,10 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
     most = math.inf if lifetime is None else lifetime.slack_left()
     search = Search.prepare(table, public, settings.discover, budget, chosen.accounting, most)
     # What the number of columns rules out is known before any of them is found; what names of attributes do, is not.
-    if search is not None and not (takes(name, "marginals") and plain(options).get("marginals")):
+    if search is not None and not (takes(name, "marginals") and plain(settings.options).get("marginals")):
         chosen.check(Domain.of({column.name: 2 for column in public.columns if column.kind != "id"}))
     stamps = stamps_of(release.private, facts)
-    return Run(table, public, name, frozenset(options), chosen, release, terms, lifetime, stamps, search, plan)
+    return Run(table, made, release, terms, lifetime, stamps, search)
 
 
 def _check_files(settings: Synthesizer, data: Any) -> None:

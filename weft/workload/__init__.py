@@ -6,7 +6,7 @@ from weft.workload.compiled import Compiled, compile_plan
 from weft.workload.items import PlanError
 from weft.workload.mechanism import Noise, choose_accounting, noise_of
 from weft.workload.plan import MarginalPlan
-from weft.workload.schema import extended
+from weft.workload.schema import extended, with_maps
 
 __all__ = [
     "Compiled",
@@ -17,4 +17,5 @@ __all__ = [
     "compile_plan",
     "extended",
     "noise_of",
+    "with_maps",
 ]

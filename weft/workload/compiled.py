@@ -46,6 +46,9 @@ def compile_plan(plan: MarginalPlan, codec: Codec) -> Compiled:
     patterns, absent = _patterns(plan, table)
     fills = _fills(plan, table, absent)
     filled = {fill.name for fill in fills}
+    if filled.issuperset(codec.domain):
+        last = plan.of(Filled)[-1]
+        raise last.place.fault("all columns are filled in, and none is measured; leave this one out", "column")
     bins = {}
     for item in plan.of(Binned):
         name = table.single(item.column, item, "column")
@@ -298,4 +301,6 @@ def accounting_of(plan: MarginalPlan, schema: Schema, epsilon: float, delta: flo
     """Return how a plan's noise is counted: as it says, or by what is smaller for its marginals and all columns."""
     if plan.mechanism == "auto":
         return choose_accounting(plan.measured + len(schema.modelled), epsilon, delta)
+    if plan.mechanism == "gaussian" and delta == 0:
+        raise plan.wrong_mechanism("Gaussian noise needs a delta above 0; give one, or choose geometric noise")
     return "pure" if plan.mechanism == "geometric" else "gaussian"

@@ -72,8 +72,11 @@ def drafted(schema: Schema, pairs: Sequence[tuple[str, str]] | None = None) -> M
     return MarginalPlan(tuple(items))
 
 
-def written_draft(plan: MarginalPlan, spent: tuple[float, float] | None = None) -> str:
-    """Write a draft as TOML, with what to know about it; `spent` is the epsilon and the delta that its scores cost."""
+def written_draft(plan: MarginalPlan, spent: tuple[float, float] | None = None, stamps: Sequence[str] = ()) -> str:
+    """Write a draft as TOML, with what to know about it.
+
+    `spent` is the epsilon and the delta that its scores cost, `stamps` are the warnings that go with them.
+    """
     told = UNSCORED if spent is None else SCORED.format(epsilon=spent[0], delta=spent[1])
     tables = []
     for item in plan.items:
@@ -83,7 +86,7 @@ def written_draft(plan: MarginalPlan, spent: tuple[float, float] | None = None) 
             body = "deviations = 4.5                 # rare values: below so many standard deviations of noise\n"
         tables.append(f"{head}[[{item.section}]]\n{body}")
         told = "" if head else told
-    return HEADER + "\n" + "\n".join(tables) + HINTS
+    return "".join(f"# {stamp}\n" for stamp in stamps) + HEADER + "\n" + "\n".join(tables) + HINTS
 
 
 def _alone(codec: Codec, name: str) -> bool:

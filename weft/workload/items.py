@@ -31,12 +31,13 @@ class Place:
 
     def fault(self, text: str, key: str | None = None) -> PlanError:
         """Return the error for this item, with the file and the line where there is one."""
-        from weft.schema.toml import line_of_item
+        from weft.schema.toml import line_of, line_of_item
 
         where = f"{self.section} {self.index + 1}" if self.section else "the plan"
         if not self.text:
             return PlanError(f"plan of marginals, {where}: {text}")
-        line = line_of_item(self.text, self.section, self.index, key)
+        own = self.section, self.index, key
+        line = line_of_item(self.text, *own) if self.section else line_of(self.text, (), key)
         return PlanError(f"{self.source}, line {line}: {where}: {text}")
 
 
@@ -116,8 +117,10 @@ class Given(Item):
         given = [key for key in ("columns", "sets", "pairs_of") if getattr(self, key)]
         if len(given) != 1:
             raise self.place.fault('give one of columns = ["a", "b"], sets = [["a", "b"]] and pairs_of = ["a", "b"]')
-        if self.sets and not (isinstance(self.sets, tuple) and all(_names(names) and names for names in self.sets)):
-            raise self.place.fault('sets must be lists of columns, such as [["age", "ward"], ["age", "sex"]]', "sets")
+        if self.sets and not (isinstance(self.sets, tuple) and all(_set(names) for names in self.sets)):
+            raise self.place.fault(
+                'sets must be lists of columns, each named once, such as [["age", "ward"], ["age", "sex"]]', "sets"
+            )
         if given != ["sets"]:
             self._columns(given[0], 2 if self.pairs_of else 1)
         if not isinstance(self.exact, bool):
@@ -154,6 +157,10 @@ class Presence(Item):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._columns("columns", 1)
+        if not isinstance(self.name, str):
+            raise self.place.fault('name must be a text, such as "recorded"', "name")
+        if not _scalar(self.missing):
+            raise self.place.fault("missing must be one value, such as 99", "missing")
 
     @property
     def called(self) -> str:
@@ -176,7 +183,10 @@ class Binned(Item):
         super().__post_init__()
         self._column("column")
         if (self.bins == 0) == (not self.into) or isinstance(self.bins, bool) or not isinstance(self.bins, int):
-            raise self.place.fault('give bins = 10, or into = [["a", "b"], ["c"]]', "bins")
+            raise self.place.fault('give bins = 10, or into = [["a", "b"], ["c"]]', "bins" if self.bins else "into")
+        into = self.into if isinstance(self.into, tuple) else ({},)
+        if not all(all(map(_scalar, values)) if isinstance(values, tuple) else _scalar(values) for values in into):
+            raise self.place.fault('into must be lists of values, such as [["a", "b"], ["c"]]', "into")
         if self.bins and self.bins < 2:
             raise self.place.fault("bins must be at least 2", "bins")
 
@@ -190,6 +200,8 @@ class PublicMap(Item):
     gives: str = ""
     map: Any = None
     """A table from detailed to general values, pairs of them, or a CSV file with these two columns."""
+    otherwise: Any = None
+    """What values have that the map does not list; `else` in a file."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -197,6 +209,8 @@ class PublicMap(Item):
         self._column("gives")
         if not isinstance(self.map, str | Mapping | tuple):
             raise self.place.fault('map must be a table such as {"1.1" = "1"}, pairs, or a CSV file', "map")
+        if not _scalar(self.otherwise):
+            raise self.place.fault("else must be one value", "else")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +272,7 @@ ITEMS: dict[str, type[Item]] = {
 }
 """Every section of a plan."""
 
-_SPELLED = {"source": "from"}
+_SPELLED = {"source": "from", "otherwise": "else"}
 
 
 def field_of(key: str) -> str:
@@ -277,6 +291,14 @@ def _number(value: Any) -> bool:
 
 def _names(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
+
+
+def _set(value: Any) -> bool:
+    return _names(value) and 0 < len(value) == len(set(value))
+
+
+def _scalar(value: Any) -> bool:
+    return not isinstance(value, tuple | list | Mapping)
 
 
 def _plain(value: Any) -> Any:

@@ -46,8 +46,19 @@ class MarginalPlan:
         return [item for item in self.items if isinstance(item, sort)]
 
     def at(self, epsilon: float) -> MarginalPlan:
-        """Return the plan for a budget."""
-        return replace(self, items=tuple(item for item in self.items if item.holds(epsilon)))
+        """Return the plan for a budget; PlanError if there is none."""
+        items = tuple(item for item in self.items if item.holds(epsilon))
+        if not items:
+            raise PlanError(
+                f"{self.source or 'plan of marginals'}: nothing in it holds at epsilon {epsilon:g}: change above and "
+                "below, or leave the plan out"
+            )
+        return replace(self, items=items)
+
+    def wrong_mechanism(self, text: str) -> PlanError:
+        """Return the error for the mechanism that is asked for, where it is."""
+        asked = (item.place for item in self.items if getattr(item, "mechanism", "auto") == self.mechanism)
+        return next(asked, replace(self.items[0].place, section="")).fault(text, "mechanism")
 
     def without(self, columns: Collection[str]) -> MarginalPlan:
         """Return the plan without what it says of some columns: marginals over them, and items that name them."""
@@ -85,10 +96,13 @@ class MarginalPlan:
     def load(cls, path: str | PathLike[str]) -> MarginalPlan:
         """Read a plan from a file."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise PlanError(f"{path}: cannot read the plan of marginals: {reason}") from None
+            raise PlanError(
+                f"{path}: cannot read the plan of marginals: {reason}. Name a file of TOML; "
+                "`weft marginals draft SCHEMA -o plan.toml` begins one"
+            ) from None
         return cls.from_toml(text, str(path))
 
     @classmethod
@@ -121,7 +135,8 @@ class MarginalPlan:
         items = [item for section, kind in ITEMS.items() for item in _section(document, section, kind, source, text)]
         mechanism = document.get("mechanism", "auto")
         if mechanism not in get_args(Mechanism):
-            raise Place("", 0, source, "").fault(f"mechanism must be one of {', '.join(get_args(Mechanism))}")
+            told = f"mechanism must be one of {', '.join(get_args(Mechanism))}"
+            raise Place("", 0, source, text).fault(told, "mechanism")
         plan = cls(tuple(items), _one_mechanism(items, mechanism), source)
         if not items:
             raise PlanError(f"{source or 'plan of marginals'}: it asks for nothing: add a table such as [[marginals]]")

@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from weft.codec import Codec
 from weft.errors import SchemaError
+from weft.reading.csv import csv_arrow_schema
 from weft.schema import Schema
 from weft.schema.kinds import Column
 from weft.schema.kinds.base import Scalar, suggestion
@@ -35,10 +37,24 @@ def extended(schema: Schema, plan: MarginalPlan) -> Schema:
     columns = {column.name: column for column in schema.columns}
     for found in plan.of(PublicMap):
         columns[found.gives] = _derived(schema, columns, found, taken)
+        try:
+            known = replace(schema, columns=tuple(columns.values()))
+            Codec(known, csv_arrow_schema(known))
+        except SchemaError as error:  # values without an answer, columns that follow from one another
+            raise found.place.fault(str(error), "map") from None
     try:
         return replace(schema, columns=tuple(columns.values()), groups=tuple(groups))
     except SchemaError as error:
         raise SchemaError(f"{plan.source or 'plan of marginals'} with the schema: {error}") from None
+
+
+def with_maps(plan: MarginalPlan) -> MarginalPlan:
+    """Return the plan with the code books of its maps inside: it can be kept, and read elsewhere, without them."""
+    items = (
+        replace(item, map=tuple(_pairs(item))) if isinstance(item, PublicMap) and isinstance(item.map, str) else item
+        for item in plan.items
+    )
+    return replace(plan, items=tuple(items))
 
 
 def known_column(schema: Schema, name: str, item: Item, key: str) -> Column:
@@ -64,7 +80,7 @@ def _derived(schema: Schema, columns: Mapping[str, Column], item: PublicMap, gro
                 f'it is no function: "{written(detail)}" of "{item.of}" has two answers; leave one of them', "map"
             )
         answers[written(detail)] = _typed(general, value, item)
-    for value in source.listed or ():
+    for value in (source.listed or ()) if item.otherwise is None else ():
         if written(value) not in answers:
             raise item.place.fault(f'there is no answer for "{written(value)}" of "{item.of}"; add one', "map")
     try:
@@ -72,6 +88,7 @@ def _derived(schema: Schema, columns: Mapping[str, Column], item: PublicMap, gro
             item.gives,
             of=item.of,
             map=tuple(answers.items()),
+            otherwise=None if item.otherwise is None else _typed(general, item.otherwise, item, "else"),
             missing=general.missing,
             type=general.type or str(general.arrow_type()),
         )
@@ -98,12 +115,12 @@ def _pairs(item: PublicMap) -> list[tuple[Any, Any]]:
     return list(dict.fromkeys((row[of], row[gives]) for row in rows))
 
 
-def _typed(column: Column, value: Any, item: PublicMap) -> Scalar:
+def _typed(column: Column, value: Any, item: PublicMap, key: str = "map") -> Scalar:
     """Return an answer as its column lists it."""
     if column.listed is None:
         made: Scalar = value
         return made
     known = {written(each): each for each in column.listed}
     if written(value) not in known:
-        raise item.place.fault(f'"{value}" is no value of "{column.name}"; the schema lists them', "map")
+        raise item.place.fault(f'"{value}" is no value of "{column.name}"; the schema lists them', key)
     return known[written(value)]
