@@ -36,7 +36,6 @@ def small(monkeypatch):
     """A half of one small table, and one setting."""
     monkeypatch.setattr(suite, "PUBLIC", ())
     monkeypatch.setattr(suite, "KINDS", {"few rows": KINDS["few rows"]})
-    monkeypatch.setattr(suite, "WEAVE_SUITE", {"pairs only": {"order": 2}})
     return Suite("reported")
 
 
@@ -44,8 +43,9 @@ def test_results_name_the_best_other_and_ablations_are_ratios(small):
     sheet = results(small, 1)
     assert [row[0] for row in sheet.rows] == ["few rows"] and len(sheet.rows[0]) == len(sheet.columns)
     assert "Lost by more than its spread" in sheet.notes[0]
-    ((label, *ratios),) = ablation([small], 1).rows
+    ((label, *ratios),) = ablation([small], 1, {"pairs only": {"order": 2}}).rows
     assert label == "pairs only" and all(0.2 < float(ratio) < 5 for ratio in ratios)
+    assert float(ratios[-1]) == pytest.approx(np.prod([float(ratio) for ratio in ratios[:-1]]) ** (1 / 3), rel=0.01)
 
 
 def test_a_public_table_that_is_not_here_is_left_out_and_named(small, monkeypatch, tmp_path):

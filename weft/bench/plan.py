@@ -6,20 +6,16 @@ A plan sees the schema, the number of rows and the budget. The table is then syn
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 
 import numpy as np
-import pyarrow as pa
 
-from weft.bench.datasets import locate
+from weft.bench.learning import opened
 from weft.bench.sheet import Sheet
-from weft.bench.tables import open_table, read
 from weft.codec import Codec
 from weft.evaluate import k_way
 from weft.planning import plan
 from weft.planning.simulation import in_ranges
 from weft.progress import Listener, silence, stage
-from weft.schema import Schema
 from weft.synthesizer import Synthesizer
 
 TABLES = ("nltcs", "adult", "br2000", "acs", "adult_raw")
@@ -41,7 +37,7 @@ def plans(
     """Yield one sheet for each table, a line for each budget."""
     with stage(listener, "run", len(tables) * len(epsilons) * (runs + 1)) as work:
         for name in tables:
-            rows, schema = _open(name, folder)
+            rows, schema = opened(name, folder)
             real = Codec(schema, rows.schema).encode(rows)
             lines = []
             for epsilon in epsilons:
@@ -60,14 +56,3 @@ def plans(
                 columns = [f"{told.here.mean:.5f}", f"{ones:.5f}", f"{ratio:.2f}", near]
                 lines.append([name, f"{epsilon:g}", *columns, f"{told.here.pairs:.4f}", f"{twos:.4f}"])
             yield Sheet(f"{name}: error of columns, foretold and measured, {method}, {runs} runs", HEADS, lines)
-
-
-def _open(name: str, folder: str | None) -> tuple[pa.Table, Schema]:
-    """Open a table; a raw one has its reviewed schema in the laboratory."""
-    schema = files("weft.bench") / "schemas" / f"{name}.toml"
-    path = locate(name, folder)
-    if path is not None and schema.is_file():
-        known = Schema.load(str(schema))
-        return read(path, known), known
-    table = open_table(name, folder=folder)
-    return table.rows, table.schema

@@ -71,6 +71,10 @@ WEAVE_SUITE: Mapping[str, Options] = {
     "one of four records drawn is kept": {"tuning": {"drawn": 4}},
 }
 """Every constant of weave that could be another, for both halves of the suite."""
+WEAVE_FRONTIER: Mapping[str, Options] = {
+    f"columns {share:.0%} of the budget": {"share_columns": share} for share in (0.06, 0.12, 0.27, 0.4, 0.6)
+}
+"""Points between columns and what goes beyond them; weave's own share is 18%."""
 WEAVE_BATCHES: Mapping[str, int] = {"pairs only": 0, "one batch of larger cliques": 1}
 """Of these, lines that allow so many batches of larger cliques: weave as it is, where it makes no more by itself."""
 WEAVE_CHAINS = "chains, whatever a tree would hold"

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from weft.bench.datasets import locate
+from weft.bench.learning import TASKS, Task, area, parted, slopes
 from weft.bench.sheet import Sheet
 from weft.codec import Codec
 from weft.errors import DataError
@@ -43,33 +44,6 @@ BINS = 32
 WIDE = 100
 DATES = ("2014-01-01", "2017-12-31")
 """Range of dates that are learned by themselves, where the schema counts them from another column."""
-TRAINED = 0.8
-"""Share of the rows that is synthesised; the others are what classifiers are tested on."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A column that others are to predict, and how it is told."""
-
-    target: str
-    positive: str
-    slopes: tuple[str, ...] = ()
-    """Numbers whose slopes in a logistic regression are compared."""
-    hidden: tuple[str, ...] = ()
-    """Columns that give the target away."""
-    day: tuple[str, str, str] | None = None
-    """Year, name of the month and day of a date that is kept in parts."""
-
-
-TASKS = {
-    "adult_raw": Task("income", ">50K", ("age", "hours-per-week", "education-num")),
-    "hotel_bookings_raw": Task(
-        "is_canceled",
-        "1",
-        hidden=("reservation_status", "reservation_status_date"),
-        day=("arrival_date_year", "arrival_date_month", "arrival_date_day_of_month"),
-    ),
-}
 
 
 @dataclass
@@ -146,9 +120,7 @@ def plain(schema: Schema) -> Schema:
 def _run(
     rows: pa.Table, used: Schema, schema: Schema, epsilon: float, method: str, task: Task | None, seed: int
 ) -> _Found:
-    order = np.random.default_rng([seed, 3]).permutation(len(rows))
-    cut = int(TRAINED * len(rows))
-    seen, held = rows.take(order[:cut]), rows.take(order[cut:])
+    seen, held = parted(rows, seed)
     before = time.perf_counter()
     made = Synthesizer(epsilon, 1e-5, method=method, journal=None).fit(seen, used).sample(len(seen))
     took = time.perf_counter() - before
@@ -177,7 +149,7 @@ def _learned(seen: pa.Table, made: pa.Table, held: pa.Table, task: Task) -> dict
     if task.day is not None:
         shares = [weekdays(table, task.day) for table in (seen, made)]
         found["weekdays off by"] = float(np.abs(shares[0] - shares[1]).max())
-    score = _area(made, held, task)
+    score = area(made, held, task)
     return found if score is None else found | {"area under the curve": score}
 
 
@@ -230,56 +202,6 @@ def _plain(array: pa.Array) -> pa.Array:
     if pa.types.is_date(array.type) or pa.types.is_timestamp(array.type):
         return array.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     return array
-
-
-def slopes(table: pa.Table, task: Task) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the slopes of a logistic regression of the target on standardised numbers, by Newton's method."""
-    if not task.slopes:
-        return np.zeros(0)
-    features = [np.asarray(table.column(name).cast(pa.float64()), np.float64) for name in task.slopes]
-    x = np.column_stack([np.ones(len(table)), *((f - f.mean()) / max(f.std(), 1e-9) for f in features)])
-    scale = np.array([f.std() for f in features])
-    y = np.array([str(value) == task.positive for value in table.column(task.target).to_pylist()], np.float64)
-    beta = np.zeros(x.shape[1])
-    for _ in range(25):
-        p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
-        weight = np.maximum(p * (1 - p), 1e-9)
-        beta += np.linalg.solve(x.T @ (x * weight[:, None]) + 1e-9 * np.eye(len(beta)), x.T @ (y - p))
-    return np.asarray(beta[1:] / scale)
-
-
-def _area(made: pa.Table, held: pa.Table, task: Task) -> float | None:
-    """Return the area under the curve of LightGBM trained on synthetic rows and tested on real ones, if it is here."""
-    try:
-        import lightgbm
-    except ImportError:
-        return None
-    names = [n for n in held.column_names if n not in (task.target, *task.hidden)]
-    kinds = {n: held.schema.field(n).type for n in names}
-    known = {
-        n: {v: i for i, v in enumerate(sorted(set(held.column(n).drop_null().to_pylist())))}
-        for n in names
-        if not (pa.types.is_integer(kinds[n]) or pa.types.is_floating(kinds[n]))
-    }
-
-    def features(table: pa.Table) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        columns = []
-        for n in names:
-            values = table.column(n).to_pylist()
-            told = (
-                [known[n].get(v, np.nan) for v in values]
-                if n in known
-                else [np.nan if v is None else v for v in values]
-            )
-            columns.append(np.array(told, np.float64))
-        return np.column_stack(columns)
-
-    y, truth = (np.array([str(v) == task.positive for v in t.column(task.target).to_pylist()]) for t in (made, held))
-    model = lightgbm.LGBMClassifier(n_estimators=200, learning_rate=0.05, verbose=-1, n_jobs=2)
-    model.fit(features(made), y, categorical_feature=[i for i, n in enumerate(names) if n in known])
-    scores = model.predict_proba(features(held))[:, 1]
-    ranks = np.argsort(np.argsort(scores, kind="stable"), kind="stable") + 1.0
-    return float((ranks[truth].sum() - truth.sum() * (truth.sum() + 1) / 2) / (truth.sum() * (~truth).sum()))
 
 
 def _means(found: Sequence[Sequence[float]]) -> list[str]:

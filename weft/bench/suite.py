@@ -11,12 +11,13 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from weft.bench.fetch import as_table
-from weft.bench.settings import WEAVE_SUITE
+from weft.bench.results import Spread
+from weft.bench.settings import Options
 from weft.bench.sheet import Sheet
 from weft.bench.structures import KINDS
 from weft.bench.tables import BenchTable, open_table
@@ -82,8 +83,8 @@ def results(suite: Suite, runs: int, listener: Listener = silence) -> Sheet:
     rows, lost = [], []
     with stage(listener, f"{suite.half} half", len(suite.names())) as work:
         for table in suite.tables():
-            ours = repeated(table, "weave", EPSILON, runs)
-            others = {name: repeated(table, name, EPSILON, 1) for name in RIVALS}
+            ours = repeated(table, "weave", EPSILON, runs, orders=ORDERS)
+            others = {name: repeated(table, name, EPSILON, 1, orders=ORDERS) for name in RIVALS}
             best = {k: min(others, key=lambda name, k=k: others[name].errors[k].mean) for k in ORDERS}  # type: ignore[misc]
             shown = [f"{others[best[k]].errors[k].mean:.4f} {best[k]}" for k in ORDERS]
             rows.append([table.name, *ours.shown(ORDERS), *shown])
@@ -101,23 +102,37 @@ def _loses(ours: Repeated, other: Repeated, order: int) -> bool:
     return other.errors[order].mean < spread.mean - 2 * max(spread.sd, 0.01 * spread.mean)
 
 
-def ablation(suites: Sequence[Suite], runs: int, listener: Listener = silence) -> Sheet:
-    """Weave with one setting changed, as the geometric mean over tables of its error in units of weave's own."""
+def ablation(
+    suites: Sequence[Suite], runs: int, settings: Mapping[str, Options], listener: Listener = silence
+) -> Sheet:
+    """Weave with one setting changed, as the geometric mean over tables of its error in units of weave's own.
+
+    The objective by which settings are chosen, on the chosen half, is the geometric mean over the orders too: an error
+    of columns counts as much as one of pairs or of triples.
+    """
     rows = []
-    with stage(listener, "settings", len(WEAVE_SUITE) * len(suites)) as work:
+    with stage(listener, "settings", len(settings) * len(suites)) as work:
         base = {suite.half: _errors(suite, {}, runs) for suite in suites}
-        for label, options in WEAVE_SUITE.items():
+        for label, options in settings.items():
             row = [label]
             for suite in suites:
                 changed = _errors(suite, options, runs)
-                for k in ORDERS:
-                    ratios = [changed[name].errors[k].mean / base[suite.half][name].errors[k].mean for name in changed]
-                    row.append(f"{math.exp(float(np.mean(np.log(ratios)))):.3f}")
+                logs = [
+                    float(np.mean([np.log(changed[name][k].mean / base[suite.half][name][k].mean) for name in changed]))
+                    for k in ORDERS
+                ]
+                row += [f"{math.exp(each):.3f}" for each in (*logs, float(np.mean(logs)))]
                 work.advance(note=f"{label}, {suite.half}")
             rows.append(row)
-    heads = ("setting", *(f"{suite.half}, {k}-way" for suite in suites for k in ORDERS))
+    heads = (
+        "setting",
+        *(f"{suite.half}, {told}" for suite in suites for told in (*map("{}-way".format, ORDERS), "all")),
+    )
     return Sheet(f"Weave with one setting changed: error in units of its own, epsilon {EPSILON:g}", heads, rows)
 
 
-def _errors(suite: Suite, options: Mapping[str, Any], runs: int) -> dict[str, Repeated]:
-    return {table.name: repeated(table, "weave", EPSILON, runs, options) for table in suite.tables()}
+def _errors(suite: Suite, options: Options, runs: int) -> dict[str, dict[int, Spread]]:
+    """Return the errors on each table of a half, by order."""
+    return {
+        table.name: repeated(table, "weave", EPSILON, runs, options, orders=ORDERS).errors for table in suite.tables()
+    }

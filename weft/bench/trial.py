@@ -83,9 +83,10 @@ def repeated(
     runs: int,
     options: Mapping[str, Any] | None = None,
     rows: pa.Table = None,
+    orders: Sequence[int] = ORDERS,
 ) -> Repeated:
     """Run a method several times, with noise of its own each time."""
     made = [trial(table, method, epsilon, options, rows) for _ in range(runs)]
-    each = zip(*(errors(table.records, one.synth) for one in made), strict=True)
-    spreads = {k: Spread.of(values) for k, values in zip(ORDERS, each, strict=False)}
+    each = zip(*(errors(table.records, one.synth, orders) for one in made), strict=True)
+    spreads = {k: Spread.of(values) for k, values in zip(orders, each, strict=False)}
     return Repeated(spreads, sum(one.seconds for one in made) / runs)

@@ -12,6 +12,8 @@ from time import perf_counter
 import numpy as np
 import pyarrow.parquet as pq
 
+from weft.bench.equal_rho import TABLES as EQUAL
+from weft.bench.equal_rho import equal_rho
 from weft.bench.fetch import as_table
 from weft.bench.generated import SCATTER, sparse, wide_large
 from weft.bench.settings import WEAVE_SWEEPS
@@ -129,11 +131,17 @@ def monotone(opener: Opener = open_table) -> Iterator[Sheet]:
     yield Sheet("adult, weave, mean of 3 runs, epsilon 0.8 where none is named", ("", *HEADS, "seconds"), rows)
 
 
+def same_rho(opener: Opener = open_table) -> Iterator[Sheet]:
+    """Beside AIM, with the rho that AIM gets from the same epsilon and delta."""
+    return equal_rho([opener(name) for name in EQUAL])
+
+
 PARTS: Mapping[str, Callable[[Opener], Iterator[Sheet]]] = {
     "large": large,
     "wide": wide,
     "floor": floor,
     "stress": stress,
     "monotone": monotone,
+    "equal-rho": same_rho,
 }
 """What `weft bench weave --part` names, beside its targets."""
