@@ -87,11 +87,15 @@ def results(suite: Suite, runs: int, listener: Listener = silence) -> Sheet:
             others = {name: repeated(table, name, EPSILON, 1, orders=ORDERS) for name in RIVALS}
             best = {k: min(others, key=lambda name, k=k: others[name].errors[k].mean) for k in ORDERS}  # type: ignore[misc]
             shown = [f"{others[best[k]].errors[k].mean:.4f} {best[k]}" for k in ORDERS]
-            rows.append([table.name, *ours.shown(ORDERS), *shown])
+            mixing = "" if ours.mixing is None else f"{ours.mixing:.2f}"
+            rows.append([table.name, *ours.shown(ORDERS), mixing, *shown])
             lost += [f"{table.name}, {k}-way: {best[k]}" for k in ORDERS if _loses(ours, others[best[k]], k)]
             work.advance(note=table.name)
-    heads = ("table", *(f"{k}-way" for k in ORDERS), "seconds", *(f"best other, {k}-way" for k in ORDERS))
-    notes = [f"Lost by more than its spread: {'; '.join(lost) or 'nowhere'}."]
+    heads = ("table", *(f"{k}-way" for k in ORDERS), "seconds", "mixing", *(f"best other, {k}-way" for k in ORDERS))
+    notes = [
+        f"Lost by more than its spread: {'; '.join(lost) or 'nowhere'}.",
+        "Mixing: the distance of chains that start anew from the measured tables, in units of the fit's; blank: exact.",
+    ]
     if left := suite.left_out():
         notes.append(f"Not here, and left out: {', '.join(left)} (weft bench data).")
     return Sheet(f"{suite.half} half, epsilon {EPSILON:g}, {runs} runs", heads, rows, notes)

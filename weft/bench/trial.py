@@ -15,6 +15,7 @@ from weft.codec import Codec
 from weft.evaluate import k_way
 from weft.marginals.records import Records
 from weft.models import Model
+from weft.models.chains.model import ChainsModel
 from weft.privacy import Ledger
 from weft.progress import Listener, silence
 from weft.synthesizer import Synthesizer
@@ -70,6 +71,8 @@ class Repeated:
     errors: dict[int, Spread]
     """By order."""
     seconds: float
+    mixing: float | None = None
+    """Of chains: how far those that start anew are from the measured tables, in units of those that learned them."""
 
     def shown(self, orders: Sequence[int] = ORDERS) -> list[str]:
         """Return the mean errors of some orders, and the seconds, as words."""
@@ -89,4 +92,10 @@ def repeated(
     made = [trial(table, method, epsilon, options, rows) for _ in range(runs)]
     each = zip(*(errors(table.records, one.synth, orders) for one in made), strict=True)
     spreads = {k: Spread.of(values) for k, values in zip(orders, each, strict=False)}
-    return Repeated(spreads, sum(one.seconds for one in made) / runs)
+    mixing = [ratio for one in made if (ratio := _mixing(one.model)) is not None]
+    return Repeated(spreads, sum(one.seconds for one in made) / runs, sum(mixing) / len(mixing) if mixing else None)
+
+
+def _mixing(model: Model) -> float | None:
+    inner = getattr(model, "inner", model)
+    return inner.restarted / inner.distance if isinstance(inner, ChainsModel) and inner.distance > 0 else None

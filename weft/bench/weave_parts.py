@@ -18,6 +18,7 @@ from weft.bench.fetch import as_table
 from weft.bench.generated import SCATTER, sparse, wide_large
 from weft.bench.settings import WEAVE_SWEEPS
 from weft.bench.sheet import Sheet
+from weft.bench.structures import near_copies
 from weft.bench.tables import BenchTable, open_table
 from weft.bench.trial import DELTA, ORDERS, errors, repeated
 from weft.codec import Codec
@@ -129,6 +130,10 @@ def monotone(opener: Opener = open_table) -> Iterator[Sheet]:
     for sweeps, options in WEAVE_SWEEPS.items():
         rows.append([f"{sweeps} sweeps, chains", *repeated(table, "weave", 0.8, 3, options).shown()])
     yield Sheet("adult, weave, mean of 3 runs, epsilon 0.8 where none is named", ("", *HEADS, "seconds"), rows)
+    copies = near_copies(np.random.default_rng(1), 1.0)
+    told = BenchTable.of("near copies", as_table(copies), schema_of(copies))
+    rows = [[f"epsilon {epsilon:g}", *repeated(told, "weave", epsilon, 3).shown()] for epsilon in (0.2, 0.8, 3.2, 12.8)]
+    yield Sheet("columns that nearly follow from each other, weave, mean of 3 runs", ("", *HEADS, "seconds"), rows)
 
 
 def same_rho(opener: Opener = open_table) -> Iterator[Sheet]:
