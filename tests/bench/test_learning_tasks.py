@@ -13,7 +13,7 @@ from weft.schema import Schema
 def table(rows=3000):
     rng = np.random.default_rng(0)
     hidden = rng.random(rows) < 0.4
-    return pa.table({f"c{i}": np.where(rng.random(rows) < 0.2, ~hidden, hidden).astype(np.int8) for i in range(6)})
+    return pa.table({f"c{i}": np.where(rng.random(rows) < 0.1, ~hidden, hidden).astype(np.int8) for i in range(6)})
 
 
 def test_rows_that_teach_something_lead_to_a_larger_area(monkeypatch):
