@@ -13,6 +13,7 @@ from weft.evaluate import k_way
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.noise_error import profile, projected_error
+from weft.marginals.pooling import pooled
 from weft.marginals.records import Records
 from weft.methods import AUTO, BEST, known
 from weft.methods.steps.batches import Batches
@@ -68,17 +69,85 @@ def test_dependent_pairs_are_measured_and_others_are_not():
     assert pairs >= LINKS and not any("d" in pair for pair in pairs)
 
 
-def test_given_marginals_are_measured_whatever_they_are_worth_and_emphasis_buys_precision():
+def fitted(table, sizes, epsilon=1.0, **options):
+    return weft.Synthesizer(epsilon, method="weave", journal=None, **options).fit(table, Schema.from_domain(sizes))
+
+
+def test_given_marginals_are_measured_whatever_they_are_worth():
     """The last column has nothing to do with the others: nobody would ask for it, unless told to."""
     for marginals in ([["a", "d"]], [["a", "c", "d"]]):
         made = run(Weave(order=2, marginals=marginals), chained(), epsilon=0.5, exact=True)
         assert tuple(marginals[0]) in made.measured and {c for c in made.measured if len(c) == 2} >= LINKS
-    table, schema, pair = binary_table(), Schema.from_domain({f"c{i}": 2 for i in range(8)}), ("c0", "c1")
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
+def test_given_marginals_get_at_least_their_part_of_the_pairs(part):
+    sizes, pair = {f"c{i}": 2 for i in range(8)}, ("c0", "c1")
+    made = fitted(binary_table(), sizes, 0.5, marginals=[pair], order=2, tuning={"part_marginals": part})
+    pairs = [m for m in made.fitted_.measured if len(m.clique) == 2]
+    (given,) = (m for m in pairs if m.clique == pair)
+    # Interactions of pairs of binary columns: the noise of each goes with one over the root of its price.
+    assert given.sigma**-2 >= 0.999 * part * sum(m.sigma**-2 for m in pairs)
+
+
+def test_emphasis_buys_precision():
     sigmas = []
     for factor in (1.0, 30.0):
-        made = weft.Synthesizer(0.5, method="weave", marginals=[pair], emphasis=[factor], journal=None)
-        sigmas += [m.sigma for m in made.fit(table, schema).fitted_.measured if m.clique == pair]
+        made = fitted(binary_table(), {f"c{i}": 2 for i in range(8)}, 0.5, marginals=[("c0", "c1")], emphasis=[factor])
+        sigmas += [m.sigma for m in made.fitted_.measured if m.clique == ("c0", "c1")]
     assert sigmas[1] < 0.7 * sigmas[0]
+
+
+def test_a_given_triple_is_not_measured_again_as_an_interaction():
+    """A whole table and what goes beyond pairs have other sums: their mean would be neither."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    names = "abcdef"
+    hidden = rng.integers(0, 3, 20_000)
+    table = pa.table({name: np.where(rng.random(20_000) < 0.5, hidden, rng.integers(0, 3, 20_000)) for name in names})
+    made = fitted(
+        table, dict.fromkeys(names, 3), 4.0, order=3, marginals=[list("abc"), list("def")], emphasis=[0.01, 1.0]
+    )
+    orders = {}
+    for m in made.fitted_.measured:
+        orders.setdefault(m.clique, set()).add(m.order)
+    assert all(len(found) == 1 for found in orders.values()) and ("a", "b", "c") in orders
+    with pytest.raises(ValueError, match="do not add up"):
+        pooled(NoisyMarginal(("a",), np.ones(2), 1.0), NoisyMarginal(("a",), np.ones(2), 1.0, order=1))
+
+
+def test_given_marginals_are_measured_where_columns_would_take_all_or_pairs_are_too_large():
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    few = pa.table({name: rng.integers(0, 30, 30) for name in "abc"})
+    made = fitted(few, dict.fromkeys("abc", 30), 0.1, marginals=[["a", "b"]])
+    assert ("a", "b") in {m.clique for m in made.fitted_.measured}
+    wide = pa.table({name: rng.integers(0, 500, 5000) for name in "ab"})
+    made = fitted(wide, dict.fromkeys("ab", 500), 10.0, marginals=[["a", "b"]])
+    assert ("a", "b") in {m.clique for m in made.fitted_.measured}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "epsilon", "options", "told"),
+    [
+        (20, 1.0, {"marginals": [["a", "b"], ["b", "c"]], "emphasis": [1e-6, 1e6]}, "emphasis"),
+        (20, 0.1, {"marginals": [["a"], ["b", "c"]], "emphasis": [1e6, 1e-6]}, "emphasis"),
+        (700, 1.0, {"marginals": [["a", "b", "c"]]}, "cells"),
+    ],
+)
+def test_given_marginals_that_cannot_be_measured_are_refused_before_a_charge(sizes, epsilon, options, told, tmp_path):
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    table = pa.table({name: rng.integers(0, sizes, 500) for name in "abc"})
+    journal = tmp_path / "run.jsonl"
+    with pytest.raises(weft.errors.WeftError, match=told):
+        weft.Synthesizer(epsilon, method="weave", journal=journal, **options).fit(
+            table, Schema.from_domain(dict.fromkeys("abc", sizes))
+        )
+    assert not journal.exists() or "charge" not in journal.read_text()
 
 
 def test_of_many_candidates_what_noise_may_have_made_is_not_believed():

@@ -100,6 +100,16 @@ def test_a_learned_map_costs_as_much_as_one_table_though_the_plan_names_no_other
     assert (table.b == (table.a * 5 + 1) % 6).all()
 
 
+def test_maps_that_most_columns_are_learned_by_leave_half_of_the_budget():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 6, ROWS)
+    plan = "".join(f'[[fills]]\ncolumn = "{name}"\nfrom = "a"\nby = "learned"\n' for name in "bcd")
+    made = weft.Synthesizer(1.0, method="weave", journal=None, marginals=plan).fit(
+        pa.table(dict.fromkeys("abcd", a)), codes(dict.fromkeys("abcd", 6))
+    )
+    assert made.ledger_.entries[0].cost / made.ledger_.capacity == pytest.approx(0.5)
+
+
 def test_a_random_column_costs_nothing():
     rng = np.random.default_rng(0)
     rows = {"a": rng.integers(0, 5, ROWS), "b": rng.integers(0, 500, ROWS), "c": rng.integers(0, 5, ROWS)}

@@ -51,6 +51,8 @@ def pooled(*measurements: NoisyMarginal) -> NoisyMarginal:
     """
     if len(measurements) == 1:
         return measurements[0]
+    if len({m.order for m in measurements}) > 1:
+        raise ValueError(f"a whole table and interactions alone do not add up: {measurements[0].clique}")
     precision = math.fsum(m.precision for m in measurements)
     table = sum((m.precision / precision * m.table for m in measurements), start=np.zeros(()))
     return replace(measurements[0], table=table, sigma=precision**-0.5)

@@ -35,6 +35,8 @@ _LARGE = 1e200
 def believed(difference: Array, expected: Array, noise: float) -> Array:
     """Return the best guess of a difference that was measured with noise of this standard deviation on each cell.
 
+    The noise is above 0: what was measured without any is believed as it is.
+
     >>> believed(np.array([90.0, -3.0, 2.0, -90.0]), np.array([50.0, 50.0, 50.0, 50.0]), 3.0).round()
     array([ 90.,  -0.,   0., -90.])
     """

@@ -34,7 +34,7 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, clique
 from weft.marginals.marginal import Marginal
-from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
+from weft.methods.steps.columns import check_marginals, check_noise, check_shares, look_at_columns
 from weft.methods.steps.effects import only_without
 from weft.methods.steps.given import check_emphasis, check_given, random_views, weighed
 from weft.methods.steps.options import option
@@ -164,7 +164,7 @@ def all_parts(domain: Domain, parts: Sequence[Sequence[str]]) -> list[list[str]]
 
 def check_parts(domain: Domain, parts: Sequence[Sequence[str]], marginals: set[Clique]) -> None:
     """Refuse parts with unknown columns, parts inside others, and marginals over columns of several of them."""
-    check_given(domain, parts, ())
+    check_marginals(domain, parts)
     for i, part in enumerate(parts):
         if any(set(part) <= set(other) for j, other in enumerate(parts) if i != j):
             raise MethodError(f"option parts: all columns of part {i + 1} stand in another part; leave it out.")

@@ -24,16 +24,15 @@ from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain
-from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.marginal import Array, NoisyMarginal
 from weft.marginals.noise_error import profile, projected_error
-from weft.marginals.pooling import pooled
 from weft.marginals.recode import ValueMap, merge_rare
 from weft.methods.steps.batches import MOST_TRIPLES, Batches
 from weft.methods.steps.beliefs import Beliefs
 from weft.methods.steps.choosing import Wanted, choose_cliques
 from weft.methods.steps.columns import check_noise, check_shares
 from weft.methods.steps.dense_field import DenseField
-from weft.methods.steps.fine_columns import FineColumns, measure_batch
+from weft.methods.steps.fine_columns import FineColumns, measure_batch, measured_again
 from weft.methods.steps.given import check_emphasis, check_given, weighed
 from weft.methods.steps.options import check_fields, option
 from weft.methods.steps.presets import Published
@@ -115,8 +114,7 @@ class Weave:
         """Spend the whole budget."""
         domain, tuned = curator.domain, self.tuned
         self._check_noise(curator)
-        least = (1 - self._first) * tuned.part_pairs * tuned.part_marginals
-        check_emphasis(curator, self.marginals, self.emphasis, least)
+        self._check_given_noise(curator)
         with stage(listener, "measure columns"):
             total = max(float(curator.total(tuned.share_total).table), 1.0)
             ones, left = self._columns(curator, total)
@@ -128,9 +126,11 @@ class Weave:
         measured = {m.clique: fine.folded(m.clique) for m in ones}
         dense = self._field(merged.domain, total, rng, listener)
         _take(dense, measured)
-        wanted = self._wanted(merged.domain)
+        wanted = self._wanted(domain)
         batches = Batches(self.order, self.max_cells, tuned)
         for number, (offered, share) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
+            if number == 1:
+                offered = wanted.among(offered)
             with stage(listener, _named(number)):
                 scores = share * tuned.part_scores if offered else 0.0
                 prices = choose_cliques(
@@ -164,9 +164,9 @@ class Weave:
     def _again(
         self, curator: Curator, ones: Sequence[NoisyMarginal], share: float, total: float
     ) -> list[NoisyMarginal]:
-        """Measure the columns once more, and combine both measurements."""
-        again = measure_unknown(curator, self.tuned.column_prices(curator.domain), share, total)
-        return [pooled(old, new) for old, new in zip(ones, again, strict=True)]
+        """Measure all columns once more."""
+        prices = self.tuned.column_prices(curator.domain)
+        return list(measured_again(curator, {m.clique: m for m in ones}, prices, share, total).values())
 
     @property
     def _first(self) -> float:
@@ -185,18 +185,37 @@ class Weave:
         cheapest = self.share_columns * min(prices) / math.fsum(prices)
         check_noise(curator, sensitivity=most, share_columns=(cheapest * d, d))
 
+    @property
+    def _top_ups(self) -> Array:
+        """Shares with which the columns may be measured once more."""
+        shares = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.45])
+        return shares[shares <= 0.9 * (1 - self._first)]
+
+    def _check_given_noise(self, curator: Curator) -> None:
+        """Refuse given marginals of which the noise could not be drawn with the least that they may get."""
+        left = 1 - self._first - float(self._top_ups[-1])
+        least = left * self.tuned.part_pairs * (1 - self.tuned.part_scores) * self.tuned.part_marginals
+        sizes = curator.domain.sizes
+
+        def scale(c: Clique) -> float:
+            # Interactions are asked times their cells. In the first batch pairs alone have any, if one side of them has
+            # fewer than a hundred values, merged ones counted once (`least_order`); larger cliques are asked whole.
+            return 1.0 if self.accounting == "pure" or len(c) > 2 else float(max(sizes(c)) * min(*sizes(c), 100))
+
+        check_emphasis(curator, self.marginals, self.emphasis, least, scale)
+
     def top_up(self, ones: Sequence[NoisyMarginal], total: float) -> float:
         """Return the share to measure the columns with once more, so that each is within `column_error` of the rows.
 
-        With few rows or many values that may take all there is: then no pair could be told from noise either.
+        With few rows or many values that may take all there is: then no pair could be told from noise either. Where
+        marginals are given, something is left for them.
         """
         first, tuned = self._first, self.tuned
         shapes = profile([np.maximum(m.table, 0) for m in ones])
-        shares = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.45])
-        shares = shares[shares <= 0.9 * (1 - first)]
+        shares = self._top_ups
         rho = np.array([m.precision for m in ones])[:, None] / 2 * (1 + shares / first)
         errors = projected_error(shapes, 1 / np.sqrt(2 * rho)).mean(axis=0) / (2 * total)
-        if len(ones) < 2 or errors[-1] > tuned.columns_only_error:
+        if len(ones) < 2 or (errors[-1] > tuned.columns_only_error and not self.marginals):
             return 1 - first
         enough = errors <= tuned.column_error
         return float(shares[np.argmax(enough)] if enough.any() else shares[-1])

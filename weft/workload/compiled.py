@@ -63,14 +63,14 @@ def compile_plan(plan: MarginalPlan, codec: Codec) -> Compiled:
     # fewer and leaves the choice to the method.
     tables, weight = max(len(marginals), len(codec.domain) - len(filled)), sum(each.weight for each in learned)
     share = weight / (tables + weight)
-    if share > MOST_FOR_MAPS:
+    if share > MOST_FOR_MAPS and marginals:
         dearest = max((each for each in plan.of(Filled) if each.by == "learned"), key=lambda each: each.weight)
         raise dearest.place.fault(
             f"the weights cannot be met: learned maps would take {share:.0%} of the budget, above {MOST_FOR_MAPS:.0%}. "
             "Lower this one, or measure more marginals",
             "weight",
         )
-    arrangement = Arrangement(patterns, fills, bins, share)
+    arrangement = Arrangement(patterns, fills, bins, min(share, MOST_FOR_MAPS))
     _check_cells(arrangement, codec.domain, marginals)
     options: dict[str, Any] = {"marginals": [list(c) for c in marginals]}
     factors = [item.weight for item in marginals.values()]

@@ -45,7 +45,7 @@ class Batches:
         higher = (1 + any(len(c) > 4 for c in larger)) if self.tuning.batches is None else self.tuning.batches
         if triples:
             yield pairs, left * self.tuning.part_pairs
-            yield triples, left * (1 - self.tuning.part_pairs)
+            yield [c for c in triples if c not in measured], left * (1 - self.tuning.part_pairs)
         elif not higher or _covered(larger, domain, 4) < 1 / 3:
             yield pairs, left
         else:

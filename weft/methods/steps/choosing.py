@@ -29,6 +29,11 @@ class Wanted:
     share: float
     """The part of a batch's budget that they get at least; what each is worth beyond that, the prices tell."""
 
+    def among(self, cliques: Sequence[Clique]) -> list[Clique]:
+        """Return candidates with the wanted ones among them; columns are candidates anyway."""
+        known = set(cliques)
+        return [*cliques, *(c for c in self.parts if len(c) > 1 and c not in known)]
+
     def floors(self, budget: float) -> dict[Clique, float]:
         """Return what is spent on each at least."""
         whole = math.fsum(self.parts.values())
@@ -51,10 +56,9 @@ def choose_cliques(
 
     A share `scores` of the budget asks how far the field is from each candidate; `share` is what the chosen ones may
     cost. Of cliques with more than three attributes at most `most` are taken, of which no two share more than
-    `overlap`. Those that somebody `wanted` are candidates, and are measured whatever they are worth.
+    `overlap`. Those that somebody `wanted` are measured whatever they are worth.
     """
     wanted = wanted or Wanted({}, {}, 0.0)
-    cliques = [*cliques, *(c for c in wanted.parts if len(c) > 1 and c not in set(cliques))]
     domain, pure = curator.domain, curator.accounting == "pure"
     again = [m for m in measured.values() if len(m.clique) <= 2]
     known = {m.clique: field.tables[m.clique] for m in again}
@@ -86,8 +90,10 @@ def choose_cliques(
     )
     offered = [*cliques, *(m.clique for m in again)]
     importance = np.array([wanted.emphasis.get(c, 1.0) for c in offered])
-    chosen = _choose_jointly(offered, np.concatenate([gaps, errors]), bought, prices, budget, importance)
-    chosen |= {c: max(floor, chosen.get(c, 0.0)) for c, floor in wanted.floors(budget).items()}
+    floors = wanted.floors(budget)
+    free = budget - math.fsum(floors.values())
+    chosen = _choose_jointly(offered, np.concatenate([gaps, errors]), bought, prices, free, importance)
+    chosen |= {c: floor + chosen.get(c, 0.0) for c, floor in floors.items()}
     field.beliefs.expect({c: table for c, table in zip(cliques, new, strict=True) if c in chosen})
     return chosen or {m.clique: 1.0 for m in again}
 

@@ -19,6 +19,14 @@ from weft.methods.steps.unknown import measure_unknown
 from weft.reconcile import simplex
 
 
+def measured_again(
+    curator: Curator, tables: Mapping[Clique, NoisyMarginal], prices: Mapping[Clique, float], share: float, total: float
+) -> dict[Clique, NoisyMarginal]:
+    """Return columns, some of them measured once more for a share of the budget, and both measurements combined."""
+    new = {m.clique: m for m in measure_unknown(curator, prices, share, total)}
+    return {c: pooled(old, new[c]) if c in new else old for c, old in tables.items()}
+
+
 @dataclass
 class FineColumns:
     """What is known of each column alone, and the groups in which joint tables count it."""
@@ -40,8 +48,7 @@ class FineColumns:
 
     def measure(self, prices: Mapping[Clique, float], share: float) -> None:
         """Measure columns once more, in their own codes."""
-        for new in measure_unknown(self.curator, prices, share, self.total):
-            self.tables[new.clique] = pooled(self.tables[new.clique], new)
+        self.tables = measured_again(self.curator, self.tables, prices, share, self.total)
 
     def told_apart(self) -> dict[str, ValueMap]:
         """Return the groups with all that is known of the values in them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,13 +14,22 @@ from weft.methods.steps.columns import check_marginals, check_noise
 from weft.methods.steps.sharing import by_size
 from weft.privacy import Accounting
 
+MOST_CELLS = 1 << 28
+"""Cells of a named marginal, all values of its columns told apart, past which its table would not fit memory."""
+
 _TRIES = 20
 """Draws for each random view, before fewer of them are taken."""
 
 
 def check_given(domain: Domain, marginals: Sequence[Sequence[str]], emphasis: Sequence[float]) -> None:
-    """Refuse marginals without columns or with unknown ones, and factors that are not one for each of them."""
+    """Refuse marginals without columns, with unknown or too many ones, and factors that are not one for each."""
     check_marginals(domain, marginals)
+    for names in marginals:
+        cells = domain.cells(clique(names))
+        if cells > MOST_CELLS:
+            raise MethodError(
+                f"the marginal over {', '.join(names)} has {cells:,} cells, above {MOST_CELLS:,}: leave a column out."
+            )
     if emphasis and len(emphasis) != len(marginals):
         raise MethodError("emphasis needs one positive number for each of the marginals.")
 
@@ -45,12 +54,21 @@ def weighed(
 
 
 def check_emphasis(
-    curator: Curator, marginals: Sequence[Sequence[str]], emphasis: Sequence[float], share: float
+    curator: Curator,
+    marginals: Sequence[Sequence[str]],
+    emphasis: Sequence[float],
+    share: float,
+    scale: Callable[[Clique], float] = lambda c: 1.0,
 ) -> None:
-    """Refuse factors so far apart that the noise on what gets least could not be drawn, before anything is charged."""
-    if marginals and emphasis:
-        prices = weighed(curator.domain, marginals, emphasis, curator.accounting).values()
-        check_noise(curator, emphasis=(share * min(prices) / math.fsum(prices), 1))
+    """Refuse parts so far apart that the noise on what gets least could not be drawn, before anything is charged.
+
+    `scale` tells what a marginal is multiplied by when it is asked, if anything.
+    """
+    prices = weighed(curator.domain, marginals, emphasis, curator.accounting)
+    whole = math.fsum(prices.values())
+    for c, price in prices.items():
+        asked = {"emphasis" if emphasis else "marginals": (share * price / whole, 1)}
+        check_noise(curator, sensitivity=max(scale(c), 8.0), **asked)
 
 
 def random_views(domain: Domain, views: int, max_cells: int, most: int, rng: np.random.Generator) -> list[Clique]:
