@@ -14,7 +14,7 @@ from weft import Schema, Synthesizer
 from weft.discovery.looks import grid_look
 from weft.engines import open_engine
 from weft.engines.sources import open_reader
-from weft.errors import BudgetError
+from weft.errors import BudgetError, WeftError
 from weft.progress import silence
 from weft.reading.objects import word, words_of
 
@@ -198,3 +198,33 @@ def test_lengths_of_time_written_as_text_are_found_where_their_kind_is_stated(tm
     fitted = Synthesizer(8.0, method="independent", noise_seed=1, journal=None).fit(tmp_path / "rows.csv", schema)
     assert fitted.fitted_.schema.column("stay").range == ("0d", "2d")
     assert fitted.sample(50).schema.field("stay").type == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("source", "step"),
+    [("csv", "1ms"), ("s", "1ms"), ("ms", "1us"), ("us", "1ns"), ("us", "1500ns"), ("csv", "a while")],
+)
+def test_a_step_finer_than_the_type_is_refused_before_anything_is_spent(source, step, tmp_path):
+    if source == "csv":
+        path = tmp_path / "rows.csv"
+        path.write_text("stay,n\n" + "0:00:01,1\n" * 200)
+    else:
+        path = in_parquet(source)(STAYS, tmp_path)
+    schema = Schema.from_toml(f'extra_columns = "discover"\n[columns.stay]\nkind = "duration"\nstep = "{step}"\n')
+    journal = tmp_path / "run.ledger.jsonl"
+    made = Synthesizer(2.0, method="independent", journal=journal, trust_data_for_schema=True)
+    with pytest.raises(
+        WeftError, match=r'column "stay": step (is finer than its type .* coarser|must be a time such as)'
+    ):
+        made.fit(path, schema)
+    assert not journal.exists() or "question" not in journal.read_text()
+
+
+@pytest.mark.parametrize("source", ["pandas", "polars", "arrow"])
+def test_a_frame_is_read_as_finely_as_the_step_says(source, tmp_path):
+    spans = pd.DataFrame({"stay": pd.to_timedelta([*range(500)] * 4, unit="ns"), "n": [1, 2] * 1000})
+    schema = Schema.from_toml('extra_columns = "discover"\n[columns.stay]\nkind = "duration"\nstep = "1ns"\n')
+    made = Synthesizer(8.0, method="independent", noise_seed=1, journal=None).fit(
+        HELD[source][0](spans, tmp_path), schema
+    )
+    assert made.fitted_.schema.column("stay").step == "1ns"
