@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from conftest import SCHEMA, make_table
 
 from weft import Synthesizer
 from weft.errors import DataError, WeftError
+from weft.privacy import Budget, Lifetime
 from weft.release.card import markdown
 from weft.release.publish import Files, publish
 from weft.release.verify import verify
@@ -142,3 +144,42 @@ def test_there_must_be_something_to_check(tmp_path: Path) -> None:
     (tmp_path / "bare.csv").write_text("a\n")
     with pytest.raises(WeftError, match="no card"):
         verify(tmp_path / "bare.csv")
+
+
+def test_a_command_to_paste_runs_nothing_that_a_card_says(folder: Path) -> None:
+    name = "postgresql://h/d?table=t';touch PWNED;'"
+    edit(folder / "out.card.json", lambda card: card["table"].update(file=name))
+    told = next(check.wrong for check in verify(folder / "out.card.json").wrong if check.what.startswith("table"))
+    assert told is not None
+    assert shlex.split(told[told.index("weft verify") :]) == ["weft", "verify", name]
+
+
+@pytest.mark.parametrize("file", ["postgresql://h/d?table=t", "sqlite:gone.sqlite?table=t", "sqlite:/x.db?table=t"])
+def test_columns_of_a_table_that_nobody_opened_are_not_said_to_hold(folder: Path, file: str) -> None:
+    edit(folder / "out.card.json", lambda card: card["table"].update(file=file))
+    told = {check.what.split()[0]: check.wrong for check in verify(folder / "out.card.json").checks}
+    assert "read back" in str(told["table"]) and told["columns"] == "not checked: the table was not read back"
+
+
+SHAPES: tuple[Any, ...] = ([], "x", 7, None, {"file": []}, {"lifetime": []}, {"lifetime": {"head": [1]}})
+
+
+@pytest.mark.parametrize("key", ["table", "privacy", "ledger", "columns", "stamps", "schema", "costs"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_card_of_another_shape_is_a_finding(
+    folder: Path, key: str, shape: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card, budget = folder / "out.card.json", folder / "clinic.budget"
+    Lifetime.create(budget, Budget(epsilon=1.0))
+    card.write_text(json.dumps({**json.loads(card.read_text()), key: shape}))
+    assert verify(card, budget).wrong and verify(folder, budget).wrong
+    monkeypatch.chdir(folder)
+    shutil.copy(card, "t.card.json")
+    with pytest.raises(WeftError, match="is for another table"):
+        verify("postgresql://h/d?table=t")
+
+
+def test_a_card_is_for_no_folder_above_it(folder: Path) -> None:
+    edit(folder / "out.card.json", lambda card: card["table"].update(file=".."))
+    told = {check.what.split()[0]: check.wrong for check in verify(folder / "out.card.json").checks}
+    assert told["table"] == "the table .. is not beside the card" and told["columns"] is not None

@@ -63,7 +63,7 @@ MUTANTS = {
         "engines/frames.py", "or pa.types.is_timestamp(declared)", "", "tests/engines/test_frames.py"
     ),
     "merged floats are taken": Mutant(
-        "engines/frames.py", "(np.abs(floats) >= _EXACT).any()", "False", "tests/engines/test_frames.py"
+        "engines/frames.py", "(np.abs(floats) >= EXACT).any()", "False", "tests/engines/test_frames.py"
     ),
     "rare neighbours are merged across what stands apart": Mutant(
         "marginals/recode.py", "rare[list(order.apart)] = False", "pass", "tests/test_recode.py"

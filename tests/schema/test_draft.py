@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +21,7 @@ from weft.codec.types import released_type
 from weft.drafting.check import Finding, check
 from weft.drafting.draft import draft
 from weft.drafting.untyped import csv_text
-from weft.errors import SchemaError
+from weft.errors import DataError, SchemaError
 from weft.reading.dialect import PLAIN
 from weft.schema import Boolean, Category, Id, Integer, Schema
 from weft.schema.kinds.evidence import MANY
@@ -309,3 +310,10 @@ def test_domain_files_fit_their_tables(name, columns):
     out = codec.decode(codec.encode(table), np.random.default_rng(0))
     assert out.equals(table.select(out.column_names).replace_schema_metadata(None))
     assert json.loads(json.dumps(schema.to_dict()))["extra_columns"] == "ignore"
+
+
+def test_objects_of_a_frame_are_drafted_as_they_are_read():
+    """Half a surrogate pair is no sound text, and drafts as text; what cannot be written is told with its column."""
+    assert "[columns.c]" in Schema.draft(pd.DataFrame({"c": pd.Series(["a", "\ud800"] * 20, dtype=object)}))
+    with pytest.raises(DataError, match='column "c": an object cannot be written as text'):
+        Schema.draft(pd.DataFrame({"c": pd.Series(["a", 10**5000], dtype=object)}))

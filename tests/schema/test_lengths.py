@@ -3,6 +3,7 @@
 import datetime as dt
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -13,8 +14,9 @@ from weft import Schema, Synthesizer
 from weft.discovery.looks import grid_look
 from weft.engines import open_engine
 from weft.engines.sources import open_reader
-from weft.errors import BudgetError
+from weft.errors import BudgetError, WeftError
 from weft.progress import silence
+from weft.reading.objects import word, words_of
 
 CLIP = 'missing = true\noutside = "clip"\n'
 STAYS = pd.DataFrame({"stay": pd.to_timedelta([*range(295), None] * 8, unit="min"), "n": [1, 2] * 1184})
@@ -93,24 +95,101 @@ def test_one_odd_length_of_time_moves_no_other_row(source, odd, tmp_path):
         assert sorted(moved.tolist()) == [0] * (len(moved) - 1) + [1]
 
 
-@pytest.mark.parametrize("odd", ["words", "1:30:00", 7, dt.timedelta(days=900_000), dt.timedelta(microseconds=1)])
-def test_an_object_among_them_moves_none_either(odd):
+NANOSECONDS = [1000, 61_500_000_000, -5000, 10**18 + 7000, 1, -1, 9 * 10**18, 9_223_000_000_000_000_001, 1 - 2**63]
+BEYOND = 4 * 10**9
+"""Of the last units in 64 bits, so many lie beyond what a schema can state, 153722867min or 106751991d."""
+AS_OBJECTS = {
+    "pandas": lambda spans: spans.astype(object),
+    "numpy": lambda spans: pd.Series(list(spans.to_numpy()), dtype=object),
+}
+
+
+def read_of(frame, step):
+    """Return the type of column c, and its values as whole numbers."""
+    schema = Schema.from_toml(f'[columns.c]\nkind = "duration"\nrange = ["0d", "90d"]\nstep = "{step}"\n{CLIP}')
+    reader = open_reader(frame, schema, 100)
+    pieces = reader.read(["c"], lambda batch: batch.column("c").cast("int64"), silence, "count")
+    return reader.schema, [value for _, array in pieces for value in array.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["words", "1:30:00", 7, dt.timedelta(days=900_000), dt.timedelta(microseconds=1), np.timedelta64(2**62, "D")],
+)
+@pytest.mark.parametrize("objects", AS_OBJECTS)
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_an_object_among_them_moves_none_either(unit, objects, odd):
     """One object makes a column of objects; the others are read as they were, to the nanosecond, in the same type."""
-    spans = pd.Series(pd.to_timedelta([1, 61_500_000, -5, 10**15 + 7], unit="us").append(pd.to_timedelta(["1ns"])))
-    beside = pd.concat([spans.astype(object), pd.Series([odd])], ignore_index=True)
+    spans = pd.Series(np.array(NANOSECONDS, "m8[ns]").astype(f"m8[{unit}]"))
+    if unit == "s":
+        spans = pd.concat([spans, pd.Series(np.array([10**13, -(10**17)], "m8[s]"))], ignore_index=True)
+    beside = pd.concat([AS_OBJECTS[objects](spans), pd.Series([odd], dtype=object)], ignore_index=True)
     for step in ("1s", "1ms", "1ns"):
-        schema = Schema.from_toml(f'[columns.c]\nkind = "duration"\nrange = ["0d", "90d"]\nstep = "{step}"\n{CLIP}')
-        alone, among = (open_reader(pd.DataFrame({"c": each}), schema, 100) for each in (spans, beside))
-        assert alone.schema == among.schema
-        first, second = (
-            [
-                value
-                for _, array in each.read(["c"], lambda b: b.column("c").cast("int64"), silence, "count")
-                for value in array.to_pylist()
-            ]
-            for each in (alone, among)
+        (first_type, first), (second_type, second) = (
+            read_of(pd.DataFrame({"c": each}), step) for each in (spans, beside)
         )
-        assert first == second[:-1]
+        assert first_type == second_type
+        assert [held(value) for value in first] == [held(value) for value in second[:-1]]
+
+
+def held(value):
+    """Return a length as every range that can be stated sees it: the longest ones are all at its end."""
+    return None if value is None else min(max(value, -(2**63) + BEYOND), 2**63 - BEYOND)
+
+
+@pytest.mark.parametrize("unit", ["W", "D", "h", "m", "s", "ms", "us", "ns", "generic"])
+def test_objects_of_numpy_are_read_in_every_unit_that_pandas_takes(unit):
+    """Two hundred alike, and one text that makes them objects: one row more in one cell."""
+    spans = [np.timedelta64(n % 5, unit) for n in range(200)]
+    _, first = read_of(pd.DataFrame({"c": spans}), "1ns")
+    _, second = read_of(pd.DataFrame({"c": [*spans, "words"]}), "1ns")
+    assert [*first, None] == second and first[1] > 0
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "ps"])
+def test_objects_of_numpy_without_an_exact_length_are_missing_by_themselves(unit):
+    spans = pd.Series([np.timedelta64(1, "h"), np.timedelta64(1, unit), np.timedelta64("NaT")], dtype=object)
+    assert read_of(pd.DataFrame({"c": spans}), "1s")[1] == [3_600_000_000, None, None]
+
+
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_in_words_they_are_the_same_whatever_holds_them(unit):
+    """As found values are: typed, as objects of pandas or numpy, and as long as the type can hold them."""
+    spans = pd.Series(np.array([0, 1, -1, 5_400, 10**9 // 2, 3 * 10**9 // 2, -(10**17), 2**62], f"m8[{unit}]"))
+    typed = words_of(pa.array(spans)).to_pylist()
+    assert all(typed == [word(value) for value in hold(spans)] for hold in AS_OBJECTS.values())
+
+
+SPELLED = [
+    *(dt.timedelta(microseconds=sign * n) for sign in (1, -1) for n in (0, 1, 999_999, 10**6, 3_600_000_000)),
+    *(sign * dt.timedelta(1, 9005, 3002) for sign in (1, -1)),
+    dt.timedelta(days=106_751_991),
+    None,
+]
+
+
+@pytest.mark.parametrize("step", ["1h", "1s", "1ms", "1us", "1ns"])
+def test_lengths_that_polars_spells_out_are_read_as_they_were(step):
+    """One text makes Polars spell all lengths of time; the others stay where they were."""
+    alone, among = pl.Series("c", SPELLED), pl.Series("c", [*SPELLED, "words"], strict=False)
+    assert among.dtype == pl.String and "-1d -2h -30m -5s -3002µs" in among.to_list()
+    (first_type, first), (second_type, second) = (read_of(each.to_frame(), step) for each in (alone, among))
+    assert first_type == second_type and [*map(held, first), None] == [None if v is None else held(v) for v in second]
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [
+        ("1d 2h 30m 5s 3ms 2µs", 95_405_003_002),
+        ("-1d -2h", -93_600_000_000),
+        ("1500ns", 1),
+        ("-1ms", -1000),
+        *((odd, None) for odd in ("", " ", "-", "1d -2h", "-1d 2h", "2h 1d", "h", "1 h", "1h1", "x1h", "100h")),
+        ("99999999999999999999us", None),
+    ],
+)
+def test_how_a_length_is_spelled_decides_alone(text, microseconds):
+    assert read_of(pd.DataFrame({"c": [text, "1:00:00"]}), "1us")[1] == [microseconds, 3_600_000_000]
 
 
 def test_lengths_of_time_written_as_text_are_found_where_their_kind_is_stated(tmp_path):
@@ -119,3 +198,33 @@ def test_lengths_of_time_written_as_text_are_found_where_their_kind_is_stated(tm
     fitted = Synthesizer(8.0, method="independent", noise_seed=1, journal=None).fit(tmp_path / "rows.csv", schema)
     assert fitted.fitted_.schema.column("stay").range == ("0d", "2d")
     assert fitted.sample(50).schema.field("stay").type == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("source", "step"),
+    [("csv", "1ms"), ("s", "1ms"), ("ms", "1us"), ("us", "1ns"), ("us", "1500ns"), ("csv", "a while")],
+)
+def test_a_step_finer_than_the_type_is_refused_before_anything_is_spent(source, step, tmp_path):
+    if source == "csv":
+        path = tmp_path / "rows.csv"
+        path.write_text("stay,n\n" + "0:00:01,1\n" * 200)
+    else:
+        path = in_parquet(source)(STAYS, tmp_path)
+    schema = Schema.from_toml(f'extra_columns = "discover"\n[columns.stay]\nkind = "duration"\nstep = "{step}"\n')
+    journal = tmp_path / "run.ledger.jsonl"
+    made = Synthesizer(2.0, method="independent", journal=journal, trust_data_for_schema=True)
+    with pytest.raises(
+        WeftError, match=r'column "stay": step (is finer than its type .* coarser|must be a time such as)'
+    ):
+        made.fit(path, schema)
+    assert not journal.exists() or "question" not in journal.read_text()
+
+
+@pytest.mark.parametrize("source", ["pandas", "polars", "arrow"])
+def test_a_frame_is_read_as_finely_as_the_step_says(source, tmp_path):
+    spans = pd.DataFrame({"stay": pd.to_timedelta([*range(500)] * 4, unit="ns"), "n": [1, 2] * 1000})
+    schema = Schema.from_toml('extra_columns = "discover"\n[columns.stay]\nkind = "duration"\nstep = "1ns"\n')
+    made = Synthesizer(8.0, method="independent", noise_seed=1, journal=None).fit(
+        HELD[source][0](spans, tmp_path), schema
+    )
+    assert made.fitted_.schema.column("stay").step == "1ns"

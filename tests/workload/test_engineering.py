@@ -1,17 +1,22 @@
 """Each tool of marginal engineering, on a small table where it visibly helps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import weft
+from weft.answers.asking import ask
 from weft.codec import Codec
 from weft.engines import open_engine
 from weft.evaluate import k_way
 from weft.marginals.counting import count
 from weft.marginals.domain import clique
+from weft.models.arranged import Fill
 from weft.release.statement import VIEWS, cautions
 from weft.schema import Schema
+from weft.workload.items import PlanError
 
 ROWS = 4000
 PAIRS = '[[marginals]]\npairs_of = ["a", "b"]\n'
@@ -123,6 +128,47 @@ def test_a_random_column_costs_nothing():
     for counts in (made.query("b", bins=4), made.query("a", where="b < 100"), made.query("a", "b", bins=2)):
         assert "made at random" in counts.meaning and (counts.low == 0).all() and (counts.high >= ROWS).all()
     assert "made at random" not in made.query("a").meaning
+
+
+def test_what_is_derived_from_a_random_column_in_turn_is_told_to_be_random():
+    rng = np.random.default_rng(0)
+    b = rng.integers(0, 4, 500)
+    table = pa.table({"a": rng.integers(0, 4, 500), "b": b, "c": b, "d": np.minimum(b, 2)})
+    maps = "".join(
+        f'[columns.{name}]\nkind = "derived"\nof = "{of}"\nmap = {{0 = 0, 1 = 1, 2 = 2, 3 = {last}}}\ntype = "int64"\n'
+        for name, of, last in (("c", "b", 3), ("d", "c", 2))
+    )
+    schema = Schema.from_toml(codes({"a": 4, "b": 4}).to_toml() + maps)
+    plan = '[[fills]]\ncolumn = "b"\nby = "random"\n'
+    made = weft.Synthesizer(1.0, method="weave", journal=None, marginals=plan).fit(table, schema)
+    for counts in (made.query("b"), made.query("c"), made.query("d"), made.query("a", where="d = 1")):
+        assert counts.meaning.startswith("b was made at random")
+
+
+def test_no_map_is_learned_from_the_same_as_a_random_column():
+    table = pa.table({name: [0, 1, 2] * 100 for name in "abcd"})
+    fills = 'column="c"\nfrom="b"\nby="same"\n', 'column="d"\nfrom="c"\n', 'column="b"\nby="random"\n'
+    plan = "".join(f"[[fills]]\n{fill}" for fill in fills)
+    with pytest.raises(PlanError, match=r'line 7: fills 2: "c" is made at random.* choose a column that is measured'):
+        weft.Synthesizer(1.0, journal=None, marginals=plan).fit(table, codes(dict.fromkeys("abcd", 3)))
+
+
+def test_what_was_measured_of_a_random_column_is_no_chance():
+    """As in models of before, whose maps were learned from one: its table is released, whatever records have."""
+    rng = np.random.default_rng(0)
+    b = rng.integers(0, 4, ROWS)
+    table, plan = (
+        pa.table({"a": rng.integers(0, 4, ROWS), "b": b, "c": (b + 1) % 4}),
+        '[[fills]]\ncolumn="c"\nfrom="b"\n',
+    )
+    made = weft.Synthesizer(1.0, method="weave", journal=None, marginals=plan).fit(
+        table, codes(dict.fromkeys("abc", 4))
+    )
+    model = made.fitted_.model
+    fitted = replace(made.fitted_, model=replace(model, fills=(Fill("b"), *model.fills)))
+    counts = ask(fitted, ("c",))
+    assert counts.source == "measured" and "random" not in counts.meaning and (counts.high < ROWS / 2).all()
+    assert "random" in ask(fitted, ("a", "c")).meaning
 
 
 def test_random_views_are_told_where_a_plan_names_no_marginals():

@@ -101,6 +101,11 @@ FAULTS = {
         3,
         "circle",
     ),
+    "a map learned from what is made at random": (
+        '[[fills]]\ncolumn = "sex"\nfrom = "ward"\n[[fills]]\ncolumn = "ward"\nby = "random"',
+        3,
+        "choose a column that is measured",
+    ),
     "the same values where they differ": ('[[fills]]\ncolumn = "sex"\nfrom = "ward"\nby = "same"', 4, "learned"),
     "a presence of what is never missing": ('[[presence]]\ncolumns = ["sex", "ward"]', 2, "missing = true"),
     "too many bins": ('[[bins]]\ncolumn = "sex"\nbins = 9', 3, "fewer bins"),

@@ -96,11 +96,15 @@ class Question:
 
     @property
     def _random(self) -> list[str]:
-        """The columns asked about, or what they are made from, that a plan of marginals has left to chance."""
+        """The columns asked about, or what they are made from in turn, that a plan of marginals has left to chance."""
         schema, told_by = self.fitted.schema, sources(self.fitted.model)
-        asked = dict.fromkeys([*self.columns, *(name for name, _ in self._conditions)])
-        made_from = [each for name in asked for each in schema.column(name).made_from]
-        return [name for name in dict.fromkeys([*asked, *made_from]) if told_by.get(name, name) is None]
+        found: dict[str, None] = {}
+        waiting = [*self.columns, *(name for name, _ in self._conditions)]
+        while waiting:
+            new = [name for name in dict.fromkeys(waiting) if name not in found]
+            found |= dict.fromkeys(new)
+            waiting = [each for name in new for each in schema.column(name).made_from]
+        return [name for name in found if told_by.get(name, name) is None]
 
     @property
     def _attributes(self) -> Clique | None:
@@ -229,8 +233,9 @@ class Question:
     def _counts(
         self, labels: tuple[tuple[str, ...], ...], counts: Array, error: Array, source: Source, meaning: str
     ) -> Counts:
-        stamps, random = self.fitted.ledger.stamps, self._random
-        if random:
+        stamps = self.fitted.ledger.stamps
+        # What was measured is told, whatever records have instead of it.
+        if source != "measured" and (random := self._random):
             error, meaning = np.full(error.shape, max(self.fitted.model.total, 1.0)), words.random(random)
         told = tuple(written(self._conditions))
         return Counts(self.columns, labels, counts, error, source, meaning, told, tuple(stamps))

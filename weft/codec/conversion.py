@@ -13,18 +13,17 @@ from weft.codec.moments import read_instants
 from weft.errors import DataError
 from weft.schema import Column, ColumnError
 from weft.values.instants import DAY, UNIT
+from weft.values.lengths import read_lengths
 from weft.values.markers import blanked
 from weft.values.number_format import NumberFormat
 from weft.values.storage import decimal_array, floats_of, missing_of, write_floats
-from weft.values.text import is_text, is_utf8, plain_integers, read_floats, read_integers, readable
-from weft.values.written import TextSpans
+from weft.values.text import digits_of, is_text, is_utf8, plain_integers, read_floats, read_integers, readable
 
 Mask = NDArray[np.bool_]
 _TRUE = pa.array(["true", "t", "yes", "y", "on", "1"], pa.large_string())
 _FALSE = pa.array(["false", "f", "no", "n", "off", "0"], pa.large_string())
 _TRUTHS = pa.array(["false", "true"], pa.large_string())
 _SECONDS = r"(?::(?P<second>[0-5][0-9])(?:\.(?P<fraction>[0-9]{1,9}))?)?"
-_EXACT = r"^(?P<number>-?(?:[0-9]{{1,18}}|[0-8][0-9]{{18}})){}$"
 _TIME = r"^(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])" + _SECONDS + "$"
 _TEXT_LIMIT = 10**18  # larger numbers in text are not told apart
 
@@ -216,17 +215,11 @@ def _instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.
 
 
 def _spans(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
-    """Lengths of time from text: hours, minutes and seconds, or an exact number as `exact_span` writes it."""
-    missing, words = missing_of(array), readable(array)
-    clock = TextSpans(words.type).read(words)
-    strange = missing if clock.unreadable is None else missing | clock.unreadable
-    made, unreadable = _instants(pa.array(clock.values, mask=strange).cast(pa.duration("s")), wanted, column)
-    unread = strange & ~missing
-    for unit in ("us", "ns"):
-        number = pc.struct_field(pc.extract_regex(words, _EXACT.format(unit)), "number").cast(pa.int64())
-        exact, blurred = _instants(number.cast(pa.duration(unit)), wanted, column)
-        made, unreadable, unread = pc.coalesce(made, exact), unreadable | blurred, unread & missing_of(number)
-    return made, unreadable | unread
+    """Lengths of time from text, floored; those that this changed cannot be read, but under clip."""
+    read, missing = read_lengths(array), missing_of(array)
+    made, lost = read.held(UNIT[wanted.unit])
+    unreadable = read.unreadable if column.outside == "clip" else read.unreadable | (lost & ~missing)
+    return pa.array(made, mask=missing | unreadable).cast(wanted), unreadable
 
 
 def _held(values: NDArray[np.int64], lost: Mask) -> tuple[NDArray[np.int64], Mask]:
@@ -243,7 +236,7 @@ def _times(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Arr
         parts = pc.extract_regex(readable(array), _TIME)
         digits = pc.utf8_rpad(pc.struct_field(parts, "fraction"), width=9, padding="0")
         pieces = [*(pc.struct_field(parts, part) for part in ("hour", "minute", "second")), digits]
-        hour, minute, second, fraction = map(_digits, pieces)
+        hour, minute, second, fraction = map(digits_of, pieces)
         nanoseconds = ((hour * 60 + minute) * 60 + second) * UNIT["s"] + fraction
         unreadable = missing_of(parts) & ~missing
     elif pa.types.is_time(array.type):
@@ -259,13 +252,6 @@ def _times(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Arr
         unreadable = unreadable | (lost & ~missing)
     whole = pa.array(units, mask=missing | unreadable)
     return (whole.cast(pa.int32()) if pa.types.is_time32(wanted) else whole).cast(wanted), unreadable
-
-
-def _digits(words: pa.Array) -> NDArray[np.int64]:
-    numbers: NDArray[np.int64] = (
-        pc.if_else(pc.not_equal(words, ""), words, None).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    )
-    return numbers
 
 
 def _is_moment(kind: pa.DataType) -> bool:

@@ -34,9 +34,13 @@ class PrivateTable:
     listener: Listener = silence
     room: Room = ROOM
 
-    def columns(self) -> pa.Schema:
-        """Return the names and the declared types of the columns; both are public, and no row is read."""
-        read: pa.Schema = open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect).schema  # type: ignore[arg-type]
+    def columns(self, schema: Schema | None = None) -> pa.Schema:
+        """Return the names of the columns, and their types, declared or as a schema has them read.
+
+        Both are public, and no row is read.
+        """
+        known: Any = _Anything() if schema is None else schema
+        read: pa.Schema = open_reader(self.source, known, BATCH_ROWS, self.dialect).schema
         return read
 
     def spans(self) -> set[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from weft.schema import Schema
+from weft.schema.kinds import column_from_dict
 from weft.values.instants import UNIT
 from weft.values.text import is_text
 
@@ -36,6 +38,17 @@ def declared_kind(arrow_type: pa.DataType) -> dict[str, Any]:
 def finest(arrow_type: pa.DataType) -> int:
     """Return the nanoseconds in one unit of lengths of time; in text they are told in seconds."""
     return UNIT[arrow_type.unit if pa.types.is_duration(arrow_type) else "s"]
+
+
+def require_steps(entries: Mapping[str, Mapping[str, Any]], types: Callable[[Schema], pa.Schema]) -> None:
+    """Refuse a stated step of lengths of time that is finer than the type in which a schema of them has them read."""
+    spans = {n: entry for n, entry in entries.items() if entry.get("kind") == "duration" and "step" in entry}
+    told = {n: {key: entry[key] for key in ("kind", "step", "type") if key in entry} for n, entry in spans.items()}
+    columns = tuple(column_from_dict(n, {**entry, "range": ["0d", "1d"]}) for n, entry in told.items())
+    if columns:
+        read = types(Schema(columns, extra_columns="ignore"))
+        for column in columns:
+            column.coder(plain(read.field(column.name).type), nan=False)
 
 
 def plain(arrow_type: pa.DataType) -> pa.DataType:

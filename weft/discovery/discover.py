@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from weft.codec import Codec
 from weft.curator import Curator, ValueCurator
-from weft.discovery.declared import declared_kind, finest, holds_text, measures, plain
+from weft.discovery.declared import declared_kind, finest, holds_text, measures, plain, require_steps
 from weft.discovery.kinds import Decision, decide
 from weft.discovery.looks import GridLook, grid_look, shape_look
 from weft.discovery.ranges import NEAR, apart, extent, found_range
@@ -74,8 +74,9 @@ class Counted:
 
 @dataclass(frozen=True)
 class Doors:
-    """How the recipe opens the table: with looks, or to list values; each is a curator, and neither shows a row."""
+    """How the recipe opens the table: with looks, or to list values, each a curator; or for its types alone."""
 
+    types: Callable[[Schema], pa.Schema]
     look: Callable[[Schema], Curator]
     values: Callable[[Schema], ValueCurator]
 
@@ -139,6 +140,7 @@ class _Discovery:
 
     def _check(self) -> None:
         """Refuse what could be known before the first charge: types without a grid, rows that the schema refuses."""
+        require_steps({name: known.entry for name, known in self._known.items()}, self._doors.types)
         ranged = [name for name, known in self._known.items() if known.need == "range"]
         looks = [grid_look(name, self._known[name].entry, self._types[name]).column for name in ranged]
         if looks:

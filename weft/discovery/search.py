@@ -160,6 +160,7 @@ class Search:
         ledger.set_aside(self.slack)
         whole, cost = ledger.left / ledger.capacity, self._cost(ledger)
         doors = Doors(
+            self.table.columns,
             partial(self.table.look, ledger=ledger, release=release, whole=whole),
             partial(self.table.values, ledger=ledger, release=release, whole=whole),
         )

@@ -13,16 +13,15 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from weft.codec.conversion import adopt, understood
 from weft.codec.types import index_type
 from weft.errors import DataError
+from weft.reading.frames import in_one, in_words, is_pandas, is_spark, pandas, texts
 from weft.reading.objects import EXACT, exact_span, word, words_of
 from weft.reading.reader import Batches, Reader
 from weft.schema import Schema
@@ -31,8 +30,6 @@ from weft.values.instants import UNIT
 from weft.values.markers import blanked
 from weft.values.storage import decoded
 from weft.values.text import is_text
-
-Objects = NDArray[np.object_]
 
 _GUESSABLE = re.compile(r"\s*([+-]?(\.?[0-9]|inf|nan)|(true|false)\s*$)", re.IGNORECASE)
 GUESSED_UNIT = "us"  # of guessed time stamps, whatever resolution the library found in them
@@ -166,30 +163,6 @@ def _held_batch(batch: pa.RecordBatch, schema: Schema, types: dict[str, pa.DataT
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def is_spark(source: Any) -> bool:
-    """Whether an object is a DataFrame of Spark, told without importing it."""
-    return _is_frame(source, "pyspark")
-
-
-def is_pandas(source: Any) -> bool:
-    """Whether an object is a pandas data frame, told without importing pandas."""
-    return _is_frame(source, "pandas")
-
-
-def is_polars(source: Any) -> bool:
-    """Whether an object is a polars data frame, told without importing polars."""
-    return _is_frame(source, "polars")
-
-
-def collected(source: Any) -> Any:
-    """Return the frame of a polars LazyFrame, computed; anything else as it is.
-
-    What a lazy query does to rows is the caller's own: the rows of its result are what is protected.
-    """
-    lazy = any(kind.__name__ == "LazyFrame" and kind.__module__.startswith("polars") for kind in type(source).__mro__)
-    return source.collect() if lazy else source
-
-
 def repeatable(source: Any) -> Any:
     """Return a stream of batches, which can be read once, as a table; anything else as it is."""
     return source.read_all() if isinstance(source, pa.RecordBatchReader) else source
@@ -202,16 +175,6 @@ def spans_of(source: Any) -> set[str]:
     if is_spark(source) or not hasattr(source, "__arrow_c_stream__"):
         return set()
     return {field.name for field in pa.RecordBatchReader.from_stream(source).schema if pa.types.is_duration(field.type)}
-
-
-def pandas() -> Any:
-    """Return pandas."""
-    return import_module("pandas")  # only where a frame shows that it is there
-
-
-def _is_frame(source: Any, library: str) -> bool:
-    kinds = type(source).__mro__
-    return any(kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == library for kind in kinds)
 
 
 def open_pandas(frame: Any, schema: Schema, batch_rows: int) -> Reader:
@@ -254,45 +217,21 @@ def _values(series: Any, column: Column, wanted: pa.DataType) -> pa.Array:
 def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa.Array:
     """Return a pandas column as Arrow has it; objects as the text that a CSV would hold, fit to be read as `wanted`."""
     if isinstance(series.dtype, pandas().StringDtype):
-        return _texts(series, column)
+        return texts(series, column.name, is_id=not column.modelled)
     if series.dtype == object:
-        if wanted is not None and pa.types.is_duration(wanted):
-            return _texts(_each(exact_span, series.to_numpy(object), column), column)
-        number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
-        form = column.text_format if wanted is not None and is_text(wanted) else None
-        return _texts(_each(lambda value: word(value, number, form), series.to_numpy(object), column), column)
+        write = _writing(column, wanted)
+        return in_words(write, series.to_numpy(object), column.name, is_id=not column.modelled)
     with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
-        array = _in_one(pa.array(series, from_pandas=True))
+        array = in_one(pa.array(series, from_pandas=True))
         if not isinstance(array.type, pa.BaseExtensionType):  # periods, intervals
             return array
     raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; take another')
 
 
-def _texts(words: Any, column: Column) -> pa.Array:
-    try:
-        return _in_one(pa.array(words, pa.large_string(), from_pandas=True))
-    except UnicodeEncodeError:  # half a surrogate pair: no text, and so unknown to every schema
-        if not column.modelled:
-            raise DataError(
-                f'column "{column.name}": an id is no sound text (half a surrogate pair), so that two persons could '
-                "become one. Mend the ids"
-            ) from None
-        whole = _each(lambda word: word.encode("utf-8", "replace").decode("utf-8"), np.asarray(words, object), column)
-        return pa.array(whole, pa.large_string(), from_pandas=True)
-
-
-def _in_one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return array.unify_dictionaries().combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-
-
-def _each(write: Callable[[Any], str], values: Objects, column: Column) -> Objects:
-    """Apply a function to the values that are not missing."""
-    words = np.full(len(values), None, object)
-    try:
-        present = ~pandas().isna(values)
-        words[present] = np.frompyfunc(write, 1, 1)(values[present])
-    except (ValueError, ArithmeticError):  # 5,000 digits, a moment before the first year, a signalling NaN
-        raise DataError(
-            f'column "{column.name}": an object cannot be written as text, its value is beyond all bounds'
-        ) from None
-    return words
+def _writing(column: Column, wanted: pa.DataType | None) -> Callable[[Any], str]:
+    """Return how an object is written to be read as `wanted`."""
+    if wanted is not None and pa.types.is_duration(wanted):
+        return exact_span
+    number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
+    form = column.text_format if wanted is not None and is_text(wanted) else None
+    return lambda value: word(value, number, form)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from weft.engines.frames import GUESSED_UNIT, is_pandas, is_polars, is_spark, pandas
+from weft.engines.frames import GUESSED_UNIT
+from weft.reading.frames import is_pandas, is_polars, is_spark, pandas
 from weft.reading.objects import EXACT
 from weft.schema import Schema
 from weft.schema.kinds import Column

@@ -7,12 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from weft.engines.frames import is_pandas, is_spark, open_arrow, open_pandas, open_spark_frame
+from weft.engines.frames import open_arrow, open_pandas, open_spark_frame
 from weft.errors import DataError
 from weft.files import format_of
 from weft.reading.addresses import kind_of_address, without_credentials
 from weft.reading.dialect import PLAIN, Dialect
 from weft.reading.files import find, open_files
+from weft.reading.frames import is_pandas, is_spark
 from weft.reading.reader import Reader
 from weft.reading.stream import STDIN
 from weft.schema import Schema

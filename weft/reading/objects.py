@@ -19,6 +19,7 @@ from weft.errors import DataError
 from weft.reading.columns import finished
 from weft.schema import Schema
 from weft.values.instants import UNIT
+from weft.values.lengths import clock, exact, nanoseconds
 from weft.values.text import is_text
 
 EXACT = 2**53
@@ -26,12 +27,6 @@ EXACT = 2**53
 
 _MOMENTS = (-62_135_337_600, 253_402_041_600)
 """Seconds since 1970 of what Python calls a moment, two days within its first and last year in every time zone."""
-_SPANS = (-86_399_999_913_600, 86_399_999_913_600)
-"""Seconds of what Python calls a span of time."""
-
-
-LONGEST = 10**18 - 1
-"""Microseconds in the longest length of time that is told from a longer one: 31,000 years."""
 
 
 def word(value: Any, number: bool = False, form: str | None = None) -> str:
@@ -44,26 +39,19 @@ def word(value: Any, number: bool = False, form: str | None = None) -> str:
         return str(int(value))
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)
-    if isinstance(value, timedelta):
-        seconds = round(value.total_seconds())
-        return (
-            f"{'-' if seconds < 0 else ''}{abs(seconds) // 3600}:{abs(seconds) // 60 % 60:02d}:{abs(seconds) % 60:02d}"
-        )
+    if isinstance(value, timedelta | np.timedelta64) and (length := nanoseconds(value)) is not None:
+        return clock(length)
     return value.strftime(form) if form is not None and isinstance(value, date) else str(value)
 
 
 def exact_span(value: Any) -> str:
     """Write a length of time in microseconds, or nanoseconds if it has some, and anything else as `word` does.
 
-    >>> exact_span(timedelta(days=-1, microseconds=5)), exact_span("1:30:00")
-    ('-86399999995us', '1:30:00')
+    >>> exact_span(timedelta(days=-1, microseconds=5)), exact_span(np.timedelta64(7, "h")), exact_span("1:30:00")
+    ('-86399999995us', '25200000000us', '1:30:00')
     """
-    if not isinstance(value, timedelta):
-        return word(value)
-    whole = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
-    if rest := getattr(value, "nanoseconds", 0):  # of pandas, whose longest is 9 * 10^18 of them
-        return f"{whole * 1000 + rest}ns"
-    return f"{min(max(whole, -LONGEST), LONGEST)}us"
+    length = nanoseconds(value)
+    return word(value) if length is None else exact(length)
 
 
 def words_of(array: pa.Array) -> pa.Array:
@@ -78,18 +66,22 @@ def words_of(array: pa.Array) -> pa.Array:
         return pa.nulls(len(array), pa.large_string())
     if pa.types.is_floating(array.type):
         array = pc.if_else(pc.is_nan(array), None, array)
-    elif pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
+    elif pa.types.is_timestamp(array.type):
         array = _within_reach(array)
     coded = array.dictionary_encode()
-    words = pa.array([word(value) for value in coded.dictionary.to_pylist()], pa.large_string())
-    return words.take(coded.indices)
+    if pa.types.is_duration(array.type):
+        each = UNIT[array.type.unit]
+        words = [clock(length * each) for length in coded.dictionary.cast(pa.int64()).to_pylist()]
+    else:
+        words = [word(value) for value in coded.dictionary.to_pylist()]
+    return pa.array(words, pa.large_string()).take(coded.indices)
 
 
 def _within_reach(array: pa.Array) -> pa.Array:
-    """Return moments or spans, null where Python has none so far away."""
+    """Return moments, null where Python has none so far away."""
     moments = array.cast(pa.int64())
     second = UNIT["s"] // UNIT[array.type.unit]
-    low, high = (bound * second for bound in (_MOMENTS if pa.types.is_timestamp(array.type) else _SPANS))
+    low, high = (bound * second for bound in _MOMENTS)
     if low < -(2**63) or high > 2**63 - 1:
         return array
     near = pc.and_(pc.greater_equal(moments, low), pc.less_equal(moments, high))

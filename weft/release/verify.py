@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from weft.release.card import CARD, markdown
 from weft.release.dataset import dataset_sha256, parts_of
 from weft.release.modelfile import warns_of_facts
 from weft.release.statement import costs, meaning_of
-from weft.release.stored import card_of_table, may_be_opened, read_back, stored_table
+from weft.release.stored import Stored, card_of_table, may_be_opened, read_back, stored_table
 from weft.release.tables import DatabaseTable, Dataset
 from weft.release.writing import FORMATS, escaped_name
 
@@ -37,7 +38,10 @@ MAX_CARD = 64 << 20
 _NEAR = 1e-9
 """Relative difference that is the rounding of another machine."""
 
+_DAMAGED = "cannot be checked: the card is damaged"
 _DAMAGE = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, WeftError)
+
+_Back = Callable[[], Stored | str | None]
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def verify(place: Path | str, budget: Path | None = None) -> Findings:
     """
     table = stored_table(place) if isinstance(place, str) else None
     place = Path(place) if table is None else card_of_table(table, CARD_ENDING)
-    if table is not None and _facts(place).get("table", {}).get("file") != table.name:
+    if table is not None and _said(_facts(place), "table", "file") != table.name:
         raise WeftError(f"{place}, the card of that name in this folder, is for another table than {table.name}.")
     if not place.exists():
         raise DataError(f"{place}: no such file or folder")
@@ -121,11 +125,18 @@ def _facts(card: Path) -> dict[str, Any]:
         return {}
 
 
+def _said(facts: Any, *keys: str) -> Any:
+    """Return what stands under a key of a key; None where there is none, whatever shape a card has."""
+    for key in keys:
+        facts = facts.get(key) if isinstance(facts, dict) else None
+    return facts
+
+
 def _table(facts: dict[str, Any], card: Path) -> Path | None:
-    """Return the table that a card is for."""
+    """Return the table that a card is for, which lies beside it."""
     try:
         name = str(facts["table"]["file"])
-        return card.with_name(name) if name == Path(name).name else None
+        return card.with_name(name) if name == Path(name).name and name != ".." else None
     except _DAMAGE:
         return None
 
@@ -138,10 +149,11 @@ def _release(card: Path, named: DatabaseTable | None = None) -> Iterator[Check]:
         told = "written by a newer Weft: update weft to check it" if newer else "not a card of this version, or damaged"
         yield Check(card.name, "card", told)
         return
+    back = cache(partial(_read_back, facts, card, named))
     steps: list[tuple[str, str, Callable[[dict[str, Any], Path], str | None]]] = [
         (_page_of(card).name, "page says what the card says", _page),
-        (card.name, "table is the one that the card is for", partial(_hash, named=named)),
-        (card.name, "columns and types", _columns),
+        (card.name, "table is the one that the card is for", partial(_hash, back=back)),
+        (card.name, "columns and types", partial(_columns, back=back)),
         (card.name, "ledger, priced again", _ledger),
         (card.name, "guarantee follows from the ledger", _guarantee),
         (card.name, "warnings that must be there", _stamps),
@@ -150,7 +162,7 @@ def _release(card: Path, named: DatabaseTable | None = None) -> Iterator[Check]:
         try:
             yield Check(file, what, step(facts, card))
         except _DAMAGE:
-            yield Check(file, what, "cannot be checked: the card is damaged")
+            yield Check(file, what, _DAMAGED)
 
 
 def _entries(cards: list[Path], budget: Path | None) -> Iterator[Check]:
@@ -159,11 +171,15 @@ def _entries(cards: list[Path], budget: Path | None) -> Iterator[Check]:
         return
     known = Lifetime(budget).state().hashes
     for card in cards:
-        said = _facts(card).get("privacy", {}).get("lifetime")
-        if said is None:
-            wrong: str | None = "the release did not draw from a lifetime budget"
-        else:
-            wrong = None if said.get("head") in known else f"{budget} has no such entry: it is another file, or was cut"
+        privacy = _said(_facts(card), "privacy")
+        said = _said(privacy, "lifetime")
+        wrong: str | None = None
+        if not isinstance(privacy, dict) or not isinstance(said, dict | None):
+            wrong = _DAMAGED
+        elif said is None:
+            wrong = "the release did not draw from a lifetime budget"
+        elif _said(said, "head") not in known:
+            wrong = f"{budget} has no such entry: it is another file, or was cut"
         yield Check(card.name, "entry of the lifetime budget", wrong)
 
 
@@ -178,37 +194,45 @@ def _page(facts: dict[str, Any], card: Path) -> str | None:
     return None if page.read_bytes() == markdown(facts).encode() else "the page is of another release, or was changed"
 
 
-def _hash(facts: dict[str, Any], card: Path, named: DatabaseTable | None = None) -> str | None:
-    if (stored := stored_table(str(facts["table"]["file"]))) is not None:
-        return _read_back(facts, named or stored, card.resolve().parent, opened=named is not None)
+def _hash(facts: dict[str, Any], card: Path, back: _Back) -> str | None:
+    if (found := back()) is not None:
+        if isinstance(found, str):
+            return found
+        if found.rows != facts["table"]["rows"]:
+            return f"the card says {facts['table']['rows']} rows, the table has {found.rows}"
+        return None if found.sha256 == facts["table"]["sha256"] else _changed(facts["table"]["file"])
     table = _table(facts, card)
     if table is None or not table.exists():
         return f"the table {facts['table']['file']} is not beside the card"
-    if (dataset_sha256(table) if table.is_dir() else sha256(table)) != facts["table"]["sha256"]:
-        return f"{table.name} is another table, or was changed since it was made"
-    return None
+    same = (dataset_sha256(table) if table.is_dir() else sha256(table)) == facts["table"]["sha256"]
+    return None if same else _changed(table.name)
 
 
-def _read_back(facts: dict[str, Any], table: DatabaseTable, folder: Path, *, opened: bool) -> str | None:
-    """Compare a card with what a database holds: its columns, the number of its rows, and their hash."""
-    if not (opened or may_be_opened(table, folder)):
-        return f"not read back: no card decides which database is opened. Name the table: weft verify '{table.name}'"
+def _changed(name: str) -> str:
+    return f"{name} is another table, or was changed since it was made"
+
+
+def _read_back(facts: dict[str, Any], card: Path, named: DatabaseTable | None) -> Stored | str | None:
+    """Return what a database holds of a card's table, or why it was not read; None if the table is a file."""
+    table = stored_table(str(facts["table"]["file"]))
+    if table is None:
+        return None
+    folder = card.resolve().parent
+    if named is None and not may_be_opened(table, folder):
+        command = f"weft verify {shlex.quote(table.name)}"  # to be pasted, and the name is whoever wrote the card's
+        return f"not read back: no card decides which database is opened. Name the table: {command}"
     try:
-        found = read_back(table, folder)
+        return read_back(named or table, folder)
     except DataError as unread:
         return f"cannot be read back: {unread}"
-    if found.columns != [column["name"] for column in facts["columns"]]:
-        return "the table's columns differ from the card's"
-    if found.rows != facts["table"]["rows"]:
-        return f"the card says {facts['table']['rows']} rows, the table has {found.rows}"
-    if found.sha256 != facts["table"]["sha256"]:
-        return f"{table.name} is another table, or was changed since it was made"
-    return None
 
 
-def _columns(facts: dict[str, Any], card: Path) -> str | None:
-    if stored_table(str(facts["table"]["file"])) is not None:
-        return None  # compared as the table was read back; the types are the database's own
+def _columns(facts: dict[str, Any], card: Path, back: _Back) -> str | None:
+    if (stored := back()) is not None:  # the types are the database's own
+        if isinstance(stored, str):
+            return "not checked: the table was not read back"
+        same = stored.columns == [column["name"] for column in facts["columns"]]
+        return None if same else "the table's columns differ from the card's"
     table = _table(facts, card)
     if table is None or not table.exists():
         return "there is no table to compare with"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from weft.codec import Codec
 from weft.curator import PrivateTable
 from weft.discovery import Search, stated
-from weft.engines.frames import collected, repeatable
+from weft.engines.frames import repeatable
 from weft.errors import BudgetError, DataError, MethodError
 from weft.marginals.domain import Domain
 from weft.methods import Method, check_effects, known, takes
@@ -26,6 +26,7 @@ from weft.privacy.books import Terms
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener
 from weft.reading.dialect import PLAIN
+from weft.reading.frames import collected
 from weft.release.paths import check_apart
 from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
 from weft.room import Room

@@ -52,6 +52,14 @@ def readable(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.match_substring_regex(array.cast(pa.large_binary()), _UTF8), array, "?")
 
 
+def digits_of(words: pa.Array) -> NDArray[np.int64]:
+    """Return the numbers of texts that hold digits alone, 0 where there are none."""
+    numbers: NDArray[np.int64] = (
+        pc.if_else(pc.not_equal(words, ""), words, None).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    )
+    return numbers
+
+
 def read_floats(array: pa.Array) -> tuple[NDArray[np.float64], Mask]:
     """Numbers of a text column (NaN for null and "nan"), and a mask of the texts that are no number."""
     words = pc.utf8_trim_whitespace(readable(array))

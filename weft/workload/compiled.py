@@ -150,14 +150,29 @@ def _fills(plan: MarginalPlan, table: _Table, absent: Mapping[str, int]) -> tupl
         twice = next(i for i in plan.of(Filled) if waiting[table.single(i.column, i, "column")] is not i)
         raise twice.place.fault(f'"{twice.column}" is filled in twice; leave one', "column")
     made: list[Fill | Learned] = []
+    chance = {name for name, item in waiting.items() if item.by == "random"}
     while waiting:
         ready = [n for n, item in waiting.items() if table_source(table, item) not in waiting]
         if not ready:
             item = next(iter(waiting.values()))
             raise item.place.fault(f'"{item.column}" is filled in from itself in a circle; measure one of them', "from")
         for name in ready:
-            made.append(_fill(waiting.pop(name), name, table, absent))
+            item = waiting.pop(name)
+            if table_source(table, item) in chance:
+                _refuse_chance(item)
+                chance.add(name)
+            made.append(_fill(item, name, table, absent))
     return tuple(made)
+
+
+def _refuse_chance(item: Filled) -> None:
+    """Refuse to pay for a map from a column that is made at random: what it gives would be as random."""
+    if item.by == "learned":
+        raise item.place.fault(
+            f'"{item.source}" is made at random, so that a map from it would tell nothing of "{item.column}"; choose a '
+            'column that is measured, or leave this one to chance, too (by = "random")',
+            "from",
+        )
 
 
 def table_source(table: _Table, item: Filled) -> str | None:

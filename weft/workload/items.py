@@ -107,7 +107,8 @@ class Given(Item):
     sets: tuple[tuple[str, ...], ...] = ()
     pairs_of: tuple[str, ...] = ()
     weight: float = 1.0
-    """How much more of the budget each gets than its size suggests."""
+    """How much more of the budget each gets than its size suggests; in `weave`, which divides the budget itself, how
+    much more an error in it weighs."""
     exact: bool = False
     """Whether records match it to the last one, whatever that does to others."""
     mechanism: Mechanism = "auto"
