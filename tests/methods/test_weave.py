@@ -279,6 +279,14 @@ def test_triples_come_before_larger_cliques_where_noise_allows_no_more(sizes, to
     assert [max(map(len, offered)) for offered, _ in plan] == orders
 
 
+def test_triples_are_left_where_records_for_very_many_rows_would_wait_for_them():
+    """Columns so wide that few cliques of four are allowed, whatever the rows."""
+    domain = Domain(tuple(f"c{i:02}" for i in range(20)), (25,) * 20)
+    for rows, orders in ((2.5e6, [2, 3]), (2.8e6, [2])):
+        plan = offers().plan(Public(domain), [], rows, 1.0, np.random.default_rng(0))
+        assert [max(map(len, offered)) for offered, _ in plan] == orders
+
+
 def test_cliques_grow_with_the_budget_and_shrink_with_the_columns():
     binary, wide = Domain(tuple("abcdefgh"), (2,) * 8), Domain(tuple("abcdefgh"), (20,) * 8)
 

@@ -18,6 +18,10 @@ from weft.methods.steps.weave_tuning import WeaveTuning
 MOST_TRIPLES = 2000
 """Triples up to which all of them are looked at: those of 23 columns."""
 
+MOST_LOOKS = 3e9
+"""Triples times (noisy) rows up to which triples are measured. A record of chains costs about a tenth of a microsecond
+for each of its tables: this is some minutes."""
+
 
 @dataclass(frozen=True)
 class Batches:
@@ -41,7 +45,7 @@ class Batches:
         domain = curator.domain
         pairs = self._subsets(domain, 2)
         larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
-        triples = self._triples(domain, larger)
+        triples = self._triples(domain, larger, total)
         higher = (1 + any(len(c) > 4 for c in larger)) if self.tuning.batches is None else self.tuning.batches
         if triples:
             yield pairs, left * self.tuning.part_pairs
@@ -54,13 +58,15 @@ class Batches:
                 yield [c for c in larger if c not in measured], left * (1 - self.tuning.part_pairs) / higher
                 larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
 
-    def _triples(self, domain: Domain, larger: Sequence[Clique]) -> list[Clique]:
+    def _triples(self, domain: Domain, larger: Sequence[Clique], total: float) -> list[Clique]:
         """Return all triples where noise allows most of them, and not everywhere more than that; none otherwise.
 
         Then every one can be looked at, and what goes beyond pairs costs little. Where noise allows larger cliques
-        everywhere, a few of those tell more.
+        everywhere, a few of those tell more; and so they must where a record for each of very many rows would have to
+        be held against a thousand tables.
         """
-        few = math.comb(len(domain), 3) <= MOST_TRIPLES and self.tuning.batches != 0
+        triples = math.comb(len(domain), 3)
+        few = triples <= MOST_TRIPLES and triples * total <= MOST_LOOKS and self.tuning.batches != 0
         if few and _covered(larger, domain, 3) >= 0.8 and _covered(larger, domain, 4) < 0.95:
             return self._subsets(domain, 3)
         return []
