@@ -18,6 +18,10 @@ from weft.methods.steps.weave_tuning import WeaveTuning
 MOST_TRIPLES = 2000
 """Triples up to which all of them are looked at: those of 23 columns."""
 
+MOST_LARGER = 20_000
+"""Cells of a clique that is drawn at random, at most. Where millions of rows would allow more, a model of such tables
+takes gigabytes, and a record waits for their cells."""
+
 MOST_LOOKS = 3e9
 """Triples times (noisy) rows up to which triples are measured. A record of chains costs about a tenth of a microsecond
 for each of its tables: this is some minutes."""
@@ -86,7 +90,7 @@ class Batches:
                 tried = clique([*taken, domain.names[i]])
                 sizes = domain.sizes(tried)
                 cells = math.prod(sizes)
-                if cells > self.max_cells:
+                if cells > min(self.max_cells, MOST_LARGER):
                     continue
                 # The interactions of all orders together are the whole: if that is not too noisy, no part of it is.
                 whole = float(expected_noise(cells, sigma)) / 2
