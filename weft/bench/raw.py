@@ -29,6 +29,8 @@ from weft.errors import DataError
 from weft.progress import Listener, silence, stage
 
 GENERATED_ROWS = 1_000_000
+UNSPENT = "Nothing was spent."
+"""What the command line says of a run that was refused before a charge."""
 
 
 @dataclass
@@ -53,8 +55,10 @@ class Raw:
         real = MADE[name]() if name in MADE else _read(name, self.folder)
         source = place / f"{name}.csv"
         _export(real, source)
-        took, memory = self._run(source, place / "bare.csv", [])
+        took, memory, refusal = self._run(source, place / "bare.csv", [])
         told = [name, f"{len(real):,}", str(real.num_columns), f"{took:.0f}", f"{memory:.2f}"]
+        if refusal:
+            return [*told, "refused, nothing spent", "", ""]
         bare = _error(real, place / "bare.csv")
         schema = files("weft.bench") / "schemas" / f"{name}.toml"
         if not schema.is_file():
@@ -63,15 +67,17 @@ class Raw:
         reviewed = _error(real, place / "reviewed.csv")
         return [*told, f"{bare:.4f}", f"{reviewed:.4f}", f"{bare / reviewed:.2f}"]
 
-    def _run(self, source: Path, out: Path, options: Sequence[str]) -> tuple[float, float]:
+    def _run(self, source: Path, out: Path, options: Sequence[str]) -> tuple[float, float, bool]:
+        """Return seconds, the most memory of any run so far in GiB, and whether it was refused before a charge."""
         who = [] if options else ["--one-row-per-person"]
         command = [sys.executable, "-m", "weft.cli", "synth", str(source), "-e", f"{self.epsilon:g}", "-q"]
         start = time.perf_counter()
         done = subprocess.run([*command, *who, *options, "-o", str(out)], capture_output=True, text=True)  # noqa: S603
-        if done.returncode:
+        took = time.perf_counter() - start
+        refused = done.returncode != 0 and UNSPENT in done.stderr
+        if done.returncode and not refused:
             raise DataError(f"{source.name}: {done.stderr.strip()}")
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-        return time.perf_counter() - start, peak
+        return took, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20, refused
 
 
 def _read(name: str, folder: str | None) -> pa.Table:
