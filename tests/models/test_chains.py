@@ -391,6 +391,14 @@ def test_records_as_they_are_drawn_are_not_chosen():
     assert (held.column("a") == 1).all() and len(held) == 500
 
 
+def test_a_part_of_a_large_table_is_not_chosen_either():
+    """A table larger than memory is made part by part: no part may cost eight times as much as all of them together."""
+    model, _ = random_model(3, drawn=DRAWN)
+    large, plain = replace(model, total=1e6), replace(model, total=1e6, drawn=1)
+    made = [np.stack(each.sample(500, np.random.default_rng(0)).columns) for each in (large, plain, model)]
+    assert (made[0] == made[1]).all() and (made[0] != made[2]).any()
+
+
 def test_a_file_keeps_how_many_are_drawn_and_older_ones_draw_one():
     model, _ = random_model(drawn=DRAWN)
     meta, arrays = model.to_arrays()

@@ -230,7 +230,8 @@ class ChainsModel:
     ) -> Records:
         """Make n records; `given` holds some attributes at a code, and the others follow their conditional law."""
         thinning = Thinning(self.domain)
-        if self.drawn == 1 or not self.herding or given or not thinning.worth(n):
+        # Of a large table few records at a time may be asked for, one part after the other: its size decides, too.
+        if self.drawn == 1 or not self.herding or given or not thinning.worth(max(n, round(self.total))):
             return to_records(self.domain, self._weave(n, rng, listener, given))
         rows = self._weave(n * self.drawn, rng, listener, chosen=True)
         with stage(listener, "choose records"):
