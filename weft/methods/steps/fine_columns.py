@@ -2,6 +2,9 @@
 
 Rare values are merged by a first look, and told apart again by what is known of the column alone. So whatever is spent
 on such a column later is spent in its own codes: it costs the same, and joint tables get the sums of merged values.
+
+In either codes a row adds to one cell of a column's table, and which codes are merged was fixed by noisy answers. So
+the charge is that of any marginal, under both relations of neighbours, and both doors charge one ledger.
 """
 
 from __future__ import annotations
