@@ -158,6 +158,19 @@ def test_of_many_candidates_what_noise_may_have_made_is_not_believed():
     assert sum(len(c) == 2 for each in made for c in each) < 12 * 6 / 4
 
 
+def test_where_no_pair_is_worth_it_triples_still_may_be():
+    """Columns in which each third follows from two, and no pair tells anything: what pairs did not take is theirs."""
+    rng = np.random.default_rng(0)
+    first, second, other = rng.integers(0, 2, (3, 20_000))
+    columns = [first, second, first ^ second, other, other ^ (rng.random(20_000) < 0.3)]
+    records = Records.of(Domain(tuple("abcde"), (2,) * 5), [column.astype(np.uint8) for column in columns])
+    alone = Records.of(Domain(tuple("abc"), (2,) * 3), list(records.columns[:3]))
+    for table in (records, alone):
+        made = [run(Weave(), table, epsilon=1.0, seed=seed) for seed in range(4)]
+        assert all(any({"a", "b", "c"} <= set(c) for c in each.measured) for each in made)
+        assert all(sum(share for _, share in each.trace) == pytest.approx(1.0) for each in made)
+
+
 def test_the_automatic_choice_is_weave():
     table, schema = binary_table(200), Schema.from_domain({f"c{i}": 2 for i in range(8)})
     assert weft.Synthesizer(2.0, journal=None).fit(table, schema).fitted_.method == known(AUTO) == BEST == "weave"

@@ -128,11 +128,13 @@ class Weave:
         _take(dense, measured)
         wanted = self._wanted(domain)
         batches = Batches(self.order, self.max_cells, tuned)
-        for number, (offered, share) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
+        kept = 0.0  # what a batch has left because nothing was worth it
+        for number, (offered, part) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
             if number == 1:
                 offered = wanted.among(offered)
             with stage(listener, _named(number)):
-                scores = share * tuned.part_scores if offered else 0.0
+                scores = part * tuned.part_scores if offered else 0.0
+                share = part + kept
                 prices = choose_cliques(
                     merged,
                     dense,
@@ -144,12 +146,14 @@ class Weave:
                     most=tuned.batch_cliques,
                     wanted=wanted if number == 1 else None,
                 )
-                if (
-                    number == 1 and not self.marginals and all(len(c) == 1 for c in prices)
-                ):  # no pair is worth it: all for the columns
-                    return _independent(domain, self._again(curator, ones, left - scores, total), total)
+                if all(len(c) == 1 for c in (*prices, *measured)) and not self.marginals:
+                    kept = share - scores  # no relation is worth it yet: of the next batch one may be
+                    continue
+                kept = 0.0
                 measure_batch(merged, fine, prices, share - scores, measured)
                 _take(dense, measured)
+        if kept:  # nor was any in the end: all for the columns
+            return _independent(domain, self._again(curator, ones, kept, total), total)
         with stage(listener, "learn the model"):
             _, sweeps, herding = tuned.effort(merged.domain)
             model = dense.model(sweeps, herding, tuned.feedback, tuned.drawn)

@@ -15,6 +15,7 @@ from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.noise_error import profile
 from weft.methods.steps.dense_field import DenseField
 from weft.methods.steps.unknown import least_order, unknown_part
+from weft.select.believed_gaps import believed_gaps
 from weft.select.prices import choose
 
 
@@ -67,8 +68,8 @@ def choose_cliques(
     precision = np.array([m.precision for m in again])[:, None] * part
     errors = field.beliefs.errors_known(known, part, part / np.sqrt(precision))[:, 0]
     seen = curator.gaps([Marginal(c, t) for c, t in zip(cliques, new, strict=True)], scores)
-    if cliques:  # of many, those look largest whose noise is: what is left after one sigma is believed
-        seen = np.maximum(seen - curator.sigma(scores / len(cliques)), 0)
+    if cliques:
+        seen = believed_gaps(seen, curator.sigma(scores / len(cliques)))
     # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
     # tables, which measuring what goes beyond them leaves as they are.
     beyond = np.array([least_order(domain, c, measured, pure) > 0 for c in cliques], np.bool_)

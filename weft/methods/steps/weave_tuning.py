@@ -33,7 +33,7 @@ class WeaveTuning:
     """Part of a batch's share that asks how far the model is from each candidate."""
     part_pairs: Share = 0.5
     """Part of what the columns left that is spent on the batch of pairs, if there are others."""
-    batch_cliques: Annotated[int, Bounds(1, 10000)] = 20
+    batch_cliques: Annotated[int, Bounds(1, 10000)] = 30
     """Cliques of more than three attributes measured in one batch."""
     shrink: bool = True
     """Whether a measured pair is taken between the answer and what was expected of it, by the variances of both."""
@@ -52,7 +52,7 @@ class WeaveTuning:
     """Chains: Gibbs sweeps from the forest to a record; None: 4, 12 where there are over 30 columns, and 2 where these
     have over 1,000 values in all."""
     herding: Annotated[int | None, Bounds(0, 10000)] = None
-    """Sweeps with feedback at the end; 0: records as they are drawn, also from a tree; None: 2, and 1 where there are
+    """Sweeps with feedback at the end; 0: records as they are drawn, also from a tree; None: 2, and 3 where there are
     over 1,000 values."""
     feedback: Annotated[float | None, Bounds(0.001, 1000.0)] = None
     """Chains: strength of that feedback towards a table without noise; the noisier a table, the less it is followed.
@@ -68,7 +68,7 @@ class WeaveTuning:
         """Return matching rounds, sweeps and herding: as given, or by how wide the columns are."""
         wide, many = sum(domain.shape) > 1000, len(domain) > 30
         # Sweeps cost more where columns are wide; many columns take longer to mix.
-        usual = (12, 2, 1) if wide else (12, 12, 2) if many else (6, 4, 2)
+        usual = (12, 2, 3) if wide else (12, 12, 2) if many else (6, 4, 2)
         given = (self.matching_rounds, self.sweeps, self.herding)
         rounds, sweeps, herding = (u if g is None else g for g, u in zip(given, usual, strict=True))
         return int(rounds), int(sweeps), int(herding)

@@ -2,7 +2,8 @@
 
 No junction tree limits how the cliques overlap. Records start from an exact draw of the best spanning forest and
 are moved by Gibbs sweeps, near copies together (`redraw_cluster`); a last few sweeps with feedback (`herd`) bring the
-measured tables far below sampling error. Of several records drawn, one is kept, so that other tables follow the model
+measured tables far below sampling error. What a block has too many of in a cell, the next one makes up for, as far as
+the table is trusted: so errors of blocks do not add up. Of several records drawn, one is kept, so that other tables follow the model
 more closely too (`Thinning`). Blocks follow each other on *strands*: the first starts from the forest, the
 next where the last ended, and so needs few sweeps. Strands have seeds of their own, and their number
 depends on that of the records alone, so the same seed makes the same records whatever the number of threads.
@@ -118,10 +119,15 @@ class Chains:
                 *self.wide.layout.places, self.wide.layout.cell_start, self._cells, cluster_seed,
             )  # fmt: skip
 
-    def herd(self, records: Array, targets: Array, feedback: Array, sweeps: int, seed: np.uint64) -> None:
-        """Sweep a block with feedback towards `targets`, probabilities of every cell; each table has its own."""
+    def herd(
+        self, records: Array, targets: Array, feedback: Array, sweeps: int, seed: np.uint64, owed: Array | float = 0.0
+    ) -> Array:
+        """Sweep a block with feedback towards `targets`, probabilities of every cell; each table has its own.
+
+        `owed` is what earlier blocks have had too much of in each cell; what is returned is that after this one.
+        """
         each = feedback[[c for _, c in self.layout.entries]].astype(np.float32)
-        gap = np.append(self.count(records, threads=1) - targets * len(records), 0.0).astype(np.float32)
+        gap = np.append(self.count(records, threads=1) - targets * len(records) + owed, 0.0).astype(np.float32)
         if self._all_rows is None:
             self._all_rows = self.layout.rows(self._potentials)
         for herd_seed in np.random.default_rng(int(seed)).integers(0, 1 << 63, sweeps, dtype=np.uint64):
@@ -129,6 +135,7 @@ class Chains:
                 records, self.layout.widths, *self.layout.sweep, self._all_rows, self.layout.cells, gap,
                 each, herd_seed,
             )  # fmt: skip
+        return gap[:-1]
 
     def count(self, records: Array, threads: int | None = None) -> Array:
         """Count every clique's table on the records, end to end."""
@@ -259,6 +266,7 @@ class ChainsModel:
 
         def weave(strand: Array, seed: np.uint64) -> None:
             block = -(-len(strand) // max(round(len(strand) / BLOCK), 1))
+            owed = np.zeros(len(aim))
             for at in range(0, len(strand), block):
                 records = strand[at : at + block]
                 sweeps = self.sweeps if at == 0 else 0 if chosen else -(-self.sweeps // MIXED)
@@ -272,7 +280,9 @@ class ChainsModel:
                 for sweep_seed in seeds[2:]:
                     chains.sweep(records, sweep_seed, free)
                 if self.herding and not held:
-                    chains.herd(records, aim, self.feedbacks(len(records)), self.herding, seeds[1])
+                    strength = self.feedbacks(len(records))
+                    trust = np.repeat(strength / self.feedback, np.diff(chains.layout.cell_start))
+                    owed = chains.herd(records, aim, strength, self.herding, seeds[1], trust * owed)
 
         strands = strands_of(n)
         with stage(listener, "weave", strands if n else 0) as work:

@@ -1,0 +1,56 @@
+"""What is believed of many noisy distances: closer to the truth than the answers, whatever the spread of the truth is."""
+
+import numpy as np
+import pytest
+
+from weft.select.believed_gaps import CAUTION, PLAIN, believed_gaps
+
+
+def seen(truth, sigma, seed=0):
+    return truth + np.random.default_rng(seed).normal(0, sigma, len(truth))
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        np.zeros(200),
+        np.full(200, 3.0),
+        np.r_[np.zeros(180), np.full(20, 40.0)],
+        np.random.default_rng(1).exponential(8.0, 200),
+    ],
+    ids=["none", "all alike", "a few", "all sizes"],
+)
+def test_beliefs_are_closer_to_the_truth_than_answers_less_one_deviation(truth):
+    """The mean over ten draws; before, what was left after one deviation was believed."""
+    sigma, found = 8.0, []
+    for seed in range(10):
+        answers = seen(truth, sigma, seed)
+        plain = np.maximum(answers - sigma, 0)
+        found.append([np.square(each - truth).mean() for each in (believed_gaps(answers, sigma), plain)])
+    ours, before = np.mean(found, axis=0)
+    assert ours < before
+
+
+def test_what_stands_far_above_the_noise_is_believed_but_for_a_part_of_it():
+    answers = np.array([0.0, 1.0, PLAIN, 100.0, 1e9])
+    assert believed_gaps(answers, 1.0)[2:] == pytest.approx(answers[2:] - CAUTION)
+
+
+def test_larger_answers_are_never_believed_less():
+    answers = np.sort(seen(np.random.default_rng(2).exponential(5.0, 300), 4.0))
+    assert (np.diff(believed_gaps(answers, 4.0)) > -1e-9).all()
+
+
+def test_the_unit_of_a_distance_does_not_matter():
+    answers = seen(np.random.default_rng(3).exponential(5.0, 50), 4.0)
+    assert believed_gaps(1000 * answers, 4000.0) == pytest.approx(1000 * believed_gaps(answers, 4.0))
+
+
+@pytest.mark.parametrize("answers", [np.zeros(0), np.array([-5.0]), np.array([-1e12, -3e9])])
+def test_odd_answers_are_taken(answers):
+    found = believed_gaps(answers, 1.0)
+    assert found.shape == answers.shape and (found >= 0).all() and np.isfinite(found).all()
+
+
+def test_without_noise_answers_are_believed_as_they_are():
+    assert believed_gaps(np.array([0.0, 3.0]), 0.0).tolist() == [0.0, 3.0]
