@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.select.believed_gaps import CAUTION, PLAIN, believed_gaps
+from weft.select.believed_gaps import PLAIN, believed_gaps
 
 
 def seen(truth, sigma, seed=0):
@@ -26,14 +26,21 @@ def test_beliefs_are_closer_to_the_truth_than_answers_less_one_deviation(truth):
     for seed in range(10):
         answers = seen(truth, sigma, seed)
         plain = np.maximum(answers - sigma, 0)
-        found.append([np.square(each - truth).mean() for each in (believed_gaps(answers, sigma), plain)])
+        found.append([np.square(each - truth).mean() for each in (believed_gaps(answers, sigma, 0.5), plain)])
     ours, before = np.mean(found, axis=0)
     assert ours < before
 
 
 def test_what_stands_far_above_the_noise_is_believed_but_for_a_part_of_it():
     answers = np.array([0.0, 1.0, PLAIN, 100.0, 1e9])
-    assert believed_gaps(answers, 1.0)[2:] == pytest.approx(answers[2:] - CAUTION)
+    assert believed_gaps(answers, 1.0, caution=0.5)[2:] == pytest.approx(answers[2:] - 0.5)
+
+
+def test_caution_believes_less_of_what_is_unclear_and_hardly_less_of_what_is_not():
+    answers = np.r_[seen(np.zeros(100), 1.0), seen(np.full(10, 9.0), 1.0)]
+    plain, careful = believed_gaps(answers, 1.0), believed_gaps(answers, 1.0, caution=1.0)
+    assert (careful <= plain).all() and careful[:100].sum() < 0.5 * plain[:100].sum()
+    assert careful[100:] == pytest.approx(plain[100:], rel=0.2)
 
 
 def test_larger_answers_are_never_believed_less():

@@ -144,6 +144,7 @@ class Weave:
                     share=share - scores,
                     overlap=tuned.overlap,
                     most=tuned.batch_cliques,
+                    caution=tuned.caution,
                     wanted=wanted if number == 1 else None,
                 )
                 if all(len(c) == 1 for c in (*prices, *measured)) and not self.marginals:

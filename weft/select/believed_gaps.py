@@ -13,10 +13,6 @@ import numpy as np
 
 from weft.marginals.marginal import Array
 
-CAUTION = 0.5
-"""Deviations of what is not known of a distance by which it is believed to be smaller. Errors that a wrong purchase
-adds are certain, and what it gains is foretold by an optimist, who knows how far to believe an answer."""
-
 PLAIN = 10.0
 """Deviations of noise above which an answer speaks for itself."""
 
@@ -29,14 +25,17 @@ _STEPS = 4
 _ROUNDS = 100
 
 
-def believed_gaps(seen: Array, sigma: float) -> Array:
+def believed_gaps(seen: Array, sigma: float, caution: float = 0.0) -> Array:
     """Return what is believed of distances that were answered with noise of this standard deviation.
+
+    Each is `caution` deviations of what is not known of it below its mean: what a wrong purchase costs is certain, and
+    what it gains is foretold by an optimist, who knows how far to believe the answer.
 
     >>> few = believed_gaps(np.array([-9.0, 4.0, 11.0, 500.0]), 10.0)
     >>> bool((few[:3] < 5).all()), float(few[3])
-    (True, 495.0)
+    (True, 500.0)
     """
-    believed = np.maximum(seen - CAUTION * sigma, 0.0)
+    believed = np.maximum(seen - caution * sigma, 0.0)
     unclear = seen < PLAIN * sigma
     if not (sigma > 0 and unclear.any()):
         return np.asarray(believed)
@@ -54,5 +53,5 @@ def believed_gaps(seen: Array, sigma: float) -> Array:
     posterior /= posterior.sum(axis=1, keepdims=True)
     mean = posterior @ grid
     unsure = np.sqrt(np.maximum(posterior @ grid**2 - mean**2, 0.0))
-    believed[unclear] = sigma * np.maximum(mean - CAUTION * unsure, 0.0)
+    believed[unclear] = sigma * np.maximum(mean - caution * unsure, 0.0)
     return np.asarray(believed)

@@ -51,16 +51,19 @@ def choose_cliques(
     share: float,
     overlap: int,
     most: int,
+    caution: float = 0.0,
     wanted: Wanted | None = None,
 ) -> dict[Clique, float]:
     """Return the cliques worth measuring, known columns and pairs among them, with their prices.
 
     A share `scores` of the budget asks how far the field is from each candidate; `share` is what the chosen ones may
     cost. Of cliques with more than three attributes at most `most` are taken, of which no two share more than
-    `overlap`. Those that somebody `wanted` are measured whatever they are worth.
+    `overlap`. Of pairs and triples, distances are believed with `caution` (`believed_gaps`). Those that somebody
+    `wanted` are measured whatever they are worth.
     """
     wanted = wanted or Wanted({}, {}, 0.0)
     domain, pure = curator.domain, curator.accounting == "pure"
+    larger = any(len(c) > 3 and c not in wanted.parts for c in cliques)
     again = [m for m in measured.values() if len(m.clique) <= 2]
     known = {m.clique: field.tables[m.clique] for m in again}
     new, own = field.expected(cliques)
@@ -69,13 +72,16 @@ def choose_cliques(
     errors = field.beliefs.errors_known(known, part, part / np.sqrt(precision))[:, 0]
     seen = curator.gaps([Marginal(c, t) for c, t in zip(cliques, new, strict=True)], scores)
     if cliques:
-        seen = believed_gaps(seen, curator.sigma(scores / len(cliques)))
+        sigma = curator.sigma(scores / len(cliques))
+        # A larger clique is worth more than its own distance, since all it holds is fitted together: of those, drawn at
+        # random, most are left by what can be believed, and a model of many of them is the better one (decision 007).
+        seen = np.maximum(seen - sigma, 0) if larger else believed_gaps(seen, sigma, caution)
     # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
     # tables, which measuring what goes beyond them leaves as they are.
     beyond = np.array([least_order(domain, c, measured, pure) > 0 for c in cliques], np.bool_)
     below = beyond * (_contains(cliques, [m.clique for m in again]) @ errors**2)
     gaps = np.sqrt(np.maximum(seen**2 - own**2 - below, 0))
-    if any(len(c) > 3 and c not in wanted.parts for c in cliques):
+    if larger:
         own_choice = [i for i in _spread(cliques, gaps, overlap) if cliques[i] not in wanted.parts][:most]
         kept = [*own_choice, *(i for i, c in enumerate(cliques) if c in wanted.parts)]
         cliques, new, gaps = [cliques[i] for i in kept], [new[i] for i in kept], gaps[kept]
