@@ -1,4 +1,4 @@
-"""What is believed of many noisy distances: closer to the truth than the answers, whatever the spread of the truth is."""
+"""What is believed of many noisy distances: closer to the truth than the answers, however the truth is spread."""
 
 import numpy as np
 import pytest

@@ -2,10 +2,10 @@
 
 No junction tree limits how the cliques overlap. Records start from an exact draw of the best spanning forest and
 are moved by Gibbs sweeps, near copies together (`redraw_cluster`); a last few sweeps with feedback (`herd`) bring the
-measured tables far below sampling error. What a block has too many of in a cell, the next one makes up for, as far as
-the table is trusted: so errors of blocks do not add up. Of several records drawn, one is kept, so that other tables follow the model
+measured tables far below sampling error. Of several records drawn, one is kept, so that other tables follow the model
 more closely too (`Thinning`). Blocks follow each other on *strands*: the first starts from the forest, the
-next where the last ended, and so needs few sweeps. Strands have seeds of their own, and their number
+next where the last ended, and so needs few sweeps; what one has too many of in a cell, the next makes up for, as far as
+the table is trusted, so that errors of blocks do not add up. Strands have seeds of their own, and their number
 depends on that of the records alone, so the same seed makes the same records whatever the number of threads.
 """
 
