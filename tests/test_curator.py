@@ -206,3 +206,14 @@ def test_pure_accounting_has_no_interactions():
     with pytest.raises(ValueError, match="Gaussian"):
         door.interactions([("a", "b")], 2, share=0.1)
     assert (engine.asked, ledger.spent) == (0, 0)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("accounting", ["gaussian", "pure"])
+def test_distances_and_tables_have_the_noise_that_is_stated(accounting, relation):
+    release = Mechanisms(Noise.seeded(0))
+    made, *_ = curator(accounting=accounting, adjacency=Adjacency(relation), release=release)
+    asked = [Marginal(("a",), np.array([1.0, 1.0]))] * 3000
+    spread = np.std(made.gaps(asked, share=0.5) - 0.0)
+    assert made.gap_sigma(len(asked), 0.5) == pytest.approx(spread, rel=0.06)
+    assert made.sigma_of(made.rho(0.3)) == pytest.approx(made.sigma(0.3))

@@ -215,6 +215,14 @@ def test_every_way_of_weave_uses_rows_through_its_noise_only(order, noise, wides
     assert max(len(m.clique) for m in fitted.measured) >= widest
 
 
+def test_a_public_table_adds_nothing_that_is_not_asked(tmp_path):
+    """Its rows are the same in both runs; what is taken from it depends on the private ones through noise alone."""
+    table, public = make_table(300), tmp_path / "public.parquet"
+    pa.parquet.write_table(make_table(2_000, seed=8), public)
+    program = synthesise("weave", epsilon=2.0, public=public)
+    assert replay(program, table, without_last(table), seeded()) == []
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_draws_fresh_noise(method):
     assert fresh(synthesise(method), make_table(100), Mechanisms) == []

@@ -98,7 +98,7 @@ def test_a_target_is_met_or_not() -> None:
 def test_parts_of_weave_run_on_a_small_table(small: BenchTable) -> None:
     sheets = list(weave_parts.stress(lambda _: small))
     assert [row[1] for row in sheets[0].rows] == ["weave", "mst", "independent"]
-    assert set(weave_parts.PARTS) == {"large", "wide", "floor", "stress", "monotone", "equal-rho"}
+    assert set(weave_parts.PARTS) == {"large", "wide", "floor", "stress", "monotone", "equal-rho", "public"}
 
 
 def test_models_of_the_same_tables_are_compared(small: BenchTable) -> None:

@@ -92,10 +92,10 @@ class Taped:
         return released
 
 
-def run(recipe, records, epsilon=2.0, delta=1e-6, seed=0, exact=False):
+def run(recipe, records, epsilon=2.0, delta=1e-6, seed=0, exact=False, neighbours="add-remove"):
     """Check and fit a recipe; `exact` leaves out the noise that was paid for."""
     recipe.check(records.domain)
-    ledger = Ledger(Budget(epsilon=epsilon, delta=delta), recipe.accounting, Adjacency())
+    ledger = Ledger(Budget(epsilon=epsilon, delta=delta), recipe.accounting, Adjacency(neighbours))
     release = Taped(seed, exact)
     curator = Curator(MemoryEngine(records), ledger, release)
     model = recipe.fit(curator, np.random.default_rng(seed), silence)

@@ -338,9 +338,9 @@ def test_strands_continue_evidence_and_herding(monkeypatch):
     assert error(tables) < error(plain) / 2
 
 
-@pytest.mark.parametrize(("noise", "least"), [(0.0, 2.0), (1.0, 0.8)], ids=["trusted", "not trusted"])
-def test_what_a_block_has_too_many_of_the_next_one_makes_up_for(noise, least, monkeypatch):
-    """Twenty blocks of a strand, herded weakly: their errors do not add up where the tables are trusted."""
+@pytest.mark.parametrize(("noise", "least", "most"), [(0.0, 2.0, 99), (1.0, 0.8, 1.2)], ids=["trusted", "not trusted"])
+def test_what_a_block_has_too_many_of_the_next_one_makes_up_for(noise, least, most, monkeypatch):
+    """Twenty blocks of a strand, herded weakly: where tables are trusted, and only there, errors do not add up."""
     monkeypatch.setattr("weft.models.chains.model.BLOCK", 500)
     monkeypatch.setattr("weft.models.chains.model.strands_of", lambda n: 1)
     model, joint = random_model(13, herding=1, feedback=0.02, noise=(noise,) * len(CLIQUES))
@@ -348,11 +348,11 @@ def test_what_a_block_has_too_many_of_the_next_one_makes_up_for(noise, least, mo
     plain = Chains.herd
     for carried in (True, False):
         if not carried:
-            monkeypatch.setattr(Chains, "herd", lambda self, *args: plain(self, *args[:-1]))
+            monkeypatch.setattr(Chains, "herd", lambda self, *args: plain(self, *args[:-1], np.zeros(1)))
         tables = count(model.sample(n, np.random.default_rng(0)), CLIQUES)
         gaps = [np.abs(t / n - onto(joint, DOMAIN, c)).sum() for t, c in zip(tables, CLIQUES, strict=True)]
         errors.append(np.mean(gaps))
-    assert errors[1] > least * errors[0]
+    assert least * errors[0] < errors[1] < most * errors[0]
 
 
 def test_given_values_are_held_and_the_others_follow_their_conditional_law():

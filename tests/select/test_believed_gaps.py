@@ -43,9 +43,15 @@ def test_caution_believes_less_of_what_is_unclear_and_hardly_less_of_what_is_not
     assert careful[100:] == pytest.approx(plain[100:], rel=0.2)
 
 
-def test_larger_answers_are_never_believed_less():
-    answers = np.sort(seen(np.random.default_rng(2).exponential(5.0, 300), 4.0))
+@pytest.mark.parametrize("number", [3, 300])
+def test_larger_answers_are_never_believed_less_by_their_mean(number):
+    answers = np.sort(seen(np.random.default_rng(2).exponential(5.0, number), 4.0))
     assert (np.diff(believed_gaps(answers, 4.0)) > -1e-9).all()
+
+
+def test_where_answers_begin_to_speak_for_themselves_nothing_jumps_down():
+    below, above = (believed_gaps(np.array([each]), 1.0, caution=0.5)[0] for each in (PLAIN - 0.01, PLAIN + 0.01))
+    assert below <= above
 
 
 def test_the_unit_of_a_distance_does_not_matter():

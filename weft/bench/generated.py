@@ -76,6 +76,15 @@ def sparse(strength: str) -> Records:
     return latent_class(40_000, 50, np.random.default_rng(0), sizes=(100, 100), scatter=SCATTER[strength])
 
 
+FEW = {"few_many": (19_000, 110), "few_rows": (1_300, 12)}
+"""Rows and columns of tables that have few rows, for their columns or at all."""
+
+
+def few(name: str) -> Records:
+    """Make a table of few rows, whose columns have up to 30 values."""
+    return latent_class(*FEW[name], np.random.default_rng(0), sizes=(2, 30))
+
+
 @dataclass(frozen=True)
 class Generated:
     """A table that `weft bench data make` writes."""
@@ -95,6 +104,10 @@ GENERATED: Mapping[str, Generated] = {
             f"40,000 x 50, 100 values a column, {strength} dependent", partial(sparse, strength)
         )
         for strength in SCATTER
+    },
+    **{
+        name: Generated(f"{rows:,} x {columns}, up to 30 values a column", partial(few, name))
+        for name, (rows, columns) in FEW.items()
     },
     "acs_like": Generated("700,000 x 11, the sizes of the plausible-deniability paper", lambda: acs_like(700_000)),
 }

@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 from weft.bench.equal_rho import TABLES as EQUAL
 from weft.bench.equal_rho import equal_rho
 from weft.bench.fetch import as_table
-from weft.bench.generated import SCATTER, sparse, wide_large
+from weft.bench.generated import FEW, SCATTER, few, sparse, wide_large
+from weft.bench.public_prior import TABLES as PUBLIC
+from weft.bench.public_prior import public_prior
 from weft.bench.settings import WEAVE_SWEEPS
 from weft.bench.sheet import Sheet
 from weft.bench.structures import near_copies
@@ -89,7 +91,7 @@ def _distances(fitted: Synthesizer, codes: Records) -> tuple[float, float, int]:
 
 
 def wide(_: Opener = open_table) -> Iterator[Sheet]:
-    """Few rows and large domains: where a dense method drowns in noise."""
+    """Few rows and large domains, many columns or hardly any rows: where a dense method drowns in noise."""
     for strength in SCATTER:
         records = sparse(strength)
         pairs = list(combinations(records.domain.names[:10], 2))
@@ -100,6 +102,10 @@ def wide(_: Opener = open_table) -> Iterator[Sheet]:
         )
         table = BenchTable.of(f"sparse_{strength}", as_table(records), schema_of(records))
         yield beside(table, EPSILONS, ("weave", "independent"), title)
+    for name, (rows, columns) in FEW.items():
+        records = few(name)
+        table = BenchTable.of(name, as_table(records), schema_of(records))
+        yield beside(table, EPSILONS, ("weave", "independent"), f"{rows:,} rows, {columns} columns")
 
 
 def floor(opener: Opener = open_table) -> Iterator[Sheet]:
@@ -141,6 +147,11 @@ def same_rho(opener: Opener = open_table) -> Iterator[Sheet]:
     return equal_rho([opener(name) for name in EQUAL])
 
 
+def with_public(opener: Opener = open_table) -> Iterator[Sheet]:
+    """With a public table as a guess, a good one and two that mislead."""
+    return public_prior([opener(name) for name in PUBLIC])
+
+
 PARTS: Mapping[str, Callable[[Opener], Iterator[Sheet]]] = {
     "large": large,
     "wide": wide,
@@ -148,5 +159,6 @@ PARTS: Mapping[str, Callable[[Opener], Iterator[Sheet]]] = {
     "stress": stress,
     "monotone": monotone,
     "equal-rho": same_rho,
+    "public": with_public,
 }
 """What `weft bench weave --part` names, beside its targets."""

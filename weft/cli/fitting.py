@@ -73,6 +73,7 @@ class Request:
             "the private table": self.source,
             "the schema": None if self.schema is None else Path(self.schema),
             "the lifetime budget": self.budget_file,
+            "the public table": self.options.get("public") or None,
             "the plan of marginals": self.options["marginals"]
             if isinstance(self.options.get("marginals"), Path)
             else None,
@@ -181,6 +182,7 @@ class Asked:
     preset: o.Preset = None
     option: o.Options = None
     marginals: o.Marginals = None
+    public: o.Public = None
     neighbours: o.Neighbours = "add-remove"
     discover: o.Discover = 0.1
     protected: o.Protected
@@ -205,7 +207,9 @@ class Asked:
             journal=journal,
             budget_file=None if self.budget is None else Path(self.budget),
             method=self.method,
-            options=o.with_plan(o.with_preset(o.parse_options(self.option), self.preset), self.marginals),
+            options=o.with_public(
+                o.with_plan(o.with_preset(o.parse_options(self.option), self.preset), self.marginals), self.public
+            ),
             rows=rows,
             neighbours=self.neighbours,
             discover=self.discover,

@@ -134,6 +134,15 @@ Marginals = Annotated[
         help="A plan of marginals to measure, and of what is known of the columns: TOML (docs/marginals.md).",
     ),
 ]
+Public = Annotated[
+    str | None,
+    typer.Option(
+        "--public",
+        metavar="TABLE",
+        help="A table of the same columns that anybody may see: what it says of how columns are related is used where "
+        "private answers say that it is near (docs/public.md). Its rows are not protected.",
+    ),
+]
 Rows = Annotated[
     int | None,
     typer.Option("--rows", "-n", min=0, metavar="N", help="Rows to make. Default: the noisy number of private rows."),
@@ -270,6 +279,15 @@ def with_plan(options: dict[str, Any], marginals: str | None) -> dict[str, Any]:
     if "marginals" in options:
         raise UsageError("--marginals and --option marginals: give one of them")
     return options | {"marginals": Path(marginals)}
+
+
+def with_public(options: dict[str, Any], public: str | None) -> dict[str, Any]:
+    """Return the options with a public table among them, where one is named."""
+    if public is None:
+        return options
+    if "public" in options:
+        raise UsageError("--public and --option public: give one of them")
+    return options | {"public": public}
 
 
 def check_model_file(path: Path, what: str = "not a model file") -> None:

@@ -31,7 +31,8 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuesti
         map acts on values, one row at a time, so a row still adds one to one cell of each marginal and every
         sensitivity stays what it was.
         """
-        merged = self._beside(self._engine.recode(maps), self._part)
+        public = None if self._public is None else self._public.recode(maps)
+        merged = self._beside(self._engine.recode(maps), self._part, public=public)
         coding = dict(self._coding)
         for name, (codes, _) in maps.items():
             coding[name] = codes[coding[name]] if name in coding else codes
@@ -45,7 +46,8 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuesti
         public facts. A row has one combination of such codes, by itself alone, so that it still adds one to one cell
         of each marginal and every sensitivity stays what it was. What is left out is merely not asked for.
         """
-        return self._beside(self._engine.arrange(joined, kept), self._part)
+        public = None if self._public is None else self._public.arrange(joined, kept)
+        return self._beside(self._engine.arrange(joined, kept), self._part, public=public)
 
     def rest(self) -> Curator:
         """Return a curator of the same rows whose shares are of what is left of the budget, not of the whole."""
@@ -65,9 +67,13 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuesti
         views = self._engine.split(list(chances.values()), lambda names: self._release(charge, [names])[0])
         return {part: self._beside(view, part) for part, view in zip(chances, views, strict=True)}
 
-    def _beside(self, engine: Engine, part: str, whole: float | None = None) -> Curator:
-        """Return a curator over other rows or codes of the same table, with the same ledger and noise."""
-        curator = Curator(engine, self._ledger, self._release, self._whole if whole is None else whole, self._cells)
+    def _beside(self, engine: Engine, part: str, whole: float | None = None, public: Engine | None = None) -> Curator:
+        """Return a curator over other rows or codes of the same table, with the same ledger and noise.
+
+        `public` are the public rows in the same codes; None: as they are.
+        """
+        left = self._whole if whole is None else whole
+        curator = Curator(engine, self._ledger, self._release, left, self._cells, public or self._public)
         if part == self._part:  # counts of a part of the rows are not those of the table
             curator._released = self._released
         curator._part, curator._coding = part, self._coding

@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from weft.engines import Engine
 from weft.errors import MethodError
 from weft.marginals.counting import MAX_CELLS
@@ -35,9 +37,18 @@ class Door:
     """
 
     def __init__(
-        self, engine: Engine, ledger: Ledger, release: Release, whole: float = 1.0, cells: int | None = None
+        self,
+        engine: Engine,
+        ledger: Ledger,
+        release: Release,
+        whole: float = 1.0,
+        cells: int | None = None,
+        public: Engine | None = None,
     ) -> None:
-        """Open the door; `whole` is the part of the budget that shares are of, `cells` are counted in one pass."""
+        """Open the door; `whole` is the part of the budget that shares are of, `cells` are counted in one pass.
+
+        `public` holds rows of the same attributes that anybody may see.
+        """
         self._engine = engine
         self._ledger = ledger
         self._release = release
@@ -46,6 +57,7 @@ class Door:
         self._part = ""
         self._whole = whole
         self._cells = cells or CELLS_PER_PASS
+        self._public = public
 
     @property
     def domain(self) -> Domain:
@@ -97,6 +109,10 @@ class Door:
     def sigma(self, share: float) -> float:
         """Return the noise standard deviation of a cell of one marginal measured with this share."""
         return self._noise(share)[1]
+
+    def sigma_of(self, rho: Array) -> Array:
+        """Return the same for a zCDP parameter, as `rho` gives it."""
+        return np.asarray(self._marginal_sensitivity() / np.sqrt(2 * np.asarray(rho, np.float64)))
 
     @property
     def _capacity(self) -> float:
@@ -151,6 +167,16 @@ class Door:
                     f"the table over {', '.join(c)} has {self.domain.cells(c):,} cells, above {MAX_CELLS:,}: "
                     "choose fewer columns, or coarser bins in the schema"
                 )
+
+    @property
+    def has_public(self) -> bool:
+        """Whether there are rows of the same attributes that anybody may see."""
+        return self._public is not None
+
+    def public(self, cliques: Sequence[Clique]) -> list[Array]:
+        """Return tables of the public rows, as counts: no private row is read, so nothing is charged."""
+        assert self._public is not None, "ask has_public first"
+        return [np.asarray(table) for batch in self._passes(cliques) for table in self._public.count(batch)]
 
     def _count(self, cliques: Sequence[Clique]) -> list[Array]:
         return [table for batch in self._passes(cliques) for table in self._engine.count(batch)]

@@ -42,10 +42,17 @@ class Rehearsal(Curator):
     """A curator who answers nothing: the first question ends the rehearsal."""
 
     def __init__(
-        self, engine: Engine, ledger: Ledger, release: Release, domain: Domain, whole: float, part: float
+        self,
+        engine: Engine,
+        ledger: Ledger,
+        release: Release,
+        domain: Domain,
+        whole: float,
+        public: Engine | None,
+        part: float,
     ) -> None:
         """Stand in for a curator of this domain who has a part of what is now the whole."""
-        super().__init__(_Seats(domain, engine), ledger, release, whole * part)  # type: ignore[arg-type]
+        super().__init__(_Seats(domain, engine), ledger, release, whole * part, public=public)  # type: ignore[arg-type]
         self._before = (1 - part) / part
 
     def left_with(self, slack: float) -> float:
@@ -55,6 +62,6 @@ class Rehearsal(Curator):
     def _enter(self, charge: Charge) -> Charge:
         raise RehearsedError
 
-    def _beside(self, engine: Engine, part: str, whole: float | None = None) -> Curator:
+    def _beside(self, engine: Engine, part: str, whole: float | None = None, public: Engine | None = None) -> Curator:
         """Whoever goes on without asking would go on with real rows: this is as far as a rehearsal goes."""
         raise RehearsedError

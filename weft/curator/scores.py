@@ -111,13 +111,21 @@ class ScoreQuestions(Door):
             lambda counted, i: int(np.abs(counted - fixed[i]).sum()),
         )
 
+    def gap_sigma(self, m: int, share: float) -> float:
+        """Return the noise standard deviation of each of m distances that `gaps` releases for this share."""
+        return self._noise(share, self._joint(self._adjacency.gap(), m))[1]
+
+    def _joint(self, each: float, m: int) -> float:
+        """Return the sensitivity of a vector of m scores."""
+        return each * (m if self.accounting == "pure" else math.sqrt(m))
+
     def _scores(
         self, purpose: Purpose, question: str, cliques: Sequence[Clique], each: float, share: float, score: _Score
     ) -> Array:
         """Release one integer score a clique, each of sensitivity `each`, as one vector."""
         self._check(cliques)
         m = len(cliques)
-        joint = each * (m if self.accounting == "pure" else math.sqrt(m))
+        joint = self._joint(each, m)
         scale, _ = self._noise(share, joint)
         charge = self._charge(purpose, question, joint, [scale], draws=m)
         exact: list[int] = []

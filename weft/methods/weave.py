@@ -36,6 +36,7 @@ from weft.methods.steps.fine_columns import FineColumns, measure_batch, measured
 from weft.methods.steps.given import check_emphasis, check_given, weighed
 from weft.methods.steps.options import check_fields, option
 from weft.methods.steps.presets import Published
+from weft.methods.steps.public_prior import PublicPrior
 from weft.methods.steps.unknown import least_order, measure_unknown
 from weft.methods.steps.weave_tuning import WeaveTuning
 from weft.models import Model
@@ -65,6 +66,9 @@ class Weave:
     )
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
         (), "With marginals: how much more an error of each weighs than of others. Empty: all 1."
+    )
+    public: str = option(
+        "", "A table of the same columns that anybody may see, as a guess of how columns are related (--public TABLE)."
     )
     order: Annotated[int, Bounds(2, 100)] = option(6, "Highest order of the measured cliques; 2: pairs only.")
     max_cells: Cells = option(200_000, "Largest table that is measured.")
@@ -134,24 +138,28 @@ class Weave:
                 offered = wanted.among(offered)
             with stage(listener, _named(number)):
                 scores = part * tuned.part_scores if offered else 0.0
-                share = part + kept
-                prices = choose_cliques(
+                share = part + kept - scores
+                choice = choose_cliques(
                     merged,
                     dense,
                     measured,
                     offered,
                     scores=scores,
-                    share=share - scores,
+                    share=share,
                     overlap=tuned.overlap,
                     most=tuned.batch_cliques,
                     caution=tuned.caution,
                     wanted=wanted if number == 1 else None,
+                    prior=PublicPrior(merged) if merged.has_public and number == 1 else None,
                 )
-                if all(len(c) == 1 for c in (*prices, *measured)) and not self.marginals:
-                    kept = share - scores  # no relation is worth it yet: of the next batch one may be
+                prices = choice.prices
+                if all(len(c) == 1 for c in (*prices, *measured, *choice.taken)) and not self.marginals:
+                    kept = share  # no relation is worth it yet: of the next batch one may be
                     continue
                 kept = 0.0
-                measure_batch(merged, fine, prices, share - scores, measured)
+                measure_batch(merged, fine, prices, share, measured)
+                measured |= choice.taken
+                dense.guessed |= set(choice.taken)
                 _take(dense, measured)
         if kept:  # nor was any in the end: all for the columns
             return _independent(domain, self._again(curator, ones, kept, total), total)
@@ -183,7 +191,8 @@ class Weave:
         pure = self.accounting == "pure"
         most = max(domain.size(name) if least_order(domain, (name,), (), pure) else 1 for name in domain)
         batch = min(tuned.part_pairs, 1 - tuned.part_pairs) / max(tuned.batches or 2, 1)
-        asked = max(math.comb(d, 2) + len(self.marginals), MOST_TRIPLES, tuned.candidates)
+        pairs = math.comb(d, 2) * (2 if curator.has_public else 1)  # of each, two guesses
+        asked = max(pairs + len(self.marginals), MOST_TRIPLES, tuned.candidates)
         check_noise(curator, share_total=(tuned.share_total, 1))
         check_noise(curator, part_scores=(tuned.part_scores * (1 - self._first) * batch, asked))
         prices = tuned.column_prices(domain).values()

@@ -177,6 +177,8 @@ def plan(
         raise WeftError("a plan needs a budget in epsilon")
     _check(schema, rows, target_error)
     own = plain(options or {})
+    if own.get("public"):
+        raise WeftError("a plan looks at no table: it cannot tell what a public one is worth. Leave it out.")
     settings: dict[str, Any] = {"method": known(method), "neighbours": neighbours, **own}
     budget = Budget(epsilon=epsilon, delta=delta)  # one that makes no sense is refused before any work
     recipe, codec = _checked(known(method), own, schema, budget)

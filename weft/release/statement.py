@@ -49,6 +49,13 @@ FAINTEST = 3.0
 """A number of rows, in units of its sigma, that an empty table would show about as well."""
 
 
+PUBLIC = (
+    "How columns are related was in part taken from another table, {name}, which whoever made this says is public: its "
+    "rows are not protected by this guarantee."
+)
+"""What is said where a public table was used."""
+
+
 def void(stamps: Iterable[str]) -> bool:
     """Whether a guarantee stands under a warning that it does not hold as it is stated."""
     return any(stamp != DENIABILITY for stamp in stamps)
@@ -129,7 +136,13 @@ def seeds(fitted: Fitted) -> str | None:
 
 def cautions(fitted: Fitted) -> list[str]:
     """Say what this table in particular does not tell of the private one."""
-    return [*([FAINT] if faint(fitted) else []), *([APART] if _apart(fitted) else []), *_engineered(fitted)]
+    public = fitted.options.get("public")
+    return [
+        *([FAINT] if faint(fitted) else []),
+        *([APART] if _apart(fitted) else []),
+        *_engineered(fitted),
+        *([PUBLIC.format(name=public)] if public else []),
+    ]
 
 
 def _engineered(fitted: Fitted) -> list[str]:

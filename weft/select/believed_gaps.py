@@ -40,18 +40,20 @@ def believed_gaps(seen: Array, sigma: float, caution: float = 0.0) -> Array:
     if not (sigma > 0 and unclear.any()):
         return np.asarray(believed)
     answers = seen[unclear] / sigma
+    largest = max(PLAIN - caution, 0.0) * sigma
     grid = np.arange(0.0, PLAIN + 2.0, 1 / _STEPS)
     # Each answer's own likeliest point has likelihood 1, so none vanishes; what is common to a row cancels.
     apart = -0.5 * np.square(answers[:, None] - grid)
     likelihood = np.exp(apart - apart.max(axis=1, keepdims=True))
     spread = np.full(grid.size, 1 / grid.size)
     for _ in range(_ROUNDS):
-        spread = spread * (likelihood / (likelihood @ spread)[:, None]).sum(axis=0)
+        spread = spread * ((1 / (likelihood @ spread)) @ likelihood)
         spread[0] += _RIGHT
         spread /= spread.sum()
     posterior = likelihood * spread
     posterior /= posterior.sum(axis=1, keepdims=True)
     mean = posterior @ grid
     unsure = np.sqrt(np.maximum(posterior @ grid**2 - mean**2, 0.0))
-    believed[unclear] = sigma * np.maximum(mean - caution * unsure, 0.0)
+    # Of few answers the spread is too sure of itself; what is unclear is believed no more than what is not would be.
+    believed[unclear] = np.minimum(sigma * np.maximum(mean - caution * unsure, 0.0), largest)
     return np.asarray(believed)

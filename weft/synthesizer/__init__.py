@@ -42,7 +42,7 @@ from weft.room import Room
 from weft.schema import Schema
 from weft.schema.rules.where import Where
 from weft.synthesizer.resume import recorded
-from weft.synthesizer.run import Asked, Run, check_settings, prepare
+from weft.synthesizer.run import Asked, Run, check_settings, named_options, open_public, prepare
 from weft.synthesizer.shown import as_text
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class Synthesizer:
             noise_seed: makes the noise itself reproducible, for tests; stamped NOT PRIVATE.
             dialect: how a text file is written (`weft.Dialect`), where it is not plain CSV.
             options: the recipe's own options, before them `preset="paper"` for the published ones; `marginals` may be
-                a plan of marginals: a path, TOML text or `weft.MarginalPlan` (docs/marginals.md).
+                a plan of marginals: a path, TOML text or `weft.MarginalPlan` (docs/marginals.md); `public` names a
+                table of the same columns that anybody may see (docs/public.md).
         """
         self.epsilon = epsilon
         self.delta = delta
@@ -117,8 +118,8 @@ class Synthesizer:
         self.seed = seed
         self.noise_seed = noise_seed
         self.dialect = dialect
-        self.options = options
-        check_settings({name: getattr(self, name) for name in _settings()}, options)
+        self.options = named_options(options)
+        check_settings({name: getattr(self, name) for name in _settings()}, self.options)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name, as scikit-learn's estimators do."""
@@ -127,7 +128,7 @@ class Synthesizer:
     def set_params(self, **params: Any) -> Self:
         """Change settings by name, all or none; MethodError for what is no setting, and no option of the method."""
         settings = {name: value for name, value in params.items() if name in _settings()}
-        options = self.options | {name: value for name, value in params.items() if name not in settings}
+        options = named_options(self.options | {k: value for k, value in params.items() if k not in settings})
         check_settings({name: getattr(self, name) for name in _settings()} | settings, options)
         for name, value in settings.items():
             setattr(self, name, value)
@@ -164,6 +165,7 @@ class Synthesizer:
         seed = secrets.randbits(64) if self.seed is None else self.seed
         schema, rng = run.schema, np.random.default_rng(seed)
         opened = None if run.search is not None else self._open(run, schema)
+        public = None if opened is None else open_public(self, run, opened)
         with self._books(run) as ledger:
             run, self.checkpoint_ = recorded(self, run, asked, ledger, seed)
             whole = 1.0
@@ -172,13 +174,15 @@ class Synthesizer:
                 schema = self.discovered_.schema
                 opened = self._open(run, schema)
             assert opened is not None
-            curator = Curator(opened.engine, ledger, run.release, whole, run.table.room.cells)
+            curator = Curator(opened.engine, ledger, run.release, whole, run.table.room.cells, public)
             chosen, arrangement = run.recipe.compiled(opened.codec)
             coarse = coarse_domain(arrangement.domain(opened.codec.domain), arrangement.bins)
-            stand_in = partial(Rehearsal, opened.engine, ledger, run.release, coarse, whole)
+            stand_in = partial(Rehearsal, opened.engine, ledger, run.release, coarse, whole, public)
             several = schema.rows_per_unit > 1
             model, people = learn(chosen, curator, several, stand_in, rng, listener, arrangement)
             options = plain(self.options) | run.recipe.kept
+            if public is not None:
+                options["public"] = source_name(self.options["public"])
             # A pattern of what is missing is no attribute of the table: what was measured of it shows in the ledger.
             domain = opened.codec.domain
             measured = tuple(m for m in curator.measured if all(name in domain for name in m.clique))

@@ -53,8 +53,11 @@ class Unfinished:
 
 
 def recorded(settings: Synthesizer, run: Run, asked: Asked, ledger: Ledger, seed: int) -> tuple[Run, Path | None]:
-    """Return the run with its answers written down, where a checkpoint is asked for, and the file."""
-    if settings.checkpoint is None:
+    """Return the run with its answers written down, where a checkpoint is asked for, and the file.
+
+    A run with a public table has none: what it learned of that table is no answer.
+    """
+    if settings.checkpoint is None or settings.options.get("public"):
         return run, None
     folder, stem = Path(settings.checkpoint).parent, Path(settings.checkpoint).name.removesuffix(ENDING)
     # A name of its own: no run may take the answers of another for its own, or destroy them.

@@ -6,15 +6,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from weft.codec import Codec
 from weft.curator import PrivateTable
 from weft.discovery import Search, stated
+from weft.engines import Engine, Opened
 from weft.engines.frames import repeatable
-from weft.errors import BudgetError, DataError, MethodError
+from weft.engines.sources import fingerprint, source_name
+from weft.errors import BudgetError, DataError, MethodError, SchemaError, WeftError
 from weft.marginals.domain import Domain
 from weft.methods import Method, check_effects, known, takes
 from weft.methods import method as recipe
@@ -24,10 +28,11 @@ from weft.methods.steps.resolution import coarse_domain
 from weft.privacy import Adjacency, Budget, Lifetime, Relation
 from weft.privacy.books import Terms
 from weft.privacy.mechanisms import Release
-from weft.progress import Listener
+from weft.progress import Listener, stage
+from weft.reading.addresses import kind_of_address
 from weft.reading.dialect import PLAIN
 from weft.reading.frames import collected
-from weft.release.paths import check_apart
+from weft.release.paths import check_apart, same_file
 from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
 from weft.room import Room
 from weft.schema import Schema
@@ -166,8 +171,46 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
     # What the number of columns rules out is known before any of them is found; what names of attributes do, is not.
     if search is not None and not (takes(name, "marginals") and plain(settings.options).get("marginals")):
         chosen.check(Domain.of({column.name: 2 for column in public.columns if column.kind != "id"}))
+    _check_public(settings.options.get("public"), source, search is None)
     stamps = stamps_of(release.private, facts)
     return Run(table, made, release, terms, lifetime, stamps, search)
+
+
+def open_public(settings: Synthesizer, run: Run, opened: Opened) -> Engine | None:
+    """Open the public table that is named among the options, with the private one's schema; None if none is."""
+    named = settings.options.get("public")
+    if not named:
+        return None
+    try:
+        with stage(run.table.listener, "read the public table"):
+            found = replace(run.table, source=named).open(run.schema)
+    except WeftError as error:
+        raise DataError(f"the public table, {source_name(named)}: {error}") from None
+    if found.codec.domain != opened.codec.domain:
+        raise DataError(f"{named}: its columns do not come out as those of the private table. Write both alike.")
+    if not int(np.sum(found.engine.count([()])[0])):
+        raise DataError(f"{named} has no row: nothing could be learned of it. Leave public out.")
+    return found.engine
+
+
+def named_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a method's options with a public table by its name."""
+    public = options.get("public")
+    return {**options, **({"public": fspath(public)} if isinstance(public, PathLike) else {})}
+
+
+def _check_public(named: Any, source: Any, found: bool) -> None:
+    """Refuse a public table that is the private one, or whose codes would be known only after something was spent."""
+    if not named:
+        return
+    if not found:
+        raise SchemaError(
+            f"{named}, the public table, is read with the private one's schema, and that does not state all columns. "
+            "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` finds them first"
+        )
+    files = all(isinstance(each, str | PathLike) and not kind_of_address(each) for each in (named, source))
+    if fingerprint(named) == fingerprint(source) or (files and same_file(Path(named), Path(source))):
+        raise DataError(f"{named} is the private table: it cannot be public too. Its rows would be used as they are.")
 
 
 def _check_files(settings: Synthesizer, data: Any) -> None:

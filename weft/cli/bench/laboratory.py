@@ -25,7 +25,7 @@ Epsilons = Annotated[str | None, typer.Option(metavar="E,F", help="Budgets. Defa
 Seeds = Annotated[
     int, typer.Option("--seeds", "--runs", min=1, metavar="N", help="Runs of each.", rich_help_panel=WHAT)
 ]
-Part = Literal["targets", "large", "wide", "floor", "stress", "monotone", "equal-rho", "all"]
+Part = Literal["targets", "large", "wide", "floor", "stress", "monotone", "equal-rho", "public", "all"]
 
 
 def _open(names: str | None, default: tuple[str, ...], folder: str | None) -> list[BenchTable]:

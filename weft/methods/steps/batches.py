@@ -48,7 +48,8 @@ class Batches:
         """Yield each batch's candidates and share; the shares add up to what is left."""
         domain = curator.domain
         pairs = self._subsets(domain, 2)
-        larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
+        sigma = float(curator.sigma_of(np.array(curator.rho(left / 2) / self.tuning.batch_cliques)))
+        larger = self.larger_cliques(domain, total, sigma, rng)
         triples = self._triples(domain, larger, total)
         higher = (1 + any(len(c) > 4 for c in larger)) if self.tuning.batches is None else self.tuning.batches
         if triples:
@@ -60,7 +61,7 @@ class Batches:
             yield pairs, left * self.tuning.part_pairs
             for _ in range(higher):
                 yield [c for c in larger if c not in measured], left * (1 - self.tuning.part_pairs) / higher
-                larger = self.larger_cliques(domain, total, curator.rho(left / 2), rng)
+                larger = self.larger_cliques(domain, total, sigma, rng)
 
     def _triples(self, domain: Domain, larger: Sequence[Clique], total: float) -> list[Clique]:
         """Return all triples where noise allows most of them, and not everywhere more than that; none otherwise.
@@ -78,9 +79,11 @@ class Batches:
     def _subsets(self, domain: Domain, order: int) -> list[Clique]:
         return [c for c in combinations(sorted(domain), order) if domain.cells(c) <= self.max_cells]
 
-    def larger_cliques(self, domain: Domain, total: float, rho: float, rng: np.random.Generator) -> list[Clique]:
-        """Return random cliques of 3 to `order` attributes, each as large as noise allows if a batch shares `rho`."""
-        sigma = math.sqrt(self.tuning.batch_cliques / (2 * rho))
+    def larger_cliques(self, domain: Domain, total: float, sigma: float, rng: np.random.Generator) -> list[Clique]:
+        """Return random cliques of 3 to `order` attributes, each as large as noise allows that is `sigma` in a cell.
+
+        As if pairs were known: where none is, a clique is asked whole, and the menu knows.
+        """
         found: dict[Clique, None] = {}
         for _ in range(4 * self.tuning.candidates):
             taken: list[str] = []

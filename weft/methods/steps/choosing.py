@@ -14,7 +14,9 @@ from weft.marginals.domain import Clique
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.noise_error import profile
 from weft.methods.steps.dense_field import DenseField
+from weft.methods.steps.public_prior import NEARER, PublicPrior, agreed
 from weft.methods.steps.unknown import least_order, unknown_part
+from weft.privacy.noise import LARGEST_SCALE
 from weft.select.believed_gaps import believed_gaps
 from weft.select.prices import choose
 
@@ -41,6 +43,15 @@ class Wanted:
         return {c: self.share * budget * part / whole for c, part in self.parts.items()}
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What a batch measures, and what it takes from elsewhere instead."""
+
+    prices: dict[Clique, float]
+    taken: dict[Clique, NoisyMarginal]
+    """Guesses of public rows that are near enough: pairs that are not worth measuring beside them."""
+
+
 def choose_cliques(
     curator: Curator,
     field: DenseField,
@@ -51,36 +62,30 @@ def choose_cliques(
     share: float,
     overlap: int,
     most: int,
-    caution: float = 0.0,
+    caution: float,
     wanted: Wanted | None = None,
-) -> dict[Clique, float]:
+    prior: PublicPrior | None = None,
+) -> Choice:
     """Return the cliques worth measuring, known columns and pairs among them, with their prices.
 
     A share `scores` of the budget asks how far the field is from each candidate; `share` is what the chosen ones may
     cost. Of cliques with more than three attributes at most `most` are taken, of which no two share more than
-    `overlap`. Of pairs and triples, distances are believed with `caution` (`believed_gaps`). Those that somebody
-    `wanted` are measured whatever they are worth.
+    `overlap`. Where there are none of those, distances are believed with `caution` (`believed_gaps`). Those that
+    somebody `wanted` are measured whatever they are worth. A `prior` has other guesses of pairs than the field's.
     """
     wanted = wanted or Wanted({}, {}, 0.0)
     domain, pure = curator.domain, curator.accounting == "pure"
     larger = any(len(c) > 3 and c not in wanted.parts for c in cliques)
     again = [m for m in measured.values() if len(m.clique) <= 2]
     known = {m.clique: field.tables[m.clique] for m in again}
-    new, own = field.expected(cliques)
     part = unknown_part(domain, [m.clique for m in again], measured, pure)
     precision = np.array([m.precision for m in again])[:, None] * part
     errors = field.beliefs.errors_known(known, part, part / np.sqrt(precision))[:, 0]
-    seen = curator.gaps([Marginal(c, t) for c, t in zip(cliques, new, strict=True)], scores)
-    if cliques:
-        sigma = curator.sigma(scores / len(cliques))
-        # A larger clique is worth more than its own distance, since all it holds is fitted together: of those, drawn at
-        # random, most are left by what can be believed, and a model of many of them is the better one (decision 007).
-        seen = np.maximum(seen - sigma, 0) if larger else believed_gaps(seen, sigma, caution)
-    # The chains' own sampling adds to a distance as an independent error does; and so do the errors of smaller
-    # tables, which measuring what goes beyond them leaves as they are.
+    # Errors of smaller tables add to a distance as independent errors do: measuring what goes beyond them leaves them.
     beyond = np.array([least_order(domain, c, measured, pure) > 0 for c in cliques], np.bool_)
     below = beyond * (_contains(cliques, [m.clique for m in again]) @ errors**2)
-    gaps = np.sqrt(np.maximum(seen**2 - own**2 - below, 0))
+    guessed = _guess(curator, field, cliques, scores, below, None if larger else caution, prior)
+    new, gaps = guessed.tables, guessed.gaps
     if larger:
         own_choice = [i for i in _spread(cliques, gaps, overlap) if cliques[i] not in wanted.parts][:most]
         kept = [*own_choice, *(i for i, c in enumerate(cliques) if c in wanted.parts)]
@@ -88,21 +93,79 @@ def choose_cliques(
 
     budget = curator.rho(share)
     prices = budget / 2.0 ** np.arange(12, step=0.5)
+    sigmas = curator.sigma_of(prices)
     fresh = unknown_part(domain, cliques, measured, pure)
     bought = np.concatenate(
         [
-            field.beliefs.errors_new(profile(new), cliques, gaps, fresh, fresh / np.sqrt(2 * prices)),
-            field.beliefs.errors_known(known, part, part / np.sqrt(precision + 2 * prices)),
+            field.beliefs.errors_new(profile(new), cliques, gaps, fresh, fresh * sigmas),
+            field.beliefs.errors_known(known, part, part / np.sqrt(precision + 1 / sigmas**2)),
         ]
     )
     offered = [*cliques, *(m.clique for m in again)]
+    # Interactions are asked times their cells: what could not be drawn is not for sale.
+    cells = [domain.cells(c) if least_order(domain, c, measured, pure) else 1 for c in offered]
+    bought[np.outer(cells, sigmas) > LARGEST_SCALE] = np.inf
     importance = np.array([wanted.emphasis.get(c, 1.0) for c in offered])
     floors = wanted.floors(budget)
     free = budget - math.fsum(floors.values())
     chosen = _choose_jointly(offered, np.concatenate([gaps, errors]), bought, prices, free, importance)
     chosen |= {c: floor + chosen.get(c, 0.0) for c, floor in floors.items()}
     field.beliefs.expect({c: table for c, table in zip(cliques, new, strict=True) if c in chosen})
-    return chosen or {m.clique: 1.0 for m in again}
+    taken = {c: made for c, made in guessed.public(prior, measured).items() if c not in chosen}
+    return Choice(chosen or {m.clique: 1.0 for m in again}, taken)
+
+
+@dataclass(frozen=True)
+class _Guessed:
+    """What is guessed of each candidate, how far that is believed to be from the truth, and the public guesses."""
+
+    tables: list[Array]
+    gaps: Array
+    nearer: dict[Clique, tuple[Array, float]]
+
+    def public(self, prior: PublicPrior | None, known: Mapping[Clique, NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
+        """Return the public guesses that were the nearer ones, as tables."""
+        if prior is None:
+            return {}
+        return {c: prior.taken(c, guess, gap, known) for c, (guess, gap) in self.nearer.items()}
+
+
+def _guess(
+    curator: Curator,
+    field: DenseField,
+    cliques: Sequence[Clique],
+    scores: float,
+    below: Array,
+    caution: float | None,
+    prior: PublicPrior | None,
+) -> _Guessed:
+    """Ask how far guesses are from the private tables: the field's, and of pairs a prior's; keep the nearer ones.
+
+    `below` is what errors of smaller tables add to each squared distance.
+    """
+    new, own = field.expected(cliques)
+    pairs = [i for i, c in enumerate(cliques) if len(c) == 2] if prior is not None else []
+    others = [] if prior is None else prior.guesses([cliques[i] for i in pairs], field.tables)
+    asked = [*zip(cliques, new, strict=True), *((cliques[i], t) for i, t in zip(pairs, others, strict=True))]
+    seen = curator.gaps([Marginal(c, table) for c, table in asked], scores)
+    if pairs:
+        apart = np.array([np.abs(new[i] - table).sum() for i, table in zip(pairs, others, strict=True)])
+        seen[pairs], seen[len(cliques) :] = agreed(seen[pairs], seen[len(cliques) :], apart)
+    sigma = curator.gap_sigma(len(asked), scores) if asked else 0.0
+    # A larger clique is worth more than its own distance, since all it holds is fitted together: of those, drawn at
+    # random, most are left by what can be believed, and a model of many of them is the better one (decision 007).
+    first, second = (
+        np.maximum(part - sigma, 0) if caution is None else believed_gaps(part, sigma, caution)
+        for part in (seen[: len(cliques)], seen[len(cliques) :])
+    )
+    # The chains' own sampling adds to a distance as an independent error does.
+    gaps = np.sqrt(np.maximum(first**2 - own**2 - below, 0))
+    nearer = {}
+    for i, table, gap in zip(pairs, others, np.sqrt(np.maximum(second**2 - below[pairs], 0)), strict=True):
+        if gap < NEARER * gaps[i]:
+            new[i], gaps[i] = table, gap
+            nearer[cliques[i]] = (table, max(float(gap), sigma / 2))  # no guess is known better than its distance
+    return _Guessed(new, gaps, nearer)
 
 
 def _spread(cliques: list[Clique], gaps: Array, overlap: int) -> list[int]:

@@ -53,6 +53,8 @@ class DenseField:
         self._noisy: list[NoisyMarginal] = []
         self._whole: dict[Clique, float] = {}
         self._chains: GibbsChains | None = None
+        self.guessed: set[Clique] = set()
+        """Tables that nobody measured: public rows told of them."""
 
     def take(self, tables: Sequence[Marginal], measured: Sequence[NoisyMarginal]) -> None:
         """Take all tables there are, of one total, and the measurements that they come from."""
@@ -60,7 +62,7 @@ class DenseField:
         self._noisy = [
             NoisyMarginal(t.clique, t.table, m.sigma, empty=t.empty) for t, m in zip(tables, measured, strict=True)
         ]
-        self._whole = {m.clique: m.precision for m in measured if not m.order}
+        self._whole = {m.clique: m.precision for m in measured if not m.order and m.clique not in self.guessed}
 
     def expected(self, cliques: Sequence[Clique]) -> tuple[list[Array], Array]:
         """Return a model's tables, and of each the L1 error that drawing records has left in it."""

@@ -31,8 +31,9 @@ class WeaveTuning:
     """Total variation error that noise may leave in a clique of higher order."""
     part_scores: Share = 0.05
     """Part of a batch's share that asks how far the model is from each candidate."""
-    caution: Annotated[float, Bounds(0.0, 10.0)] = 0.5
-    """Of pairs and triples: deviations of what is not known of a distance by which it is believed to be smaller."""
+    caution: Annotated[float, Bounds(0.0, 2.0)] = 0.5
+    """In batches of pairs, or of triples alone: deviations of what is not known of a distance by which it is believed
+    to be smaller."""
     part_pairs: Share = 0.5
     """Part of what the columns left that is spent on the batch of pairs, if there are others."""
     batch_cliques: Annotated[int, Bounds(1, 10000)] = 30

@@ -119,12 +119,11 @@ class Chains:
                 *self.wide.layout.places, self.wide.layout.cell_start, self._cells, cluster_seed,
             )  # fmt: skip
 
-    def herd(
-        self, records: Array, targets: Array, feedback: Array, sweeps: int, seed: np.uint64, owed: Array | float = 0.0
-    ) -> Array:
+    def herd(self, records: Array, targets: Array, feedback: Array, sweeps: int, seed: np.uint64, owed: Array) -> Array:
         """Sweep a block with feedback towards `targets`, probabilities of every cell; each table has its own.
 
-        `owed` is what earlier blocks have had too much of in each cell; what is returned is that after this one.
+        `owed` is what earlier blocks have had too much of in each cell; what is returned is that after this one (but
+        for cells that cannot be, whose gaps nobody uses).
         """
         each = feedback[[c for _, c in self.layout.entries]].astype(np.float32)
         gap = np.append(self.count(records, threads=1) - targets * len(records) + owed, 0.0).astype(np.float32)
@@ -212,8 +211,12 @@ class ChainsModel:
         A gap of a few records says that a record is in the wrong cell where the table is known to a record, and nothing
         where it is known to a hundred: following that table would be following its noise.
         """
+        return np.maximum(self.feedback * self.trust(n), LEAST_FEEDBACK)
+
+    def trust(self, n: int) -> Array:
+        """Return how far each table is trusted while n records are herded together: 1 where it has no noise."""
         noise = n * np.asarray(self.noise or [0.0] * len(self.cliques))
-        return np.maximum(self.feedback / (1 + (noise / SURE) ** 2), LEAST_FEEDBACK)
+        return np.asarray(1 / (1 + (noise / SURE) ** 2))
 
     @cached_property
     def _answers(self) -> Records:
@@ -266,7 +269,7 @@ class ChainsModel:
 
         def weave(strand: Array, seed: np.uint64) -> None:
             block = -(-len(strand) // max(round(len(strand) / BLOCK), 1))
-            owed = np.zeros(len(aim))
+            owed = np.zeros(len(aim), np.float32)
             for at in range(0, len(strand), block):
                 records = strand[at : at + block]
                 sweeps = self.sweeps if at == 0 else 0 if chosen else -(-self.sweeps // MIXED)
@@ -281,8 +284,9 @@ class ChainsModel:
                     chains.sweep(records, sweep_seed, free)
                 if self.herding and not held:
                     strength = self.feedbacks(len(records))
-                    trust = np.repeat(strength / self.feedback, np.diff(chains.layout.cell_start))
-                    owed = chains.herd(records, aim, strength, self.herding, seeds[1], trust * owed)
+                    for table, trust in zip(chains.layout.tables(owed), self.trust(len(records)), strict=True):
+                        table *= trust  # in place: it is a part of what is owed
+                    owed = chains.herd(records, aim, strength, self.herding, seeds[1], owed)
 
         strands = strands_of(n)
         with stage(listener, "weave", strands if n else 0) as work:

@@ -1,0 +1,140 @@
+"""A public table as a guess of how columns are related: it helps where it is right, and hardly hurts elsewhere."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import weft
+from weft.bench.fetch import as_table
+from weft.bench.generated import latent_class
+from weft.cli import app
+from weft.codec import Codec
+from weft.errors import DataError, MethodError, SchemaError, WeftError
+from weft.evaluate import k_way
+from weft.methods.steps.public_prior import agreed, raked
+from weft.planning import plan
+from weft.schema import Schema
+
+ROWS = 2_000
+
+
+def population():
+    records = latent_class(20_000, 8, np.random.default_rng(0), classes=6, sizes=(3, 8))
+    schema = Schema.from_domain(dict(zip(records.domain.names, records.domain.shape, strict=True)))
+    return as_table(records), schema
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """The private rows, and files of public ones: of the same kind, and with other relations than the private ones."""
+    rows, schema = population()
+    folder = tmp_path_factory.mktemp("public")
+    private, public = rows.slice(0, ROWS), rows.slice(ROWS)
+    sorted_alone = {name: public[name].take(pc.sort_indices(public[name])) for name in public.column_names}
+    rng = np.random.default_rng(1)
+    shuffled = {name: public[name].take(pa.array(rng.permutation(len(public)))) for name in public.column_names}
+    files = {"alike": public, "misleading": pa.table(sorted_alone), "unrelated": pa.table(shuffled)}
+    for name, table in files.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    pq.write_table(private, folder / "private.parquet")
+    return private, schema, folder
+
+
+def error(private, schema, epsilon=0.5, **options):
+    """Mean error of pairs over some runs."""
+    codec, found = Codec(schema, private.schema), []
+    for seed in range(4):
+        made = weft.Synthesizer(epsilon, noise_seed=seed, seed=seed, journal=None, **options).fit(private, schema)
+        found.append(k_way(codec.encode(private), codec.encode(made.sample(seed=seed)), 2).tvd)
+    return np.mean(found)
+
+
+def test_public_rows_of_the_same_kind_help_and_others_hardly_hurt(tables):
+    private, schema, folder = tables
+    alone = error(private, schema)
+    assert error(private, schema, public=folder / "alike.parquet") < 0.8 * alone
+    assert error(private, schema, public=folder / "misleading.parquet") < 1.1 * alone
+    assert error(private, schema, public=folder / "unrelated.parquet") < 1.1 * alone
+
+
+def test_the_distances_to_public_guesses_are_charged_and_nothing_else_is(tables):
+    private, schema, folder = tables
+    made = weft.Synthesizer(1.0, journal=None, public=str(folder / "alike.parquet")).fit(private, schema)
+    asked = [entry.draws for entry in made.ledger_.entries if entry.purpose == "scores"]
+    assert asked[0] == 2 * 28  # two guesses of every pair
+    assert made.ledger_.spend_statement().epsilon <= 1.0 + 1e-9
+    assert made.fitted_.options["public"] == "alike.parquet"  # the name, not the place
+
+
+def test_a_raked_table_has_the_private_columns_and_the_public_relation():
+    rng = np.random.default_rng(0)
+    pair, rows, columns = rng.integers(1, 50, (4, 5)), rng.random(4), rng.random(5)
+    rows, columns = 1000 * rows / rows.sum(), 1000 * columns / columns.sum()
+    table = raked(pair, rows, columns)
+    assert table.sum(axis=1) == pytest.approx(rows, rel=1e-3) and table.sum(axis=0) == pytest.approx(columns)
+    cross = pair[:-1, :-1] * pair[1:, 1:] / (pair[1:, :-1] * pair[:-1, 1:])
+    assert table[:-1, :-1] * table[1:, 1:] / (table[1:, :-1] * table[:-1, 1:]) == pytest.approx(cross, rel=0.1)
+
+
+def test_what_no_public_row_has_stays_possible():
+    assert (raked(np.array([[5.0, 0.0], [0.0, 5.0]]), np.array([6.0, 4.0]), np.array([5.0, 5.0])) > 0).all()
+    assert np.isfinite(raked(np.zeros((2, 2)), np.array([6.0, 0.0]), np.array([3.0, 3.0]))).all()
+
+
+def test_two_distances_differ_by_no_more_than_their_ends():
+    rng = np.random.default_rng(0)
+    one, other, apart = rng.normal(50, 40, 100), rng.normal(50, 40, 100), rng.random(100) * 60
+    first, second = agreed(one, other, apart)
+    assert (np.abs(first - second) <= apart + 1e-9).all() and first + second == pytest.approx(one + other)
+    near = np.abs(one - other) <= apart
+    assert first[near] == pytest.approx(one[near]) and second[near] == pytest.approx(other[near])
+
+
+def refused(tables, tmp_path, match, kind=WeftError, schema=True, **settings):
+    _, known, folder = tables
+    journal = tmp_path / "run.ledger.jsonl"
+    with pytest.raises(kind, match=match):
+        weft.Synthesizer(1.0, journal=journal, **settings).fit(folder / "private.parquet", known if schema else None)
+    assert not journal.exists() or '"charge"' not in journal.read_text()
+
+
+def test_what_cannot_be_public_is_refused_before_a_charge(tables, tmp_path):
+    private, schema, folder = tables
+    link = tmp_path / "another-name.parquet"
+    link.symlink_to(folder / "private.parquet")
+    for same in (folder / "private.parquet", link):
+        refused(tables, tmp_path, "is the private table", DataError, public=same)
+    pq.write_table(private.slice(0, 0), tmp_path / "none.parquet")
+    refused(tables, tmp_path, "has no row", DataError, public=tmp_path / "none.parquet")
+    pq.write_table(private.drop_columns([private.column_names[0]]), tmp_path / "fewer.parquet")
+    refused(tables, tmp_path, f"fewer.parquet.*{private.column_names[0]}", public=tmp_path / "fewer.parquet")
+    refused(tables, tmp_path, "nowhere", public=tmp_path / "nowhere.parquet")
+    refused(tables, tmp_path, "does not state all columns", SchemaError, schema=False, public=folder / "alike.parquet")
+    with pytest.raises(MethodError, match="public"):
+        weft.Synthesizer(1.0, method="privsyn", public="some.parquet")
+    with pytest.raises(WeftError, match="plan looks at no table"):
+        plan(schema, 1000, options={"public": "some.parquet"})
+
+
+def test_the_command_line_takes_it_and_the_card_says_so(tables, tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    _, schema, folder = tables
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.toml").write_text(schema.to_toml())
+    public = str(folder / "alike.parquet")
+    line = ["synth", str(folder / "private.parquet"), "-s", "schema.toml", "-e", "1", "--public", public]
+    done = CliRunner().invoke(app, [*line, "--model", "made.weft", "-o", "made.csv"])
+    assert done.exit_code == 0, done.output
+    card = json.loads((tmp_path / "made.card.json").read_text())
+    assert card["method"]["options"]["public"] == "alike.parquet"
+    assert "alike.parquet, which whoever made this says is public" in (tmp_path / "made.card.md").read_text()
+    assert weft.load("made.weft").fitted_.options["public"] == "alike.parquet"
+    over = CliRunner().invoke(app, [*line, "-o", public])
+    assert over.exit_code != 0 and "public table" in over.output.replace("\n", " ")
+    both = CliRunner().invoke(app, [*line, "--option", "public=x", "-o", "other.csv"])
+    assert both.exit_code != 0 and not (tmp_path / "other.csv").exists()
