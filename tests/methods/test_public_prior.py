@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -134,6 +135,10 @@ def test_the_command_line_takes_it_and_the_card_says_so(tables, tmp_path, monkey
     assert card["method"]["options"]["public"] == "alike.parquet"
     assert "alike.parquet, which whoever made this says is public" in (tmp_path / "made.card.md").read_text()
     assert weft.load("made.weft").fitted_.options["public"] == "alike.parquet"
+    # How the private text is written says nothing of a public file that is no text.
+    pa.csv.write_csv(tables[0], "semicolons.csv", pa.csv.WriteOptions(delimiter=";"))
+    other = ["synth", "semicolons.csv", "--separator", ";", *line[2:], "-o", "made-2.csv"]
+    assert CliRunner().invoke(app, other).exit_code == 0
     over = CliRunner().invoke(app, [*line, "-o", public])
     assert over.exit_code != 0 and "public table" in over.output.replace("\n", " ")
     both = CliRunner().invoke(app, [*line, "--option", "public=x", "-o", "other.csv"])

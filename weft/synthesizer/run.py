@@ -17,7 +17,7 @@ from weft.curator import PrivateTable
 from weft.discovery import Search, stated
 from weft.engines import Engine, Opened
 from weft.engines.frames import repeatable
-from weft.engines.sources import fingerprint, source_name
+from weft.engines.sources import fingerprint, is_written, source_name
 from weft.errors import BudgetError, DataError, MethodError, SchemaError, WeftError
 from weft.marginals.domain import Domain
 from weft.methods import Method, check_effects, known, takes
@@ -182,8 +182,9 @@ def open_public(settings: Synthesizer, run: Run, opened: Opened) -> Engine | Non
     if not named:
         return None
     try:
+        dialect = run.table.dialect if is_written(named) else PLAIN  # what is said of text is said of both
         with stage(run.table.listener, "read the public table"):
-            found = replace(run.table, source=named).open(run.schema)
+            found = replace(run.table, source=named, dialect=dialect).open(run.schema)
     except WeftError as error:
         raise DataError(f"the public table, {source_name(named)}: {error}") from None
     if found.codec.domain != opened.codec.domain:
