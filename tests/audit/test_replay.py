@@ -221,6 +221,8 @@ def test_a_public_table_adds_nothing_that_is_not_asked(tmp_path):
     pa.parquet.write_table(make_table(2_000, seed=8), public)
     program = synthesise("weave", epsilon=2.0, public=public)
     assert replay(program, table, without_last(table), seeded()) == []
+    program = synthesise("weave", PERSONS, source="parquet, streamed", epsilon=4.0, public=public)
+    assert replay(program, visits(), without_last_person(visits()), seeded()) == []
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,6 +1,7 @@
 """A public table as a guess of how columns are related: it helps where it is right, and hardly hurts elsewhere."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from weft.errors import DataError, MethodError, SchemaError, WeftError
 from weft.evaluate import k_way
 from weft.methods.steps.public_prior import agreed, raked
 from weft.planning import plan
+from weft.release.statement import APART, NOT_TAKEN, PUBLIC, cautions
 from weft.schema import Schema
 
 ROWS = 2_000
@@ -107,13 +109,18 @@ def test_what_cannot_be_public_is_refused_before_a_charge(tables, tmp_path):
     private, schema, folder = tables
     link = tmp_path / "another-name.parquet"
     link.symlink_to(folder / "private.parquet")
-    for same in (folder / "private.parquet", link):
-        refused(tables, tmp_path, "is the private table", DataError, public=same)
+    hidden = f"duckdb:SELECT * FROM '{folder / 'private.parquet'}'"
+    for same in (folder / "private.parquet", link, str(folder), f"{folder}/p*.parquet", hidden):
+        refused(tables, tmp_path, "is read from a file of the private table", DataError, public=same)
     pq.write_table(private.slice(0, 0), tmp_path / "none.parquet")
     refused(tables, tmp_path, "has no row", DataError, public=tmp_path / "none.parquet")
     pq.write_table(private.drop_columns([private.column_names[0]]), tmp_path / "fewer.parquet")
     refused(tables, tmp_path, f"fewer.parquet.*{private.column_names[0]}", public=tmp_path / "fewer.parquet")
     refused(tables, tmp_path, "nowhere", public=tmp_path / "nowhere.parquet")
+    refused(tables, tmp_path, "standard input", DataError, public="-")
+    with pytest.raises(WeftError) as told:
+        weft.Synthesizer(public="postgresql://host/db?table=x&password=hush", journal=None).fit(private)
+    assert "hush" not in str(told.value)
     refused(tables, tmp_path, "does not state all columns", SchemaError, schema=False, public=folder / "alike.parquet")
     with pytest.raises(MethodError, match="public"):
         weft.Synthesizer(1.0, method="privsyn", public="some.parquet")
@@ -134,6 +141,8 @@ def test_the_command_line_takes_it_and_the_card_says_so(tables, tmp_path, monkey
     card = json.loads((tmp_path / "made.card.json").read_text())
     assert card["method"]["options"]["public"] == "alike.parquet"
     assert "alike.parquet, which whoever made this says is public" in (tmp_path / "made.card.md").read_text()
+    assert "alike.parquet" in done.output and "alike.parquet" in (tmp_path / "made.ledger.jsonl").read_text()
+    assert CliRunner().invoke(app, [*line[:-1], "", "-o", "none.csv"]).exit_code != 0
     assert weft.load("made.weft").fitted_.options["public"] == "alike.parquet"
     # How the private text is written says nothing of a public file that is no text.
     pa.csv.write_csv(tables[0], "semicolons.csv", pa.csv.WriteOptions(delimiter=";"))
@@ -143,3 +152,19 @@ def test_the_command_line_takes_it_and_the_card_says_so(tables, tmp_path, monkey
     assert over.exit_code != 0 and "public table" in over.output.replace("\n", " ")
     both = CliRunner().invoke(app, [*line, "--option", "public=x", "-o", "other.csv"])
     assert both.exit_code != 0 and not (tmp_path / "other.csv").exists()
+
+
+def test_a_public_table_needs_no_ids_and_the_card_does_not_say_that_columns_are_unrelated(tables, tmp_path):
+    """Not even where every pair is the public one's; and whose rows are public does not matter."""
+    private, schema, folder = tables
+    whose = 'unit = "who"\nrows_per_unit = 2\n', '\n[columns.who]\nkind = "id"\n'
+    known = Schema.from_toml(whose[0] + schema.to_toml() + whose[1])
+    owned = private.append_column("who", pa.array([f"p{i // 2}" for i in range(len(private))]))
+    made = weft.Synthesizer(1.0, noise_seed=1, seed=1, journal=None, public=folder / "alike.parquet").fit(owned, known)
+    alone = tuple(m for m in made.fitted_.measured if len(m.clique) == 1)
+    said = cautions(replace(made.fitted_, measured=alone))
+    assert made.model_.relates_columns and APART not in said and PUBLIC.format(name="alike.parquet") in said
+    none = weft.Synthesizer(0.001, noise_seed=1, journal=None, public=folder / "alike.parquet").fit(owned, known)
+    assert not none.model_.relates_columns
+    assert APART in cautions(none.fitted_) and NOT_TAKEN.format(name="alike.parquet") in cautions(none.fitted_)
+    assert weft.Synthesizer(1.0, public=None).options == {}

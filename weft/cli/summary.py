@@ -167,7 +167,9 @@ def apart(fitted: Fitted) -> list[RenderableType]:
     """Say if no relation between columns was learned."""
     from weft.release.statement import APART, cautions
 
-    return [note(APART)] if APART in cautions(fitted) else []
+    public = fitted.options.get("public")
+    said = cautions(fitted)
+    return [note(each) for each in said if each == APART or (public and public in each)]
 
 
 def files(named: Mapping[Path, str] | Mapping[Path | str, str]) -> list[RenderableType]:

@@ -73,7 +73,8 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuesti
         `public` are the public rows in the same codes; None: as they are.
         """
         left = self._whole if whole is None else whole
-        curator = Curator(engine, self._ledger, self._release, left, self._cells, public or self._public)
+        public = self._public if public is None else public
+        curator = Curator(engine, self._ledger, self._release, left, self._cells, public)
         if part == self._part:  # counts of a part of the rows are not those of the table
             curator._released = self._released
         curator._part, curator._coding = part, self._coding

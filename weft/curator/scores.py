@@ -95,16 +95,17 @@ class ScoreQuestions(Door):
     def gaps(self, tables: Sequence[Marginal], share: float) -> Array:
         """Release the L1 distance, in counts, between each given table and the rows' own marginal of that clique.
 
-        Theorem. The given tables were made from released answers only and are rounded to integers, so they are
-        constants here. A row more or less moves one cell of the marginal by one and the distance by at most one; a
-        replaced row by at most two (`gap`). A vector of m distances has L2 sensitivity sqrt(m) times that.
+        Theorem. The given tables were made from released answers and public rows only and are rounded to integers, so
+        they are constants here; a clique may come twice. A row more or less moves one cell of the marginal by one and
+        the distance by at most one; a replaced row by at most two (`gap`). A vector of m distances has L2 sensitivity
+        sqrt(m) times that.
         """
         if not tables:
             return np.zeros(0)
         fixed = constants(self.domain, tables)
         return self._scores(
             "scores",
-            f"how far the model is from the rows on {counted(len(tables), 'set')} of columns",
+            f"how far the model is from the rows on {counted(len({t.clique for t in tables}), 'set')} of columns",
             [table.clique for table in tables],
             self._adjacency.gap(),
             share,

@@ -25,7 +25,7 @@ CARD = 2
 
 LIMITS = (
     "Only what the ledger lists was asked of the private rows. Relations between columns that no question covers are "
-    "not in this table, except by chance.",
+    "not those of the private rows, except by chance.",
     "Counts carry noise. Rare values and small groups may be lost, or appear where there were none.",
     "Numbers and dates were counted finely alone, and together in groups of values side by side: how they lie inside a "
     "group is kept over all rows, not within the rows that another column picks out. Where the schema gives bins, and "

@@ -70,6 +70,12 @@ def same_file(one: Path, other: Path) -> bool:
     return not _keys(one).isdisjoint(_keys(other))
 
 
+def share_files(one: Source, other: Source) -> bool:
+    """Whether two sources read some file both, by whatever names: folders, patterns, lists, links, databases."""
+    keys = [set().union(*(_keys(path) for each in _parts(source) for path in _files(each))) for source in (one, other)]
+    return not keys[0].isdisjoint(keys[1])
+
+
 def is_journal(path: Path) -> bool:
     """Whether a file is named as budget journals are, even if it is damaged, or begins as they do."""
     with suppress(OSError, ValueError):

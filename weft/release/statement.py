@@ -50,10 +50,11 @@ FAINTEST = 3.0
 
 
 PUBLIC = (
-    "How columns are related was in part taken from another table, {name}, which whoever made this says is public: its "
-    "rows are not protected by this guarantee."
+    "How columns are related may in part be taken from another table, {name}, which whoever made this says is public: "
+    "its rows are not protected by this guarantee."
 )
 """What is said where a public table was used."""
+NOT_TAKEN = "Nothing was taken from {name}, which was named as a public table: columns are not related here."
 
 
 def void(stamps: Iterable[str]) -> bool:
@@ -141,7 +142,7 @@ def cautions(fitted: Fitted) -> list[str]:
         *([FAINT] if faint(fitted) else []),
         *([APART] if _apart(fitted) else []),
         *_engineered(fitted),
-        *([PUBLIC.format(name=public)] if public else []),
+        *([(PUBLIC if fitted.model.relates_columns else NOT_TAKEN).format(name=public)] if public else []),
     ]
 
 
@@ -206,7 +207,8 @@ def _apart(fitted: Fitted) -> bool:
         return len(fitted.codec.domain) > 1
     # Tables of a part of the rows are not listed, so there the list tells nothing.
     listed = () if fitted.model.fixed_records or fitted.ledger.parts else fitted.measured
-    return bool(listed) and all(len(table.clique) < 2 for table in listed)
+    guessed = bool(fitted.options.get("public"))  # pairs that nobody measured may be those of a public table
+    return bool(listed) and not guessed and all(len(table.clique) < 2 for table in listed)
 
 
 def costs(ledger: Ledger) -> dict[str, float | None]:

@@ -233,7 +233,8 @@ class Synthesizer:
             run.lifetime,
             journal=None if self.journal is None else Path(self.journal),
             stamps=run.stamps,
-            facts={"source": source_name(source), "fingerprint": fingerprint(source), "method": run.recipe.name},
+            facts={"source": source_name(source), "fingerprint": fingerprint(source), "method": run.recipe.name}
+            | ({"public": source_name(self.options["public"])} if self.options.get("public") else {}),
         )
 
     @property

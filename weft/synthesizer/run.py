@@ -17,8 +17,9 @@ from weft.curator import PrivateTable
 from weft.discovery import Search, stated
 from weft.engines import Engine, Opened
 from weft.engines.frames import repeatable
-from weft.engines.sources import fingerprint, is_written, source_name
+from weft.engines.sources import fingerprint, source_name
 from weft.errors import BudgetError, DataError, MethodError, SchemaError, WeftError
+from weft.files import format_of
 from weft.marginals.domain import Domain
 from weft.methods import Method, check_effects, known, takes
 from weft.methods import method as recipe
@@ -32,7 +33,8 @@ from weft.progress import Listener, stage
 from weft.reading.addresses import kind_of_address
 from weft.reading.dialect import PLAIN
 from weft.reading.frames import collected
-from weft.release.paths import check_apart, same_file
+from weft.reading.stream import STDIN
+from weft.release.paths import check_apart, share_files
 from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
 from weft.room import Room
 from weft.schema import Schema
@@ -181,37 +183,49 @@ def open_public(settings: Synthesizer, run: Run, opened: Opened) -> Engine | Non
     named = settings.options.get("public")
     if not named:
         return None
+    # Whose rows they are does not matter there, and ids are not modelled. What is said of text is said of both.
+    columns = tuple(column for column in run.schema.columns if column.kind != "id")
+    schema = replace(run.schema, columns=columns, unit=None, rows_per_unit=1, per_unit=(), extra_columns="ignore")
+    text = not kind_of_address(named) and format_of(Path(named)) == "csv"
+    table = replace(run.table, source=named, dialect=run.table.dialect if text else PLAIN)
     try:
-        dialect = run.table.dialect if is_written(named) else PLAIN  # what is said of text is said of both
         with stage(run.table.listener, "read the public table"):
-            found = replace(run.table, source=named, dialect=dialect).open(run.schema)
+            found = table.open(schema)
     except WeftError as error:
-        raise DataError(f"the public table, {source_name(named)}: {error}") from None
+        raise DataError(f"the public table, {source_name(named)}, does not fit the private one's: {error}") from None
     if found.codec.domain != opened.codec.domain:
-        raise DataError(f"{named}: its columns do not come out as those of the private table. Write both alike.")
+        raise DataError(f"the columns of the public table, {source_name(named)}, do not come out as the private ones.")
     if not int(np.sum(found.engine.count([()])[0])):
-        raise DataError(f"{named} has no row: nothing could be learned of it. Leave public out.")
+        raise DataError(f"the public table, {source_name(named)}, has no row to learn from: leave it out.")
     return found.engine
 
 
 def named_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a method's options with a public table by its name."""
+    """Return a method's options with a public table by its name, if there is one."""
     public = options.get("public")
-    return {**options, **({"public": fspath(public)} if isinstance(public, PathLike) else {})}
+    if public is None:
+        return {name: value for name, value in options.items() if name != "public"}
+    return {**options, "public": fspath(public) if isinstance(public, PathLike) else public}
 
 
 def _check_public(named: Any, source: Any, found: bool) -> None:
     """Refuse a public table that is the private one, or whose codes would be known only after something was spent."""
     if not named:
         return
+    name = source_name(named)
+    if named == STDIN:
+        raise DataError("the public table cannot come from standard input: name a file")
     if not found:
         raise SchemaError(
-            f"{named}, the public table, is read with the private one's schema, and that does not state all columns. "
+            f"the public table, {name}, is read with the private one's schema, and that does not state all columns. "
             "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` finds them first"
         )
-    files = all(isinstance(each, str | PathLike) and not kind_of_address(each) for each in (named, source))
-    if fingerprint(named) == fingerprint(source) or (files and same_file(Path(named), Path(source))):
-        raise DataError(f"{named} is the private table: it cannot be public too. Its rows would be used as they are.")
+    place = fingerprint(source)  # of an object in memory there is none
+    if place is not None and (place == fingerprint(named) or share_files(named, source)):
+        raise DataError(
+            f"the public table, {name}, is read from a file of the private table, whose rows cannot be public too: "
+            "they would be used as they are. Write public rows to a file of their own."
+        )
 
 
 def _check_files(settings: Synthesizer, data: Any) -> None:
@@ -219,5 +233,10 @@ def _check_files(settings: Synthesizer, data: Any) -> None:
     if settings.journal is not None:
         named = isinstance(data, str | PathLike | list | tuple)
         budget = None if settings.budget_file is None else Path(settings.budget_file)
-        inputs = {"the private table": data if named else None, "the lifetime budget": budget}
+        public = settings.options.get("public") or None
+        inputs = {
+            "the private table": data if named else None,
+            "the lifetime budget": budget,
+            "the public table": public,
+        }
         check_apart(inputs, {}, {"the journal": Path(settings.journal)})
