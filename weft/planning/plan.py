@@ -177,8 +177,6 @@ def plan(
         raise WeftError("a plan needs a budget in epsilon")
     _check(schema, rows, target_error)
     own = plain(options or {})
-    if own.get("public"):
-        raise WeftError("a plan looks at no table: it cannot tell what a public one is worth. Leave it out.")
     settings: dict[str, Any] = {"method": known(method), "neighbours": neighbours, **own}
     budget = Budget(epsilon=epsilon, delta=delta)  # one that makes no sense is refused before any work
     recipe, codec = _checked(known(method), own, schema, budget)
@@ -220,6 +218,8 @@ def plan(
 
 def _checked(name: str, options: Mapping[str, Any], schema: Schema, budget: Budget) -> tuple[Recipe, Codec]:
     """Return the recipe and the codes that a run would have, by a plan of marginals too; what it refuses is refused."""
+    if options.get("public"):
+        raise WeftError("a plan looks at no table: it cannot tell what a public one is worth. Leave it out.")
     recipe = Recipe.of(name, options, schema, budget)
     codec = plain_codec(recipe.schema)
     recipe.compiled(codec)
