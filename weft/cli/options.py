@@ -285,10 +285,8 @@ def with_public(options: dict[str, Any], public: str | None) -> dict[str, Any]:
     """Return the options with a public table among them, where one is named."""
     if public is None:
         return options
-    if not public:
-        raise UsageError("--public names no table: leave it out, or name one")
-    if "public" in options:
-        raise UsageError("--public and --option public: give one of them")
+    if not public or "public" in options:
+        raise UsageError("--public names one table, and there is no --option public beside it")
     return options | {"public": public}
 
 

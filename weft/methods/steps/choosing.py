@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from weft.curator import Curator
-from weft.marginals.domain import Clique
+from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.noise_error import profile
 from weft.methods.steps.dense_field import DenseField
@@ -102,9 +102,7 @@ def choose_cliques(
         ]
     )
     offered = [*cliques, *(m.clique for m in again)]
-    # Interactions are asked times their cells: what could not be drawn is not for sale.
-    cells = [domain.cells(c) if least_order(domain, c, measured, pure) else 1 for c in offered]
-    bought[np.outer(cells, sigmas) > LARGEST_SCALE] = np.inf
+    bought[~_drawable(domain, offered, measured, pure, sigmas)] = np.inf
     importance = np.array([wanted.emphasis.get(c, 1.0) for c in offered])
     floors = wanted.floors(budget)
     free = budget - math.fsum(floors.values())
@@ -166,6 +164,14 @@ def _guess(
             new[i], gaps[i] = table, gap
             nearer[cliques[i]] = (table, max(float(gap), sigma / 2))  # no guess is known better than its distance
     return _Guessed(new, gaps, nearer)
+
+
+def _drawable(
+    domain: Domain, cliques: Sequence[Clique], known: Mapping[Clique, NoisyMarginal], pure: bool, sigmas: Array
+) -> Array:
+    """Return which noise could be drawn for which clique: interactions are asked times their cells."""
+    times = [domain.cells(c) if least_order(domain, c, known, pure) else 1 for c in cliques]
+    return np.asarray(np.multiply.outer(np.array(times, np.float64), sigmas) <= LARGEST_SCALE)
 
 
 def _spread(cliques: list[Clique], gaps: Array, overlap: int) -> list[int]:
