@@ -15,10 +15,17 @@ from weft.bench.fetch import as_table
 from weft.bench.generated import latent_class
 from weft.cli import app
 from weft.codec import Codec
+from weft.curator import Curator
+from weft.engines import MemoryEngine
 from weft.errors import DataError, MethodError, SchemaError, WeftError
 from weft.evaluate import k_way
-from weft.methods.steps.public_prior import agreed, raked
+from weft.marginals.domain import Domain, Impossible
+from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.records import Records
+from weft.methods.steps.public_prior import PublicPrior, agreed, raked
 from weft.planning import plan
+from weft.privacy import Adjacency, Budget, Ledger
+from weft.reconcile import reconcile
 from weft.release.statement import APART, NOT_TAKEN, PUBLIC, cautions
 from weft.schema import Schema
 
@@ -95,6 +102,19 @@ def test_two_distances_differ_by_no_more_than_their_ends():
     assert (np.abs(first - second) <= apart + 1e-9).all() and first + second == pytest.approx(one + other)
     near = np.abs(one - other) <= apart
     assert first[near] == pytest.approx(one[near]) and second[near] == pytest.approx(other[near])
+
+
+def test_cells_that_no_row_may_have_stay_empty_in_a_public_guess():
+    never = np.eye(2, 3, dtype=bool)
+    domain = Domain(("a", "b"), (2, 3), impossible=(Impossible(("a", "b"), never),))
+    rows = MemoryEngine(Records.of(domain, [np.array([0, 1]), np.array([1, 2])]))
+    curator = Curator(rows, Ledger(Budget(epsilon=1.0, delta=1e-5), "gaussian", Adjacency()), None, public=rows)
+    columns = {("a",): np.array([6.0, 4.0]), ("b",): np.array([2.0, 3.0, 5.0])}
+    (guess,) = PublicPrior(curator).guesses([("a", "b")], columns)
+    taken = PublicPrior(curator).taken(("a", "b"), guess, 2.0)
+    assert taken.order == 2 and np.array_equal(taken.empty, never)
+    alone = [NoisyMarginal(c, table, 0.1) for c, table in columns.items()]
+    assert not reconcile([*alone, taken], total=10.0).tables[2].table[never].any()
 
 
 def refused(tables, tmp_path, match, kind=WeftError, schema=True, **settings):

@@ -200,7 +200,7 @@ def _tell(
                 "pairs of columns": f"{closeness['pairs_alike']:.1%} alike on average",
             }
         ),
-        *summary.apart(fitted),
+        *summary.relations(fitted),
         *summary.known(fitted.schema, closeness["broken_rules"]),
         summary.note(
             "Only fictional data may be compared in public like this: the comparison itself looks at private rows."

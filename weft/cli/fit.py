@@ -105,7 +105,7 @@ def tell_fit(
         *([summary.entries(ledger)] if verbose else []),
         *summary.points(fitted),
         *summary.warnings(warned),
-        *summary.apart(fitted),
+        *summary.relations(fitted),
         *summary.files(file_purposes(None, spending, model, found)),
         summary.heading("Try next"),
         summary.commands(f"weft sample {model} -o synthetic.csv"),

@@ -140,7 +140,7 @@ def report(
         *([summary.entries(fitted.ledger)] if verbose else []),
         *summary.points(fitted),
         *summary.warnings(warned),
-        *summary.apart(fitted),
+        *summary.relations(fitted),
         *summary.files(dict.fromkeys(rows_in, ROLES[0]) | file_purposes(out, journal, model, found)),
     )
 

@@ -163,13 +163,11 @@ def known(schema: Schema, broken: Mapping[str, int]) -> list[RenderableType]:
     return [heading("What was known beforehand, at no cost"), facts(told)] if told else []
 
 
-def apart(fitted: Fitted) -> list[RenderableType]:
-    """Say if no relation between columns was learned."""
-    from weft.release.statement import APART, cautions
+def relations(fitted: Fitted) -> list[RenderableType]:
+    """Say if no relation between columns was learned, or some of a public table."""
+    from weft.release import statement
 
-    public = fitted.options.get("public")
-    said = cautions(fitted)
-    return [note(each) for each in said if each == APART or (public and public in each)]
+    return [note(each) for each in statement.relations(fitted)]
 
 
 def files(named: Mapping[Path, str] | Mapping[Path | str, str]) -> list[RenderableType]:

@@ -110,7 +110,7 @@ class Door:
         """Return the noise standard deviation of a cell of one marginal measured with this share."""
         return self._noise(share)[1]
 
-    def sigma_of(self, rho: Array) -> Array:
+    def sigma_of(self, rho: Array | float) -> Array:
         """Return the same for a zCDP parameter, as `rho` gives it."""
         return np.asarray(self._marginal_sensitivity() / np.sqrt(2 * np.asarray(rho, np.float64)))
 

@@ -137,11 +137,14 @@ def seeds(fitted: Fitted) -> str | None:
 
 def cautions(fitted: Fitted) -> list[str]:
     """Say what this table in particular does not tell of the private one."""
+    return [*([FAINT] if faint(fitted) else []), *relations(fitted), *_engineered(fitted)]
+
+
+def relations(fitted: Fitted) -> list[str]:
+    """Say where relations between columns come from, if not from the private rows alone."""
     public = fitted.options.get("public")
     return [
-        *([FAINT] if faint(fitted) else []),
         *([APART] if _apart(fitted) else []),
-        *_engineered(fitted),
         *([(PUBLIC if fitted.model.relates_columns else NOT_TAKEN).format(name=public)] if public else []),
     ]
 

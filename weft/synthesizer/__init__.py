@@ -41,8 +41,9 @@ from weft.release.statement import default_rows
 from weft.room import Room
 from weft.schema import Schema
 from weft.schema.rules.where import Where
+from weft.synthesizer.public import named_options, open_public
 from weft.synthesizer.resume import recorded
-from weft.synthesizer.run import Asked, Run, check_settings, named_options, open_public, prepare
+from weft.synthesizer.run import Asked, Run, check_settings, prepare
 from weft.synthesizer.shown import as_text
 
 if TYPE_CHECKING:

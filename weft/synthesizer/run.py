@@ -6,20 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
-
-import numpy as np
 
 from weft.codec import Codec
 from weft.curator import PrivateTable
 from weft.discovery import Search, stated
-from weft.engines import Engine, Opened
 from weft.engines.frames import repeatable
-from weft.engines.sources import fingerprint, source_name
-from weft.errors import BudgetError, DataError, MethodError, SchemaError, WeftError
-from weft.files import format_of
+from weft.errors import BudgetError, DataError, MethodError
 from weft.marginals.domain import Domain
 from weft.methods import Method, check_effects, known, takes
 from weft.methods import method as recipe
@@ -29,15 +24,14 @@ from weft.methods.steps.resolution import coarse_domain
 from weft.privacy import Adjacency, Budget, Lifetime, Relation
 from weft.privacy.books import Terms
 from weft.privacy.mechanisms import Release
-from weft.progress import Listener, stage
-from weft.reading.addresses import kind_of_address
+from weft.progress import Listener
 from weft.reading.dialect import PLAIN
 from weft.reading.frames import collected
-from weft.reading.stream import STDIN
-from weft.release.paths import check_apart, share_files
+from weft.release.paths import check_apart
 from weft.release.stamps import accepted_facts, check_unbounded, stamps_of
 from weft.room import Room
 from weft.schema import Schema
+from weft.synthesizer.public import check_public
 from weft.workload import Compiled, MarginalPlan, PlanError, compile_plan, extended, with_maps
 from weft.workload.compiled import accounting_of, planned, refuse_for
 
@@ -173,59 +167,9 @@ def prepare(settings: Synthesizer, asked: Asked, release: Release, listener: Lis
     # What the number of columns rules out is known before any of them is found; what names of attributes do, is not.
     if search is not None and not (takes(name, "marginals") and plain(settings.options).get("marginals")):
         chosen.check(Domain.of({column.name: 2 for column in public.columns if column.kind != "id"}))
-    _check_public(settings.options.get("public"), source, search is None)
+    check_public(settings.options.get("public"), source, search is None)
     stamps = stamps_of(release.private, facts)
     return Run(table, made, release, terms, lifetime, stamps, search)
-
-
-def open_public(settings: Synthesizer, run: Run, opened: Opened) -> Engine | None:
-    """Open the public table that is named among the options, with the private one's schema; None if none is."""
-    named = settings.options.get("public")
-    if not named:
-        return None
-    # Whose rows they are does not matter there, and ids are not modelled. What is said of text is said of both.
-    columns = tuple(column for column in run.schema.columns if column.kind != "id")
-    schema = replace(run.schema, columns=columns, unit=None, rows_per_unit=1, per_unit=(), extra_columns="ignore")
-    text = not kind_of_address(named) and format_of(Path(named)) == "csv"
-    table = replace(run.table, source=named, dialect=run.table.dialect if text else PLAIN)
-    try:
-        with stage(run.table.listener, "read the public table"):
-            found = table.open(schema)
-    except WeftError as error:
-        raise DataError(f"the public table, {source_name(named)}, does not fit the private one's: {error}") from None
-    if found.codec.domain != opened.codec.domain:
-        raise DataError(f"the columns of the public table, {source_name(named)}, do not come out as the private ones.")
-    if not int(np.sum(found.engine.count([()])[0])):
-        raise DataError(f"the public table, {source_name(named)}, has no row to learn from: leave it out.")
-    return found.engine
-
-
-def named_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a method's options with a public table by its name, if there is one."""
-    public = options.get("public")
-    if public is None:
-        return {name: value for name, value in options.items() if name != "public"}
-    return {**options, "public": fspath(public) if isinstance(public, PathLike) else public}
-
-
-def _check_public(named: Any, source: Any, found: bool) -> None:
-    """Refuse a public table that is the private one, or whose codes would be known only after something was spent."""
-    if not named:
-        return
-    name = source_name(named)
-    if named == STDIN:
-        raise DataError("the public table cannot come from standard input: name a file")
-    if not found:
-        raise SchemaError(
-            f"the public table, {name}, is read with the private one's schema, and that does not state all columns. "
-            "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` finds them first"
-        )
-    place = fingerprint(source)  # of an object in memory there is none
-    if place is not None and (place == fingerprint(named) or share_files(named, source)):
-        raise DataError(
-            f"the public table, {name}, is read from a file of the private table, whose rows cannot be public too: "
-            "they would be used as they are. Write public rows to a file of their own."
-        )
 
 
 def _check_files(settings: Synthesizer, data: Any) -> None:

@@ -48,7 +48,7 @@ class Batches:
         """Yield each batch's candidates and share; the shares add up to what is left."""
         domain = curator.domain
         pairs = self._subsets(domain, 2)
-        sigma = float(curator.sigma_of(np.array(curator.rho(left / 2) / self.tuning.batch_cliques)))
+        sigma = float(curator.sigma_of(curator.rho(left / 2) / self.tuning.batch_cliques))
         larger = self.larger_cliques(domain, total, sigma, rng)
         triples = self._triples(domain, larger, total)
         higher = (1 + any(len(c) > 4 for c in larger)) if self.tuning.batches is None else self.tuning.batches

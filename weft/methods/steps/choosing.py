@@ -84,8 +84,7 @@ def choose_cliques(
     # Errors of smaller tables add to a distance as independent errors do: measuring what goes beyond them leaves them.
     beyond = np.array([least_order(domain, c, measured, pure) > 0 for c in cliques], np.bool_)
     below = beyond * (_contains(cliques, [m.clique for m in again]) @ errors**2)
-    guessed = _guess(curator, field, cliques, scores, below, None if larger else caution, prior)
-    new, gaps = guessed.tables, guessed.gaps
+    new, gaps, nearer = _guess(curator, field, cliques, scores, below, None if larger else caution, prior)
     if larger:
         own_choice = [i for i in _spread(cliques, gaps, overlap) if cliques[i] not in wanted.parts][:most]
         kept = [*own_choice, *(i for i, c in enumerate(cliques) if c in wanted.parts)]
@@ -109,23 +108,8 @@ def choose_cliques(
     chosen = _choose_jointly(offered, np.concatenate([gaps, errors]), bought, prices, free, importance)
     chosen |= {c: floor + chosen.get(c, 0.0) for c, floor in floors.items()}
     field.beliefs.expect({c: table for c, table in zip(cliques, new, strict=True) if c in chosen})
-    taken = {c: made for c, made in guessed.public(prior, measured).items() if c not in chosen}
+    taken = {c: guess for c, guess in nearer.items() if c not in chosen}
     return Choice(chosen or {m.clique: 1.0 for m in again}, taken)
-
-
-@dataclass(frozen=True)
-class _Guessed:
-    """What is guessed of each candidate, how far that is believed to be from the truth, and the public guesses."""
-
-    tables: list[Array]
-    gaps: Array
-    nearer: dict[Clique, tuple[Array, float]]
-
-    def public(self, prior: PublicPrior | None, known: Mapping[Clique, NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
-        """Return the public guesses that were the nearer ones, as tables."""
-        if prior is None:
-            return {}
-        return {c: prior.taken(c, guess, gap, known) for c, (guess, gap) in self.nearer.items()}
 
 
 def _guess(
@@ -136,10 +120,11 @@ def _guess(
     below: Array,
     caution: float | None,
     prior: PublicPrior | None,
-) -> _Guessed:
+) -> tuple[list[Array], Array, dict[Clique, NoisyMarginal]]:
     """Ask how far guesses are from the private tables: the field's, and of pairs a prior's; keep the nearer ones.
 
-    `below` is what errors of smaller tables add to each squared distance.
+    `below` is what errors of smaller tables add to each squared distance. Returned are a guess of each clique, how far
+    that is believed to be from the truth, and those of the prior as tables.
     """
     new, own = field.expected(cliques)
     pairs = [i for i, c in enumerate(cliques) if len(c) == 2] if prior is not None else []
@@ -158,12 +143,13 @@ def _guess(
     )
     # The chains' own sampling adds to a distance as an independent error does.
     gaps = np.sqrt(np.maximum(first**2 - own**2 - below, 0))
-    nearer = {}
+    nearer: dict[Clique, NoisyMarginal] = {}
     for i, table, gap in zip(pairs, others, np.sqrt(np.maximum(second**2 - below[pairs], 0)), strict=True):
-        if gap < NEARER * gaps[i]:
+        if prior is not None and gap < NEARER * gaps[i]:
             new[i], gaps[i] = table, gap
-            nearer[cliques[i]] = (table, max(float(gap), sigma / 2))  # no guess is known better than its distance
-    return _Guessed(new, gaps, nearer)
+            # No guess is known better than its distance.
+            nearer[cliques[i]] = prior.taken(cliques[i], table, max(float(gap), sigma / 2))
+    return new, gaps, nearer
 
 
 def _drawable(

@@ -73,10 +73,10 @@ class PublicPrior:
         found = self.curator.public(pairs)
         return [raked(table, columns[a,], columns[b,]) for (a, b), table in zip(pairs, found, strict=True)]
 
-    def taken(self, pair: Clique, guess: Array, gap: float, known: Mapping[Clique, NoisyMarginal]) -> NoisyMarginal:
+    def taken(self, pair: Clique, guess: Array, gap: float) -> NoisyMarginal:
         """Return a guess as a table that was measured with noise which would leave so large a distance (L1)."""
-        domain, pure = self.curator.domain, self.curator.accounting == "pure"
-        order = least_order(domain, pair, known, pure)
-        part = interacting(domain.sizes(pair), order)
-        sigma = max(gap, 1.0) / (MEAN_ABS_NORMAL * guess.size * part**0.5)
-        return NoisyMarginal(pair, interaction(guess, order) / guess.size if order else guess, sigma, order)
+        domain = self.curator.domain
+        order = least_order(domain, pair, (), self.curator.accounting == "pure")
+        sigma = max(gap, 1.0) / (MEAN_ABS_NORMAL * guess.size * interacting(domain.sizes(pair), order) ** 0.5)
+        table = interaction(guess, order) / guess.size if order else guess
+        return NoisyMarginal(pair, table, sigma, order, empty=domain.empty_cells(pair))
