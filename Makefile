@@ -10,11 +10,11 @@ READY  := $(VENV)/.ready
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml lab/pyproject.toml
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (once, a minute or two)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev --editable . --editable lab
 	@touch $@
 
 demo: $(READY) ## make a fictional hospital table, release a private synthetic copy of it

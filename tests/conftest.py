@@ -2,11 +2,15 @@
 
 import os
 
+import hypothesis
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from weft.schema import Schema
+
+hypothesis.settings.register_profile("weft", deadline=None)  # no test depends on how busy a machine is
+hypothesis.settings.load_profile("weft")
 
 SCHEMA = """
 [columns.age]

@@ -24,7 +24,7 @@ def spark():
 
 @functools.cache
 def _started():
-    from weft.reading.spark import spark_session
+    from weft.io.spark_source import spark_session
 
     wanted = {
         "spark.master": "local[2,4]",

@@ -17,8 +17,7 @@ def baskets():
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
-
-    from weft.bench.itemsets import market
+    from weft_lab.itemsets import market
 
     table = market(400, 30, planted=2)
     rows = table["basket"].to_pylist()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import OutputError
-from weft.release import atomic
-from weft.release.atomic import check_writable, recover, staged
+from weft.io import atomic_files as atomic
+from weft.io.atomic_files import check_writable, recover_files, stage_files
 
 
 def leftovers(folder):
@@ -17,7 +17,7 @@ def leftovers(folder):
 
 def test_all_targets_appear_together(tmp_path):
     a, b = tmp_path / "a.txt", tmp_path / "b.txt"
-    with staged(a, b) as (draft_a, draft_b):
+    with stage_files(a, b) as (draft_a, draft_b):
         draft_a.write_text("one")
         draft_b.write_text("two")
         assert leftovers(tmp_path) == sorted([draft_a.name, draft_b.name])
@@ -29,7 +29,7 @@ def test_all_targets_appear_together(tmp_path):
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, failure):
     target = tmp_path / "a.txt"
     target.write_text("old")
-    with pytest.raises(failure), staged(target) as (draft,):
+    with pytest.raises(failure), stage_files(target) as (draft,):
         draft.write_text("half")
         raise failure
     assert target.read_text() == "old"
@@ -41,7 +41,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OutputError, match="No space left"), staged(tmp_path / "a.txt") as (draft,):
+    with pytest.raises(OutputError, match="No space left"), stage_files(tmp_path / "a.txt") as (draft,):
         draft.write_text("data")
     assert leftovers(tmp_path) == []
 
@@ -62,7 +62,7 @@ def names(folder):
 
 
 def put(folder, texts):
-    with staged(*names(folder)) as drafts:
+    with stage_files(*names(folder)) as drafts:
         for draft, text in zip(drafts, texts, strict=True):
             draft.write_text(text)
 
@@ -89,10 +89,19 @@ def killed(folder, step):
 
         return call
 
-    for owner, name in ((os, "fsync"), (Path, "replace"), (Path, "unlink"), (atomic, "_flush"), (json, "dump")):
-        setattr(owner, name, dying(getattr(owner, name)))
-    put(folder, NEW)
-    os._exit(0)
+    try:
+        for owner, name in (
+            (os, "fsync"),
+            (Path, "replace"),
+            (Path, "unlink"),
+            (atomic, "_flush_file"),
+            (json, "dump"),
+        ):
+            setattr(owner, name, dying(getattr(owner, name)))
+        put(folder, NEW)
+        os._exit(0)
+    finally:  # a child that fails must not go on as a second runner of tests
+        os._exit(70)
 
 
 def test_a_kill_at_any_step_leaves_no_mixture_and_nothing_behind(tmp_path):
@@ -105,7 +114,7 @@ def test_a_kill_at_any_step_leaves_no_mixture_and_nothing_behind(tmp_path):
         rows, page, card = seen(folder)
         states.append((rows, card))
         assert card is None or (rows, page, card) in (OLD, NEW)
-        recover(folder)
+        recover_files(folder)
         assert seen(folder) in (OLD, NEW)
         assert leftovers(folder) == sorted(path.name for path in names(folder))
         if code == 0:
@@ -135,7 +144,7 @@ def test_the_next_writer_finishes_what_was_cut_short(tmp_path):
         with pytest.raises(OutputError, match="the next command"):
             put(tmp_path, NEW)
     assert seen(tmp_path) == ("new rows", None, None)
-    with pytest.raises(ZeroDivisionError), staged(*names(tmp_path)):
+    with pytest.raises(ZeroDivisionError), stage_files(*names(tmp_path)):
         assert seen(tmp_path) == NEW
         1 / 0  # noqa: B018
     assert seen(tmp_path) == NEW
@@ -156,7 +165,7 @@ def interrupting(patch, step):
 
         return call
 
-    for owner, name in ((os, "fsync"), (Path, "replace"), (atomic, "_flush"), (json, "dump")):
+    for owner, name in ((os, "fsync"), (Path, "replace"), (atomic, "_flush_file"), (json, "dump")):
         patch.setattr(owner, name, stopping(getattr(owner, name)))
 
 
@@ -184,11 +193,11 @@ def test_a_draft_that_somebody_works_on_is_left_alone(tmp_path):
     dead.write_text("half")
     foreign = tmp_path / ".b.txt.0123abcd.part"
     foreign.write_text("half")
-    with staged(target) as (draft,):
+    with stage_files(target) as (draft,):
         assert not dead.exists()
         draft.write_text("one")
-        assert recover(tmp_path, ["a.txt"]) == []
-        with staged(target) as (other,):
+        assert recover_files(tmp_path, ["a.txt"]) == []
+        with stage_files(target) as (other,):
             assert draft.exists() and other != draft
             other.write_text("two")
         assert target.read_text() == "two"
@@ -205,7 +214,7 @@ def test_a_record_moves_nothing_out_of_its_folder(tmp_path, target):
         draft.write_text("text")
     record = home / ".x.json.0123abcd.commit"
     record.write_text(json.dumps({"files": [{"target": target, "draft": draft.name, "sha256": "0"}]}))
-    recover(home)
+    recover_files(home)
     assert leftovers(tmp_path) == ["home"]
 
 
@@ -215,7 +224,7 @@ def test_a_record_whose_files_changed_is_dropped(tmp_path):
     (tmp_path / ".b.0123abcd.part").write_text("two")
     files = [{"target": name, "sha256": "0" * 64} for name in "ab"]
     record.write_text(json.dumps({"commit": 1, "files": files}))
-    recover(tmp_path)
+    recover_files(tmp_path)
     assert leftovers(tmp_path) == []
 
 

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import weft
 from weft import Schema, Synthesizer
 from weft.cli import app
-from weft.codec.evidence import evidence_of
+from weft.encoding.condition_codes import evidence_of
 from weft.errors import ConditionError
-from weft.release.conditioned import Conditioned
-from weft.schema.rules.where import read_where
+from weft.schema.rules.conditions import read_where
+from weft.synthesis.conditional_sampling import Conditioned
 
 STAYS = Schema.from_toml(
     """
@@ -142,7 +142,7 @@ def test_evidence_says_as_much_as_codes_can_tell(fitted):
 
 def test_bins_that_reach_into_a_range_are_never_ruled_out():
     schema = Schema.from_toml('[columns.x]\nkind = "real"\nrange = [0, 1000]\nbins = 7\nspecial = [0, 2000]\n')
-    codec = weft.codec.Codec(schema, pa.schema([("x", pa.float64())]))
+    codec = weft.encoding.Codec(schema, pa.schema([("x", pa.float64())]))
     values = np.linspace(0.001, 999.999, 5000)
     codes = codec.encode(pa.table({"x": values})).column("x")
     for low, high in [(0.5, 3), (142.8, 142.9), (400, 700), (999.9, 2000), (143, 143)]:
@@ -160,14 +160,14 @@ def test_what_nothing_can_meet_is_said(fitted):
 
 
 def test_what_rules_leave_nothing_of_is_given_up(fitted, monkeypatch):
-    monkeypatch.setattr("weft.release.conditioned.VAIN", 3000)
+    monkeypatch.setattr("weft.synthesis.conditional_sampling.MAX_VAIN_DRAWS", 3000)
     with pytest.raises(ConditionError, match="none of 3,000 rows that were drawn"):
         fitted.sample(3000, where=["ward = maternity", "age = 80"], seed=0)
 
 
 def test_what_is_rare_is_told_with_its_number(fitted, monkeypatch):
-    monkeypatch.setattr("weft.release.conditioned.MOST_DRAWN", 4000)
-    monkeypatch.setattr("weft.release.conditioned.MOST_DRAWN_PER_ROW", 1)
+    monkeypatch.setattr("weft.synthesis.conditional_sampling.MAX_DRAWN", 4000)
+    monkeypatch.setattr("weft.synthesis.conditional_sampling.MAX_DRAWN_PER_ROW", 1)
     with pytest.raises(ConditionError, match=r"only \d+ rows? of 2,000 .* about 1 in \d+ .*Ask for fewer"):
         fitted.sample(2000, where=["stay = 9"], seed=0)
 
@@ -227,7 +227,7 @@ def test_the_command_and_its_card(fitted, tmp_path):
     card = json.loads((tmp_path / "old.card.json").read_text())
     assert card["table"]["conditions"] == ['sex = "f"', "age >= 65"] and card["table"]["rows"] == 40
     told = (tmp_path / "old.card.md").read_text()
-    assert "conditional sample" in told and "age >= 65" in told and "not the whole table" in told
+    assert "conditional sample" in told and "age >= 65" in told and "does not represent the whole table" in told
     assert CliRunner().invoke(app, ["verify", str(tmp_path)]).exit_code == 0
     run = CliRunner().invoke(app, ["report", "--releasable", model, old, "-o", page])
     assert run.exit_code == 1 and "a conditional sample" in run.output.replace("\n", " ")

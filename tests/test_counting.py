@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft.marginals.counting
-from weft.marginals.counting import Counter, compile_kernels, count, is_compiled
+from weft.marginals.counting import Counter, compile_kernels, count_marginals, is_compiled
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 
@@ -51,7 +51,7 @@ def test_kernel_agrees_with_its_twin(data):
     fits = names.filter(lambda clique: records.domain.cells(clique) <= 1 << 20)
     cliques = data.draw(st.lists(fits, max_size=12))
     threads = data.draw(st.integers(1, 3))
-    assert_same(count(records, cliques, threads), plain_count(records, cliques))
+    assert_same(count_marginals(records, cliques, threads), plain_count(records, cliques))
 
 
 @pytest.mark.parametrize("skew", [1, 8])
@@ -59,22 +59,22 @@ def test_kernel_agrees_with_its_twin(data):
 def test_all_pairs_in_threads_that_own_cliques(threads, skew):
     records = random_records([20, 1, 300, 7, 70_000, 2, 4, 11], 30_000, seed=1, skew=skew)
     cliques = [c for k in (1, 2, 3) for c in combinations(records.domain.names, k) if records.domain.cells(c) < 3e6]
-    assert_same(count(records, cliques, threads), plain_count(records, cliques))
+    assert_same(count_marginals(records, cliques, threads), plain_count(records, cliques))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_few_cliques_in_threads_that_own_rows(threads):
     records = random_records([20, 30, 5], 200_003, seed=2)
     cliques = [("c0", "c1"), (), ("c0", "c1", "c2")]
-    assert_same(count(records, cliques, threads), plain_count(records, cliques))
+    assert_same(count_marginals(records, cliques, threads), plain_count(records, cliques))
 
 
 def test_batches_and_row_order_change_nothing():
     records = random_records([20, 300, 3, 1], 20_000, seed=3)
     cliques = tuple(combinations(records.domain.names, 2))
-    whole = count(records, cliques)
+    whole = count_marginals(records, cliques)
     order = np.random.default_rng(4).permutation(len(records))
-    assert_same(count(records.take(order), cliques), whole)
+    assert_same(count_marginals(records.take(order), cliques), whole)
     for step in (1_001, 9_999, 20_000):
         counter = Counter(records.domain, cliques, threads=2)
         flat = counter.zeros()
@@ -89,14 +89,14 @@ def test_long_tables_are_counted_in_several_calls(monkeypatch, threads):
     monkeypatch.setattr(weft.marginals.counting, "_WORK_A_CALL", 10_000)
     records = random_records([20, 300, 3, 1], 20_000, seed=9)
     for cliques in ([("c0", "c2")], list(combinations(records.domain.names, 2)) * 3):
-        assert_same(count(records, cliques, threads), plain_count(records, cliques))
+        assert_same(count_marginals(records, cliques, threads), plain_count(records, cliques))
 
 
 def test_columns_need_not_be_contiguous():
     records = random_records([20, 300], 9_000, seed=5)
     strided = records.take(slice(None, None, 3))
     assert not strided.columns[0].flags.c_contiguous
-    assert_same(count(strided, [("c0", "c1")]), plain_count(strided, [("c0", "c1")]))
+    assert_same(count_marginals(strided, [("c0", "c1")]), plain_count(strided, [("c0", "c1")]))
 
 
 def test_the_buffer_is_added_to():
@@ -105,7 +105,7 @@ def test_the_buffer_is_added_to():
     flat = counter.zeros()
     counter.add(records, flat)
     counter.add(records, flat)
-    np.testing.assert_array_equal(counter.tables(flat)[0], 2 * count(records, [("c0", "c1")])[0])
+    np.testing.assert_array_equal(counter.tables(flat)[0], 2 * count_marginals(records, [("c0", "c1")])[0])
 
 
 def test_progress_is_told_of_every_clique_once():
@@ -130,9 +130,9 @@ def test_a_code_outside_its_domain_never_reaches_the_kernel():
     domain = Domain(("a", "b"), (3, 3))
     bad = Records.of(domain, [[0, 1, 200], [0, 1, 2]])
     with pytest.raises(ValueError, match="'a' is outside its domain") as refusal:
-        count(bad, [("a", "b")])
+        count_marginals(bad, [("a", "b")])
     assert "200" not in str(refusal.value)
-    assert_same(count(bad, [("b",)]), [np.array([1, 1, 1])])
+    assert_same(count_marginals(bad, [("b",)]), [np.array([1, 1, 1])])
 
 
 def test_foreign_records_and_buffers_are_refused():

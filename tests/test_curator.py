@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from weft.curator import Curator
-from weft.curator.scores import LARGEST_TABLE
+from weft.curator.score_queries import MAX_TABLE_SUM
 from weft.errors import BudgetError, MethodError
-from weft.marginals.counting import count
+from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Domain
-from weft.marginals.marginal import Marginal, interaction
+from weft.marginals.marginal import Marginal, compute_interaction
 from weft.marginals.records import Records
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
@@ -27,7 +27,7 @@ class Rows:
 
     def count(self, cliques):
         self.asked += 1
-        return count(self.records, cliques)
+        return count_marginals(self.records, cliques)
 
     def recode(self, maps):
         raise AssertionError("not needed here")
@@ -60,7 +60,7 @@ GOOD = Marginal(("a",), np.array([1.0, 2.0]))
         lambda c: c.gaps([Marginal(("a",), np.zeros(1))], share=0.1),  # would be broadcast
         lambda c: c.gaps([Marginal(("a",), np.array([math.nan, 0.0]))], share=0.1),
         lambda c: c.gaps([Marginal(("a",), np.array([math.inf, 0.0]))], share=0.1),
-        lambda c: c.gaps([Marginal(("a",), np.array([float(LARGEST_TABLE), 0.0]))], share=0.1),
+        lambda c: c.gaps([Marginal(("a",), np.array([float(MAX_TABLE_SUM), 0.0]))], share=0.1),
         lambda c: c.dependence(share=0.1, pairs=[("a",)]),
         lambda c: c.dependence(share=0.1, score="mutual information"),
         lambda c: c.measure([("b", "a")], share=0.1),
@@ -151,7 +151,7 @@ def test_answers_keep_to_their_declared_sensitivity(question, accounting, relati
 
 
 def test_dependence_is_exact_past_64_bits():
-    from weft.curator.scores import dependence_of
+    from weft.curator.score_queries import dependence_of
 
     huge = np.array([[3 << 40, 1], [2, 5 << 40]])
     n = int(huge.sum())
@@ -179,7 +179,7 @@ def test_interactions_are_asked_at_their_own_sensitivity():
     assert ledger.spent == pytest.approx(0.5 * ledger.capacity)
     assert release.charge.sensitivities == pytest.approx((6 * math.sqrt(1 - 1 / 6), 3 * math.sqrt(1 - 1 / 3)))
     assert all(answer.dtype == np.int64 for answer in release.exact)
-    table = count(Records.of(DOMAIN, list(zip(*rows, strict=True))), [("a", "b")])[0]
+    table = count_marginals(Records.of(DOMAIN, list(zip(*rows, strict=True))), [("a", "b")])[0]
     assert pair.table == pytest.approx(table - 90 / 6)  # no noise here: only the total is missing
     assert single.table == pytest.approx(table.sum(axis=0) - 90 / 3)
     assert (pair.order, single.order) == (1, 1)
@@ -193,7 +193,9 @@ def test_the_noise_of_an_interaction_is_what_its_sigma_says():
     rng = np.random.default_rng(0)
     rows = list(zip(rng.integers(0, 3, 500), rng.integers(0, 4, 500), strict=True))
     door, _, _ = curator(rows, domain, release=Mechanisms(Noise.seeded(1)))
-    exact = interaction(count(Records.of(domain, list(zip(*rows, strict=True))), [("a", "b")])[0], 2) / 12
+    exact = (
+        compute_interaction(count_marginals(Records.of(domain, list(zip(*rows, strict=True))), [("a", "b")])[0], 2) / 12
+    )
     seen = [door.interactions([("a", "b")], 2, share=1e-4)[0] for _ in range(400)]
     noise = np.array([m.table - exact for m in seen])
     assert np.abs(noise.sum(axis=1)).max() < 1e-9 * seen[0].sigma * 12

@@ -55,10 +55,10 @@ def test_the_screen_has_what_is_shown(tmp_path, monkeypatch):
     for head in heads:
         at = shown.index(f"\n  {head} ", at)
     for part in (
-        "each row of the private table: whether it is there",
-        "on finding out what the columns hold",
+        "each row: whether the private table contains it",
+        "on schema discovery",
         "a text that hardly ever repeats: an id",
         "dates from 2024-01-01 to 2024-12-31",
-        "What to rely on, and what to be careful with",
+        "Strengths and limitations",
     ):
         assert part in " ".join(screen.split()) and part in " ".join(shown.split())

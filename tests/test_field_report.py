@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import weft
 from weft.cli import app
 from weft.errors import WeftError
-from weft.report import private_report
+from weft.evaluation.report import private_report
 
 SCHEMA = """
 [columns.patient]

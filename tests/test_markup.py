@@ -8,8 +8,15 @@ import pyarrow as pa
 import pytest
 
 from weft import Synthesizer
-from weft.release.card import card_json, card_markdown, markdown
-from weft.release.markup import code, plain, text, yaml
+from weft.release.card import (
+    card_json,
+    card_markdown,
+    escape_markdown,
+    format_code_span,
+    format_yaml,
+    render_card,
+    strip_invisible_signs,
+)
 from weft.schema import Schema
 
 HOSTILE = [
@@ -18,7 +25,7 @@ HOSTILE = [
     "# heading",
     "---",
     "<script>alert(1)</script>",
-    "`code`",
+    "`format_code_span`",
     "[link](javascript:x)",
     "![i](http://x)",
     "**bold**",
@@ -33,18 +40,18 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_text_has_no_sign_that_means_something(name: str) -> None:
-    shown = text(name)
+    shown = escape_markdown(name)
     assert "\n" not in shown and "\r" not in shown and "\u202e" not in shown
     bare = shown.replace("\\\\", "")
     for sign in "`*[]<>|~&":
         assert all(bare[at - 1] == "\\" for at in range(len(bare)) if bare[at] == sign)
     assert shown[0] not in "#-+=>" and "://" not in shown
-    assert plain(name) == shown.replace("\\", "")
+    assert strip_invisible_signs(name) == shown.replace("\\", "")
 
 
 @pytest.mark.parametrize("name", ["a", "`", "``a`b", "", " ", "a\nb"])
 def test_code_ends_where_it_should(name: str) -> None:
-    shown = code(name)
+    shown = format_code_span(name)
     fence = shown[: len(shown) - len(shown.lstrip("`"))]
     inside = shown[len(fence) : -len(fence)]
     assert shown.endswith(fence) and fence not in inside.split() and "\n" not in shown
@@ -60,7 +67,7 @@ def test_a_card_keeps_its_shape_whatever_columns_are_called(name: str) -> None:
     headings = [line for line in shown if line.startswith("#")]
     assert [line for line in headings if line.startswith("## ")] == [
         *(line for line in usual if line.startswith("## ")),
-        "## Check",
+        "## Verification",
     ]
     assert sum(line.startswith("# ") for line in headings) == 1
     assert shown.count("---") == 2
@@ -79,5 +86,5 @@ def test_a_method_is_a_quoted_value_of_the_head() -> None:
     )
     facts = card_json(fitted, 5, name="out.csv")
     facts["method"]["name"] = "x\nprivacy: none"
-    quoted = yaml(facts["method"]["name"])
-    assert f"method: {quoted}" in markdown(facts).splitlines()
+    quoted = format_yaml(facts["method"]["name"])
+    assert f"method: {quoted}" in render_card(facts).splitlines()

@@ -7,9 +7,9 @@ import pytest
 from conftest import make_table
 
 import weft
-from weft.codec import Codec
+from weft.encoding import Codec
 from weft.errors import WeftError
-from weft.evaluate import k_way
+from weft.evaluation.metrics import k_way
 from weft.methods import METHODS
 from weft.schema import Schema
 

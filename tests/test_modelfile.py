@@ -14,10 +14,10 @@ import weft
 from weft.errors import MethodError, ModelFileError
 from weft.methods import METHODS
 from weft.models import MODELS
-from weft.release import modelfile
-from weft.release.modelfile import PARTLY
-from weft.release.statement import FROM_DATA
 from weft.schema import Schema
+from weft.synthesis import model_file as modelfile
+from weft.synthesis.model_file import PARTLY
+from weft.synthesis.statement import FROM_DATA
 
 
 @pytest.fixture

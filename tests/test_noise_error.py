@@ -5,19 +5,24 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from weft.marginals.noise_error import profile, projected_error
-from weft.marginals.threshold import STEPS, errors_past, threshold
-from weft.reconcile import simplex
+from weft.marginals.noise_error import (
+    STEPS,
+    compute_projected_error,
+    compute_threshold_errors,
+    find_thresholds,
+    group_cells_by_size,
+)
+from weft.marginals.simplex import project_to_simplex
 
 TABLES = [np.full(4, 500.0), np.array([900.0, 80.0, 10.0, 0.0, 0.0, 0.0]), np.r_[np.full(3, 400.0), np.zeros(60)]]
 
 
 def foretold(table, sigma, **which):
-    return projected_error(profile([table]), np.array([sigma]), **which)[0, 0]
+    return compute_projected_error(group_cells_by_size([table]), np.array([sigma]), **which)[0, 0]
 
 
 def drawn(table, noise):
-    return np.mean([np.abs(simplex(table + y, table.sum()) - table).sum() for y in noise])
+    return np.mean([np.abs(project_to_simplex(table + y, table.sum()) - table).sum() for y in noise])
 
 
 @pytest.mark.parametrize("table", TABLES, ids=["even", "skewed", "sparse"])
@@ -36,7 +41,9 @@ def test_an_interaction_has_lost_the_mean_of_its_noise_already():
 
 
 def test_each_table_may_be_told_apart():
-    both = projected_error(profile(TABLES[:2]), np.array([20.0, 5.0]), whole=np.array([[True], [False]]))
+    both = compute_projected_error(
+        group_cells_by_size(TABLES[:2]), np.array([20.0, 5.0]), whole=np.array([[True], [False]])
+    )
     alone = [foretold(table, 20.0, whole=which) for table, which in zip(TABLES[:2], (True, False), strict=True)]
     assert both[:, 0] == pytest.approx(alone) and (both[:, 1] < both[:, 0]).all()
 
@@ -62,9 +69,9 @@ def test_thresholds_are_those_of_plain_steps(tables):
     rng = np.random.default_rng(2)
     made = [10 ** rng.uniform(0, 5) * rng.dirichlet(np.full(rng.integers(1, 400), 0.05)) for _ in range(tables)]
     made[0][:] = 0  # a table of nobody
-    grouped = profile(made)
+    grouped = group_cells_by_size(made)
     sigma = np.geomspace(0.01, 1e4, 24) * rng.uniform(0.5, 2, (tables, 1))
-    tau, alive = threshold(grouped.cells, grouped.counts, sigma)
+    tau, alive = find_thresholds(grouped.cells, grouped.counts, sigma)
     expected_tau, expected_alive = plain_threshold(grouped.cells, grouped.counts, sigma)
     assert (np.abs(tau - expected_tau) <= 1e-9 * sigma).all()
     assert alive == pytest.approx(expected_alive, rel=1e-9, abs=1e-9)
@@ -73,5 +80,5 @@ def test_thresholds_are_those_of_plain_steps(tables):
     noisy = 2 * norm.pdf(c) - norm.pdf(a) + 2 * c * norm.cdf(c) - c - c * norm.cdf(a)
     cells = grouped.counts[:, None, :] * norm.cdf(a) + sigma[:, :, None] * noisy
     expected = (grouped.cells[:, None, :] * cells).sum(axis=2)
-    found = errors_past(grouped.cells, grouped.counts, sigma, tau)
+    found = compute_threshold_errors(grouped.cells, grouped.counts, sigma, tau)
     assert (np.abs(found - expected) <= 1e-9 * expected + 1e-11 * sigma).all()  # differences of larger numbers

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.demo import hospital, hospital_schema
+from weft.hospital import hospital, hospital_schema
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "tutorials" / "notebook.ipynb"
 
@@ -18,12 +18,12 @@ def fitted():
 
 
 def test_everything_shows_itself(fitted):
-    from weft.report import releasable_report
+    from weft.evaluation.report import releasable_report
 
     schema = fitted.fitted_.schema
     shown = {
         "columns": schema,
-        "counts of": fitted.ledger_,
+        "one-way marginals": fitted.ledger_,
         "fitted by independent": fitted,
         "female": fitted.query("sex"),
         "Error over epsilon": fitted.plan(schema, 300),

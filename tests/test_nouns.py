@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.marginals.domain import Domain, clique
+from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.records import Records, code_dtype
-from weft.models.apportion import apportion
+from weft.models.apportion import apportion_records
 
 
 def test_domain_refuses_nonsense():
@@ -16,7 +16,7 @@ def test_domain_refuses_nonsense():
 
 
 def test_cliques_are_sorted_sets():
-    assert clique(["b", "a", "b"]) == ("a", "b")
+    assert make_clique(["b", "a", "b"]) == ("a", "b")
     with pytest.raises(ValueError):
         Marginal(("b", "a"), np.zeros((2, 2)))
 
@@ -41,7 +41,7 @@ def test_records_take_the_smallest_type():
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20), st.integers(0, 10_000), st.integers(0, 2**32 - 1))
 def test_apportioning_is_exact_and_never_off_by_one(weights, n, seed):
     weights = np.array(weights)
-    counts = apportion(weights, n, np.random.default_rng(seed))
+    counts = apportion_records(weights, n, np.random.default_rng(seed))
     assert counts.sum() == n
     share = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
     assert np.abs(counts - n * share).max() < 1 + 1e-6
@@ -50,5 +50,5 @@ def test_apportioning_is_exact_and_never_off_by_one(weights, n, seed):
 def test_apportioning_is_unbiased():
     weights = np.array([0.3, 0.3, 2.4])
     rng = np.random.default_rng(0)
-    mean = np.mean([apportion(weights, 2, rng) for _ in range(4000)], axis=0)
+    mean = np.mean([apportion_records(weights, 2, rng) for _ in range(4000)], axis=0)
     assert np.abs(mean - 2 * weights / 3).max() < 0.03

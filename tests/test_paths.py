@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import OutputError
-from weft.release.paths import check_apart, same_file
+from weft.io.output_paths import check_apart, same_file
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ def blocks(language: str) -> list[str]:
 def test_python_runs(code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
-    assert "counts of" in capsys.readouterr().out
+    assert "one-way marginals" in capsys.readouterr().out
 
 
 def commands() -> list[str]:
@@ -84,7 +84,7 @@ def test_the_schema_shown_rules_out_seeds_as_said():
 def test_a_table_of_duckdb_is_named_as_said(tmp_path, monkeypatch):
     duckdb = pytest.importorskip("duckdb")
     from weft.cli import app
-    from weft.demo import hospital, hospital_schema
+    from weft.hospital import hospital, hospital_schema
 
     monkeypatch.chdir(tmp_path)
     (source,) = set(re.findall(r"'(duckdb:[^']+)'", README))

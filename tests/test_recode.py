@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from weft.marginals.domain import Domain, Order
 from weft.marginals.marginal import NoisyMarginal
-from weft.marginals.recode import merge_rare
-from weft.reconcile import common_total
+from weft.marginals.pooling import common_total
+from weft.marginals.value_groups import merge_rare
 
 
 def oneway(counts, sigma=2.0):

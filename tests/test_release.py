@@ -13,12 +13,12 @@ import pytest
 
 from weft import Synthesizer
 from weft.errors import DataError, OutputError
+from weft.io.table_files import write_table
 from weft.release.card import card_json, card_markdown
-from weft.release.modelfile import Fitted
 from weft.release.publish import Files, publish
-from weft.release.statement import APART, VOID, meaning
-from weft.release.writing import write_table
 from weft.schema import Schema
+from weft.synthesis.fitted import Fitted
+from weft.synthesis.statement import APART, VOID, explain_guarantee
 
 SCHEMA = """
 [columns.kind]
@@ -65,9 +65,9 @@ def test_markdown_has_a_head_and_every_part(plain: Fitted) -> None:
     assert "tags: [synthetic, tabular, differential-privacy, weft]" in head
     assert "size_categories: [n<1K]" in head
     assert "private: true" in head
-    for part in ("# out.csv", "## The guarantee", "## How it was made", "## Columns", "## Known limits", "f" * 64):
+    for part in ("# out.csv", "## Privacy guarantee", "## Method", "## Columns", "## Known limitations", "f" * 64):
         assert part in body
-    assert "declared public by whoever wrote the schema" in body
+    assert "declared public by the author of the schema" in body
     assert "e^1, which is below 2.72" in body
     assert "73.2%" in body
 
@@ -82,11 +82,11 @@ def test_stamps_come_first() -> None:
     stamped = fitted(noise_seed=1)
     text = card_markdown(stamped, 5, name="out.csv")
     assert "private: false" in text
-    assert text.index("NOT PRIVATE") < text.index("## The guarantee")
+    assert text.index("NOT PRIVATE") < text.index("## Privacy guarantee")
     assert text.count(VOID) == 1
     assert text.index(VOID) < text.index("-differential privacy:")
     assert "operating system" not in text  # the noise came from the seed
-    assert "follow from a seed" in text
+    assert "generated from a seed" in text
     assert card_json(stamped, 5, name="out.csv")["privacy"]["meaning"].startswith(VOID)
     assert card_json(stamped, 5, name="out.csv")["stamps"] == list(stamped.ledger.stamps)
 
@@ -103,12 +103,12 @@ def test_facts_read_from_the_data_are_named() -> None:
 
 
 def test_meaning_follows_the_neighbours() -> None:
-    assert "whether or not one row was in" in meaning(fitted())
-    assert "whatever one row of the private table said" in meaning(fitted(neighbours="replace-one"))
+    assert "whether or not the private table contains a given row" in explain_guarantee(fitted())
+    assert "whatever values a given row of the private table has" in explain_guarantee(fitted(neighbours="replace-one"))
 
 
 def test_pure_privacy_has_no_failure_chance() -> None:
-    assert "save for a chance" not in meaning(fitted(delta=0.0, accounting="pure"))
+    assert "(delta)" not in explain_guarantee(fitted(delta=0.0, accounting="pure"))
 
 
 def test_markdown_tables_survive_odd_names() -> None:

@@ -12,12 +12,11 @@ from weft import Schema, Synthesizer
 from weft.errors import WeftError
 from weft.marginals.domain import Domain, FineGrid, Order
 from weft.marginals.marginal import NoisyMarginal
-from weft.marginals.recode import ValueMap, coarse_groups
+from weft.marginals.smoothing import CellGrid, smooth_counts
+from weft.marginals.value_groups import ValueMap, coarse_groups
 from weft.methods import METHODS
-from weft.methods.steps.resolution import MOST_GROUPS, _settled, _smoothed, coarse_domain, is_wide
-from weft.reconcile.smoothing import Grid, smooth
-from weft.values.cells import MOST_CELLS, public_cuts, roundness
-from weft.values.limits import EACH_CELL
+from weft.methods.common.discretisation import MAX_GROUPS, _reconcile_levels, _smooth_codes, coarse_domain, is_wide
+from weft.values.bins import EACH_CELL, MAX_BIN_CELLS, measure_roundness, public_cuts
 
 
 @settings(max_examples=200, deadline=None)
@@ -27,7 +26,7 @@ def test_cuts_cover_the_range_once_and_are_not_too_many(low, extent, step):
     cuts = public_cuts(low, high, step)
     assert cuts[0] == low and cuts[-1] == high + 1
     assert all(a < b for a, b in itertools.pairwise(cuts))
-    assert len(cuts) <= max(MOST_CELLS, EACH_CELL + 2)
+    assert len(cuts) <= max(MAX_BIN_CELLS, EACH_CELL + 2)
 
 
 def test_a_range_does_not_change_its_meaning_at_a_threshold():
@@ -43,7 +42,7 @@ def test_round_numbers_of_a_wide_range_have_cells_of_their_own():
         assert cuts[at] == value and cuts[at + 1] == value + 1
     mirrored = public_cuts(-(10**6), 0)
     assert {-75_000, -74_999} <= set(mirrored)
-    assert roundness([7, 35, 70, 100], [1, 1, 1, 5]).tolist() == [0, 1, 2, 0]
+    assert measure_roundness([7, 35, 70, 100], [1, 1, 1, 5]).tolist() == [0, 1, 2, 0]
 
 
 def test_codes_of_years_differ_in_their_last_digits():
@@ -51,12 +50,12 @@ def test_codes_of_years_differ_in_their_last_digits():
 
 
 def flat(n):
-    return Grid(np.ones(n), np.zeros(n, np.int64))
+    return CellGrid(np.ones(n), np.zeros(n, np.int64))
 
 
 def test_smoothing_leaves_a_table_without_noise_as_it_is():
     counts = np.random.default_rng(1).poisson(50, 60).astype(float)
-    assert smooth(counts, 1e-9, flat(60)) == pytest.approx(counts, abs=1e-3)
+    assert smooth_counts(counts, 1e-9, flat(60)) == pytest.approx(counts, abs=1e-3)
 
 
 def test_smoothing_finds_heaps_steps_and_the_end_of_the_range():
@@ -66,7 +65,7 @@ def test_smoothing_finds_heaps_steps_and_the_end_of_the_range():
     errors = []
     for _ in range(20):
         noisy = true + rng.normal(0, 20, 1000)
-        made = smooth(noisy, 20, flat(1000))
+        made = smooth_counts(noisy, 20, flat(1000))
         assert made.min() >= 0
         assert made[100] > 700
         assert made[700:].sum() < 0.15 * true.sum()
@@ -79,8 +78,8 @@ def test_smoothing_keeps_the_share_of_round_numbers():
     rng = np.random.default_rng(3)
     values = np.arange(1000)
     true = np.where(values % 10 == 0, 60.0, 4.0)
-    grid = Grid(np.ones(1000), roundness(values, np.ones(1000)))
-    made = smooth(true + rng.normal(0, 10, 1000), 10, grid)
+    grid = CellGrid(np.ones(1000), measure_roundness(values, np.ones(1000)))
+    made = smooth_counts(true + rng.normal(0, 10, 1000), 10, grid)
     assert made[values % 10 == 0].sum() / made.sum() == pytest.approx(
         true[values % 10 == 0].sum() / true.sum(), abs=0.05
     )
@@ -126,7 +125,7 @@ def test_grids_are_joined_where_noise_allows_few_cells():
 def test_only_many_ordered_codes_are_counted_twice():
     domain = Domain(("a", "b", "c"), (1000, 1000, 20), (Order(True), Order(), Order(True)))
     assert [is_wide(domain, name) for name in domain] == [True, False, False]
-    assert coarse_domain(domain).shape == (2 * MOST_GROUPS, 1000, 20)
+    assert coarse_domain(domain).shape == (2 * MAX_GROUPS, 1000, 20)
 
 
 SCHEMA = Schema.from_toml("""
@@ -226,7 +225,7 @@ def test_blocks_hold_what_many_noisy_cells_would_misplace():
 
     with_blocks = np.mean([misplaced(seed) for seed in range(4)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("weft.methods.steps.resolution.MANY", np.inf)
+        patch.setattr("weft.methods.common.discretisation.MIN_CELLS_PER_BLOCK", np.inf)
         without = np.mean([misplaced(seed) for seed in range(4)])
     assert with_blocks < 0.6 * without
 
@@ -242,6 +241,6 @@ def test_a_last_block_of_one_cell_is_smoothed_as_any_other():
     for _ in range(60):
         fine = NoisyMarginal(("a",), truth + rng.normal(0, 100, 461), 100.0)
         wide = NoisyMarginal(("a",), np.bincount(blocks.cells, truth) + rng.normal(0, 150, blocks.size), 150.0)
-        smoothed = _smoothed(fine, cells, order)
-        found.append(_settled(smoothed, (fine, cells), (wide, blocks), order)[-1])
+        smoothed = _smooth_codes(fine, cells, order)
+        found.append(_reconcile_levels(smoothed, (fine, cells), (wide, blocks), order)[-1])
     assert np.bincount(blocks.cells)[-1] == 1 and np.mean(found) < 10

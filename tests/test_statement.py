@@ -10,12 +10,20 @@ import pytest
 
 import weft
 from weft import Synthesizer
+from weft.display import format_count
 from weft.privacy import Adjacency, Budget, Charge, Ledger
 from weft.release.card import DENIABLE, SEEDED, card_json, card_markdown
-from weft.release.modelfile import Fitted
-from weft.release.statement import APART, FAINT, VOID, cautions, faint, meaning, together
 from weft.schema import Schema
-from weft.words import counted
+from weft.synthesis.fitted import Fitted
+from weft.synthesis.statement import (
+    APART,
+    FAINT,
+    VOID,
+    describe_joint_cost,
+    explain_guarantee,
+    is_row_count_faint,
+    list_cautions,
+)
 
 SCHEMA = Schema.from_domain({"a": 3, "b": 2, "c": 4})
 DENY = {"method": "bsg", "omega": 1, "rows": 20, "guarantee": "deniability"}
@@ -40,10 +48,10 @@ def ledger(epsilon: float = 1.0, charges: int = 1, **settings: object) -> Ledger
 @pytest.mark.parametrize("k", [5, 1_000_000])
 def test_what_is_said_of_deniable_records_is_true_whether_or_not_a_seed_passes(k: int) -> None:
     fitted = fit(k=k, **DENY)
-    said = meaning(fitted)
-    assert said.startswith("Each record that was grown from a seed shares the columns it kept with at least")
+    said = explain_guarantee(fitted)
+    assert said.startswith("Each record that was generated from a seed shares its retained columns with at least")
     assert f"at least {k:,} private rows" in said
-    assert "Where no row passes the test, records are drawn whole" in said
+    assert "Where no row passes the test, records are drawn entirely" in said
     (entry,) = (entry for entry in fitted.ledger.entries if entry.mechanism == "deniable")
     assert entry.question.endswith(f"with k = {k}, where rows pass it")
     card = card_markdown(fitted, 20, name="out.csv")
@@ -68,73 +76,73 @@ def test_whether_a_seed_passed_is_told_nowhere() -> None:
 
 def test_a_card_of_seeds_does_not_say_that_every_record_has_one() -> None:
     assert "Each record" not in SEEDED
-    assert "was grown from a seed" in SEEDED
+    assert "was generated from a seed" in SEEDED
 
 
 def test_there_are_no_more_records_and_the_remedy_is_named_as_on_the_command_line() -> None:
     synthesizer = Synthesizer(1.0, k=1_000_000, **DENY).fit(data(), SCHEMA)
     with pytest.raises(weft.errors.MethodError, match="--rows") as refused:
         synthesizer.sample(21)
-    assert "grown" not in str(refused.value)
+    assert "generated" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("epsilon", "words"), [(1.0, "at most 73.2% sure"), (20.0, "practically certain")])
 def test_how_sure_somebody_can_be(epsilon: float, words: str) -> None:
-    said = meaning(fit(epsilon, method="independent"))
+    said = explain_guarantee(fit(epsilon, method="independent"))
     assert words in said
     assert "100%" not in said
-    below = float(said.split("which is below ")[1].split(", give")[0].replace(",", ""))
+    below = float(said.split("which is below ")[1].split(", plus")[0].replace(",", ""))
     assert math.exp(epsilon) < below < 1.01 * math.exp(epsilon)
 
 
 def test_a_promise_under_a_warning_says_so_by_itself() -> None:
-    assert meaning(fit(method="independent", noise_seed=1)).startswith(VOID)
-    assert not meaning(fit(method="independent")).startswith(VOID)
-    assert not meaning(fit(k=5, **DENY)).startswith(VOID)  # what is said there is what holds
+    assert explain_guarantee(fit(method="independent", noise_seed=1)).startswith(VOID)
+    assert not explain_guarantee(fit(method="independent")).startswith(VOID)
+    assert not explain_guarantee(fit(k=5, **DENY)).startswith(VOID)  # what is said there is what holds
 
 
 @pytest.mark.parametrize("method", ["weave", "privbayes", "independent", "bsg", "privsyn", "mst", "privmrf"])
 def test_noise_as_large_as_the_table_is_said(method: str) -> None:
     drowned = fit(1e-4, method=method, noise_seed=3)
-    assert faint(drowned)
+    assert is_row_count_faint(drowned)
     assert FAINT in card_markdown(drowned, 5, name="out.csv")
-    assert not faint(fit(2.0, method=method, noise_seed=3))
+    assert not is_row_count_faint(fit(2.0, method=method, noise_seed=3))
 
 
 def test_a_table_of_as_many_records_as_were_asked_for_tells_nothing_of_noise() -> None:
-    assert not faint(fit(1e-4, k=5, **DENY))
+    assert not is_row_count_faint(fit(1e-4, k=5, **DENY))
 
 
 def test_columns_that_were_never_measured_together_are_said_to_be_apart() -> None:
-    assert APART in cautions(fit(1e-3, size=200, method="weave", noise_seed=1))
-    assert APART in cautions(fit(method="independent"))
+    assert APART in list_cautions(fit(1e-3, size=200, method="weave", noise_seed=1))
+    assert APART in list_cautions(fit(method="independent"))
     for related in ({"method": "weave", "epsilon": 4.0}, {"method": "privsyn"}, {"method": "mst"}):
-        assert APART not in cautions(fit(**related))
-    assert APART not in cautions(fit(k=5, **DENY))  # seeds keep columns together
-    assert APART not in cautions(fit(method="bsg", split=[0.0, 0.5, 0.5]))  # tables of parts are not listed
+        assert APART not in list_cautions(fit(**related))
+    assert APART not in list_cautions(fit(k=5, **DENY))  # seeds keep columns together
+    assert APART not in list_cautions(fit(method="bsg", split=[0.0, 0.5, 0.5]))  # tables of parts are not listed
 
 
 def test_a_column_on_its_own_has_no_relations_to_miss() -> None:
     one = Synthesizer(1.0, method="independent").fit(data().select(["a"]), Schema.from_domain({"a": 3})).fitted_
-    assert APART not in cautions(one)
+    assert APART not in list_cautions(one)
 
 
 def test_runs_add_up_only_where_they_can() -> None:
-    assert together([ledger()]) is None
-    assert together([ledger(), ledger(charges=0)]) is None  # asked nothing
-    said = together([ledger(), ledger(), ledger(charges=0)])
+    assert describe_joint_cost([ledger()]) is None
+    assert describe_joint_cost([ledger(), ledger(charges=0)]) is None  # asked nothing
+    said = describe_joint_cost([ledger(), ledger(), ledger(charges=0)])
     assert said is not None
     epsilon = 2 * ledger().spend_statement().epsilon  # what each was allowed: what it spent carries no guarantee
     assert said.startswith("2 runs: epsilon ")
     assert epsilon <= float(said.split()[3]) < 1.001 * epsilon
-    assert "at delta 2e-05 together, if they asked the same table" in said
-    assert "no epsilon" in str(together([ledger(), ledger(relation="replace-one")]))
-    assert "no epsilon" in str(together([ledger(), fit(k=5, **DENY).ledger]))
+    assert "at delta 2e-05 in total, if all of them used the same table" in said
+    assert "no epsilon" in str(describe_joint_cost([ledger(), ledger(relation="replace-one")]))
+    assert "no epsilon" in str(describe_joint_cost([ledger(), fit(k=5, **DENY).ledger]))
     warned = ledger()
     warned.stamp("NOT PRIVATE")
-    assert "were it not for the warnings" in str(together([ledger(), warned]))
+    assert "void this total" in str(describe_joint_cost([ledger(), warned]))
 
 
 def test_numbers_and_nouns_agree() -> None:
-    assert counted(1, "row") == "1 row"
+    assert format_count(1, "row") == "1 row"
     assert "A synthetic table of 1 row." in card_markdown(fit(method="independent"), 1, name="out.csv")

@@ -8,7 +8,7 @@ from conftest import SCHEMA, make_table
 
 import weft
 from weft import Schema, Synthesizer
-from weft.errors import MethodError, OutputError, SchemaError, WeftError
+from weft.errors import BudgetError, ConditionError, DataError, MethodError, OutputError, SchemaError, WeftError
 
 
 def test_settings_that_there_are_not_are_refused_with_a_hint():
@@ -39,7 +39,7 @@ def test_a_fitted_synthesizer_shows_what_it_is():
     assert "<code>" in made._repr_html_()
     made.fit(make_table(200), Schema.from_toml(SCHEMA))
     assert "fitted by independent to 4 columns" in repr(made) and "differential privacy" in repr(made)
-    assert "<table>" in made._repr_html_() and "counts of 4 single columns" in made._repr_html_()
+    assert "<table>" in made._repr_html_() and "4 one-way marginals" in made._repr_html_()
 
 
 def test_a_lazy_frame_is_taken_and_a_frame_comes_back():
@@ -80,7 +80,71 @@ def test_a_journal_is_kept_by_default_and_never_over_the_table(tmp_path, monkeyp
 
 def test_an_absurd_number_of_rows_is_not_made_without_being_asked_for(monkeypatch):
     made = Synthesizer(method="independent", journal=None).fit(make_table(50), Schema.from_toml(SCHEMA))
-    monkeypatch.setattr("weft.release.statement.MOST_ROWS", 3)
+    monkeypatch.setattr("weft.synthesis.statement.MAX_DEFAULT_ROWS", 3)
     with pytest.raises(WeftError, match=r"sample\(n\)"):
         made.sample()
     assert made.sample(5).num_rows == 5
+
+
+@pytest.mark.parametrize("setting", [{"epsilon": "1"}, {"epsilon": [1]}, {"epsilon": True}, {"delta": "1e-5"}])
+def test_budgets_that_are_no_numbers_are_refused(setting):
+    with pytest.raises(BudgetError, match="must be a number such as"):
+        Synthesizer(**setting)
+    with pytest.raises(BudgetError, match="must be a number such as"):
+        Synthesizer().set_params(**setting)
+
+
+def test_a_frame_in_the_place_of_a_budget_is_not_quoted():
+    private = pl.DataFrame({"name": ["Ossian"]})
+    with pytest.raises(BudgetError) as told:
+        Synthesizer(private)
+    assert "Ossian" not in str(told.value) and "DataFrame" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ((make_table(9), [1, 2]), SchemaError, "add labels to it as a column"),
+        ((make_table(9), pl.Series([1, 2])), SchemaError, "not a Series"),
+        ((make_table(9), {"columns": {}}), SchemaError, 'column "columns": kind must be'),
+        (([[1, 2]],), DataError, "pandas.DataFrame"),
+        (([{"sex": "f"}],), DataError, "from_pylist"),
+    ],
+)
+def test_what_is_no_table_or_no_schema_is_refused_with_a_remedy(arguments, error, match):
+    with pytest.raises(error, match=match):
+        Synthesizer(journal=None).fit(*arguments)
+
+
+def test_questions_take_names_one_by_one_or_as_a_list():
+    fitted = Synthesizer(1.0, method="independent", journal=None, noise_seed=1).fit(
+        make_table(300), Schema.from_toml(SCHEMA)
+    )
+    names = [column.name for column in fitted.fitted_.schema.modelled][:2]
+    assert fitted.query(names).table.equals(fitted.query(*names).table)
+    for wrong, error in (((3,), MethodError), ((None,), MethodError)):
+        with pytest.raises(error, match="named by text"):
+            fitted.query(*wrong)
+    with pytest.raises(ConditionError, match="must be a text"):
+        fitted.query(names[0], where=3)
+    with pytest.raises(MethodError, match="bins must be a whole number"):
+        fitted.query(names[0], bins="a")
+    assert len(fitted.sample(10.0)) == 10
+    for n in ("10", 10.5, True):
+        with pytest.raises(WeftError, match="whole number such as 1000"):
+            fitted.sample(n)
+    with pytest.raises(MethodError, match="seed must be a whole number"):
+        fitted.sample(10, seed="x")
+
+
+def test_scikit_learn_sees_whether_it_is_fitted(tmp_path):
+    validation = pytest.importorskip("sklearn.utils.validation")
+    exceptions = pytest.importorskip("sklearn.exceptions")
+    made = Synthesizer(1.0, method="independent", journal=None, noise_seed=1)
+    with pytest.raises(exceptions.NotFittedError):
+        validation.check_is_fitted(made)
+    validation.check_is_fitted(made.fit(make_table(300), Schema.from_toml(SCHEMA)))
+    made.save(tmp_path / "m.weft")
+    loaded = weft.load(tmp_path / "m.weft")
+    validation.check_is_fitted(loaded)
+    assert isinstance(loaded.sample(5), pa.Table)

@@ -17,9 +17,9 @@ from conftest import SCHEMA, make_table
 from weft import Synthesizer
 from weft.errors import DataError, WeftError
 from weft.privacy import Budget, Lifetime
-from weft.release.card import markdown
+from weft.release.card import render_card
 from weft.release.publish import Files, publish
-from weft.release.verify import verify
+from weft.release.verification import verify
 from weft.schema import Schema
 
 
@@ -58,7 +58,8 @@ def wrong(folder: Path) -> set[str]:
 def test_sound_releases_pass(folder: Path) -> None:
     found = verify(folder)
     assert found.wrong == []
-    assert len(found.checks) == 4 * 6
+    assert len(found.checks) == 4 * 7
+    assert [check.file for check in found.skipped] == ["stamped.card.json"]
     assert not verify(folder / "out.csv").wrong and not verify(folder / "out.card.md").wrong
     (folder / "private.csv").write_text("a\n1\n")
     assert verify(folder).unchecked == ("private.csv",)
@@ -69,7 +70,7 @@ def edit(card: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     facts = json.loads(card.read_text())
     change(facts)
     card.write_text(json.dumps(facts, indent=1) + "\n")
-    card.with_suffix(".md").write_text(markdown(facts))
+    card.with_suffix(".md").write_text(render_card(facts))
 
 
 @pytest.mark.parametrize(

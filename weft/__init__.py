@@ -12,33 +12,33 @@ if TYPE_CHECKING:
     from weft.errors import OutputError as OutputError
     from weft.errors import SchemaError as SchemaError
     from weft.errors import WeftError as WeftError
+    from weft.io.dialect import Dialect as Dialect
     from weft.privacy import Budget as Budget
     from weft.privacy import Lifetime as Lifetime
-    from weft.reading.dialect import Dialect as Dialect
     from weft.schema import Schema as Schema
-    from weft.synthesizer import Synthesizer as Synthesizer
-    from weft.synthesizer import load as load
-    from weft.workload import MarginalPlan as MarginalPlan
+    from weft.synthesis.marginal_plan import MarginalPlan as MarginalPlan
+    from weft.synthesis.synthesizer import Synthesizer as Synthesizer
+    from weft.synthesis.synthesizer import load as load
 
 __version__ = "0.2.0"
 
-_MODULES = ("demo", "evaluate")
-"""Rooms that are public as a whole."""
+_MODULES = {"demo": "weft.hospital", "evaluate": "weft.evaluation.metrics"}
+"""Modules that are public as a whole, by their public names."""
 
 _HOME = {
     "Budget": "weft.privacy",
     "Lifetime": "weft.privacy",
-    "MarginalPlan": "weft.workload",
+    "MarginalPlan": "weft.synthesis.marginal_plan",
     "BudgetError": "weft.errors",
     "DataError": "weft.errors",
-    "Dialect": "weft.reading.dialect",
+    "Dialect": "weft.io.dialect",
     "ModelFileError": "weft.errors",
     "OutputError": "weft.errors",
     "Schema": "weft.schema",
     "SchemaError": "weft.errors",
-    "Synthesizer": "weft.synthesizer",
+    "Synthesizer": "weft.synthesis.synthesizer",
     "WeftError": "weft.errors",
-    "load": "weft.synthesizer",
+    "load": "weft.synthesis.synthesizer",
 }
 
 __all__ = ["__version__", *sorted(_HOME), *_MODULES]
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     if name in _MODULES:
-        return import_module(f"weft.{name}")
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'weft' has no attribute {name!r}")
 
 

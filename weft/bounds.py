@@ -30,10 +30,10 @@ class Bounds:
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
-        return f"from {_shown(self.low)} to {_shown(self.high)}"
+        return f"from {_format_bound(self.low)} to {_format_bound(self.high)}"
 
 
-def _shown(end: float) -> str:
+def _format_bound(end: float) -> str:
     return f"{end:,}" if isinstance(end, int) else f"{end:g}"
 
 

@@ -13,6 +13,12 @@ class WeftError(Exception):
     """Base of every error that Weft raises on purpose; `exit_code` is what the command line returns."""
 
     exit_code = 1
+    private = False
+    """Whether that it was raised, or its text, may depend on private rows. It then stays with the curator."""
+
+
+class MemoryLimitError(WeftError):
+    """There is less memory than a command needs before it reads anything."""
 
 
 class MethodError(WeftError):
@@ -34,9 +40,16 @@ class SchemaError(WeftError):
 
 
 class DataError(WeftError):
-    """The table cannot be read, or a row does not fit the schema. For the curator's eyes."""
+    """The table cannot be read, or a row does not fit the schema. PRIVATE: a refusal is an exact answer about a row."""
 
     exit_code = 4
+    private = True
+
+
+class SourceError(DataError):
+    """No table can be read under the name or with the options that were given, whatever its rows hold."""
+
+    private = False
 
 
 class BudgetError(WeftError):

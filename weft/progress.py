@@ -1,6 +1,7 @@
 """What a long run tells while it works: a stream of events that a terminal bar, a log or a page can show.
 
-Events carry stage names, step numbers and notes made from noisy or public figures only.
+Events carry stage names, step numbers and notes made from noisy or public figures only. A pass over private rows
+reports a fixed grid of shares, so that neither the events nor their number depend on how many rows there are.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ class Event:
     finished: bool = False
 
 
+GRID = 10
+"""Events of a stage that reports shares of its work."""
+
+
 Listener = Callable[[Event], None]
 
 
-def silence(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """Listen to nothing: the default."""
 
 
@@ -42,13 +47,25 @@ class Stage:
         self.done += steps
         self.listener(Event(self.name, self.done, self.total, note))
 
+    def reach(self, share: float) -> None:
+        """Report that a share of the work is done, from 0 to 1, as events on a fixed grid, each of them once.
+
+        >>> seen = []
+        >>> Stage("read", 100, seen.append).reach(0.35)
+        >>> [event.done for event in seen]
+        [10, 20, 30]
+        """
+        assert self.total is not None
+        while self.done < self.total and self.done + self.total // GRID <= share * self.total:
+            self.advance(self.total // GRID)
+
 
 @contextmanager
-def stage(listener: Listener, name: str, total: int | None = None) -> Iterator[Stage]:
+def report_stage(listener: Listener, name: str, total: int | None = None) -> Iterator[Stage]:
     """Announce a stage, hand it over to be advanced, and announce its end.
 
     >>> seen = []
-    >>> with stage(seen.append, "count", total=2) as work:
+    >>> with report_stage(seen.append, "count", total=2) as work:
     ...     work.advance()
     >>> [(e.done, e.finished) for e in seen]
     [(0, False), (1, False), (1, True)]

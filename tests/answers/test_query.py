@@ -10,9 +10,9 @@ import pytest
 
 from weft import Schema, Synthesizer
 from weft.errors import ConditionError, MethodError, ModelFileError
-from weft.release import modelfile
-from weft.release.statement import NOT_PRIVATE
-from weft.synthesizer import load
+from weft.synthesis import model_file as modelfile
+from weft.synthesis.statement import NOT_PRIVATE
+from weft.synthesis.synthesizer import load
 
 SCHEMA = """
 [columns.id]

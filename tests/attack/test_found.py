@@ -18,7 +18,7 @@ from weft.engines import open_engine
 from weft.errors import BudgetError, WeftError
 from weft.privacy import Budget, Charge, Lifetime
 from weft.schema import Schema
-from weft.synthesizer import Synthesizer
+from weft.synthesis.synthesizer import Synthesizer
 
 NUMBER = Schema.from_toml(
     'extra_columns = "ignore"\n[columns.n]\nkind = "integer"\nrange = [0, 9]\noutside = "clip"\nmissing = true'

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft import Schema, Synthesizer
-from weft.codec import Codec
+from weft.encoding import Codec
 from weft.engines import open_engine
 from weft.engines.frames import frame_type
 from weft.errors import DataError, SchemaError

@@ -20,30 +20,26 @@ from conftest import SCHEMA, make_table
 from databases import fill_postgres, fill_sqlite
 from typer.testing import CliRunner
 
-import weft.curator.opening
-import weft.synthesizer
+import weft.curator.private_table
+import weft.synthesis.fit_plan
 from weft.audit.replay import replay
 from weft.cli import app
-from weft.cli.finding import write_found
-from weft.discovery import with_cost
+from weft.cli.discovered_schema import write_found
 from weft.engines import open_engine
-from weft.engines.listing import open_listing
+from weft.engines.value_listing import open_listing
 from weft.errors import WeftError
+from weft.evaluation.report.editions import releasable_report
+from weft.evaluation.report.report_page import write
+from weft.io.table_files import write_table
 from weft.privacy import Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.release.publish import Files, publish
-from weft.release.writing import write_table
-from weft.report.editions import releasable_report
-from weft.report.render import write
 from weft.schema import Schema
-from weft.synthesizer import Synthesizer
+from weft.synthesis.discovery import with_cost
+from weft.synthesis.synthesizer import Synthesizer
 
 VISITS = f'unit = "person"\nrows_per_unit = 2\n\n[columns.person]\nkind = "id"\n{SCHEMA}'
 """The same columns, several rows a person."""
-
-READING = ("read", "check", "count", "divide")
-"""Stages that go over the rows. How far they are is a share of the table, in as many steps as there are batches: it
-follows n, and is for the curator's screen alone. That they happen, and what they note, is compared."""
 
 FIRST = "compile (first run only)"
 """A stage that depends on the machine and on nothing else."""
@@ -85,6 +81,8 @@ def written(ending):
 
 SOURCES = {
     "json lines": written(".jsonl"),
+    "orc": written(".orc"),
+    "orc, streamed": written(".orc"),
     "excel": written(".xlsx"),
     "arrow": lambda table: table,
     "arrow with notes of pandas": lambda table: pa.Table.from_pandas(table.to_pandas()),
@@ -136,21 +134,15 @@ class Captured(contextlib.ExitStack):
 
 def compared(events):
     """Return what of the progress events must not depend on the rows."""
-    told = []
-    for event in events:
-        if event.stage == FIRST:
-            continue
-        if event.stage in READING:
-            told += [(event.stage, event.note)] if (event.stage, event.note) not in told[-1:] else []
-        else:
-            told.append((event.stage, event.done, event.total, event.note, event.finished))
-    return told
+    return [
+        (event.stage, event.done, event.total, event.note, event.finished) for event in events if event.stage != FIRST
+    ]
 
 
 def timeless(journal):
     """Return the lines of a journal without time, random id and place of the run's table, which no row decides."""
     return [
-        {key: value for key, value in json.loads(line).items() if key not in ("time", "run", "fingerprint")}
+        {key: value for key, value in json.loads(line).items() if key not in ("time", "run", "salt", "fingerprint")}
         for line in journal.decode().splitlines()
     ]
 
@@ -173,8 +165,8 @@ def emptied_folder():
 def same_rows_of_a_unit(source, schema, **settings):
     """Open a table; which rows of a unit stay is decided by position, alike in every run.
 
-    In a release that is secret chance. The proof (`weft.engines.units`) pairs the runs on neighbouring tables in which
-    shared rows have the same keys; so do we, with the unit that differs at the end of its table.
+    In a release that is secret chance. The proof (`weft.engines.privacy_units`) pairs the runs on neighbouring tables
+    in which shared rows have the same keys; so do we, with the unit that differs at the end of its table.
     """
     return open_engine(source, schema, **settings | {"rng": np.random.default_rng(3)})
 
@@ -198,9 +190,12 @@ def synthesise(method, schema=None, *, source="arrow", paired=True, unit=None, *
             data = SOURCES[source](table)
             synthesizer = Synthesizer(method=method, seed=5, journal=out / "run.ledger.jsonl", **settings)
             if paired:
-                captured.enter_context(mock.patch.object(weft.curator.opening, "open_engine", same_rows_of_a_unit))
-                captured.enter_context(mock.patch.object(weft.curator.opening, "open_listing", same_listing))
-            synthesizer.fit(data, known, unit=unit, listener=captured.events.append, release=release)
+                captured.enter_context(
+                    mock.patch.object(weft.curator.private_table, "open_engine", same_rows_of_a_unit)
+                )
+                captured.enter_context(mock.patch.object(weft.curator.private_table, "open_listing", same_listing))
+            person = False if known is not None and known.extra_columns == "discover" and not known.unit else unit
+            synthesizer.fit(data, known, unit=person, listener=captured.events.append, release=release)
             if known is None:
                 write_found(with_cost(synthesizer.discovered_), out / "found.toml", "a table")
             synthesizer.save(out / "model.weft")
@@ -261,8 +256,8 @@ def commands(method, schema=SCHEMA, *, source="csv", neighbours="add-remove"):
             ]
             said = {}
             with (
-                mock.patch.object(weft.synthesizer, "Mechanisms", lambda noise: release),
-                mock.patch.object(weft.curator.opening, "open_engine", same_rows_of_a_unit),
+                mock.patch.object(weft.synthesis.fit_plan, "Mechanisms", lambda noise: release),
+                mock.patch.object(weft.curator.private_table, "open_engine", same_rows_of_a_unit),
             ):
                 for line in lines:
                     shown = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "100"}).invoke(app, line.split())

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from weft.audit.attacks import Audit, run
-from weft.audit.tables import worst_cases
+from weft.audit.attacks import Audit, run_attacks, worst_cases
 from weft.cli import app
 from weft.methods import METHODS
-from weft.privacy import Adjacency, Budget, Noise
+from weft.privacy import Adjacency, Budget
+from weft.privacy.mechanisms.gaussian import Gaussian
 
 CERTAIN = 0.9999
 """Confidence of the tests that may not fail by chance."""
@@ -98,10 +98,10 @@ def test_wrong_usage_is_told_before_anything_runs(words, code, told):
 
 @pytest.mark.parametrize(("part", "runs"), [(8, 40), pytest.param(2, 400, marks=pytest.mark.slow)])
 def test_too_little_noise_is_caught_and_told(monkeypatch, part, runs):
-    def less(self, sigma, size, draw=Noise.gaussian):
-        return draw(self, sigma / part, size)
+    def less(self, sigma, shape, noise, draw=Gaussian.draw):
+        return draw(self, sigma / part, shape, noise)
 
-    monkeypatch.setattr(Noise, "gaussian", less)
+    monkeypatch.setattr(Gaussian, "draw", less)
     words = ("--runs", runs, "--from", "model", "--neighbours", "add-remove", "--confidence", CERTAIN)
     shown = command("-m", "independent", *words)
     assert shown.exit_code == 1, shown.output
@@ -121,20 +121,20 @@ def test_a_replaced_row_paid_for_like_an_added_one_is_caught(monkeypatch):
         sources=("model",),
         confidence=CERTAIN,
     )
-    assert any(finding.broken for finding in run(audit))
+    assert any(finding.broken for finding in run_attacks(audit))
 
 
 def test_a_row_that_is_released_as_it_is_is_caught(monkeypatch):
     """The noise is right, but a cell with few rows gets none."""
 
-    def careful(self, sigma, size, draw=Noise.gaussian):
-        noise = draw(self, sigma, size)
-        noise.reshape(-1)[:1] = 0
-        return noise
+    def careful(self, sigma, shape, noise, draw=Gaussian.draw):
+        drawn = draw(self, sigma, shape, noise)
+        drawn.reshape(-1)[:1] = 0
+        return drawn
 
-    monkeypatch.setattr(Noise, "gaussian", careful)
+    monkeypatch.setattr(Gaussian, "draw", careful)
     audit = Audit(method="independent", budget=Budget(epsilon=1.0), runs=60, sources=("rows",), confidence=CERTAIN)
-    assert any(finding.broken for finding in run(audit))
+    assert any(finding.broken for finding in run_attacks(audit))
 
 
 # The long runs.
@@ -146,7 +146,7 @@ def test_a_row_that_is_released_as_it_is_is_caught(monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 def test_no_method_gives_away_more_than_it_claims(method, relation):
     audit = Audit(method=method, budget=Budget(epsilon=4.0), runs=400, relations=(relation,), confidence=CERTAIN)
-    assert [finding for finding in run(audit) if finding.broken] == []
+    assert [finding for finding in run_attacks(audit) if finding.broken] == []
 
 
 @pytest.mark.slow
@@ -163,6 +163,6 @@ def test_the_attack_shows_four_fifths_of_what_is_claimed(method, relation):
         sources=("model",),
         tables=("one column",),
     )
-    (finding,) = run(audit)
+    (finding,) = run_attacks(audit)
     assert finding.share >= 0.8
     assert finding.evidence.bound(CERTAIN) <= finding.claim.mu

@@ -7,9 +7,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, norm
 
-import weft.audit.empirical
-from weft.audit.empirical import Evidence, accuracy_bound, attack, claim, discriminant, trade_off_bound, upper_limit
+import weft.audit.attacks
+from weft.audit.attacks import (
+    AttackEvidence,
+    accuracy_bound,
+    compute_claim,
+    fit_discriminant,
+    run_attack,
+    trade_off_bound,
+    upper_limit,
+)
 from weft.privacy import Budget, Noise
+from weft.privacy.mechanisms import GAUSSIAN, GEOMETRIC
 
 
 def releases(noise, runs, figures=1):
@@ -20,7 +29,7 @@ def releases(noise, runs, figures=1):
 
 
 def test_examples():
-    assert doctest.testmod(weft.audit.empirical).failed == 0
+    assert doctest.testmod(weft.audit.attacks).failed == 0
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 30), (3, 30), (29, 30), (30, 30), (500, 2000)])
@@ -53,7 +62,9 @@ def test_rates_far_apart_are_bounded_as_often_as_promised():
 @pytest.mark.parametrize("mu", [0.5, 1.0, 4.0])
 def test_an_ideal_gaussian_is_found_and_seldom_exceeded(mu, figures):
     noise = Noise.seeded(1)
-    found = [attack(*releases(lambda size: noise.gaussian(1 / mu, size), 2000, figures), 0.9) for _ in range(100)]
+    found = [
+        run_attack(*releases(lambda size: GAUSSIAN.draw(1 / mu, size, noise), 2000, figures), 0.9) for _ in range(100)
+    ]
     shown = np.array([evidence.mu for evidence in found])
     # 1 in 10 allowed: of 100 trials, more than 20 happen with probability below 0.001.
     assert (shown > mu).sum() <= 20
@@ -64,16 +75,16 @@ def test_an_ideal_gaussian_is_found_and_seldom_exceeded(mu, figures):
 def test_geometric_noise_is_found_at_its_epsilon():
     """For one count, a threshold in the middle is the best test there is, and right with e^eps / (1 + e^eps)."""
     noise, epsilon = Noise.seeded(2), 1.5
-    allowed = claim(Budget(epsilon=epsilon, delta=0.0), "pure")
+    allowed = compute_claim(Budget(epsilon=epsilon, delta=0.0), "pure")
     assert allowed.accuracy == pytest.approx(math.exp(epsilon) / (1 + math.exp(epsilon)), rel=1e-8)
-    found = attack(*releases(lambda size: noise.geometric(1 / epsilon, size), 20_000), 0.95)
+    found = run_attack(*releases(lambda size: GEOMETRIC.draw(1 / epsilon, size, noise), 20_000), 0.95)
     assert 0.93 * allowed.mu < found.mu <= allowed.mu
 
 
 def test_pure_epsilon_implies_the_mu_that_is_claimed_for_it():
     """Every point of epsilon's trade-off curve lies on or above that of mu-GDP."""
     epsilon = 2.0
-    mu = claim(Budget(epsilon=epsilon, delta=0.0), "pure").mu
+    mu = compute_claim(Budget(epsilon=epsilon, delta=0.0), "pure").mu
     a = np.linspace(1e-6, 1 - 1e-6, 10_001)
     b = np.maximum(1 - math.exp(epsilon) * a, math.exp(-epsilon) * (1 - a))
     shown = norm.ppf(1 - a) - norm.ppf(np.maximum(b, 0))
@@ -83,7 +94,7 @@ def test_pure_epsilon_implies_the_mu_that_is_claimed_for_it():
 
 @pytest.mark.parametrize("rho", [1e-4, 0.1, 1.0, 10.0])
 def test_a_zcdp_claim_allows_what_a_gaussian_does(rho):
-    allowed = claim(Budget(rho=rho, insecure=True), "zcdp")
+    allowed = compute_claim(Budget(rho=rho, insecure=True), "zcdp")
     assert not allowed.every_test
     assert math.sqrt(2 * rho) < allowed.mu < math.inf
 
@@ -93,21 +104,21 @@ def test_a_leak_that_shows_in_few_runs_is_seen_by_the_trade_off():
     rng = np.random.default_rng(4)
     without, canary = (rng.normal(size=(1200, 1)) for _ in range(2))
     canary[rng.random(1200) < 0.1] = 50.0
-    found = attack(without, canary, 0.95)
+    found = run_attack(without, canary, 0.95)
     assert accuracy_bound(found.wrong, 2 * found.trials, 0.05) < 0.3
     assert found.mu > 0.8
-    assert attack(without, canary, 0.95, every_test=False).mu < 0.3
+    assert run_attack(without, canary, 0.95, every_test=False).mu < 0.3
 
 
 def test_figures_that_tell_nothing_show_nothing():
     rng = np.random.default_rng(5)
     constant = np.full((400, 3), 7.0)
-    assert attack(constant, constant, 0.95).mu == 0.0
-    assert attack(rng.normal(size=(400, 3)), rng.normal(size=(400, 3)), 0.95).mu == 0.0
+    assert run_attack(constant, constant, 0.95).mu == 0.0
+    assert run_attack(rng.normal(size=(400, 3)), rng.normal(size=(400, 3)), 0.95).mu == 0.0
 
 
 def test_a_release_that_tells_all_shows_as_much_as_its_number_can():
-    found = attack(np.zeros((400, 1)), np.ones((400, 1)), 0.95)
+    found = run_attack(np.zeros((400, 1)), np.ones((400, 1)), 0.95)
     assert found.wrong == 0
     assert 4.5 < found.mu < found.estimate < math.inf
 
@@ -116,24 +127,24 @@ def test_the_test_is_tried_on_other_runs_than_it_was_learned_from():
     """With more figures than training runs, training is separated perfectly: that must not count."""
     rng = np.random.default_rng(6)
     without, canary = rng.normal(size=(80, 60)), rng.normal(size=(80, 60))
-    weights = discriminant(without[:20], canary[:20])
+    weights = fit_discriminant(without[:20], canary[:20])
     assert (canary[:20] @ weights).min() > (without[:20] @ weights).max()
-    assert attack(without, canary, 0.95).mu == 0.0
+    assert run_attack(without, canary, 0.95).mu == 0.0
 
 
 def test_weights_combine_figures_by_their_precision():
     rng = np.random.default_rng(7)
     sigma = np.array([1.0, 3.0])
     without, canary = (rng.normal(size=(40_000, 2)) * sigma for _ in range(2))
-    weights = discriminant(without, canary + 1.0)
+    weights = fit_discriminant(without, canary + 1.0)
     assert weights[0] / weights[1] == pytest.approx(9.0, rel=0.1)
 
 
 def test_another_confidence_gives_another_bound():
-    found = Evidence(trials=1000, wrong=600, rates=(300, 300), confidence=0.95)
+    found = AttackEvidence(trials=1000, wrong=600, rates=(300, 300), confidence=0.95)
     assert found.bound(0.9999) < found.mu == found.bound(0.95) < found.estimate
 
 
 def test_too_few_runs_are_refused():
     with pytest.raises(ValueError, match="at least"):
-        attack(np.zeros((7, 1)), np.zeros((7, 1)), 0.95)
+        run_attack(np.zeros((7, 1)), np.zeros((7, 1)), 0.95)

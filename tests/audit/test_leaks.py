@@ -16,21 +16,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import weft.cli.releasing as releasing
+import weft.cli.output_files as releasing
 import weft.engines
 import weft.release.card
-import weft.release.modelfile
-import weft.synthesizer
-from weft.audit.recorded import fresh
-from weft.codec import Codec
+import weft.synthesis.model_file
+import weft.synthesis.synthesizer
+from weft.audit.replay import find_reused_randomness
 from weft.curator import Curator
+from weft.encoding import Codec
 from weft.engines import open_engine
+from weft.io.reader import Reader
 from weft.methods.independent import Independent
 from weft.privacy.journal import Journal
 from weft.privacy.mechanisms import Mechanisms
-from weft.reading.reader import Reader
 from weft.schema import Schema
-from weft.synthesizer import Synthesizer
+from weft.synthesis.synthesizer import Synthesizer
 
 from .programs import ODD, VISITS, commands, leaks, synthesise, visits, without_last_person
 from .test_replay import PERSONS
@@ -63,9 +63,11 @@ def test_a_public_seed_that_chooses_the_rows_of_a_unit_is_caught(monkeypatch):
         return open_engine(source, schema, **settings, rng=np.random.default_rng(5))  # the seed of the synthesizer
 
     program = synthesise("independent", PERSONS, paired=False)
-    assert fresh(program, visits(), Mechanisms, truncated=True) == []
-    monkeypatch.setattr(weft.curator.opening, "open_engine", opened)
-    assert fresh(program, visits(), Mechanisms, truncated=True) == ["two runs kept the same rows of every unit"]
+    assert find_reused_randomness(program, visits(), Mechanisms, truncated=True) == []
+    monkeypatch.setattr(weft.curator.private_table, "open_engine", opened)
+    assert find_reused_randomness(program, visits(), Mechanisms, truncated=True) == [
+        "two runs kept the same rows of every unit"
+    ]
 
 
 def test_scores_that_leave_out_constant_columns_are_caught(monkeypatch):
@@ -118,17 +120,17 @@ def test_a_dtype_chosen_by_the_largest_count_is_caught(monkeypatch):
 
 
 def test_a_size_of_the_model_file_that_follows_the_rows_is_caught(monkeypatch, rows):
-    def save(fitted, path, was=weft.release.modelfile.save):
+    def save(fitted, path, was=weft.synthesis.model_file.save_model):
         was(fitted, path)
         with path.open("ab") as file:
             file.write(bytes(rows["n"]))  # padding, as an index of rows would be
 
-    monkeypatch.setattr(weft.release.modelfile, "save", save)
+    monkeypatch.setattr(weft.synthesis.model_file, "save_model", save)
     assert leaks() == ["file model.weft differs"]
 
 
 def test_a_report_that_counts_real_rows_is_caught(monkeypatch, rows):
-    page = import_module("weft.report.render")  # the package has a function of this name
+    page = import_module("weft.evaluation.report.report_page")  # the package has a function of this name
 
     def render(report, was=page.render):
         return was(report).replace("</body>", f"<p>Compared with {rows['n']} rows.</p></body>")
@@ -138,7 +140,7 @@ def test_a_report_that_counts_real_rows_is_caught(monkeypatch, rows):
 
 
 def test_a_card_that_lists_observed_values_is_caught(monkeypatch, rows):
-    def column(fitted, name, was=weft.release.card._column):
+    def column(fitted, name, was=weft.release.card._describe_column_facts):
         facts = was(fitted, name)
         if name in fitted.codec.domain:
             facts["codes"] = int(np.count_nonzero(rows["engines"][-1].count([(name,)])[0]))
@@ -146,7 +148,7 @@ def test_a_card_that_lists_observed_values_is_caught(monkeypatch, rows):
 
     table = ODD["a cell becomes empty"]()
     assert leaks(table) == []
-    monkeypatch.setattr(weft.release.card, "_column", column)
+    monkeypatch.setattr(weft.release.card, "_describe_column_facts", column)
     found = leaks(table)
     assert {"file rows.card.md differs", "file rows.card.json differs"} <= set(found)
     assert "file model.weft differs" not in found
@@ -245,25 +247,25 @@ def test_a_journal_that_notes_the_rows_is_caught(monkeypatch, rows):
 
 
 def test_a_command_that_warns_of_few_rows_is_caught(monkeypatch, rows):
-    def warned(fitted, journal, was=releasing.warnings):
+    def warned(fitted, journal, was=releasing.collect_warnings):
         return [*was(fitted, journal), *(["the table is small"] if rows["n"] < 60 else [])]
 
     program = commands("independent")
     assert leaks(program=program) == []
-    monkeypatch.setattr(releasing, "warnings", warned)
+    monkeypatch.setattr(releasing, "collect_warnings", warned)
     assert leaks(program=program) == ["weft sample differs", "weft synth differs"]
 
 
 def test_a_model_file_with_a_clock_is_caught(monkeypatch):
     """How long a fit takes follows the number of rows."""
     hours = itertools.count()
-    real = weft.release.modelfile._put
+    real = weft.synthesis.model_file._write_member
 
     def put(file, name, content):
-        with mock.patch.object(weft.release.modelfile, "_EPOCH", (2026, 1, 1, next(hours) % 24, 0, 0)):
+        with mock.patch.object(weft.synthesis.model_file, "_EPOCH", (2026, 1, 1, next(hours) % 24, 0, 0)):
             return real(file, name, content)
 
-    with mock.patch.object(weft.release.modelfile, "_put", put):
+    with mock.patch.object(weft.synthesis.model_file, "_write_member", put):
         assert leaks() == ["file model.weft differs"]
 
 

@@ -12,17 +12,16 @@ import numpy as np
 import pyarrow as pa
 from conftest import SCHEMA, make_table
 
-from weft.audit.recorded import fresh
-from weft.audit.replay import replay
+from weft.audit.replay import find_reused_randomness, replay
 from weft.curator import Curator
 from weft.drafting.draft import draft
 from weft.engines import open_engine
 from weft.methods.independent import Independent
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
-from weft.privacy.mechanisms import Mechanisms
+from weft.privacy.mechanisms import GAUSSIAN, Mechanisms
 from weft.schema import Schema
 
-from .programs import seeded, with_row_replaced, without_last
+from .programs import seeded, synthesise, with_row_replaced, without_last
 
 
 def run(recipe, *, curator=Curator, relation="add-remove", schema=None, ledger=Ledger):
@@ -94,7 +93,7 @@ class AskGaps(Independent):
         empty = [Marginal((name,), np.zeros(curator.domain.size(name))) for name in curator.domain]
         curator.gaps(empty, share=0.1)
         noisy = curator.measure([(name,) for name in curator.domain], share=0.5)
-        from weft.models.independent import IndependentModel
+        from weft.models.independent_model import IndependentModel
 
         return IndependentModel(curator.domain, 10.0, tuple(np.maximum(m.table, 0) + 1.0 for m in noisy))
 
@@ -151,20 +150,23 @@ def test_f8_float_noise_is_caught():
 
 
 def test_f10_reused_randomness_is_caught():
-    assert fresh(run(Independent()), make_table(60), seeded) != []
-    assert fresh(run(Independent()), make_table(60), Mechanisms) == []
+    assert find_reused_randomness(run(Independent()), make_table(60), seeded) != []
+    assert find_reused_randomness(run(Independent()), make_table(60), Mechanisms) == []
+    assert find_reused_randomness(synthesise("dualquery"), make_table(60), seeded) == ["two runs drew the same noise"]
 
 
 class SharedNoise(Mechanisms):
     """Draws one noise and adds it to every table."""
 
     def __call__(self, charge, exact):
-        noise = self._noise.gaussian(charge.scales[0], max(a.size for a in exact))
+        noise = GAUSSIAN.draw(charge.scales[0], max(a.size for a in exact), self._noise)
         return [a + noise[: a.size].reshape(a.shape) for a in exact]
 
 
 def test_f10_noise_shared_between_tables_is_caught():
-    assert any("same noise" in finding for finding in fresh(run(Independent()), make_table(60), SharedNoise))
+    assert any(
+        "same noise" in finding for finding in find_reused_randomness(run(Independent()), make_table(60), SharedNoise)
+    )
 
 
 class Undercharging(Ledger):
@@ -191,9 +193,9 @@ class Chatty(Independent):
     """Tells the largest exact count in a progress note."""
 
     def fit(self, curator, rng, listener):
-        from weft.progress import stage
+        from weft.progress import report_stage
 
-        with stage(listener, "chat") as work:
+        with report_stage(listener, "chat") as work:
             work.advance(note=f"seen {curator._engine.count([()])[0]}")
         return super().fit(curator, rng, listener)
 

@@ -8,10 +8,10 @@ from conftest import make_table
 
 from weft.audit.replay import replay
 from weft.curator import Curator
-from weft.curator.values import ValueCurator
-from weft.discovery import discover as discovery
+from weft.curator.value_queries import ValueCurator
 from weft.marginals.marginal import NoisyMarginal
 from weft.schema import Schema
+from weft.synthesis.discovery import discover as discovery
 
 from .programs import seeded, synthesise, visits, without_last, without_last_person
 
@@ -53,7 +53,7 @@ def test_f2_ranges_read_from_exact_counts_are_caught(monkeypatch):
         return int(held[0]), int(held[-1])
 
     monkeypatch.setattr(Curator, "look", exact)
-    monkeypatch.setattr(discovery, "extent", ends)
+    monkeypatch.setattr(discovery, "estimate_extent", ends)
     assert findings(with_last("age", str(10**15)))
 
 

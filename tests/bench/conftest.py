@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from weft_lab.tables import BenchTable
 
-from weft.bench import BenchTable
 from weft.schema import Schema
 
 SIZES = {"a": 3, "b": 4, "c": 2, "d": 5, "e": 2}

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
+from weft_lab.catalogue import EXPERIMENTS
 
-from weft.bench import EXPERIMENTS
 from weft.cli import app
 from weft.methods import METHODS
 
@@ -110,6 +110,6 @@ def test_all_experiments_go_into_one_page_and_go_on_where_they_stopped(folder: P
 
 
 def test_all_experiments_need_a_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.bench.every.locate", lambda name, folder: None)
+    monkeypatch.setattr("weft_lab.every.locate", lambda name, folder: None)
     assert "--data" in weft("all", "--quick", code=4).stderr
     assert "Did you mean" in weft("all", "--data", "small", "--only", "privsyn-figure9", code=2).stderr

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from weft_lab import datasets as known
+from weft_lab import fetch as fetching
+from weft_lab.datasets import Dataset, Member, cache_folder, contents, datasets, locate
+from weft_lab.generated import GENERATED
+from weft_lab.tables import open_table
 
-from weft.bench import datasets as known
-from weft.bench import fetch as fetching
-from weft.bench import open_table
-from weft.bench.datasets import Dataset, Member, cache_folder, contents, datasets, locate
-from weft.bench.generated import GENERATED
 from weft.errors import DataError
 
 from .test_command import weft

@@ -3,9 +3,9 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
+from weft_lab.figure import figure
 
-from weft.bench import Spread, figure
-from weft.bench.figure import PALETTE
+from weft.display import PALETTE, Spread
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -9,34 +9,24 @@ from subprocess import CompletedProcess
 import numpy as np
 import pyarrow as pa
 import pytest
+from weft_lab import ablations, accuracy, bsg_paper, orderings, runner, settings, structure, weave, weave_parts
+from weft_lab.ablations import COMPARISONS
+from weft_lab.catalogue import EXPERIMENTS
+from weft_lab.experiment import Experiment, Variant
+from weft_lab.generated import GENERATED, acs_like
+from weft_lab.tables import BenchTable
+from weft_lab.timings import TIMINGS, timings
 
-from weft.bench import (
-    EXPERIMENTS,
-    BenchTable,
-    ablations,
-    accuracy,
-    bsg_paper,
-    orderings,
-    runner,
-    settings,
-    structure,
-    weave,
-    weave_parts,
-)
-from weft.bench.ablations import COMPARISONS
-from weft.bench.experiment import Experiment, Variant
-from weft.bench.generated import GENERATED, acs_like
-from weft.bench.timings import TIMINGS, timings
 from weft.errors import MethodError, WeftError
 from weft.marginals.records import Records
-from weft.methods import method
+from weft.methods import make_method
 
 from .test_command import weft
 
 
 def recipes(experiment: Experiment, records: Records) -> dict[str, tuple[object, bool, float]]:
     return {
-        label: (method(variant.method, **variant.settings(records)), variant.exact_scores, variant.made)
+        label: (make_method(variant.method, **variant.settings(records)), variant.exact_scores, variant.made)
         for label, variant in experiment.ready().variants.items()
     }
 
@@ -50,8 +40,8 @@ def test_every_experiment_builds_and_no_two_lines_are_equal(experiment: Experime
 
 
 def test_no_two_settings_of_weave_are_equal() -> None:
-    lines = {label: method("weave", **options) for label, options in settings.WEAVE_PARTS.items()}
-    lines |= {f"{sweeps} sweeps": method("weave", **options) for sweeps, options in settings.WEAVE_SWEEPS.items()}
+    lines = {label: make_method("weave", **options) for label, options in settings.WEAVE_PARTS.items()}
+    lines |= {f"{sweeps} sweeps": make_method("weave", **options) for sweeps, options in settings.WEAVE_SWEEPS.items()}
     shared = {"1 sweeps": "1 sweep to a record, chains", "12 sweeps": "12 sweeps to a record, chains"}
     for one, other in combinations(lines, 2):
         assert lines[one] != lines[other] or shared.get(other) == one, (one, other)
@@ -87,8 +77,9 @@ def test_weave_is_judged_and_drawn(small: BenchTable) -> None:
 
 
 def test_a_target_is_met_or_not() -> None:
-    from weft.bench.results import Spread
-    from weft.bench.trial import Repeated
+    from weft_lab.trial import Repeated
+
+    from weft.display import Spread
 
     result = Repeated({3: Spread(0.1, 0.0, 1), 5: Spread(0.2, 0.0, 1)}, 1.0)
     assert weave.Target(0.1, 0.2, 1.0).met(result)
@@ -171,7 +162,7 @@ def test_every_timing_is_known_and_an_unknown_one_is_refused() -> None:
         "startup",
         "stream",
     }
-    assert all(callable(import_module(f"weft.bench.timings.{name}").figures) for name in TIMINGS)
+    assert all(callable(import_module(f"weft_lab.timings.{name}").figures) for name in TIMINGS)
     with pytest.raises(MethodError, match="Did you mean 'noise'"):
         next(timings(["noisy"]))
 
@@ -182,7 +173,7 @@ def test_a_timing_that_fails_is_named_after_the_others(monkeypatch: pytest.Monke
     def child(command: list[str], **_: object) -> CompletedProcess[str]:
         return CompletedProcess(command, *outcomes[command[3]])
 
-    monkeypatch.setattr("weft.bench.timings.subprocess.run", child)
+    monkeypatch.setattr("weft_lab.timings.subprocess.run", child)
     made = timings(["noise", "gum"])
     assert next(made).rows == [("a", "1 s")]
     with pytest.raises(WeftError, match="failed: noise"):
@@ -242,7 +233,7 @@ def test_weekdays_of_a_date_in_parts() -> None:
 
 
 def test_a_fit_of_many_rows_is_measured_beside_its_targets() -> None:
-    from weft.bench.timings.fit import measured
+    from weft_lab.timings.fit import measured
 
     told = dict(measured(3000, 500, "1GiB", 1e9, 1 << 20))
     assert "0.00 of the target" in told["  in all"] and "MiB (0.00 of" in told["  peak memory"]

@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from weft_lab import equal_rho, learning, trial
+from weft_lab.tables import BenchTable
 
-from weft.bench import equal_rho, learning, trial
-from weft.bench.tables import BenchTable
 from weft.errors import DataError
 from weft.schema import Schema
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from weft_lab import settings
+from weft_lab.catalogue import EXPERIMENTS
+from weft_lab.tables import BenchTable
 
-from weft.bench import EXPERIMENTS, BenchTable, settings
-from weft.methods import method
-from weft.models.gum.model import GumOptions
+from weft.methods import make_method
+from weft.models.gum.gum_model import GumOptions
 
 TENTHS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)  # PrivSyn, the axes of figures 4 to 7
 DOUBLING = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # PrivMRF, the axes of figures 1 to 6
@@ -54,7 +56,10 @@ def test_the_lines_of_the_papers_comparisons_are_all_there() -> None:
 def test_privmrf_is_tuned_around_its_published_parameters(small: BenchTable) -> None:
     """Section 5.2: theta = 6, t of 0.4, 0.8 and 1.2 d, k = 400; one of each is varied."""
     lines = {
-        i: [method(v.method, **v.settings(small.records)) for v in EXPERIMENTS[f"privmrf-figure{i}"].variants.values()]
+        i: [
+            make_method(v.method, **v.settings(small.records))
+            for v in EXPERIMENTS[f"privmrf-figure{i}"].variants.values()
+        ]
         for i in (1, 2, 3)
     }
     thetas, picks, candidates = ([getattr(made, option) for made in lines[i]] for i, option in OPTIONS.items())
@@ -75,14 +80,16 @@ PUBLISHED_PRIVMRF = {"theta": 6.0, "picks": 0.8, "candidates": 400}
 
 def test_the_baselines_of_privsyn_are_what_their_names_say(small: BenchTable) -> None:
     lines = {label: v.options for label, v in EXPERIMENTS["privsyn-figure6"].variants.items()}
-    made = {label: method("privsyn", **options) for label, options in lines.items()}
+    made = {label: make_method("privsyn", **options) for label, options in lines.items()}
     assert {label: (each.allocation, each.accounting) for label, each in made.items()} == {
         "Weighted Gaussian": ("weighted", "gaussian"),
         "Equal Gaussian": ("equal", "gaussian"),
         "Equal Laplace": ("equal", "pure"),
     }
     synthesis = EXPERIMENTS["privsyn-figure7"].variants
-    gum = {label: GumOptions(**method("privsyn", **v.settings(small.records)).gum) for label, v in synthesis.items()}
+    gum = {
+        label: GumOptions(**make_method("privsyn", **v.settings(small.records)).gum) for label, v in synthesis.items()
+    }
     assert gum["GUM as published"] == GumOptions.paper(tolerance=0.0)
     assert gum["MCF"] == GumOptions.mcf(tolerance=0.0, length=20)
     assert gum["GUM, guided"] == GumOptions(length=20)
@@ -94,7 +101,7 @@ def test_bsg_grows_its_records_behind_the_published_test(small: BenchTable) -> N
     d = len(small.records.domain)
     for name in ("bsg-table3", "bsg-table4", "bsg-table5"):
         lines = [v for v in EXPERIMENTS[name].variants.values() if v.method == "bsg"]
-        made = [method("bsg", **v.settings(small.records)) for v in lines]
+        made = [make_method("bsg", **v.settings(small.records)) for v in lines]
         assert [each.omega for each in made] == [None, d - 1, d - 2, f"{d - 2}-{d}", f"1-{d}"]
         for each in made[1:]:
             assert (each.k, each.epsilon0, each.gamma, each.guarantee) == (50, 1.0, 4.0, "deniability")
@@ -105,7 +112,7 @@ def test_bsg_grows_its_records_behind_the_published_test(small: BenchTable) -> N
 def test_no_two_lines_of_an_experiment_are_the_same_run(name: str, small: BenchTable) -> None:
     """Every line is another recipe, or has other scores; an option that its recipe ignores is refused as it is made."""
     lines = {
-        label: (repr(method(v.method, **v.settings(small.records))), v.exact_scores, v.made)
+        label: (repr(make_method(v.method, **v.settings(small.records))), v.exact_scores, v.made)
         for label, v in EXPERIMENTS[name].variants.items()
         if v.exists
     }

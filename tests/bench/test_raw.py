@@ -3,14 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from weft_lab import raw
 
-from weft.bench import raw
 from weft.errors import DataError
 
 
 def test_a_refusal_before_a_charge_is_a_line_of_the_sheet(monkeypatch):
     many = pa.table({f"c{i:03}": np.arange(20) % 3 for i in range(400)})
-    few = pa.table({"a": np.arange(300) % 3, "b": np.arange(300) % 2, "c": np.arange(300) % 4})
+    few = pa.table({"a": np.arange(3000) % 3, "b": np.arange(3000) % 2, "c": np.arange(3000) % 4})
     monkeypatch.setattr(raw, "MADE", {"many": lambda: many, "few": lambda: few})
     (sheet,) = raw.Raw(("many", "few")).sheets()
     assert [row[0] for row in sheet.rows] == ["many", "few"] and all(

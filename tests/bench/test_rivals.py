@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-
-from weft.bench import rivals
+from weft_lab import rivals
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 

@@ -7,14 +7,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from weft_lab import runner
+from weft_lab.catalogue import EXPERIMENTS, experiment
+from weft_lab.experiment import Experiment, Variant
+from weft_lab.results import SECONDS, Store, summary, write_parquet
+from weft_lab.runner import run
+from weft_lab.tables import BenchTable
+from weft_lab.tasks import TASKS, Made
 
-from weft.bench import EXPERIMENTS, BenchTable, Experiment, Store, Variant, experiment, run, runner, summary
-from weft.bench.results import SECONDS, write_parquet
-from weft.bench.tasks import TASKS, Made
 from weft.errors import DataError, MethodError, WeftError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.models.bayesnet.model import BayesNet, Family
+from weft.models.bayesnet import BayesNet, Family
 from weft.privacy import Noise
 from weft.schema import Schema
 
@@ -193,9 +197,9 @@ def test_the_catalogue_is_sound(small: BenchTable) -> None:
         assert bool(known.ready().variants) != (known.reckoned is not None)
         for label, variant in known.ready().variants.items():
             json.dumps(variant.settings(small.records))
-            from weft.methods import method
+            from weft.methods import make_method
 
-            method(variant.method, **variant.settings(small.records)).check(small.records.domain)
+            make_method(variant.method, **variant.settings(small.records)).check(small.records.domain)
             assert known.with_methods([label.lower().replace(" ", "-")]).variants == {label: variant}
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from weft_lab import suite
+from weft_lab.structures import KINDS
+from weft_lab.suite import HALVES, PUBLIC, Suite, ablation, generated, results
 
-from weft.bench import suite
-from weft.bench.structures import KINDS
-from weft.bench.suite import HALVES, PUBLIC, Suite, ablation, generated, results
-from weft.marginals.counting import count
+from weft.marginals.counting import count_marginals
 
 
 def test_the_halves_share_no_table():
@@ -22,9 +22,9 @@ def test_kinds_have_their_structure():
     triple = generated("high order", "chosen").records
     a, b, c = triple.domain.names[:3]
     for pair in ((a, b), (a, c), (b, c)):
-        table = count(triple, [pair])[0] / len(triple)
+        table = count_marginals(triple, [pair])[0] / len(triple)
         assert np.abs(table - np.outer(table.sum(1), table.sum(0))).sum() < 0.05
-    table = count(triple, [(a, b, c)])[0] / len(triple)
+    table = count_marginals(triple, [(a, b, c)])[0] / len(triple)
     assert np.abs(table - np.multiply.outer(table.sum(2), table.sum((0, 1)))).sum() > 0.5
     copies = generated("near copies", "chosen").records
     first, second = copies.domain.names[:2]

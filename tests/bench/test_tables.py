@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from weft_lab.tables import BenchTable, open_table
 
-from weft.bench import BenchTable, open_table
 from weft.errors import DataError
 
 from .conftest import SIZES, coded

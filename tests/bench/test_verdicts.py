@@ -9,21 +9,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from weft_lab import claims as claims_file
+from weft_lab.acs import WAGE_STEPS
+from weft_lab.beside import judged, printed
+from weft_lab.catalogue import EXPERIMENTS
+from weft_lab.claims import Claim, Paper, papers
+from weft_lab.every import Form, every, tables_of
+from weft_lab.likeliest import likeliest
+from weft_lab.page import page
+from weft_lab.results import Row
+from weft_lab.runner import Outcome, run
+from weft_lab.scores import entropy_sensitivity, mutual_sensitivity
+from weft_lab.tables import BenchTable
+from weft_lab.tasks import TASKS, Made, larger_is_better
+from weft_lab.verdicts import Tally, judge, verdicts
 
-from weft.bench import EXPERIMENTS, BenchTable, Outcome, Row, run
-from weft.bench import claims as claims_file
-from weft.bench.acs import WAGE_STEPS
-from weft.bench.beside import judged, printed
-from weft.bench.claims import Claim, Paper, papers
-from weft.bench.every import Form, every, tables_of
-from weft.bench.likeliest import likeliest
-from weft.bench.page import page
-from weft.bench.scores import entropy_sensitivity, mutual_sensitivity
-from weft.bench.tasks import TASKS, Made, larger_is_better
-from weft.bench.verdicts import Tally, judge, verdicts
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.models.bayesnet.model import BayesNet, Family
+from weft.models.bayesnet import BayesNet, Family
 from weft.schema import Schema
 
 from .test_command import weft
@@ -193,17 +196,17 @@ def test_folds_hold_back_every_row_once(small: BenchTable) -> None:
 def test_seconds_of_one_experiment_serve_another(
     small: BenchTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.bench.every.open_table", lambda *_, **__: small)
+    monkeypatch.setattr("weft_lab.every.open_table", lambda *_, **__: small)
     line = {"PrivMRF": EXPERIMENTS["privmrf-figure4"].variants["PrivMRF"]}
     known = {n: replace(EXPERIMENTS[n], variants=line) for n in ("privmrf-figure4", "privmrf-figure6")}
-    monkeypatch.setattr("weft.bench.every.EXPERIMENTS", known)
+    monkeypatch.setattr("weft_lab.every.EXPERIMENTS", known)
     first, second = every({name: ["small"] for name in known}, tmp_path, Form(seeds=1, budgets=1))
     seconds = [row.value for row in first.rows if row.measure == "seconds"]
     assert [row.value for row in second.rows] == seconds
 
 
 def test_each_experiment_has_the_tables_of_its_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.bench.every.locate", lambda name, folder: tmp_path if name != "acs" else None)
+    monkeypatch.setattr("weft_lab.every.locate", lambda name, folder: tmp_path if name != "acs" else None)
     assert tables_of("privsyn-figure4") == ["adult"]
     assert tables_of("privmrf-figure1") == ["nltcs"]
     assert tables_of("privmrf-figure4") == ["nltcs", "adult", "br2000"]

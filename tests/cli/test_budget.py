@@ -45,7 +45,7 @@ def test_the_card_and_the_screen_say_whether_there_is_one(weft: Weft, budget: st
     assert card["privacy"]["lifetime"]["head"] in Lifetime(budget).state().hashes
     assert card["privacy"]["lifetime"]["head"] in Path("out.card.md").read_text()
     without = weft("synth", *PLAIN, "-e", 1, "-o", "other.csv")
-    sentence = "No lifetime budget is kept for the table: what other releases of it cost is not counted here."
+    sentence = "No lifetime budget is kept for this table: the privacy cost of other releases is not included."
     assert sentence in shown(without.stdout) and sentence in Path("other.card.md").read_text()
     weft("verify", ".")
 
@@ -106,7 +106,7 @@ def test_deniable_records_cannot_be_drawn_from_a_budget(weft: Weft, budget: str)
 def test_runs_on_one_table_are_added_up_over_the_journals_of_a_folder(weft: Weft) -> None:
     weft("synth", *PLAIN, "-e", 1, "-o", "a.csv")
     second = shown(weft("synth", *PLAIN, "-e", 1, "-o", "b.csv").stdout)
-    assert "Journals in this folder now hold 2 runs: epsilon 2 at delta 2e-05 together" in second
+    assert "Journals in this folder record 2 runs: epsilon 2 at delta 2e-05 in total" in second
     Path("other.csv").write_bytes(Path("visits.csv").read_bytes())
     other = shown(weft("synth", "other.csv", *PLAIN[1:], "-e", 1, "-o", "c.csv").stdout)
     assert "now hold" not in other

@@ -16,11 +16,11 @@ import pyarrow.parquet
 import pytest
 
 import weft as package
-from weft import synthesizer
-from weft.methods import METHODS, method
-from weft.methods.steps.options import options_of
-from weft.release import modelfile
+from weft.methods import METHODS, make_method
+from weft.methods.common.options import options_of
 from weft.schema import Schema
+from weft.synthesis import model_file as modelfile
+from weft.synthesis import synthesizer
 
 from .conftest import Weft, command, environment, outputs, table
 
@@ -46,9 +46,27 @@ def test_every_command_shows_examples(weft: Weft, words: list[str]) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     code = "import sys, weft.cli; print([m for m in sys.argv[1:] if m in sys.modules])"
-    heavy = ["numpy", "numba", "pyarrow", "scipy", "networkx", "rich.progress", "weft.synthesizer"]
+    heavy = ["numpy", "numba", "pyarrow", "scipy", "networkx", "rich.progress", "weft.synthesis.synthesizer"]
     done = subprocess.run([sys.executable, "-c", code, *heavy], env=environment(), capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_help_loads_the_added_commands_and_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['weft', '--help']\nfrom weft.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+        "print([m for m in ('numpy', 'pyarrow', 'weft.synthesis.synthesizer') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert " bench " in done.stdout and done.stderr.strip() == "[]"
+
+
+def test_the_summary_of_a_run_imports_one_module_of_the_report() -> None:
+    code = (
+        "import sys, weft.synthesis.synthesizer, weft.evaluation.report.noise_floor\n"
+        "print(sorted(m for m in sys.modules if m.startswith('weft.evaluation.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['weft.evaluation.report', 'weft.evaluation.report.noise_floor']"
 
 
 def test_fit_then_sample(weft: Weft, model: Path, folder: Path) -> None:
@@ -79,7 +97,7 @@ def test_sample_writes_in_blocks(
 def test_fit_summary_and_json(weft: Weft) -> None:
     words = ("fit", "visits.csv", "-s", "visits.toml", "-e", 1, "-m", "independent", "-o", "m.weft")
     assert "weft sample m.weft" in weft(*words).stdout
-    answer = json.loads(weft(*words, "--json").stdout)
+    answer = json.loads(weft(*words, "--overwrite", "--json").stdout)
     assert answer["files"] == ["m.weft", "m.ledger.jsonl"]
     assert len(answer["ledger"]["entries"]) == 1
 
@@ -186,7 +204,7 @@ def test_the_meaning_of_every_option_is_shown(weft: Weft, name: str) -> None:
     (head,) = [line for line in lines if line.startswith("option ")]
     place = head.index("what it means")
     shown = " ".join(" ".join(line[place:] for line in lines).split())
-    options = options_of(type(method(name)))
+    options = options_of(type(make_method(name)))
     assert options and all(option.meaning in shown for option in options)
 
 

@@ -10,7 +10,7 @@ from databases import fill_postgres, fill_sqlite, run_postgres, server
 from typer.testing import CliRunner
 
 from weft.cli import app
-from weft.reading.addresses import KINDS
+from weft.io.addresses import KINDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "databases.md").read_text(encoding="utf-8")
 COMMANDS = [line[2:] for line in re.findall(r"^\$ .*$", PAGE, re.MULTILINE)]

@@ -1,6 +1,7 @@
 """From a raw export to a release, without a schema; who is protected; what was found, as a schema for later runs."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -69,11 +70,12 @@ def test_an_export_becomes_a_release_without_a_schema(raw: Weft, export) -> None
         "answer": "integer",
         "note": "id",
     }
-    assert set(made["ward"]) <= {"surgery", "medicine", "maternity"}
-    assert set(made["zip"].str.len()) == {5}
+    assert set(made["ward"]) <= {"surgery", "medicine", "maternity", "other"}
+    assert (made["ward"] == "other").mean() < 0.02
+    assert set(made["zip"].str.len()) == {5}, "padded codes, and other"
     assert made["price"].str.match(r"^\$[\d,]+\.\d\d$").all()
     assert pd.to_datetime(made["admitted"], format="%d/%m/%Y").dt.year.between(2021, 2022).all()
-    assert set(made["smoker"]) == {"True", "False"}
+    assert {"True", "False"} <= set(made["smoker"]) <= {"True", "False", "other"}
     assert -9 in set(made["answer"].astype(float))
     assert "?" in set(made["sex"])
     assert not schema.from_data_facts()
@@ -81,11 +83,41 @@ def test_an_export_becomes_a_release_without_a_schema(raw: Weft, export) -> None
     assert "common values" in result.stdout
 
 
-def test_a_person_with_several_rows_must_be_told(raw: Weft) -> None:
-    result = raw("synth", "export.csv", "-e", 1, "-o", "out.csv", code=3)
-    assert '--unit "patient_nbr"' in result.stderr
-    assert "--one-row-per-person" in result.stderr
-    assert "Nothing was spent" in result.stderr
+@pytest.mark.parametrize("rows", [ROWS, 1])
+def test_who_is_protected_must_be_stated_whatever_the_rows_hold(raw: Weft, export, rows) -> None:
+    """A refusal that the rows decide would tell whether somebody has a second row."""
+    export[:rows].to_csv("export.csv", index=False)
+    told = [
+        raw(*words, code=2).stderr
+        for words in (
+            ("synth", "export.csv", "-e", 1, "-o", "out.csv"),
+            ("synth", "no-such-file.csv", "-e", 1, "-o", "out.csv"),
+            ("fit", "export.csv", "-e", 1, "-o", "out.weft"),
+            ("schema", "draft", "export.csv", "--private", "-e", 1, "-o", "found.toml"),
+        )
+    ]
+    assert all("--unit COLUMN" in text and "--one-row-per-person" in text for text in told)
+    assert all("patient_nbr" not in text for text in told)
+    assert all("Nothing was spent" in text for text in told[:3])
+
+
+def test_a_schema_that_leaves_columns_open_states_nobody(raw: Weft) -> None:
+    Path("part.toml").write_text('extra_columns = "discover"\n[columns.age]\nkind = "integer"\n')
+    raw("synth", "export.csv", "-s", "part.toml", "-e", 1, "-o", "out.csv", code=2)
+    words = ("-s", "part.toml", "-e", 8, "-m", "independent", "--unit", "patient_nbr", "-o", "out.csv")
+    raw("synth", "export.csv", *words)
+    assert Schema.load("out.schema.toml").unit == "patient_nbr"
+
+
+def test_python_warns_once_who_is_protected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.synthesis.fit_plan._WARNED", set())
+    run = Synthesizer(3.0, journal=None, method="independent")
+    with pytest.warns(FutureWarning, match="every row is taken to be another person's") as caught:
+        run.fit(frame())
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run.fit(frame())
 
 
 @pytest.mark.parametrize(
@@ -97,6 +129,7 @@ def test_a_person_with_several_rows_must_be_told(raw: Weft) -> None:
     ],
 )
 def test_contradictions_are_wrong_usage(raw: Weft, options) -> None:
+    Path("s.toml").write_text('[columns.age]\nkind = "integer"\nrange = [0, 99]\n')
     raw("synth", "export.csv", "-e", 1, *options, "-o", "out.csv", code=2)
 
 
@@ -155,7 +188,7 @@ def test_python_finds_what_is_not_stated() -> None:
     synthesizer = Synthesizer(3.0, journal=None, method="independent").fit(frame(), unit=False)
     made = synthesizer.sample(50)
     assert list(made.columns) == ["a", "b"]
-    assert set(made["b"]) <= {"x", "y"}
+    assert set(made["b"]) <= {"x", "y", "other"}
     assert made["a"].dtype.kind == "i"
     assert synthesizer.discovered_.found["b"].startswith("2 values")
 
@@ -196,13 +229,16 @@ def test_frames_come_back_in_their_types() -> None:
             "count": pd.array(rng.integers(0, 5, rows), dtype="Int64"),
         }
     )
-    made = Synthesizer(10.0, journal=None, method="independent").fit(given, unit=False).sample(20)
+    with pytest.raises(SchemaError, match=r'\{"flag": "boolean", "day": "datetime", "moment": "datetime"\}'):
+        Synthesizer(10.0, journal=None, method="independent").fit(given, unit=False)
+    stated = {"flag": "boolean", "day": "datetime", "moment": {"kind": "datetime", "timezone": "UTC", "date": False}}
+    made = Synthesizer(10.0, journal=None, method="independent").fit(given, stated, unit=False).sample(20)
     assert made["flag"].dtype == bool
     assert str(made["count"].dtype) == "Int64"
     assert (made["day"] == made["day"].dt.normalize()).all()
     assert str(made["moment"].dt.tz) == "UTC"
     assert set(made["level"]) <= {"low", "high"}
-    with pytest.raises(BudgetError, match="duration"):
+    with pytest.raises(SchemaError, match='"stay": "duration"'):
         Synthesizer(1.0, journal=None).fit(given.assign(stay=minutes), unit=False)
 
 
@@ -225,6 +261,6 @@ def test_what_was_found_is_kept_where_learning_fails(raw: Weft, monkeypatch: pyt
 def test_more_columns_than_pairs_can_be_looked_at_are_refused_before_a_charge(weft: Weft, folder: Path) -> None:
     names = ",".join(f"q{i}" for i in range(400))
     Path("wide.csv").write_text(names + "\n" + ",".join(["1"] * 400) + "\n")
-    said = weft("synth", "wide.csv", "-e", 1, "--one-row-per-person", "-o", "out.csv", code=2).stderr
+    said = weft("synth", "wide.csv", "-e", 1, "--one-row-per-person", "--few-rows", "-o", "out.csv", code=2).stderr
     assert "400 columns have 79,800, above 50,000" in said and "--method independent" in said
     assert not Path("out.ledger.jsonl").exists() or "charge" not in Path("out.ledger.jsonl").read_text()

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from weft.codec import Codec
-from weft.report.exploring import explore
+from weft.encoding import Codec
+from weft.evaluation.report.exploration import explore_columns
 from weft.schema import Schema
 
 from .conftest import Weft
@@ -40,7 +40,7 @@ def test_pairs_are_ranked_by_what_chance_does_not_explain() -> None:
     a = rng.integers(0, 4, 5000)
     table = pa.table({"a": a, "b": (a + (rng.random(5000) < 0.2)) % 4, "c": rng.integers(0, 4, 5000)})
     codec = Codec(Schema.from_domain({"a": 4, "b": 4, "c": 4}), table.schema)
-    found = explore(codec, codec.encode(table))
+    found = explore_columns(codec, codec.encode(table))
     assert found.pairs[0].columns == ("a", "b")
     counts = np.zeros((4, 4))
     np.add.at(counts, (a, table["b"].to_numpy()), 1)

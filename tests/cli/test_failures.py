@@ -22,10 +22,10 @@ import pyarrow.parquet
 import pytest
 
 from weft import load
+from weft.io import atomic_files as atomic
 from weft.methods.independent import Independent
-from weft.models.independent import IndependentModel
+from weft.models.independent_model import IndependentModel
 from weft.privacy import read_journal
-from weft.release import atomic
 
 from .conftest import Weft, command, environment, outputs, table
 
@@ -130,7 +130,7 @@ def test_a_full_disk_at_the_end(weft: Weft, folder: Path, monkeypatch: pytest.Mo
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic, "_flush", full)
+        patch.setattr(atomic, "_flush_file", full)
         result = synth(weft, code=7)
     assert "No space left on device" in result.stderr
     assert "On record as spent: epsilon 1 " in result.stderr
@@ -189,14 +189,14 @@ def test_a_model_that_has_nowhere_to_go_is_kept(
 def test_a_model_is_kept_elsewhere_if_the_journal_has_no_room(
     weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = atomic._flush
+    own = atomic._flush_file
 
     def full(path: Path) -> None:
         if path.parent in (Path(), folder):
             raise OSError(errno.ENOSPC, "No space left on device")
         own(path)
 
-    monkeypatch.setattr(atomic, "_flush", full)
+    monkeypatch.setattr(atomic, "_flush_file", full)
     result = synth(weft, "visits.csv", "--json", code=7)
     kept = rescued(result)
     assert kept.is_relative_to(os.environ["XDG_STATE_HOME"])
@@ -226,7 +226,7 @@ def test_ctrl_c(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     Path("out.csv").write_text("an earlier release")
     after_one_charge(monkeypatch, stop)
-    result = synth(weft, "visits.csv", "--model", "visits.weft", code=130)
+    result = synth(weft, "visits.csv", "--model", "visits.weft", "--overwrite", code=130)
     assert "interrupted" in result.stderr
     assert "The model is safe" not in result.stderr
     assert "25% of the budget" in result.stderr
@@ -300,7 +300,7 @@ DRAWER = HEARING + textwrap.dedent("""
     import time
     from pathlib import Path
     from weft.cli import main
-    from weft.models.independent import IndependentModel
+    from weft.models.independent_model import IndependentModel
 
     own = IndependentModel.sample
 
@@ -374,7 +374,7 @@ def test_out_of_memory(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch
 def test_failures_in_json(weft: Weft) -> None:
     result = synth(weft, "gone.csv", "--json", code=4)
     error = json.loads(result.stdout)["error"]
-    assert (error["type"], error["exit_code"], error["spent"]) == ("DataError", 4, "Nothing was spent.")
+    assert (error["type"], error["exit_code"], error["spent"]) == ("SourceError", 4, "Nothing was spent.")
 
 
 def test_a_missing_schema_without_a_share_to_find_one_says_what_to_do(weft: Weft) -> None:

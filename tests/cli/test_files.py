@@ -127,7 +127,7 @@ def test_verify_tells_what_holds_and_what_does_not(weft: Weft, folder: Path) -> 
     shown = weft("verify", "released").stdout
     assert "everything that was checked holds" in shown and "which made out.card.json" in shown
     found = json.loads(weft("verify", "released", "--json").stdout)
-    assert found["ok"] and len(found["checks"]) == 7
+    assert found["ok"] and len(found["checks"]) == 8
     Path("released/out.csv").write_text("changed\n")
     told = weft("verify", "released/out.csv", code=1)
     assert "NO" in told.stdout and "out.card.json: out.csv is another table" in told.stderr
@@ -148,7 +148,7 @@ def test_verify_finishes_an_interrupted_release(weft: Weft, folder: Path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", stuck)
-        said = weft("synth", "visits.csv", *FIT, "-n", 20, "-o", "out.csv", code=7).stderr
+        said = weft("synth", "visits.csv", *FIT, "-n", 20, "-o", "out.csv", "--overwrite", code=7).stderr
     assert "weft verify" in said
     assert not Path("out.card.json").exists() and Path("out.csv").read_bytes() != first
     found = json.loads(weft("verify", "out.csv", "--json").stdout)

@@ -10,9 +10,8 @@ import xlsxwriter
 from typer.testing import CliRunner
 
 from weft.cli import app
-from weft.files import FORMATS as READ
-from weft.reading.dialect import Dialect
-from weft.release.writing import FORMATS
+from weft.io.dialect import Dialect
+from weft.io.formats import all_formats, list_writable_endings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
 COMMANDS = [line[2:] for line in re.findall(r"^\$ .*$", PAGE, re.MULTILINE)]
@@ -62,8 +61,10 @@ def test_the_page_names_every_option_and_ending():
     for name in Dialect.__dataclass_fields__:
         assert f"{name}=" in PAGE
     released = PAGE[PAGE.index("## What is released") :]
-    assert {ending.split(".")[1] for ending in FORMATS} <= set(re.findall(r"`\.(\w+)`", released))
-    assert {"csv", "jsonl", "parquet", "arrow", "xlsx", "sav", "dta", "sas7bdat"} <= {e[1:] for e in READ}
+    assert {ending.split(".")[1] for ending in list_writable_endings()} <= set(re.findall(r"`\.(\w+)`", released))
+    assert {"csv", "jsonl", "parquet", "arrow", "xlsx", "sav", "dta", "sas7bdat"} <= {
+        e[1:] for form in all_formats() for e in form.endings
+    }
 
 
 @pytest.mark.parametrize("command", ["synth", "fit"])

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from conftest import SCHEMA
 
-from weft.cli.finding import write_found
-from weft.release.statement import NOT_PRIVATE
+from weft.cli.discovered_schema import write_found
 from weft.schema import Schema
+from weft.synthesis.statement import NOT_PRIVATE
 
 
 def test_a_schema_that_was_found_names_no_folder_of_this_machine(tmp_path):

@@ -115,11 +115,11 @@ def test_rows_that_only_noise_made_are_asked_about(weft: Weft, folder: Path) -> 
     )
     words = ("synth", "units.csv", "-s", "units.toml", "-e", 1, "-m", "independent", "--noise-seed", 3)
     refused = weft(*words, "-o", "out.csv", code=1).stderr
-    assert "Say how many to make with --rows N" in refused and "On record as spent" in refused
+    assert "State the number of synthetic rows with --rows N" in refused and "On record as spent" in refused
     (model,) = Path().glob("out-*.weft")
     assert f"weft sample {model} -o FILE" in refused
     assert outputs(folder) - {"units.csv", "units.toml"} == {"out.ledger.jsonl", model.name}
-    assert "Say how many" in weft("sample", model, "-o", "out.csv", code=1).stderr
+    assert "State the number of synthetic rows" in weft("sample", model, "-o", "out.csv", code=1).stderr
     weft("sample", model, "-n", 10, "-o", "out.csv")
     weft(*words, "-n", 10, "-o", "other.csv")
 
@@ -137,13 +137,13 @@ def test_formulas_are_kept_or_escaped(weft: Weft, folder: Path, name: str) -> No
     weft(*words, "-o", "kept.csv")
     kept = pa.csv.read_csv("kept.csv", convert_options=pa.csv.ConvertOptions(column_types={name: pa.string()}))
     assert set(kept[name].to_pylist()) == set(values)
-    assert "a spreadsheet may take them for formulas" in Path("kept.card.md").read_text()
+    assert "a spreadsheet may interpret them as formulas" in Path("kept.card.md").read_text()
     weft(*words, "--formulas", "escape", "--model", "f.weft", "-o", "escaped.csv")
     shown = "'=head" if name.startswith("=") else name
     escaped = pa.csv.read_csv("escaped.csv", convert_options=pa.csv.ConvertOptions(column_types={shown: pa.string()}))
     assert set(escaped[shown].to_pylist()) == {f"'{v}" if v[0] in "=+-@\t" else v for v in values}
     assert min(escaped["n"].to_pylist()) < 0  # numbers stay numbers
-    assert "have an apostrophe before them" in Path("escaped.card.md").read_text()
+    assert "are prefixed with an apostrophe" in Path("escaped.card.md").read_text()
     weft("sample", "f.weft", "--formulas", "escape", "-n", 50, "-o", "again.csv")
     weft(*words, "--formulas", "escape", "-o", "same.parquet")
     assert set(pa.parquet.read_table("same.parquet")[name].to_pylist()) == set(values)
@@ -160,6 +160,6 @@ def test_an_epsilon_that_protects_nobody(weft: Weft, folder: Path) -> None:
     assert card["stamps"] == ["INSECURE BUDGET"] and card["privacy"]["epsilon"] == 50
     weft("verify", "out.csv")
     weft(*words, "-e", "inf", "--insecure", code=5)
-    weft(*words, "-e", 1, "--insecure")
+    weft(*words, "-e", 1, "--insecure", "--overwrite")
     assert json.loads(Path("out.card.json").read_text())["stamps"] == ["INSECURE BUDGET"]
     weft("fit", "visits.csv", "-s", "visits.toml", "-e", 1000, "--insecure", "-m", "mst", "-o", "m.weft", "-q")

@@ -41,7 +41,7 @@ def test_a_lifetime_budget_pays(weft: Weft, lines: str) -> None:
     weft("budget", "create", "shop.budget", "--epsilon", 1, "--delta", "1e-5", "--table", "orders")
     words = ("itemsets", lines, "--basket", "order", "--item", "product", "--budget", "shop.budget", "-o", "sets.csv")
     weft(*words, "-e", 0.8, "--delta", "5e-6")
-    refused = weft(*words, "-e", 0.8, "--delta", "5e-6", code=5)
+    refused = weft(*words, "-e", 0.8, "--delta", "5e-6", "--overwrite", code=5)
     assert "budget" in refused.stderr
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.release.statement import VOID
+from weft.synthesis.statement import VOID
 
 from .conftest import Weft
 

@@ -27,5 +27,5 @@ def test_types_order_and_null_rates_survive(weft: Weft, name: str) -> None:
     for column in real.column_names:
         rates = [table[column].null_count / table.num_rows for table in (real, made)]
         assert abs(rates[0] - rates[1]) < 0.003, column
-    weft(*words)
+    weft(*words, "--overwrite")
     assert not pq.read_table("out.parquet").equals(made)

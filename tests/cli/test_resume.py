@@ -13,15 +13,16 @@ from typer.testing import CliRunner
 from weft.cli import app
 from weft.errors import DataError
 from weft.privacy import Charge, read_journal
-from weft.privacy.checkpoint import Checkpoint, read_checkpoint
-from weft.release.verify import verify
+from weft.privacy.journal import Checkpoint, read_checkpoint
+from weft.release.verification import verify
 
 KILLED = """
 import os, signal, sys
-import weft.cli, weft.privacy.checkpoint as checkpoint, weft.release.publish as publish, weft.synthesizer as synthesizer
+import weft.cli, weft.privacy.journal as checkpoint, weft.release.publish as publish
+import weft.synthesis.pipeline as pipeline
 
 place, number = sys.argv[1], int(sys.argv[2])
-add, learn, seen = checkpoint.Checkpoint.add, synthesizer.learn, []
+add, learn, seen = checkpoint.Checkpoint.add, pipeline.learn_model, []
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -31,7 +32,7 @@ def counting(self, charge, released):
     if place == "unanswered" and len(seen) == number:
         die()
     if place == "torn" and len(seen) == number:
-        self._append(checkpoint._record({"charge": charge.to_dict()}, released)[:-5])
+        self._append(checkpoint._encode_record({"charge": charge.to_dict()}, released)[:-5])
         die()
     add(self, charge, released)
     if place == "answered" and len(seen) == number:
@@ -44,7 +45,7 @@ def learned(*given):
     return made
 
 checkpoint.Checkpoint.add = counting
-synthesizer.learn = learned
+pipeline.learn_model = learned
 if place == "writing":
     publish.card_json = die
 sys.argv = ["weft", *sys.argv[3:]]

@@ -14,9 +14,9 @@ from conftest import SCHEMA, make_table
 from weft import Synthesizer
 from weft.errors import BudgetError, OutputError
 from weft.privacy import Charge, Noise
-from weft.privacy.checkpoint import Checkpoint, Recorded, read_checkpoint
+from weft.privacy.journal import Checkpoint, Recorded, read_checkpoint
 from weft.privacy.mechanisms import Mechanisms
-from weft.synthesizer.resume import finished, read_unfinished
+from weft.synthesis.resume import finish_run, read_unfinished
 
 
 def fitted(name, epsilon=1.0, **settings):
@@ -45,7 +45,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_one_that_nobody_touched_is_finished(folder):
     run = read_unfinished(forged(fitted("a")))
-    assert finished(run).ledger_.to_dict()["entries"] == [
+    assert finish_run(run).ledger_.to_dict()["entries"] == [
         {key: value for key, value in charge.items() if key != "time"} for charge in run.journal.charges
     ]
 
@@ -53,14 +53,14 @@ def test_one_that_nobody_touched_is_finished(folder):
 def test_the_stamp_of_a_run_that_is_not_private_cannot_be_taken_off(folder):
     path = forged(fitted("a", noise_seed=1), private=True, stamps=[])
     with pytest.raises(BudgetError, match="not what was charged"):
-        finished(read_unfinished(path))
+        finish_run(read_unfinished(path))
 
 
 def test_a_cheaper_run_does_not_stand_for_a_dear_one(folder):
     dear, _ = read_checkpoint(fitted("dear", 8.0))
     path = forged(fitted("cheap", 1.0), journal=dear["journal"], run=dear["run"])
     with pytest.raises(BudgetError, match="not what was charged"):
-        finished(read_unfinished(path))
+        finish_run(read_unfinished(path))
 
 
 @pytest.mark.parametrize("journal", [True, False])
@@ -69,7 +69,7 @@ def test_every_answer_that_was_paid_for_is_in_the_ledger(folder, journal):
     changed = {} if journal else {"journal": None, "run": None}
     path = forged(path, lambda kept: [*kept, kept[-1]], **changed)
     with pytest.raises(BudgetError, match="not what was charged"):
-        finished(read_unfinished(path))
+        finish_run(read_unfinished(path))
 
 
 def test_a_run_that_its_journal_does_not_know_is_not_finished(folder):

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from weft.errors import ModelFileError
-from weft.privacy.guarantee import DENIABILITY
+from weft.privacy.ledger import DENIABILITY
 
 from .conftest import Weft, command, environment, table
 
@@ -45,7 +45,7 @@ def test_a_fit_grows_what_is_sampled_later(weft: Weft) -> None:
     weft("fit", *BSG, "--rows", 40, "--option", "omega=3-4", "-o", "seeds.weft")
     weft("sample", "seeds.weft", "-n", 40, "-o", "out.csv")
     assert pyarrow.csv.read_csv("out.csv").num_rows == 40
-    assert "no more" in weft("sample", "seeds.weft", "-n", 41, "-o", "out.csv", code=2).stderr
+    assert "no more" in weft("sample", "seeds.weft", "-n", 41, "-o", "out.csv", "--overwrite", code=2).stderr
 
 
 def test_rows_change_nothing_for_methods_that_need_not_know(weft: Weft) -> None:
@@ -84,7 +84,7 @@ def test_a_failure_promises_no_epsilon_for_deniable_records(weft: Weft, monkeypa
     for more in ((), ("--json",)):
         result = weft(*words, *more, code=130)
         said = shown(result.stdout + result.stderr)
-        assert "On record as spent: the whole budget, all of it to learn the model; no epsilon holds" in said
+        assert "On record as spent: the whole budget, all of it for the model; no epsilon holds" in said
         assert "epsilon 2" not in said
         assert DENIABILITY in said
 
@@ -131,9 +131,9 @@ def test_rows_can_be_divided_from_the_command_line(weft: Weft) -> None:
     split = ("--option", "split=[0.0, 0.5, 0.5]")
     weft("synth", *BSG, *split, "-o", "out.csv")
     card = Path("out.card.md").read_text()
-    assert "secret coins" in card
+    assert "secret random partition" in card
     assert "rows for parameters" in card
-    weft("synth", "visits.parquet", *BSG[1:], *split, "--engine", "stream", "-o", "out.csv")
+    weft("synth", "visits.parquet", *BSG[1:], *split, "--engine", "stream", "-o", "out.csv", "--overwrite")
     assert abs(pyarrow.csv.read_csv("out.csv").num_rows - table().num_rows) < 300
 
 
@@ -150,7 +150,7 @@ def test_the_ledger_tells_what_model_and_seeds_cost(weft: Weft) -> None:
     for text in (made.stdout, weft("ledger", "out.ledger.jsonl").stdout, Path("out.card.md").read_text()):
         assert f"{costs['model']:.1%}" in text
         assert f"{costs['seeds']:.1%}" in text
-    assert "All 20 records were grown from seeds" in shown(made.stdout)
+    assert "All 20 records were generated from seeds" in shown(made.stdout)
 
 
 def test_costs_of_deniable_and_divided_runs(weft: Weft) -> None:
@@ -168,7 +168,7 @@ def test_a_run_that_could_afford_no_seeds_says_so(weft: Weft) -> None:
     made = weft("synth", *BSG, "--rows", 100_000, "--option", "omega=3", "-o", "out.csv")
     assert "No seed was used" in shown(made.stdout)
     assert "No seed was used" in Path("out.card.md").read_text()
-    assert "No row of it belongs to a person" in Path("out.card.md").read_text()
+    assert "None of its rows belongs to a real person" in Path("out.card.md").read_text()
 
 
 def test_pure_runs_have_no_delta(weft: Weft) -> None:

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from weft.cli.sets import spread
+from weft.cli.shared_options import flatten_options
 
 Size = Annotated[int, typer.Option("--size", "-n")]
 
@@ -27,7 +27,7 @@ class Outer:
 def test_a_command_gets_its_sets_whole():
     seen = []
 
-    @spread
+    @flatten_options
     def command(first: Annotated[str, typer.Argument()], last: int = 3, *, outer: Outer) -> None:
         """Do it."""
         seen.append((first, last, outer))
@@ -44,4 +44,4 @@ def test_two_sets_with_one_name_are_a_mistake_of_ours():
     def command(size: Size = 1, *, outer: Outer) -> None: ...
 
     with pytest.raises(AssertionError, match="same name"):
-        spread(command)
+        flatten_options(command)

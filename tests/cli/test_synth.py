@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from weft.reading.csv import read_csv
+from weft.io.formats.csv_files import read_csv
 from weft.schema import Schema
 
 from .conftest import Weft, command, environment, outputs, table
@@ -30,6 +30,7 @@ def synth(weft: Weft, *more: object, code: int = 0):
         "independent",
         "-o",
         "out.csv",
+        "--overwrite",
         *more,
         code=code,
     )

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from weft.release.statement import APART, FAINT, VOID
+from weft.synthesis.statement import APART, FAINT, VOID
 
 from .conftest import Weft, command, environment, outputs
 
 INPUT = ("visits.csv", "-s", "visits.toml")
-PLAIN = (*INPUT, "-e", 1, "-m", "independent")
-TOGETHER = "Journals in this folder now hold 2 runs: epsilon 2 at delta 2e-05 together, if they asked the same table."
+PLAIN = (*INPUT, "-e", 1, "-m", "independent", "--overwrite")
+TOGETHER = (
+    "Journals in this folder record 2 runs: epsilon 2 at delta 2e-05 in total, if all of them used the same table."
+)
 
 
 def shown(text: str) -> str:
@@ -24,12 +26,12 @@ def shown(text: str) -> str:
 @pytest.mark.parametrize("verb", ["synth", "fit"])
 def test_a_second_run_on_a_ledger_says_what_both_spent(weft: Weft, verb: str) -> None:
     words = (verb, *PLAIN, "-o", "out.csv")
-    assert "in this folder now hold" not in weft(*words).stdout
+    assert "in this folder record" not in weft(*words).stdout
     assert TOGETHER in shown(weft(*words).stdout)
     elsewhere = weft(verb, *PLAIN, "-o", "other.csv", "--journal", "out.ledger.jsonl", "--quiet")
-    assert "now hold 3 runs: epsilon 3 " in elsewhere.stderr
+    assert "record 3 runs: epsilon 3 " in elsewhere.stderr
     (warning,) = json.loads(weft(*words, "--json").stdout)["warnings"]
-    assert "now hold 4 runs: epsilon 4 " in warning
+    assert "record 4 runs: epsilon 4 " in warning
 
 
 def test_a_run_that_failed_before_it_asked_anything_does_not_count(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,12 +40,12 @@ def test_a_run_that_failed_before_it_asked_anything_does_not_count(weft: Weft, m
     with monkeypatch.context() as patched:
         patched.setattr(Independent, "fit", lambda *_: 1 / 0)
         weft("synth", *PLAIN, "-o", "out.csv", code=70)
-    assert "in this folder now hold" not in weft("synth", *PLAIN, "-o", "out.csv").stdout
+    assert "in this folder record" not in weft("synth", *PLAIN, "-o", "out.csv").stdout
 
 
 def test_a_damaged_ledger_does_not_fail_a_run_that_is_done(weft: Weft) -> None:
     Path("out.ledger.jsonl").write_text("no ledger\n\x7b}\n")
-    assert "what earlier runs spent is not known" in shown(weft("synth", *PLAIN, "-o", "out.csv").stdout)
+    assert "the cost of earlier runs is unknown" in shown(weft("synth", *PLAIN, "-o", "out.csv").stdout)
     assert Path("out.csv").exists()
 
 
@@ -98,7 +100,9 @@ def test_a_failure_that_nobody_reads_is_still_one(folder: Path) -> None:
 
 def test_what_was_spent_and_what_is_promised_are_told_apart(weft: Weft) -> None:
     made = weft("synth", *INPUT, "-e", 1, "-m", "bsg", "-n", 1, "--option", "omega=4", "-o", "out.csv")
-    assert "of the budget; the guarantee is stated for all of it: epsilon = 1 (delta = 1e-05)" in shown(made.stdout)
+    assert "of the budget; the guarantee is stated for the whole budget: epsilon = 1 (delta = 1e-05)" in shown(
+        made.stdout
+    )
     assert "1 synthetic row, 6 columns" in made.stdout
     assert "the guarantee is stated" not in shown(weft("synth", *PLAIN, "-o", "whole.csv").stdout)
 
@@ -115,4 +119,4 @@ def test_one_column_is_one(weft: Weft) -> None:
 @pytest.mark.parametrize("verb", ["synth", "fit"])
 def test_columns_that_were_not_measured_together_are_said_to_be_apart(weft: Weft, verb: str) -> None:
     assert APART in shown(weft(verb, *INPUT, "-e", 0.01, "-m", "weave", "-o", "out.csv").stdout)
-    assert APART not in shown(weft(verb, *INPUT, "-e", 1, "-m", "mst", "-o", "out.csv").stdout)
+    assert APART not in shown(weft(verb, *INPUT, "-e", 1, "-m", "mst", "-o", "out.csv", "--overwrite").stdout)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.discovery.kinds import decide
-from weft.discovery.looks import grid_look, real_edges, whole_edges
-from weft.discovery.ranges import extent, number_range
 from weft.schema.kinds import column_from_dict
-from weft.values.shapes import SHAPES, shapes_of
+from weft.synthesis.discovery.kind_inference import decide_kind
+from weft.synthesis.discovery.probes import grid_look, real_edges, whole_edges
+from weft.synthesis.discovery.ranges import estimate_extent, number_range
+from weft.values.text_shapes import SHAPES, shapes_of
 
 
 def counted(texts, times=1000):
@@ -27,7 +27,7 @@ def counted(texts, times=1000):
     ("texts", "entry"),
     [
         (["1", "22", "-3"], {"kind": "integer"}),
-        (["1.0", "22.0", ""], {"kind": "integer", "missing": True}),
+        (["1.0", "22.0", ""], {"kind": "integer", "type": "float64", "missing": True}),
         (["1.5", "22", "3.25"], {"kind": "real", "decimals": 2}),
         (["1e-9", "0.12345678"], {"kind": "real"}),
         (["007", "123"], {"kind": "category"}),
@@ -48,7 +48,7 @@ def counted(texts, times=1000):
     ],
 )
 def test_what_texts_are_taken_for(texts, entry):
-    assert decide(counted(texts), 10.0).entry == entry
+    assert decide_kind(counted(texts), 10.0).entry == entry
 
 
 @given(st.integers(0, len(SHAPES) - 1))
@@ -56,12 +56,12 @@ def test_a_few_rows_decide_nothing(place):
     table = counted(["12"], 10_000)
     few = table.copy()
     few[place] += 30
-    assert decide(few, 10.0).entry == decide(table, 10.0).entry
+    assert decide_kind(few, 10.0).entry == decide_kind(table, 10.0).entry
 
 
 def test_noise_alone_is_no_kind():
     noise = np.random.default_rng(0).normal(0, 10, len(SHAPES))
-    assert decide(noise, 10.0).need == "text"
+    assert decide_kind(noise, 10.0).need == "text"
 
 
 @pytest.mark.parametrize("sigma", [20.0, 100.0])
@@ -71,7 +71,7 @@ def test_ranges_hold_nearly_all_rows_and_stay_near(sigma):
     for values in (rng.integers(18, 90, 40_000), rng.geometric(0.01, 40_000), np.full(5000, 2015)):
         counts = np.histogram(values, edges)[0]
         for _ in range(20):
-            first, last = extent(counts + rng.normal(0, sigma, len(counts)), sigma)
+            first, last = estimate_extent(counts + rng.normal(0, sigma, len(counts)), sigma)
             inside = (values >= edges[first]) & (values < edges[last + 1])
             assert inside.mean() > 0.95
             assert edges[last + 1] <= 3 * values.max()
@@ -129,6 +129,6 @@ def test_a_few_rows_side_by_side_are_found_where_none_of_their_cells_stands_out(
     for _ in range(100):
         counts = np.zeros(574)
         counts[361:369] = 80  # each cell within two standard deviations of nothing; together, five
-        first, last = extent(counts + rng.normal(0, sigma, 574), sigma)
+        first, last = estimate_extent(counts + rng.normal(0, sigma, 574), sigma)
         right += 350 < first <= last < 380
     assert right >= 90  # the largest cell alone finds them in about half

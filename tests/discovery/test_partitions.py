@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from weft.curator import ValueCurator
-from weft.engines.listing import open_listing
+from weft.engines.value_listing import open_listing
 from weft.errors import BudgetError
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, gdp_delta
 from weft.privacy.mechanisms import Mechanisms
-from weft.privacy.partitions import release_chance, threshold_for, unpacked
+from weft.privacy.partitions import find_release_threshold, release_chance, unpack_value_counts
 from weft.schema import Schema
 from weft.schema.kinds import Id, Unknown
 
@@ -69,7 +69,9 @@ def bound(relation, k, epsilon, slack):
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_the_theorem_holds_for_every_pair_of_small_tables(relation, k, epsilon):
-    assert 0 < worst(relation, k, epsilon, threshold_for(SLACK, SIGMA, k)) <= bound(relation, k, epsilon, SLACK)
+    assert (
+        0 < worst(relation, k, epsilon, find_release_threshold(SLACK, SIGMA, k)) <= bound(relation, k, epsilon, SLACK)
+    )
 
 
 def alone(k, threshold):
@@ -81,7 +83,7 @@ def alone(k, threshold):
 def test_planted_mistakes_break_it(relation):
     """As in `tests/audit/test_planted`: what one unit alone has leaves (F1), a person is taken for a row (F20)."""
     k = 4
-    sound, planted = threshold_for(SLACK, SIGMA, k), threshold_for(SLACK, SIGMA, 1)
+    sound, planted = find_release_threshold(SLACK, SIGMA, k), find_release_threshold(SLACK, SIGMA, 1)
     assert worst(relation, 1, 3.0, 1) > bound(relation, 1, 3.0, SLACK)  # F1: no threshold
     assert alone(k, sound) <= SLACK < alone(k, planted)  # F20: the threshold of a single row
     assert worst(relation, k, 0.1, sound) > bound(relation, 1, 0.1, SLACK)  # F20: the price of a single row
@@ -89,14 +91,14 @@ def test_planted_mistakes_break_it(relation):
 
 @given(st.integers(1, 12), st.floats(0.5, 200), st.floats(1e-12, 0.3))
 def test_the_threshold_is_the_least_that_keeps_the_chance(rows, sigma, slack):
-    threshold = threshold_for(slack, sigma, rows)
+    threshold = find_release_threshold(slack, sigma, rows)
     assert release_chance(threshold, sigma, rows) <= slack
     assert threshold == rows or release_chance(threshold - 1, sigma, rows) > slack * (1 - 1e-8)
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_the_chance_bounds_every_way_to_divide_a_units_rows(k):
-    threshold = threshold_for(1e-3, SIGMA, k)
+    threshold = find_release_threshold(1e-3, SIGMA, k)
 
     def parts(n, most):
         yield from ([[]] if n == 0 else ([m, *rest] for m in range(min(n, most), 0, -1) for rest in parts(n - m, m)))
@@ -144,13 +146,13 @@ def test_a_person_with_many_rows_is_kept_to_their_number():
     people = ["somebody"] * 500 + ["a", "b", "c"]
     asked, _ = curator(pa.table({"who": people, "word": words}), "who", 2)
     listed = asked._listing.values(["word"])["word"]
-    assert unpacked(listed) == {"x": 2, "y": 3}
+    assert unpack_value_counts(listed) == {"x": 2, "y": 3}
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c", None, ""]), max_size=12), st.sampled_from(["a", "d", None]))
 def test_one_row_more_moves_numbers_by_their_sensitivity(words, more):
     table, larger = (pa.table({"word": pa.array(each, pa.string())}) for each in (words, [*words, more]))
-    counts = [unpacked(curator(t)[0]._listing.values(["word"])["word"]) for t in (table, larger)]
+    counts = [unpack_value_counts(curator(t)[0]._listing.values(["word"])["word"]) for t in (table, larger)]
     moved = sum((Counter(counts[0]) - Counter(counts[1])).values()) + sum(
         (Counter(counts[1]) - Counter(counts[0])).values()
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from weft.values.shapes import MARKERS, SHAPES, TRUTHS, shapes_of
+from weft.values.text_shapes import MARKERS, SHAPES, TRUTHS, shapes_of
 
 SIGN = {"$": "$", "€": "€", "£": "£"}
 

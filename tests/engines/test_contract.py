@@ -10,6 +10,7 @@ import re
 import sqlite3
 import zipfile
 from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import product
 
 import duckdb
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pyreadstat
 import pytest
@@ -25,7 +27,7 @@ from sparks import fill_spark
 
 from weft.engines import open_engine
 from weft.errors import WeftError
-from weft.reading.dialect import Dialect
+from weft.io.dialect import Dialect
 from weft.schema import Schema
 
 COLUMNS = """
@@ -71,6 +73,14 @@ outside = "clip"
 """
 PLAIN = Schema.from_toml(COLUMNS)
 UNITS = Schema.from_toml('unit = "who"\nrows_per_unit = 3\n' + COLUMNS)
+FRAMES = {
+    schema.unit: replace(
+        schema, columns=tuple(replace(c, format="%Y-%m-%d") if c.name == "d" else c for c in schema.columns)
+    )
+    for schema in (PLAIN, UNITS)
+}
+"""The same for data frames, by unit: a column of text holds dates only where its format is stated."""
+
 NAMES = ["who", "n", "x", "w", "big", "f", "d"]
 CELLS = [("n", "w"), ("x", "big"), ("f", "d"), ()]
 
@@ -160,6 +170,12 @@ def database(rows, path):
 
 def parquet(rows, path):
     pq.write_table(arrow(rows), path)
+    return path
+
+
+def orc(rows, path):
+    """Stripes of a few rows each, whose texts are in dictionaries where they repeat."""
+    pa.orc.write_table(arrow(rows), path, stripe_size=2000, batch_size=10, dictionary_key_size_threshold=0.5)
     return path
 
 
@@ -288,6 +304,7 @@ SOURCES = {
     "spss": lambda rows, path: statistics(rows, path / "rows.sav"),
     "stata": lambda rows, path: statistics(rows, path / "rows.dta"),
     "parquet": lambda rows, path: parquet(rows, path / "rows.parquet"),
+    "orc": lambda rows, path: orc(rows, path / "rows.orc"),
     "pandas objects": lambda rows, path: objects(rows),
     "pandas read_csv": lambda rows, path: parsed(rows),
     "pandas nullable": lambda rows, path: parsed(rows, dtype_backend="numpy_nullable"),
@@ -309,6 +326,11 @@ SOURCES |= {
 FAR = {"spark": lambda rows, path: fill_spark(arrow(rows), path / "rows")}
 """Sources of which each table takes seconds: `test_spark.py` tries fewer rows with them."""
 
+TEXT_FRAMES = {
+    kind for kind in SOURCES if kind.startswith(("pandas", "polars")) or kind in ("arrow", "arrow dictionaries")
+}
+"""Data frames whose dates are text: their schema states how they are written."""
+
 WHOLE = {"pandas", "polars", "arrow", "arrow dictionaries"}
 STREAMED = {kind for kind in SOURCES if kind not in WHOLE and not kind.startswith("pandas")}
 
@@ -327,7 +349,7 @@ def moved(before, after):
 
 
 def check(kind, row, place, schema, engine, folder):
-    source = (SOURCES | FAR)[kind]
+    source, schema = (SOURCES | FAR)[kind], FRAMES[schema.unit] if kind in TEXT_FRAMES else schema
     before = counts(source(ROWS, folder), schema, engine)
     assert before is not None and before[-1] == len(ROWS)
     after = counts(source([*ROWS[:place], row, *ROWS[place:]], folder), schema, engine)

@@ -5,7 +5,7 @@ import os
 import signal
 import sqlite3
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,17 +14,20 @@ import duckdb
 import pyarrow as pa
 import pytest
 from databases import LOCKED, USER, fill_postgres, fill_sqlite, run_postgres, server, start_server
+from typer.testing import CliRunner
 
 from weft import Synthesizer
+from weft.cli import app
+from weft.cli.terminal import Terminal
 from weft.engines import open_engine
-from weft.engines.memory import MemoryEngine
-from weft.engines.sources import fingerprint, open_reader, source_name
-from weft.engines.stream import StreamEngine
+from weft.engines.memory_engine import MemoryEngine
+from weft.engines.sources import open_reader, source_name, table_identity
+from weft.engines.stream_engine import StreamEngine
 from weft.errors import DataError
+from weft.io.adbc import hold_snapshots
+from weft.memory_plan import MemoryPlan
 from weft.privacy import read_journal
 from weft.privacy.mechanisms import Mechanisms
-from weft.reading.snapshot import held_snapshots
-from weft.room import Room
 from weft.schema import Schema
 
 TABLE = pa.table({"n": [1, 2, 3, None], "w": ["a", None, "b", "a"], "x": [0.1 + 0.2, 1e300, None, -0.5]})
@@ -86,7 +89,7 @@ def test_a_table_that_fits_is_read_once_and_counted_in_memory(kind, tmp_path):
     source = FILLED[kind](tmp_path) if kind in FILLED else f"duckdb:{tmp_path}/d.duckdb?table=rows"
     held = open_engine(source, SCHEMA).engine
     assert isinstance(held, MemoryEngine)
-    streamed = open_engine(source, SCHEMA, room=replace(Room(), codes=10)).engine
+    streamed = open_engine(source, SCHEMA, room=replace(MemoryPlan(), codes=10)).engine
     assert isinstance(streamed, StreamEngine)
     for one, other in zip(held.count([("n", "w"), ("x",)]), streamed.count([("n", "w"), ("x",)]), strict=True):
         assert (one == other).all()
@@ -123,7 +126,7 @@ def test_a_fit_opens_a_table_once_however_often_it_is_opened(tmp_path):
     source = FILLED["sqlite"](tmp_path)
     with closing(sqlite3.connect(tmp_path / "s.db")) as writer:
         writer.execute("PRAGMA journal_mode = wal")
-        with held_snapshots():
+        with hold_snapshots():
             assert read(source).num_rows == 4
             writer.execute("INSERT INTO rows (n) VALUES (7)")
             writer.commit()
@@ -192,7 +195,12 @@ def test_types_of_postgres():
     ],
 )
 def test_a_password_in_an_address_is_refused_and_not_repeated(source):
-    for do in (source_name, fingerprint, lambda s: open_reader(s, SCHEMA, 9), lambda s: open_reader([s, s], SCHEMA, 9)):
+    for do in (
+        source_name,
+        table_identity,
+        lambda s: open_reader(s, SCHEMA, 9),
+        lambda s: open_reader([s, s], SCHEMA, 9),
+    ):
         with pytest.raises(DataError) as refused:
             do(source)
         assert "secret" not in str(refused.value) and "ret@" not in str(refused.value)
@@ -227,7 +235,7 @@ def known(role):
 def test_no_user_is_in_a_record():
     named = source_name(f"postgresql://{USER}@h:1/db?table=s.t&sslmode=require")
     assert named == "postgresql://h:1/db?table=s.t"
-    assert fingerprint("postgresql://u@h/d?table=t") == fingerprint("postgres://v@h/d?table=t")
+    assert table_identity("postgresql://u@h/d?table=t") == table_identity("postgres://v@h/d?table=t")
 
 
 @pytest.mark.parametrize(
@@ -296,6 +304,35 @@ def test_a_server_that_dies_gives_an_error_and_no_count():
     )
     with pytest.raises(DataError, match="start again"):
         engine.count([("n",)])
+
+
+@pytest.mark.parametrize("engine", ["auto", "stream"])
+def test_a_connection_that_is_cut_during_a_command_leaves_nothing_half_written(engine, tmp_path, monkeypatch):
+    run_postgres(
+        "DROP TABLE IF EXISTS cut",
+        "CREATE TABLE cut AS SELECT 1 AS n, repeat('a', 1000) AS w FROM generate_series(1, 60000)",
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text(
+        '[columns.n]\nkind = "integer"\nrange = [0, 9]\n[columns.w]\nkind = "category"\nvalues = ["a"]\nother = "o"\n'
+        'outside = "other"\n'
+    )
+    cut, seen = [], []
+
+    def listen(event):
+        seen.append(event.stage)
+        if not cut and (seen.count("read") == 2 or "check" in seen):  # the table is open, and its rows are to be read
+            cut.append(event)
+            run_postgres(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query ~ 'cut'"
+            )
+
+    monkeypatch.setattr(Terminal, "progress", lambda self: nullcontext(listen))
+    words = ["synth", f"{server()}?table=cut", "-s", "s.toml", "-e", "1", "-m", "independent", "--engine", engine]
+    done = CliRunner(env={"NO_COLOR": "1"}).invoke(app, [*words, "-o", "made.csv"])
+    assert cut and done.exit_code == 4 and "start again" in " ".join(done.stderr.split()), done.stderr
+    assert "Nothing was spent" in done.stderr and "terminat" not in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"s.toml"}
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Every engine gives the same counts, whatever the source, the batches, the threads and the order of rows."""
 
 import gzip
+from functools import partial
 from itertools import combinations
 
 import duckdb
@@ -15,11 +16,11 @@ from databases import fill_postgres, fill_sqlite
 
 from weft.engines import MemoryEngine, StreamEngine, open_engine
 from weft.errors import DataError
-from weft.marginals.counting import count
+from weft.io.addresses import KINDS, Kind
+from weft.io.reader import Reader
+from weft.marginals.counting import count_marginals
 from weft.marginals.records import Records
-from weft.reading.addresses import KINDS, Kind
-from weft.reading.reader import Reader
-from weft.room import Room
+from weft.memory_plan import MemoryPlan
 from weft.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -68,7 +69,7 @@ def expected_tables(table):
         np.zeros(len(table), int),
     ]
     records = Records.of(open_engine(table, SCHEMA).codec.domain, codes)
-    return count(records, CLIQUES, threads=1)
+    return count_marginals(records, CLIQUES, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +175,7 @@ def test_a_table_without_rows(table, tmp_path):
 def test_large_files_are_streamed_on_their_own(folder, expected):
     assert isinstance(open_engine(folder / "one.parquet", SCHEMA).engine, MemoryEngine)
     for name in ("one.parquet", "one.csv"):
-        opened = open_engine(str(folder / name), SCHEMA, room=Room(codes=1_000))
+        opened = open_engine(str(folder / name), SCHEMA, room=MemoryPlan(codes=1_000))
         assert isinstance(opened.engine, StreamEngine)
         assert_counts(opened.engine, expected)
 
@@ -218,6 +219,23 @@ def test_progress_reaches_the_listener_without_row_numbers(folder, monkeypatch):
     assert {event.total for event in events} == {100}
     assert [event.done for event in events if event.finished] == [100, 100]
     assert not any(event.note for event in events)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(True, None), (None, 1000), (None, None)])
+def test_progress_does_not_show_how_many_batches_there_are(table, rows, size):
+    """The number of events would otherwise tell the number of rows, exactly where a batch is added."""
+    seen = []
+    for batch_rows in (1, 7, 250, 100_000):
+        batches = table.slice(0, 500).to_batches(batch_rows)
+        shares = [(place + 1) / len(batches) if rows or size else None for place in range(len(batches))]
+        pairs = list(zip(batches, shares, strict=True))
+        start = partial(lambda pairs, _: iter(pairs), pairs)
+        reader = Reader("a table", table.schema, start, rows=500 if rows else None, size=size)
+        events = []
+        assert len(list(reader.read(table.column_names, len, events.append, "read"))) == len(batches)
+        seen.append(events)
+    assert all(events == seen[0] for events in seen)
+    assert [event.done for event in seen[0]] == ([*range(0, 101, 10), 100] if rows or size else [0, 0])
 
 
 def test_the_first_compilation_is_a_stage(table, monkeypatch):

@@ -5,11 +5,15 @@ import gzip
 import io
 import json
 import zipfile
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pyreadstat
 import pytest
@@ -17,12 +21,18 @@ import xlsxwriter
 
 from weft import Dialect, Schema, Synthesizer
 from weft.drafting import draft_source
-from weft.drafting.files import source_schema
+from weft.drafting.draft_sources import source_schema
 from weft.engines import open_engine
-from weft.errors import DataError, SchemaError
-from weft.reading.csv import read_csv
-from weft.release.writing import FORMATS, write_table
-from weft.report.reading import read_coded
+from weft.engines.sources import is_written, names_are_in_file
+from weft.errors import DataError, OutputError, SchemaError, WeftError
+from weft.evaluation.report.editions import read_coded, releasable_report
+from weft.io.formats import FORMATS, find_format, format_of, list_writable_endings
+from weft.io.formats.csv_files import read_csv
+from weft.io.formats.format import FileLayout, TypedFormat
+from weft.io.table_files import write_table
+from weft.release.publish import Files, publish
+from weft.release.verification import verify
+from weft.synthesis.resume import finish_run, read_unfinished
 
 SCHEMA = Schema.from_toml("""
 [columns.n]
@@ -72,7 +82,7 @@ def expected(tmp_path_factory):
 
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])
-@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("ending", list_writable_endings())
 def test_what_is_written_in_a_format_is_read_again(ending, engine, tmp_path, expected):
     path = tmp_path / f"rows{ending}"
     assert write_table([TABLE.slice(0, 2), TABLE.slice(2)], path, ending) == 3
@@ -213,7 +223,8 @@ def test_what_is_no_sheet_is_refused(sheet):
         (".parquet", Dialect(sheet="a")),
         (".parquet", Dialect(encoding="latin-1", separator=";")),
         (".xlsx", Dialect(separator=";")),
-        (".xlsx", Dialect(header=False)),
+        (".parquet", Dialect(header=False)),
+        (".orc", Dialect(separator=";")),
         (".db", Dialect(sheet=2)),
     ],
 )
@@ -261,7 +272,7 @@ def test_json_lines_are_read_one_by_one(tmp_path, expected):
 
 
 @pytest.mark.parametrize(
-    "ending", [".csv.gz", ".csv.zst", ".zip", ".jsonl.gz", ".feather", ".parquet", ".xlsx", ".sav"]
+    "ending", [".csv.gz", ".csv.zst", ".zip", ".jsonl.gz", ".feather", ".parquet", ".orc", ".xlsx", ".sav"]
 )
 def test_damaged_files_are_told_as_such(ending, tmp_path):
     whole = tmp_path / f"whole{ending}"
@@ -296,6 +307,7 @@ def test_damaged_files_are_told_as_such(ending, tmp_path):
         (b"$FL2S3CRET", "SPSS"),
         (b"SQLite format 3\0S3CRET", "SQLite"),
         (b"PAR1S3CRET", "Parquet"),
+        (b"ORC\n\x1c\nS3CRET", "ORC"),
         ("S3CRET,b\n1,2\n".encode("utf-16"), "not UTF-8.*--encoding"),
         (b"39,S3CRET,77516\n40,x,1\n", "looks like a row.*--no-header"),
         (b"S3CRET,2020-01-05\nx,2020-01-06\n", "looks like a row.*--no-header"),
@@ -420,3 +432,277 @@ def test_released_numbers_keep_their_draws(tmp_path):
     made = Synthesizer(3.0, method="independent", journal=None).fit(table, schema).sample(100, seed=0)
     write_table([made], tmp_path / "made.tsv", ".tsv", schema=schema)
     assert read_csv(tmp_path / "made.tsv", schema).equals(made)
+
+
+# A format is one object and one line of the registry: a format of this test's own goes all the way to a release.
+
+
+class Toy(TypedFormat):
+    """Arrow's stream behind four bytes."""
+
+    name = "toy"
+    endings = (".toy",)
+    written_endings = (".toy",)
+    magic = ((b"TOY1", "a toy; name it .toy"),)
+
+    def read_layout(self, path):
+        with self.opened(path) as stream:
+            return FileLayout(stream.schema.names, stream.schema)
+
+    def batches(self, path, columns, batch_rows):
+        with self.opened(path) as stream:
+            for batch in stream:
+                for at in range(0, batch.num_rows, batch_rows):
+                    yield batch.select(list(columns)).slice(at, batch_rows)
+
+    @contextmanager
+    def writer(self, sink, arrow, options):
+        with sink.open("wb") as file:
+            file.write(b"TOY1")
+            with pa.ipc.new_stream(file, arrow) as stream:
+                yield stream.write_table
+
+    def opened(self, path):
+        octets = path.read_bytes()
+        if not octets.startswith(b"TOY1"):
+            raise pa.ArrowInvalid("S3CRET")
+        return pa.ipc.open_stream(octets[4:])
+
+
+TOY = Toy()
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setitem(FORMATS, "toy", (__name__, "TOY"))
+
+
+def test_a_new_format_is_one_object_and_one_line(registered, tmp_path, expected):
+    path = tmp_path / "rows.toy"
+    write_table([TABLE.slice(0, 2), TABLE.slice(2)], path, ".toy")
+    assert path.read_bytes().startswith(b"TOY1") and format_of(path) is TOY
+    for engine in ("memory", "stream"):
+        assert codes(path, engine=engine) == codes(tmp_path, engine=engine) == expected
+    # Drafts and checks of a schema see the declared types: what they do not know is not taken for SPSS, or for text.
+    assert source_schema(SCHEMA, path) == TABLE.schema
+    drafted = Schema.from_toml(draft_source(path))
+    assert [(c.name, c.arrow_type()) for c in drafted.columns] == [(f.name, f.type) for f in TABLE.schema]
+    assert not is_written(path) and not names_are_in_file(path)
+    with pytest.raises(DataError, match="would change nothing"):
+        codes(path, Dialect(separator=";"))
+
+
+def test_a_new_format_is_released_and_verified(registered, tmp_path):
+    path = tmp_path / "rows.toy"
+    write_table([pa.concat_tables([TABLE] * 40)], path, ".toy")
+    made = Synthesizer(8.0, method="independent", journal=None).fit(path, SCHEMA, unit=False)
+    out = tmp_path / "released" / "made.toy"
+    out.parent.mkdir()
+    publish(made.fitted_, made.tables(90), Files.of(out))
+    found = verify(out)
+    assert not found.wrong and not found.skipped and TOY.read_whole(out).num_rows == 90
+    write_table([TABLE.select(["n"])], out, ".toy")
+    assert {check.what for check in verify(out).wrong} >= {"columns and types", "table is the one that the card is for"}
+
+
+@pytest.mark.parametrize("ending", [".toy", ".orc", ".arrow", ".csv", ".xlsx"])
+def test_a_run_on_any_format_is_finished_from_its_checkpoint(ending, registered, tmp_path):
+    path = tmp_path / f"rows{ending}"
+    write_table([pa.concat_tables([TABLE] * 40)], path, ending)
+    made = Synthesizer(8.0, method="independent", journal=None, seed=3, checkpoint=tmp_path / "run")
+    made.fit(path, SCHEMA, unit=False)
+    path.unlink()  # no row is read again
+    again = finish_run(read_unfinished(made.checkpoint_))
+    assert again.sample(50, seed=4).equals(made.sample(50, seed=4))
+
+
+def test_a_damaged_or_misnamed_file_of_a_new_format_is_told_as_such(registered, tmp_path):
+    for name, content, match in (
+        ("rows.toy", b"S3CRET" * 9, "is damaged"),
+        ("rows.toy", b"", "is empty"),
+        ("rows.csv", b"TOY1S3CRET", "it is a toy; name it .toy"),
+        ("rows.dat1", b"S3CRET", r"must end in one of .*\.toy"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        for read in (draft_source, codes):
+            with pytest.raises((DataError, SchemaError), match=match) as caught:
+                read(tmp_path / name)
+            assert "S3CRET" not in str(caught.value)
+
+
+def test_a_format_that_is_only_read_is_refused_as_an_output():
+    with pytest.raises(WeftError, match=r"cannot tell the format of made\.sav"):
+        Files.of(Path("made.sav"))
+
+
+# ORC: what it holds, and what it holds otherwise.
+
+MOMENT = dt.datetime(2020, 7, 1, 8, 30, 0, 250_000)
+ORC_TYPES = [
+    (pa.int8(), 5, pa.int8()),
+    (pa.int64(), 2**62, pa.int64()),
+    (pa.uint8(), 255, pa.int16()),
+    (pa.uint32(), 2**32 - 1, pa.int64()),
+    (pa.uint64(), 2**64 - 1, pa.decimal128(20)),
+    (pa.float16(), np.float16(1.5), pa.float32()),
+    (pa.float64(), 0.1, pa.float64()),
+    (pa.bool_(), True, pa.bool_()),
+    (pa.string(), "é", pa.string()),
+    (pa.large_string(), "é", pa.string()),
+    (pa.string_view(), "é", pa.string()),
+    (pa.dictionary(pa.int8(), pa.string()), "a", pa.string()),
+    (pa.date32(), MOMENT.date(), pa.date32()),
+    (pa.date64(), MOMENT.date(), pa.date32()),
+    (pa.timestamp("s"), MOMENT.replace(microsecond=0), pa.timestamp("ns")),
+    (pa.timestamp("us", "Europe/Berlin"), MOMENT.replace(tzinfo=dt.UTC), pa.timestamp("ns", "UTC")),
+    (pa.decimal128(38, 2), Decimal("-1.25"), pa.decimal128(38, 2)),
+    (pa.decimal256(30, 2), Decimal("-1.25"), pa.decimal128(30, 2)),
+    (pa.decimal256(50, 2), Decimal("-1.25"), pa.string()),
+    (pa.binary(2), b"\xff\x00", pa.binary()),
+    (pa.time32("s"), dt.time(8, 30), pa.string()),
+    (pa.time64("us"), dt.time(8, 30, 0, 5), pa.string()),
+]
+
+
+@pytest.mark.parametrize(("arrow_type", "value", "stored"), ORC_TYPES, ids=lambda each: str(each))
+def test_orc_holds_a_value_of_every_type_exactly(arrow_type, value, stored, tmp_path):
+    path, form = tmp_path / "rows.orc", find_format("orc")
+    table = pa.table({"b": pa.array([value, None], arrow_type), "a": pa.array([1, 2])})
+    write_table([table.slice(0, 1), table.slice(1)], path, ".orc")
+    found = form.read_whole(path)
+    assert found.schema.types == [stored, pa.int64()] == [form.stored_type(each) for each in table.schema.types]
+    assert found.column_names == ["b", "a"] and form.read_layout(path).rows == 2
+    if pa.types.is_fixed_size_binary(arrow_type):
+        assert found.column("b").to_pylist() == [value, None]
+    elif not pa.types.is_time(arrow_type):
+        assert found.cast(table.schema).equals(table)
+    else:
+        assert [word and dt.time.fromisoformat(word) for word in found.column("b").to_pylist()] == [value, None]
+    write_table([found], path, ".orc")  # what was read from ORC comes back in the same types
+    assert form.read_whole(path).equals(found)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_lengths_of_time_are_text_in_orc(unit, tmp_path):
+    hour = {"s": 3600, "ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}[unit]
+    table = pa.table({"a": pa.array([hour, None, -hour * 30, 0, hour + 1], pa.duration(unit))})
+    write_table([table], tmp_path / "rows.orc", ".orc")
+    found = find_format("orc").read_whole(tmp_path / "rows.orc").column("a").to_pylist()
+    odd = "1:00:01" if unit == "s" else f"{hour + 1}{unit}"
+    assert found == ["1:00:00", None, "-30:00:00", "0:00:00", odd]
+
+
+def test_orc_refuses_a_type_that_it_cannot_hold(tmp_path):
+    with pytest.raises(OutputError, match=r"cannot hold month_day_nano_interval; write a \.parquet"):
+        write_table([pa.table({"a": pa.nulls(2, pa.month_day_nano_interval())})], tmp_path / "rows.orc", ".orc")
+
+
+ORC_RELEASED = """
+[columns.shift]
+kind = "time"
+range = ["08:00", "18:00"]
+step = "15min"
+missing = true
+
+[columns.stay]
+kind = "duration"
+range = ["0min", "12h"]
+step = "1min"
+
+[columns.seen]
+kind = "datetime"
+range = ["2020-01-01 00:00:00", "2020-12-31 23:59:59"]
+step = "1s"
+
+[columns.ward]
+kind = "category"
+values = ["a", "b"]
+
+[columns.n]
+kind = "integer"
+range = [0, 9]
+"""
+
+
+def test_a_release_in_orc_is_verified_in_types_that_orc_does_not_have(tmp_path):
+    rows = [
+        [dt.time(8, 15), None],
+        [dt.timedelta(hours=1)] * 2,
+        [MOMENT.replace(microsecond=0)] * 2,
+        ["a", "b"],
+        [3, 4],
+    ]
+    types = [pa.time32("s"), pa.duration("s"), pa.timestamp("s"), pa.dictionary(pa.int8(), pa.string()), pa.uint8()]
+    names = ["shift", "stay", "seen", "ward", "n"]
+    table = pa.table([pa.array(each * 60, kind) for each, kind in zip(rows, types, strict=True)], names)
+    write_table([table], tmp_path / "rows.arrow", ".arrow")
+    made = Synthesizer(8.0, method="independent", journal=None)
+    made.fit(tmp_path / "rows.arrow", Schema.from_toml(ORC_RELEASED), unit=False)
+    out = tmp_path / "made.orc"
+    card = publish(made.fitted_, made.tables(100), Files.of(out))
+    assert [column["type"] for column in card["columns"]] == list(map(str, types))
+    found = verify(out)
+    assert not found.wrong and not found.skipped, found.wrong
+    releasable_report(made.fitted_, out)
+    # A card without a schema states types by name alone: then the names of the columns are compared.
+    facts = json.loads(out.with_suffix(".card.json").read_text())
+    facts["schema"]["codec"] = None
+    out.with_suffix(".card.json").write_text(json.dumps(facts))
+    assert "columns and types" not in {check.what for check in verify(out).wrong}
+    write_table([table.select(names[::-1])], out, ".orc")
+    assert "columns and types" in {check.what for check in verify(out).wrong}
+
+
+def test_encodings_and_stripes_of_orc_do_not_show(tmp_path, expected):
+    many = pa.concat_tables([TABLE] * 900)
+    for number, settings in enumerate(
+        (
+            {},
+            {"stripe_size": 500, "batch_size": 8},
+            {"dictionary_key_size_threshold": 1.0},
+            {"compression": "snappy", "row_index_stride": 100},
+            {"file_version": "0.11", "compression": "zlib"},
+        )
+    ):
+        path = tmp_path / f"rows{number}.orc"
+        pa.orc.write_table(many, path, **settings)
+        for batch_rows in (1, 1000, 1500, 1 << 17):
+            opened = open_engine(path, SCHEMA, engine="stream", batch_rows=batch_rows)
+            found = [table.tolist() for table in opened.engine.count([(name,) for name in opened.codec.domain])]
+            assert found == [[900 * cell for cell in table] for table in expected]
+
+
+def test_time_stamps_that_orc_cannot_return_are_refused_without_their_value(tmp_path):
+    path = tmp_path / "rows.orc"
+    for year in (1, 1676, 2263, 9999):
+        table = pa.table({"t": pa.array([dt.datetime(2020, 1, 1), dt.datetime(year, 2, 3)], pa.timestamp("us"))})
+        write_table([table], path, ".orc")
+        days = 'range = ["2020-01-01", "2020-12-31"]'
+        schema = Schema.from_toml(f'[columns.t]\nkind = "datetime"\n{days}\noutside = "clip"\n')
+        for engine in ("memory", "stream"):
+            with pytest.raises(DataError, match="before 1677 or after 2262") as caught:
+                codes(path, schema=schema, engine=engine)
+            assert str(path) in str(caught.value) and f"{year}-" not in str(caught.value)
+        with pytest.raises(DataError, match="before 1677 or after 2262"):
+            draft_source(path)
+
+
+def test_a_csv_whose_first_column_is_called_orc_is_text(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("ORC,n\n" + "a,1\nb,2\n" * 20)
+    assert "[columns.ORC]" in draft_source(path)
+
+
+def test_columns_of_one_name_are_refused_in_orc(tmp_path):
+    path = tmp_path / "rows.orc"
+    pa.orc.write_table(pa.table([[1], [2]], ["a", "a"]), path)
+    with pytest.raises(SchemaError, match="several columns of this name"):
+        draft_source(path)
+
+
+def test_a_draft_of_several_files_refuses_a_first_row_for_names(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("39,S3CRET,77516\n40,x,1\n")
+    with pytest.raises(DataError, match=r"looks like a row.*--no-header") as caught:
+        draft_source([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert "S3CRET" not in str(caught.value)

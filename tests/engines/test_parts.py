@@ -125,7 +125,7 @@ def test_rows_without_an_order_are_refused_where_they_are_streamed(tmp_path):
 
 
 def test_names_are_equal_for_equal_rows_only():
-    from weft.engines.parts import names_of
+    from weft.engines.recoding import names_of
 
     rng = np.random.default_rng(0)
     engine = open_engine(make_table(2000), Schema.from_toml(SCHEMA)).engine

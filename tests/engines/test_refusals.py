@@ -62,7 +62,7 @@ def test_files_of_unknown_or_mixed_kind(tmp_path):
     assert "unknown kind of file" in refusal(tmp_path / "notes.docx")
     pq.write_table(table(), tmp_path / "a.parquet")
     (tmp_path / "b.csv").write_text("a,b\n1,u\n")
-    assert "not of one kind" in refusal([tmp_path / "a.parquet", tmp_path / "b.csv"])
+    assert "different formats" in refusal([tmp_path / "a.parquet", tmp_path / "b.csv"])
     assert "give a pandas" in refusal(42)
 
 

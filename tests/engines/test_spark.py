@@ -17,22 +17,21 @@ from conftest import SCHEMA, make_table
 from sparks import fill_spark, spark
 
 from weft import Synthesizer
-from weft.engines import keyed, open_engine
-from weft.engines.spark.partials import PIECE, add_pieces, pieces, summed
-from weft.engines.spark.rows import binaries, from_octets, lines_of, octets_of
-from weft.engines.spark.words import WORD, TakenApart, Words
-from weft.engines.spark.workers import DivideRows, Truncate
+from weft.engines import open_engine
+from weft.engines import spill as keyed
+from weft.engines.spark.packed_rows import WORD, TakenApart, Words, from_octets, lines_of, make_binary_array, octets_of
+from weft.engines.spark.workers import PIECE, DivideRows, Truncate, add_pieces, iterate_count_pieces, sum_pieces
 from weft.errors import DataError, OutputError
+from weft.io.output_tables import Dataset
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.privacy import read_journal
 from weft.privacy.mechanisms import Mechanisms
-from weft.release.dataset import publish_dataset
-from weft.release.tables import Dataset
-from weft.release.verify import verify
+from weft.release.spark_release import publish_dataset
+from weft.release.verification import verify
 from weft.schema import Schema
 
-from .test_contract import CELLS, PLAIN, ROWS, UNITS, arrow, counts, moved
+from .test_contract import CELLS, PLAIN, ROWS, UNITS, arrow, counts, moved, parquet
 
 VISITS = Schema.from_toml(f'unit = "person"\nrows_per_unit = 2\n\n[columns.person]\nkind = "id"\n{SCHEMA}')
 CLIQUES = [("age", "sex"), ("cost", "ward"), ("age", "cost", "ward"), ()]
@@ -98,12 +97,16 @@ def test_lines_and_pieces_come_back_as_they_were():
     rng = np.random.default_rng(0)
     records = Records.of(DOMAIN, [rng.integers(0, size, 50) for size in DOMAIN.shape])
     lines = octets_of(records)
-    there = from_octets(lines_of(binaries(lines).slice(7), lines.shape[1]), DOMAIN)
+    there = from_octets(lines_of(make_binary_array(lines).slice(7), lines.shape[1]), DOMAIN)
     assert equal(there.columns, records.take(slice(7, None)).columns)
     assert sorted(map(bytes, lines)) == [bytes(lines[i]) for i in np.lexsort(records.columns[::-1])]
     flat = rng.integers(0, 9, 2 * PIECE + 77) * (rng.random(2 * PIECE + 77) < 0.1) * 10_000
     total = np.zeros_like(flat)
-    for batch in summed(itertools.chain(pieces(flat), pieces(flat[: PIECE + 5]), pieces(flat * 1_000_000))):
+    for batch in sum_pieces(
+        itertools.chain(
+            iterate_count_pieces(flat), iterate_count_pieces(flat[: PIECE + 5]), iterate_count_pieces(flat * 1_000_000)
+        )
+    ):
         add_pieces(batch, total)
     expected = flat * 1_000_001
     expected[: PIECE + 5] += flat[: PIECE + 5]
@@ -158,7 +161,7 @@ def rows_of_units(units, records, batch):
     lines = octets_of(records)
     order = np.argsort(units, kind="stable")
     names = pa.array([str(unit).encode() for unit in units[order]], pa.binary())
-    table = [pa.nulls(len(units), pa.string()), names, binaries(lines[order])]
+    table = [pa.nulls(len(units), pa.string()), names, make_binary_array(lines[order])]
     whole = pa.RecordBatch.from_arrays(table, names=["fault", "unit", "line"])
     return (whole.slice(at, batch) for at in range(0, len(units), batch))
 
@@ -180,7 +183,7 @@ def test_which_rows_of_a_person_stay_is_that_persons_own(monkeypatch):
     records = Records.of(DOMAIN, [rng.integers(0, 3, n), rng.integers(0, 3, n), rng.integers(0, 2, n)])
     whole = kept(units, records, 3)
     assert len(whole) == sum(min(3, size) for size in np.unique(units, return_counts=True)[1])
-    monkeypatch.setattr("weft.engines.spark.workers.gathered", lambda batches: batches)
+    monkeypatch.setattr("weft.engines.spark.workers.gather_batches", lambda batches: batches)
     shuffled = rng.permutation(n)
     assert kept(units[shuffled], records.take(shuffled), 3, batch=17) == whole
     one = units == 555
@@ -201,13 +204,13 @@ def test_equal_rows_of_a_person_stay_as_often_as_they_are_there():
 
 
 def test_one_row_more_leaves_all_others_in_their_part(monkeypatch):
-    monkeypatch.setattr("weft.engines.spark.workers.gathered", lambda batches: batches)
+    monkeypatch.setattr("weft.engines.spark.workers.gather_batches", lambda batches: batches)
     rng = np.random.default_rng(0)
     records = Records.of(DOMAIN, [rng.integers(0, 2, 200), rng.integers(0, 3, 200), rng.integers(0, 2, 200)])
 
     def parts(lines, batch):
         lines = lines[np.lexsort(lines.T[::-1])]
-        cut = (binaries(lines[at : at + batch]) for at in range(0, len(lines), batch))
+        cut = (make_binary_array(lines[at : at + batch]) for at in range(0, len(lines), batch))
         batches = (pa.RecordBatch.from_arrays([each], names=["line"]) for each in cut)
         found = [0, 0]
         for block in DivideRows(DOMAIN, (0.5, 0.3), b"k" * 16)(batches):
@@ -228,7 +231,7 @@ def test_spark_in_short(tmp_path):
     session = spark()
     # Files of several row groups give the counts of memory, and a row is read by itself.
     there = open_engine(fill_spark(arrow(ROWS), tmp_path / "d"), PLAIN).engine
-    here = open_engine(arrow(ROWS), PLAIN).engine
+    here = open_engine(parquet(ROWS, tmp_path / "here.parquet"), PLAIN).engine
     assert equal(there.count(CELLS), here.count(CELLS))
     assert equal(there.groups(["w", "n"]), here.groups(["w", "n"]))
     odd = ["p", "9" * 400, "-1e400", "a\nb", "9007199254740993", "yes", "25/03/2020"]
@@ -401,7 +404,7 @@ def test_a_fit_that_spark_cannot_finish_draws_no_noise_and_says_so(tmp_path, mon
     session = spark()
     monkeypatch.chdir(tmp_path)
     frame = session.createDataFrame(make_table(500))
-    monkeypatch.setattr("weft.engines.spark.engine.workers.Count", lambda *given: DYING)
+    monkeypatch.setattr("weft.engines.spark.spark_engine.workers.Count", lambda *given: DYING)
     drawn = []
     monkeypatch.setattr(Mechanisms, "__call__", lambda *given: drawn.append(given))
     with pytest.raises(DataError, match="No answer was made") as refused:
@@ -419,7 +422,7 @@ from conftest import SCHEMA, make_table
 import pyspark
 from weft import Synthesizer
 from weft.privacy import read_journal
-from weft.reading.spark import spark_session
+from weft.io.spark_source import spark_session
 from weft.schema import Schema
 
 local = {"ui.enabled": "false", "driver.host": "127.0.0.1", "driver.bindAddress": "127.0.0.1"}

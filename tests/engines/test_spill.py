@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft.engines import open_engine, spill
-from weft.engines.memory import MemoryEngine
-from weft.engines.parts import divide, divided
-from weft.engines.units import Units, keep_rows, sizes_of, unit_codes
-from weft.room import Room
+from weft.engines.memory_engine import MemoryEngine
+from weft.engines.privacy_units import Units, keep_rows, sizes_of, unit_codes
+from weft.engines.recoding import divide_rows, iterate_divided_rows
+from weft.memory_plan import MemoryPlan
 
 from .test_units import schema, visits
 
@@ -32,7 +32,7 @@ def test_arrays_in_files_hold_what_is_put_there(temporary):
         for piece in pieces:
             grown.add(piece)
         assert (grown.whole() == np.concatenate(pieces)).all()
-        made = spill.zeros(10_000, np.int64, most)
+        made = spill.allocate_zeros(10_000, np.int64, most)
         made[77] = 5
         assert made.sum() == 5 and list(temporary.iterdir()) == []  # a file without a name
 
@@ -40,9 +40,9 @@ def test_arrays_in_files_hold_what_is_put_there(temporary):
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot set room on a disk aside")
 def test_the_disk_has_room_for_a_file_before_it_is_used(temporary, monkeypatch):
     made = []
-    nameless = spill._nameless
-    monkeypatch.setattr(spill, "_nameless", lambda: made.append(nameless()) or made[-1])
-    spill.zeros(1 << 17, np.int64, 0)
+    nameless = spill._open_nameless_file
+    monkeypatch.setattr(spill, "_open_nameless_file", lambda: made.append(nameless()) or made[-1])
+    spill.allocate_zeros(1 << 17, np.int64, 0)
     assert os.fstat(made[0].fileno()).st_blocks * 512 >= 1 << 20
 
 
@@ -79,8 +79,8 @@ def test_parts_are_made_piece_by_piece_as_all_at_once(whose, monkeypatch, tempor
         return given * np.uint64(0x9E3779B97F4A7C15)
 
     kept = np.flatnonzero(keep)
-    part = divide(names[kept], None if owners is None else owners[kept], [0.5, 0.3], deal)
-    masks = divided(names, keep, owners, [0.5, 0.3], deal, spill=0)
+    part = divide_rows(names[kept], None if owners is None else owners[kept], [0.5, 0.3], deal)
+    masks = iterate_divided_rows(names, keep, owners, [0.5, 0.3], deal, spill=0)
     for number, mask in enumerate(masks):
         assert np.flatnonzero(mask).tolist() == kept[part == number].tolist()
 
@@ -88,7 +88,9 @@ def test_parts_are_made_piece_by_piece_as_all_at_once(whose, monkeypatch, tempor
 def test_a_streamed_table_with_units_and_parts_in_files(tmp_path, temporary):
     pq.write_table(visits(), tmp_path / "v.parquet", row_group_size=100)
     cliques = [("who",), ("visit",)]
-    small = open_engine(tmp_path / "v.parquet", schema(1000), engine="stream", batch_rows=64, room=Room(spill=0)).engine
+    small = open_engine(
+        tmp_path / "v.parquet", schema(1000), engine="stream", batch_rows=64, room=MemoryPlan(spill=0)
+    ).engine
     here = open_engine(tmp_path / "v.parquet", schema(1000), engine="memory").engine
     assert isinstance(here, MemoryEngine)
     assert all((a == b).all() for a, b in zip(small.count(cliques), here.count(cliques), strict=True))

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import weft.engines.units
+import weft.engines.privacy_units
 from weft.engines import MemoryEngine, StreamEngine, open_engine
-from weft.engines.units import keep_rows, unit_codes
+from weft.engines.privacy_units import keep_rows, unit_codes
 from weft.schema import Schema
 
 PEOPLE = 40
@@ -166,4 +166,4 @@ def test_duckdb_tables_with_units(tmp_path):
 
 
 def test_examples():
-    assert doctest.testmod(weft.engines.units).failed == 0
+    assert doctest.testmod(weft.engines.privacy_units).failed == 0

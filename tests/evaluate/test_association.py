@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import contingency
 
-from weft.evaluate import association as module
-from weft.evaluate import association_difference, associations, correlation_difference, correlations
+from weft.evaluation.metrics import association as module
+from weft.evaluation.metrics import association_difference, associations, correlation_difference, correlations
 
 
 def test_cramers_v_by_hand(table):

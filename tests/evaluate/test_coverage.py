@@ -1,6 +1,7 @@
 import pytest
 
-from weft.evaluate import coverage, tables
+from weft.evaluation.metrics import aligned_tables as tables
+from weft.evaluation.metrics import coverage
 
 
 def test_values_by_hand(table):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from weft.evaluate import gini_gap
+from weft.evaluation.metrics import gini_gap
 
 COLUMNS = {"income": "a", "group": "b", "gender": "c"}
 AMOUNTS = [0.0, 10.0, 30.0, np.nan]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.errors import DataError, WeftError
-from weft.evaluate import (
+from weft.evaluation.metrics import (
     LINEAR,
     TREES,
     AttributeAccuracy,

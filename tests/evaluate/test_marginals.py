@@ -3,8 +3,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from weft.evaluate import distances, k_way, nist_density, pairwise_l1
-from weft.evaluate import marginals as module
+from weft.evaluation.metrics import distances, k_way, nist_density, pairwise_l1
+from weft.evaluation.metrics import marginal_distances as module
 
 
 def test_by_hand(table):
@@ -34,7 +34,7 @@ def test_disjoint_tables_are_at_distance_one(table):
 def test_huge_row_counts_fall_back_to_floats():
     a, b = np.array([1, 3], np.int64) * 10**10, np.array([2, 1], np.int64) * (10**10 + 1)
     n, m = int(a.sum()), int(b.sum())
-    assert module._tvd(n, m, a, b) == pytest.approx(abs(0.25 - 2 / 3), abs=1e-15)
+    assert module._total_variation(n, m, a, b) == pytest.approx(abs(0.25 - 2 / 3), abs=1e-15)
 
 
 def test_all_marginals_or_distinct_sampled_ones(random_table):

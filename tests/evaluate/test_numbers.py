@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.evaluate.numbers import compare_numbers, describe_numbers, values_of, wasserstein
+from weft.evaluation.metrics.number_summaries import compare_numbers, describe_numbers, measure_wasserstein, values_of
 from weft.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -42,9 +42,9 @@ def test_figures_of_a_column_are_those_of_its_values():
 def test_the_distance_is_how_far_values_are_moved():
     rng = np.random.default_rng(0)
     values = rng.normal(size=500)
-    assert wasserstein(values, values) == 0
-    assert wasserstein(values, values + 3) == pytest.approx(3)
-    assert wasserstein(np.array([0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])) == 0
+    assert measure_wasserstein(values, values) == 0
+    assert measure_wasserstein(values, values + 3) == pytest.approx(3)
+    assert measure_wasserstein(np.array([0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])) == 0
 
 
 def test_text_and_dictionaries_are_read_and_words_are_not():

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.evaluate import draw_queries, nist_range, range_queries, shares
-from weft.evaluate import queries as module
+from weft.evaluation.metrics import draw_queries, nist_range, range_queries, shares
+from weft.evaluation.metrics import range_query_error as module
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 

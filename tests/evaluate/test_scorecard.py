@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.evaluate import k_way, nist_range, range_queries, scorecard
+from weft.evaluation.metrics import k_way, nist_range, range_queries, scorecard
 from weft.marginals.records import Records
 
 SCRIPT = Path(__file__).parents[2] / "../shared/bench/score.py"

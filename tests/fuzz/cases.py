@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from .mutations import ODD, mutation
-from .world import CANARY, CANARY_NUMBER, SCHEMA, table
+from .world import CANARY, CANARY_NUMBER, SCHEMA, SECRETS, table
 
 Words = list[str]
 Rng = np.random.Generator
@@ -155,7 +155,10 @@ def toml(home: Path, rng: Rng) -> Words:
     """A damaged schema, or one with odd values."""
     text = SCHEMA
     if rng.random() < 0.3:
-        (home / "odd.toml").write_bytes(damage(text.encode(), rng))
+        damaged = damage(text.encode(), rng)
+        for secret in SECRETS:  # a schema is public, and messages quote its keys
+            damaged = damaged.replace(secret.encode(), b"")
+        (home / "odd.toml").write_bytes(damaged)
         return _fit(rng, "private.csv", "odd.toml")
     lines = text.splitlines()
     for _ in range(int(rng.integers(1, 3))):
@@ -263,10 +266,10 @@ def _value(rng: Rng, recipe: type[Any], option: str) -> Any:
 
 def options(home: Path, rng: Rng) -> Words:
     """Options of a method that it may not take."""
-    from weft.methods import METHODS, method
+    from weft.methods import METHODS, make_method
 
     name = _one(rng, [each for each in METHODS if each != "marginals"])
-    recipe = type(method(name))
+    recipe = type(make_method(name))
     given: Words = []
     for _ in range(int(rng.integers(1, 3))):
         option = _one(rng, fields(recipe)).name

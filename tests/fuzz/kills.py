@@ -61,16 +61,16 @@ class Scene:
     """The next command that writes to the same files."""
 
 
-SYNTH = ("synth", "private.csv", *FIT, "-n", "150000", "-o", "released.csv")
-AGAIN = ("sample", "model.weft", "-n", "9", "-o", "released.csv")
+SYNTH = ("synth", "private.csv", *FIT, "-n", "150000", "-o", "released.csv", "--overwrite")
+AGAIN = ("sample", "model.weft", "-n", "9", "-o", "released.csv", "--overwrite")
 SCENES = (
     Scene(SYNTH, AGAIN),
     Scene((*SYNTH, "--model", "other.weft"), AGAIN),
     Scene(
-        ("fit", "private.csv", *FIT, "-o", "model.weft"),
-        ("fit", "private.csv", "-s", "schema.toml", "-e", "1", "-m", "independent", "-o", "model.weft"),
+        ("fit", "private.csv", *FIT, "-o", "model.weft", "--overwrite"),
+        ("fit", "private.csv", "-s", "schema.toml", "-e", "1", "-m", "independent", "-o", "model.weft", "--overwrite"),
     ),
-    Scene(("sample", "model.weft", "-n", "150000", "-o", "released.csv"), AGAIN),
+    Scene(("sample", "model.weft", "-n", "150000", "-o", "released.csv", "--overwrite"), AGAIN),
 )
 
 
@@ -129,11 +129,11 @@ def furnished(home: Path, epsilon: float = 19.0) -> None:
 
 def unmixed(home: Path) -> list[str]:
     """Whatever card is there is that of the table and the page beside it; nothing is mended before this."""
-    from weft.release.verify import _model, _release
+    from weft.release.verification import _verify_model, _verify_release
 
     cards = sorted(home.glob("*.card.json"))
-    checks = [check for card in cards for check in _release(card)]
-    checks += [_model(model, []) for model in home.glob("*.weft")]
+    checks = [check for card in cards for check in _verify_release(card)]
+    checks += [_verify_model(model, []) for model in home.glob("*.weft")]
     return [f"{check.file}: {check.wrong}" for check in checks if check.wrong]
 
 
@@ -191,8 +191,8 @@ RACES = (
     Race(tuple(("fit", "private.csv", *FIT, "-o", f"{name}.weft") for name in ("one", "two", "three")), on_record),
     Race(
         (
-            ("sample", "model.weft", "-n", "60000", "-o", "released.csv"),
-            ("sample", "model.weft", "-n", "50000", "-o", "released.csv"),
+            ("sample", "model.weft", "-n", "60000", "-o", "released.csv", "--overwrite"),
+            ("sample", "model.weft", "-n", "50000", "-o", "released.csv", "--overwrite"),
         ),
         unmixed,
     ),

@@ -49,11 +49,11 @@ class Verdict:
 
 def warm_up() -> None:
     """Load what every case needs, so that a fork of this process starts at once."""
-    import weft.release.verify
-    import weft.report
+    import weft.evaluation.report
+    import weft.release.verification
     from weft.marginals.counting import compile_kernels
 
-    assert weft.report and weft.release.verify
+    assert weft.evaluation.report and weft.release.verification
     compile_kernels()
     with tempfile.TemporaryDirectory() as folder:
         copy_world(Path(folder))

@@ -8,16 +8,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from weft_lab.itemsets import exact_top, market
 
-from weft.bench.itemsets import exact_top, market
-from weft.curator.baskets import Form
-from weft.engines.baskets import open_baskets
+from weft.curator.basket_queries import BasketForm
+from weft.engines.basket_rows import open_baskets
 from weft.errors import BudgetError, MethodError
-from weft.itemsets import find_itemsets, form_of
-from weft.itemsets.basis import LONGEST, bases, maximal_cliques
 from weft.privacy import Adjacency, Budget, Lifetime
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.noise import Noise
+from weft.synthesis.itemsets import MAX_BASIS_ITEMS, choose_bases, find_itemsets, form_of, maximal_cliques
 
 LISTS = [["a", "b"], ["a", "b", "c"], ["b", "c", "c"], [], ["a", " b "], None, ["c", ""], list("abcdefgh")]
 
@@ -27,7 +26,7 @@ def lists(rows):
 
 
 def baskets(rows):
-    return open_baskets(lists(rows), Form(lists="basket"), 1000)
+    return open_baskets(lists(rows), BasketForm(lists="basket"), 1000)
 
 
 def test_items_of_a_basket_count_once_and_blank_ones_not():
@@ -173,15 +172,15 @@ def test_bases_hold_every_clique():
     rng = np.random.default_rng(0)
     pairs = np.triu(rng.integers(0, 10, (14, 14)), 1).astype(float)
     both = pairs + pairs.T
-    found = bases(pairs, 3.0, 1000, rng)
-    assert all(3 <= len(basis) <= LONGEST for basis in found)
+    found = choose_bases(pairs, 3.0, 1000, rng)
+    assert all(3 <= len(basis) <= MAX_BASIS_ITEMS for basis in found)
     for three in itertools.combinations(range(14), 3):
         frequent = all(both[i, j] >= 3 for i, j in itertools.combinations(three, 2))
         assert any(set(three) <= set(basis) for basis in found) == frequent or not frequent
     graph = {i: frozenset(j for j in range(14) if i != j and both[i, j] >= 3) for i in range(14)}
     cliques = maximal_cliques(graph)
     assert all(j in graph[i] for c in cliques for i, j in itertools.combinations(c, 2))
-    assert len(bases(pairs, 3.0, 2, rng)) == 2
+    assert len(choose_bases(pairs, 3.0, 2, rng)) == 2
 
 
 def test_the_guarantee_names_the_basket(tmp_path):
@@ -199,8 +198,8 @@ def test_the_guarantee_names_the_basket(tmp_path):
 
 def test_odd_items_and_hidden_members_are_no_failure():
     odd = pa.table({"b": ["1", "2"], "i": pa.array([b"a", b"\xff\xfe"]).cast(pa.binary()).view(pa.string())})
-    assert open_baskets(odd, Form(basket="b", item="i"), 1000).baskets == 2
+    assert open_baskets(odd, BasketForm(basket="b", item="i"), 1000).baskets == 2
     offsets, values = pa.array([0, 2, 4], pa.int32()), pa.array(list("abcd"))
     hidden = pa.ListArray.from_arrays(offsets, values, mask=pa.array([True, False]))
-    read = open_baskets(pa.table({"basket": hidden}), Form(lists="basket"), 1000)
+    read = open_baskets(pa.table({"basket": hidden}), BasketForm(lists="basket"), 1000)
     assert sorted(read.names.take(pa.array(read.item)).to_pylist()) == ["c", "d"]

@@ -16,7 +16,7 @@ from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
-from weft.progress import silence
+from weft.progress import ignore_event
 
 CHAIN = Domain(("a", "b", "c", "d"), (3, 4, 3, 2))
 LINKS = {("a", "b"), ("b", "c")}
@@ -98,7 +98,7 @@ def run(recipe, records, epsilon=2.0, delta=1e-6, seed=0, exact=False, neighbour
     ledger = Ledger(Budget(epsilon=epsilon, delta=delta), recipe.accounting, Adjacency(neighbours))
     release = Taped(seed, exact)
     curator = Curator(MemoryEngine(records), ledger, release)
-    model = recipe.fit(curator, np.random.default_rng(seed), silence)
+    model = recipe.fit(curator, np.random.default_rng(seed), ignore_event)
     asked = curator.measured
     return Run(model, ledger, release.tape, [m.clique for m in asked], [m.sigma for m in asked])
 
@@ -136,7 +136,7 @@ def assert_weighted_by_size(made, domain, first):
 
     With Gaussian noise variances then go with cells^(-2/3), with geometric noise with 1 / cells.
     """
-    power = 1 if made.ledger.accounting == "pure" else 2 / 3
+    power = 1 if made.ledger.accounting.is_pure else 2 / 3
     asked = list(zip(made.measured, made.sigmas, strict=True))[first:]
     assert len({domain.cells(c) for c, _ in asked}) > 1
     worth = [1 / sigma**2 / domain.cells(c) ** power for c, sigma in asked]

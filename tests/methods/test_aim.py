@@ -8,11 +8,10 @@ import pytest
 from recipes import CHAIN, LINKS, assert_trace, chained, counts, random_rows, run
 
 from weft.marginals.marginal import NoisyMarginal
-from weft.marginals.noise_error import profile, projected_error
+from weft.marginals.noise_error import compute_projected_error, group_cells_by_size
 from weft.marginals.records import Records
-from weft.methods.aim import LEAST, Aim, _overlap
-from weft.models.mrf import fit
-from weft.select.expected_pair import expected_pair
+from weft.methods.aim import MIN_BUDGET_SHARE, Aim, _compute_overlap, make_pair_at_distance
+from weft.models.mrf import fit_mrf
 
 
 def rounds_of(made, after):
@@ -60,7 +59,7 @@ def test_overlap_with_the_workload_goes_with_the_size():
     names, ways = "abcde", 3
     candidates = [c for k in (2, 3) for c in itertools.combinations(names, k)]
     literal = [sum(len(set(c) & set(w)) for w in itertools.combinations(names, ways)) for c in candidates]
-    ratio = np.array(literal) / _overlap(candidates, ways)
+    ratio = np.array(literal) / _compute_overlap(candidates, ways)
     assert ratio == pytest.approx(ratio[0])
 
 
@@ -78,15 +77,17 @@ def test_a_round_asks_about_the_worst_and_measures_the_worst_of_these(seed, epsi
     ones = [
         NoisyMarginal((name,), table, made.sigmas[0]) for name, table in zip(domain, made.tape[0].released, strict=True)
     ]
-    alone = fit(domain, ones)
+    alone = fit_mrf(domain, ones)
     errors = dict(zip(candidates, look.released[0].tolist(), strict=True))
     sigma = math.sqrt(1 / (2 * 0.9 * 0.85 / rounds * made.ledger.capacity))
 
     def left_by(c):
         if len(c) > 2:
             return math.sqrt(2 / math.pi) * sigma * domain.cells(c)  # as published
-        table = expected_pair(alone.marginal(c[:1]), alone.marginal(c[1:]), look.released[0][candidates.index(c)])
-        return projected_error(profile([table]), np.array([sigma]))[0, 0]
+        table = make_pair_at_distance(
+            alone.marginal(c[:1]), alone.marginal(c[1:]), look.released[0][candidates.index(c)]
+        )
+        return compute_projected_error(group_cells_by_size([table]), np.array([sigma]))[0, 0]
 
     noise = {c: left_by(c) for c in candidates}
 
@@ -102,4 +103,4 @@ def test_a_round_asks_about_the_worst_and_measures_the_worst_of_these(seed, epsi
 
 def test_the_budget_is_gone_at_the_end():
     made = run(Aim(), random_rows(1))
-    assert 1 - sum(share for _, share in made.trace) < LEAST
+    assert 1 - sum(share for _, share in made.trace) < MIN_BUDGET_SHARE

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from weft.marginals import shrinking
-from weft.marginals.marginal import NoisyMarginal, interaction
-from weft.marginals.noise_error import profile
-from weft.marginals.shrinking import believed, believed_error
-from weft.methods.steps.beliefs import Beliefs
+from weft.marginals import shrinkage as shrinking
+from weft.marginals.marginal import NoisyMarginal, compute_interaction
+from weft.marginals.noise_error import group_cells_by_size
+from weft.marginals.shrinkage import compute_shrinkage_error, shrink_difference
+from weft.methods.weave.pair_shrinkage import PairShrinkage
 
 PAIR = ("a", "b")
 
@@ -32,7 +32,9 @@ def test_what_is_believed_is_nearer_than_the_answer_and_than_what_was_expected(k
     rng = np.random.default_rng(3)
     true, expected = tables(kind, rng)
     runs = [
-        np.abs(expected + believed(true + rng.normal(0, noise, true.shape) - expected, expected, noise) - true).sum()
+        np.abs(
+            expected + shrink_difference(true + rng.normal(0, noise, true.shape) - expected, expected, noise) - true
+        ).sum()
         for _ in range(20)
     ]
     answered = true.size * noise * np.sqrt(2 / np.pi)
@@ -68,11 +70,13 @@ def test_the_kernel_agrees_with_its_plain_twin(kind, noise):
     rng = np.random.default_rng(6)
     true, expected = tables(kind, rng)
     measured = true + rng.normal(0, noise, true.shape) - expected
-    assert believed(measured, expected, noise) == pytest.approx(twin(measured, expected, noise), rel=1e-9, abs=1e-9)
+    assert shrink_difference(measured, expected, noise) == pytest.approx(
+        twin(measured, expected, noise), rel=1e-9, abs=1e-9
+    )
 
 
 def test_a_table_that_did_not_change_is_shrunk_once():
-    beliefs = Beliefs()
+    beliefs = PairShrinkage()
     true, expected = tables("bent", np.random.default_rng(7))
     beliefs.expect({PAIR: expected})
     first = NoisyMarginal(PAIR, true, 20.0)
@@ -85,14 +89,14 @@ def test_a_table_that_did_not_change_is_shrunk_once():
 def test_an_exact_answer_is_believed_and_noise_alone_is_not():
     rng = np.random.default_rng(4)
     true, expected = tables("bent", rng)
-    assert believed(true - expected, expected, 1e-3) == pytest.approx(true - expected, abs=1)
+    assert shrink_difference(true - expected, expected, 1e-3) == pytest.approx(true - expected, abs=1)
     noise = rng.normal(0, 50, true.shape)
-    assert np.abs(believed(noise, expected, 50.0)).sum() < 0.1 * np.abs(noise).sum()
+    assert np.abs(shrink_difference(noise, expected, 50.0)).sum() < 0.1 * np.abs(noise).sum()
 
 
 def test_cells_that_nothing_is_expected_in_stay_as_expected():
     expected = np.array([100.0, 100.0, 0.0, 0.0])
-    assert believed(np.array([50.0, -50.0, 50.0, -50.0]), expected, 10.0)[2:].tolist() == [0, 0]
+    assert shrink_difference(np.array([50.0, -50.0, 50.0, -50.0]), expected, 10.0)[2:].tolist() == [0, 0]
 
 
 def test_the_foretold_error_is_the_one_that_is_left():
@@ -100,8 +104,13 @@ def test_the_foretold_error_is_the_one_that_is_left():
     expected = rng.gamma(1.0, 200.0, (15, 15))
     off = rng.normal(0, 30, expected.shape) * np.sqrt(expected / expected.mean())
     for noise in (10.0, 40.0, 160.0):
-        runs = [np.abs(believed(off + rng.normal(0, noise, off.shape), expected, noise) - off).sum() for _ in range(20)]
-        foretold = believed_error(profile([expected]), np.array([np.abs(off).sum()]), np.array([noise]))[0, 0]
+        runs = [
+            np.abs(shrink_difference(off + rng.normal(0, noise, off.shape), expected, noise) - off).sum()
+            for _ in range(20)
+        ]
+        foretold = compute_shrinkage_error(
+            group_cells_by_size([expected]), np.array([np.abs(off).sum()]), np.array([noise])
+        )[0, 0]
         assert foretold == pytest.approx(np.mean(runs), rel=0.15)
 
 
@@ -109,24 +118,24 @@ def test_the_foretold_error_is_the_one_that_is_left():
 def test_a_pair_is_shrunk_towards_what_was_expected_before_it_was_measured(order):
     rng = np.random.default_rng(6)
     true, expected = tables("bent", rng)
-    part = interaction(true, order) / true.size if order else true
+    part = compute_interaction(true, order) / true.size if order else true
     told = part + rng.normal(0, 60, true.shape)
     if order:
-        told = interaction(told, order) / true.size
-    beliefs, noisy = Beliefs(), NoisyMarginal(PAIR, told, 60.0, order)
+        told = compute_interaction(told, order) / true.size
+    beliefs, noisy = PairShrinkage(), NoisyMarginal(PAIR, told, 60.0, order)
     assert beliefs.of([noisy])[0] is noisy  # nothing was expected of it
     beliefs.expect({PAIR: expected})
     beliefs.expect({PAIR: true})  # what is expected afterwards has seen the answer, and does not count
     one = beliefs.of([noisy])[0]
     assert np.abs(one.table - part).sum() < 0.8 * np.abs(told - part).sum()
     assert one.sigma == noisy.sigma
-    again = Beliefs()
+    again = PairShrinkage()
     again.expect({PAIR: expected})
     assert np.array_equal(again.of([noisy])[0].table, one.table)
 
 
 def test_small_tables_and_larger_cliques_are_believed_as_they_are():
-    beliefs = Beliefs()
+    beliefs = PairShrinkage()
     small, large = np.full((2, 2), 5.0), np.full((3, 3, 3), 5.0)
     beliefs.expect({PAIR: small, ("a", "b", "c"): large})
     told = [NoisyMarginal(PAIR, small + 3, 4.0, 2), NoisyMarginal(("a", "b", "c"), large - 2, 4.0, 3)]
@@ -134,7 +143,7 @@ def test_small_tables_and_larger_cliques_are_believed_as_they_are():
 
 
 def test_shrinking_can_be_left():
-    beliefs = Beliefs(shrink=False)
+    beliefs = PairShrinkage(shrink=False)
     beliefs.expect({PAIR: np.full((5, 5), 4.0)})
     told = NoisyMarginal(PAIR, np.full((5, 5), 9.0), 10.0)
     assert beliefs.of([told])[0] is told

@@ -10,8 +10,8 @@ from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, count
 from weft.curator import ENTROPY_STEPS
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.bsg import Bsg
-from weft.methods.steps.entropy_network import posterior, shrunk
+from weft.methods.bsg.bsg import Bsg
+from weft.methods.bsg.entropy_network import compute_dirichlet_weights, compute_posterior
 from weft.privacy import Adjacency
 
 MODEL = [("total", 0.01), ("scores", 0.3), ("marginals", 0.69)]
@@ -135,7 +135,7 @@ def test_little_is_left_of_the_noise_on_empty_cells():
 def test_few_rows_are_smoothed_towards_all_rows_as_far_as_noise_goes():
     counts = np.array([[900.0, 100.0], [0.0, 0.0], [0.0, 50.0]])
     overall = (counts.sum(axis=0) + 1) / (counts.sum() + 2)
-    quiet, noisy = (posterior(shrunk(counts, sigma, 2.0)) for sigma in (0.0, 20.0))
+    quiet, noisy = (compute_posterior(compute_dirichlet_weights(counts, sigma, 2.0)) for sigma in (0.0, 20.0))
     for found in (quiet, noisy):
         np.testing.assert_allclose(found.sum(axis=1), 1)
         np.testing.assert_allclose(found[1], overall)  # nothing known but the prior

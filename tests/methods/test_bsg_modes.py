@@ -12,18 +12,17 @@ from audit.programs import seeded, synthesise, with_row_replaced, without_last
 from conftest import SCHEMA, by_turns, make_table
 
 import weft
-from weft.audit.recorded import Recorder, fresh
-from weft.audit.replay import books, coupled, replay
+from weft.audit.replay import Recorder, check_ledger, couple_coins, find_reused_randomness, replay
 from weft.engines import MemoryEngine, open_engine
 from weft.errors import BudgetError, MethodError, ModelFileError
-from weft.methods import METHODS, completing_seeds
+from weft.methods import METHODS, list_seed_methods
 from weft.privacy import Budget, Ledger
-from weft.privacy.guarantee import DENIABILITY
+from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import Mechanisms
 from weft.release.card import DENIABLE, card_json, card_markdown
-from weft.release.modelfile import save
-from weft.release.statement import meaning
 from weft.schema import Schema
+from weft.synthesis.model_file import save_model
+from weft.synthesis.statement import explain_guarantee
 
 DENY = {"omega": 2, "rows": 50, "k": 20, "guarantee": "deniability"}
 MODES = {
@@ -66,7 +65,7 @@ def test_replaced_rows_stay_in_their_part(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_draws_fresh(mode):
-    assert fresh(synthesise("bsg", **MODES[mode]), make_table(3000), Mechanisms) == []
+    assert find_reused_randomness(synthesise("bsg", **MODES[mode]), make_table(3000), Mechanisms) == []
 
 
 # Planted leaks.
@@ -99,7 +98,7 @@ def test_known_coins_are_not_fresh(monkeypatch):
             released = super().__call__(charge, exact)
             return [np.arange(len(exact[0]), dtype=np.uint64)] if charge.mechanism == "coins" else released
 
-    found = fresh(synthesise("bsg", **MODES["split, no seeds"]), make_table(200), Known)
+    found = find_reused_randomness(synthesise("bsg", **MODES["split, no seeds"]), make_table(200), Known)
     assert "two runs threw the same coins" in found
 
 
@@ -111,7 +110,7 @@ def seeded_run():
 
 def test_replay_computes_the_price_of_seeds_anew():
     tape, ledger = seeded_run()
-    assert books(tape, ledger) == []
+    assert check_ledger(tape, ledger) == []
     assert tape[-1].charge.mechanism == "seeded"
     charge = tape[-1].charge
     for wrong in (
@@ -120,34 +119,36 @@ def test_replay_computes_the_price_of_seeds_anew():
         replace(charge, terms=charge.terms | {"k": charge.terms["k"] // 2}),
         replace(charge, draws=charge.draws + 1),
     ):
-        assert any("seeds" in finding for finding in books([*tape[:-1], replace(tape[-1], charge=wrong)], ledger))
+        assert any(
+            "seeds" in finding for finding in check_ledger([*tape[:-1], replace(tape[-1], charge=wrong)], ledger)
+        )
 
 
 def test_the_books_miss_no_stamp_and_no_coins():
     recorder = Recorder(seeded())
     ledger = synthesise("bsg", **MODES["deniability, split"])(make_table(3000), recorder)["ledger"]
-    assert books(recorder.tape, ledger) == []
-    assert any("stamp" in finding for finding in books(recorder.tape, ledger | {"stamps": []}))
+    assert check_ledger(recorder.tape, ledger) == []
+    assert any("stamp" in finding for finding in check_ledger(recorder.tape, ledger | {"stamps": []}))
     bare = [answer for answer in recorder.tape if answer.charge.mechanism != "coins"]
-    assert any("coins" in finding for finding in books(bare, ledger))
+    assert any("coins" in finding for finding in check_ledger(bare, ledger))
 
 
 def test_coins_are_coupled_by_unit():
     before, words = np.array([5, 3, 5, 9], np.uint64), np.array([10, 11, 12, 13], np.uint64)
-    assert sorted(coupled(np.array([9, 5, 5], np.uint64), before, words).tolist()) == [10, 12, 13]
-    assert coupled(np.array([9, 3], np.uint64), before, words).tolist() == [13, 11]
+    assert sorted(couple_coins(np.array([9, 5, 5], np.uint64), before, words).tolist()) == [10, 12, 13]
+    assert couple_coins(np.array([9, 3], np.uint64), before, words).tolist() == [13, 11]
     more = np.array([3, 7, 9, 5, 5], np.uint64)
-    assert np.delete(coupled(more, before, words), 1).tolist() == [11, 13, 10, 12]
-    assert coupled(np.array([7, 5, 5, 9], np.uint64), before, words).tolist() == [11, 10, 12, 13]
-    assert coupled(np.zeros(0, np.uint64), before, words).tolist() == []
+    assert np.delete(couple_coins(more, before, words), 1).tolist() == [11, 13, 10, 12]
+    assert couple_coins(np.array([7, 5, 5, 9], np.uint64), before, words).tolist() == [11, 10, 12, 13]
+    assert couple_coins(np.zeros(0, np.uint64), before, words).tolist() == []
 
 
 def test_an_added_unit_may_be_in_any_part():
     before, more = np.array([5, 3], np.uint64), np.array([5, 7, 3], np.uint64)
     rng = np.random.default_rng(0)
     tapes = [rng.integers(0, 2**64, 2, np.uint64) for _ in range(200)]
-    new = np.array([coupled(more, before, words)[1] for words in tapes])
-    assert (coupled(more, before, tapes[0])[1] == new[0]).all()  # a replay can be repeated
+    new = np.array([couple_coins(more, before, words)[1] for words in tapes])
+    assert (couple_coins(more, before, tapes[0])[1] == new[0]).all()  # a replay can be repeated
     assert len(np.unique(new)) == 200
     assert (np.bincount((new >> np.uint64(62)).astype(int), minlength=4) > 20).all()
 
@@ -197,7 +198,7 @@ def test_a_file_whose_ledger_does_not_know_of_its_deniable_records_is_refused(tm
         synthesizer.ledger_.to_dict()
         | {"stamps": [], "entries": [e.to_dict() for e in synthesizer.ledger_.entries if e.mechanism != "deniable"]}
     )
-    save(replace(synthesizer.fitted_, ledger=silent), tmp_path / "m.weft")
+    save_model(replace(synthesizer.fitted_, ledger=silent), tmp_path / "m.weft")
     with pytest.raises(ModelFileError, match="deniab"):
         weft.load(tmp_path / "m.weft")
 
@@ -205,11 +206,11 @@ def test_a_file_whose_ledger_does_not_know_of_its_deniable_records_is_refused(tm
 def test_the_card_of_deniable_records_does_not_speak_of_neighbours():
     made = fit(make_table(500), **DENY).fitted_
     card = card_markdown(made, 50, name="out.csv")
-    for words in ("Protected unit", "eighbour", "part of delta"):
+    for words in ("Privacy unit", "eighbour", "included in delta"):
         assert words not in card
     assert "Not covered: whether a row was in the private table" in card
     plain = card_markdown(fit(make_table(500)).fitted_, 50, name="out.csv")
-    for words in ("Protected unit: one row", "Neighbouring tables", "neighbours:", "part of delta"):
+    for words in ("Privacy unit: one row", "Neighbouring tables", "neighbours:", "included in delta"):
         assert words in plain
 
 
@@ -226,9 +227,9 @@ def test_every_word_about_deniable_records_says_what_they_are(tmp_path):
     assert "epsilon:" not in card
     assert facts["privacy"]["epsilon"] is None
     assert facts["privacy"]["delta"] is None
-    assert "no bound holds for the table" in meaning(fitted)
-    assert "Theorem 1" in meaning(fitted)
-    assert "Theorem 1" not in meaning(fit(make_table(500), **DENY).fitted_)
+    assert "no bound holds for the table" in explain_guarantee(fitted)
+    assert "Theorem 1" in explain_guarantee(fitted)
+    assert "Theorem 1" not in explain_guarantee(fit(make_table(500), **DENY).fitted_)
     synthesizer.save(tmp_path / "m.weft")
     loaded = weft.load(tmp_path / "m.weft")
     assert loaded.model_.deniable
@@ -334,8 +335,8 @@ def test_each_part_has_the_whole_budget_and_the_ledger_says_so(mode):
     assert asked == set(ledger.parts)
     assert ledger.used == pytest.approx(1, abs=0.02)
     assert sum(entry.cost for entry in ledger.entries) > 1.5 * ledger.capacity
-    assert "secret coins" in str(ledger)
-    assert "secret coins" in card_markdown(synthesizer.fitted_, 5, name="out.csv")
+    assert "secret random partition" in str(ledger)
+    assert "secret random partition" in card_markdown(synthesizer.fitted_, 5, name="out.csv")
     if mode == "split, no seeds":
         assert synthesizer.model_.total == pytest.approx(8000, rel=0.1)  # of all rows, not of a part
 
@@ -352,7 +353,7 @@ def test_a_stream_can_be_divided(tmp_path):
 # Other models behind the test.
 
 
-@pytest.mark.parametrize("model", completing_seeds())
+@pytest.mark.parametrize("model", list_seed_methods())
 def test_other_models_grow_seeds_too(model):
     accounting = "zcdp" if model in ("mwem", "privbayes", "pb-pgm") else "gaussian"
     options = {"marginals": [["age", "ward"], ["cost", "ward"]]} if model == "pgm" else {}
@@ -363,7 +364,7 @@ def test_other_models_grow_seeds_too(model):
     assert synthesizer.ledger_.deniable
 
 
-@pytest.mark.parametrize("model", [name for name in METHODS if name not in completing_seeds()])
+@pytest.mark.parametrize("model", [name for name in METHODS if name not in list_seed_methods()])
 def test_models_without_conditionals_are_refused_before_anything_is_spent(model, tmp_path):
     with pytest.raises(MethodError, match="complete a seed"):
         fit(make_table(50), model=model, journal=tmp_path / "journal", **DENY)

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from recipes import assert_trace, chained, counts, run
 from scipy.stats import kendalltau
+from weft_lab.methods.dp_copula import CopulaModel, DpCopula, groups_of, repaired, tau
 
 from weft.errors import ModelFileError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.dp_copula import DpCopula, groups_of, tau
-from weft.models.copula import CopulaModel, repaired
 
 
 def normal_rows(rho, n=20_000, cuts=20, seed=0):

@@ -9,7 +9,7 @@ from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
-from weft.marginals.gradients import LARGEST_WEIGHT, STEPS, Critic
+from weft.marginals.network_gradients import MAX_GRADIENT_WEIGHT, STEPS, Critic
 from weft.marginals.records import Records
 from weft.methods.dp_wgan import DpWgan
 from weft.privacy import Adjacency, Budget, Ledger
@@ -17,7 +17,7 @@ from weft.privacy import Adjacency, Budget, Ledger
 DOMAIN = Domain(("b", "a", "c"), (3, 2, 4))
 
 
-def some_critic(seed, units=5, limit=LARGEST_WEIGHT):
+def some_critic(seed, units=5, limit=MAX_GRADIENT_WEIGHT):
     rng = np.random.default_rng(seed)
 
     def weights(*shape):
@@ -61,7 +61,7 @@ def test_what_a_row_adds_is_the_gradient_of_its_score_at_length_one(seed):
 def test_no_row_adds_more_than_one_whatever_the_weights():
     longest = 0
     for seed in range(200):
-        limit = (1, 10, 1000, LARGEST_WEIGHT)[seed % 4]
+        limit = (1, 10, 1000, MAX_GRADIENT_WEIGHT)[seed % 4]
         added = some_critic(seed, limit=limit).summed(some_rows(seed, 1), np.array([1])).end_to_end()
         longest = max(longest, int((added.astype(object) ** 2).sum()))
     assert 0.9 * STEPS**2 < longest <= STEPS**2
@@ -76,7 +76,7 @@ def test_what_a_row_adds_does_not_depend_on_the_others(seed, monkeypatch):
     ones = np.ones(len(rows), np.int64)
     assert np.array_equal(critic.summed(rows, ones).end_to_end(), apart)
     assert np.array_equal(critic.summed(rows[::-1], ones).end_to_end(), apart)
-    monkeypatch.setattr("weft.marginals.gradients._ROWS", 7)
+    monkeypatch.setattr("weft.marginals.network_gradients._ROWS", 7)
     assert np.array_equal(critic.summed(rows, ones).end_to_end(), apart)
 
 
@@ -113,7 +113,7 @@ WRONG = {
     "a shape": lambda c: Critic(c.inner[:-1], c.bias, c.outer),
     "another shape": lambda c: Critic(c.inner, c.bias, c.outer[:-1]),
     "no whole numbers": lambda c: Critic(c.inner, c.bias.astype(float), c.outer),
-    "too large": lambda c: Critic(c.inner, c.bias + 2 * LARGEST_WEIGHT, c.outer),
+    "too large": lambda c: Critic(c.inner, c.bias + 2 * MAX_GRADIENT_WEIGHT, c.outer),
     "too many": lambda c: Critic(
         tuple(np.zeros((size, 300), np.int64) for size in DOMAIN.shape), *np.zeros((2, 300), np.int64)
     ),

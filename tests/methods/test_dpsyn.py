@@ -6,11 +6,11 @@ from recipes import assert_trace, chained, run
 
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
-from weft.methods import method
-from weft.methods.dpsyn import DpSyn
-from weft.methods.steps.given import random_views
-from weft.models.gum.model import GumOptions
-from weft.models.joined import matched
+from weft.methods import make_method
+from weft.methods.common.required_marginals import random_views
+from weft.methods.dpsyn.dpsyn import DpSyn
+from weft.methods.dpsyn.joined_model import match_records
+from weft.models.gum.gum_model import GumOptions
 
 
 @pytest.mark.parametrize("accounting", ["gaussian", "paper", "pure"])
@@ -41,7 +41,7 @@ def test_what_has_few_rows_is_compressed():
 
 def test_the_paper_preset_has_a_constant_alpha():
     options = run(
-        method("dpsyn", preset="paper", gum={"iterations": 5}, rare_rows=0.0), chained(500)
+        make_method("dpsyn", preset="paper", gum={"iterations": 5}, rare_rows=0.0), chained(500)
     ).model.inner.options
     assert options == GumOptions.challenge(iterations=5)
     assert {options.alpha_at(t) for t in range(100)} == {0.2}
@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused(options, told):
 def test_records_are_joined_on_the_same_value_as_far_as_there_are_any(seed):
     rng = np.random.default_rng(seed)
     wanted, theirs = rng.integers(0, 4, 200), rng.integers(0, 5, 200)
-    order = matched(wanted, theirs, rng)
+    order = match_records(wanted, theirs, rng)
     assert sorted(order.tolist()) == list(range(200))
     pairs = sum(min((wanted == v).sum(), (theirs == v).sum()) for v in range(5))
     assert (theirs[order] == wanted).sum() >= pairs

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from recipes import Taped, assert_trace, chained, counts, random_rows, run
+from weft_lab.methods.dualquery import AtomsModel, DualQuery, best_record
 
 from weft import Synthesizer
 from weft.curator import Curator
@@ -14,10 +15,7 @@ from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
 from weft.marginals.records import Records
-from weft.methods.dualquery import DualQuery
-from weft.methods.steps.record_search import best_record
-from weft.models.atoms import AtomsModel
-from weft.models.evidence import Impossible
+from weft.models.conditional import ImpossibleEvidenceError
 from weft.privacy import Adjacency, Budget, Ledger
 
 
@@ -143,5 +141,5 @@ def test_atoms_are_held_to_evidence_exactly():
     wanted = ATOMS.marginal(["a", "b"]) * np.outer(evidence["a"], evidence["b"])
     np.testing.assert_allclose(counts(drawn, ("a", "b")) / 60_000, wanted / wanted.sum(), atol=0.008)
     whole = AtomsModel(ATOMS.domain, 9.0, ATOMS.atoms)
-    with pytest.raises(Impossible):
+    with pytest.raises(ImpossibleEvidenceError):
         whole.conditioned({"b": np.array([0.0, 1.0, 0.0])})

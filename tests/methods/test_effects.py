@@ -4,8 +4,8 @@ import pytest
 
 import weft
 from weft.errors import MethodError
-from weft.methods import METHODS, method
-from weft.methods.steps.options import options_of
+from weft.methods import METHODS, make_method
+from weft.methods.common.options import options_of
 
 IDLE = [
     ("privsyn", {"marginals": [["age", "sex"]], "selection": "privbayes-indif"}, "marginals is left out"),
@@ -48,29 +48,29 @@ def test_what_would_have_no_effect_is_refused_before_anything_is_spent(name, opt
 
 def test_every_option_with_a_condition_is_refused_in_some_case():
     """The table above has all recipes that declare conditions."""
-    declared = {name for name in METHODS if any(o.needs or o.parts for o in options_of(type(method(name))))}
+    declared = {name for name in METHODS if any(o.needs or o.parts for o in options_of(type(make_method(name))))}
     assert declared <= {name for name, _, _ in IDLE}
 
 
 def test_a_condition_names_options_that_there_are():
     for name in METHODS:
-        options = options_of(type(method(name)))
+        options = options_of(type(make_method(name)))
         names = {option.name for option in options}
         for option in options:
             assert {need.option for need in option.needs} <= names - {option.name}
 
 
 def test_what_is_as_by_default_is_let_through():
-    assert method("privmrf", picks=0.0, candidates=400).candidates == 400
-    assert method("privsyn", gum={"alpha": 1.0}).gum == {"alpha": 1.0}
+    assert make_method("privmrf", picks=0.0, candidates=400).candidates == 400
+    assert make_method("privsyn", gum={"alpha": 1.0}).gum == {"alpha": 1.0}
 
 
 def test_what_a_preset_sets_may_be_idle():
     """Beside a guided synthesis the published length counts for nothing, and nobody asked for it."""
-    assert method("privsyn", preset="paper", gum={"strategy": "guided"}).gum["length"] == 20
+    assert make_method("privsyn", preset="paper", gum={"strategy": "guided"}).gum["length"] == 20
     with pytest.raises(MethodError, match="gum, length"):
-        method("privsyn", preset="paper", gum={"decay": "constant", "length": 7})
-    assert method("privmrf", preset="paper", picks=0.0).candidates == 400
+        make_method("privsyn", preset="paper", gum={"decay": "constant", "length": 7})
+    assert make_method("privmrf", preset="paper", picks=0.0).candidates == 400
 
 
 def test_a_plan_leaves_options_idle_too(table, schema, tmp_path):

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 import weft
-from weft.codec import Codec
+from weft.encoding import Codec
 from weft.errors import WeftError
-from weft.evaluate import k_way
+from weft.evaluation.metrics import k_way
 from weft.schema import Schema
 
 DEPENDENT = ["aim", "cover", "mst", "privmrf", "privsyn", "tree"]

@@ -7,8 +7,9 @@ import pytest
 from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, counts, pairs_of, random_rows, run
 
 from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.pooling import common_total
+from weft.marginals.simplex import project_to_simplex
 from weft.methods.mst import Mst
-from weft.reconcile import common_total, simplex
 
 
 def test_a_tenth_for_columns_a_tenth_for_scores_the_rest_for_the_tree():
@@ -53,7 +54,7 @@ def test_the_heaviest_tree_is_the_heaviest_of_all(seed):
         for name, table in zip(records.domain, first.released, strict=True)
     }
     total = common_total(list(ones.values()))[0]
-    own = {name: simplex(noisy.table, total) for name, noisy in ones.items()}
+    own = {name: project_to_simplex(noisy.table, total) for name, noisy in ones.items()}
     for (a, b), exact in zip(pairs_of(records.domain), scores.exact[0], strict=True):
         assert exact == np.abs(counts(records, (a, b)) - np.rint(np.outer(own[a], own[b]) / total)).sum()
     weights = dict(zip(pairs_of(records.domain), scores.released[0].tolist(), strict=True))

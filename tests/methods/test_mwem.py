@@ -6,13 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from recipes import LINKS, assert_trace, chained, counts, random_rows, run
+from weft_lab.methods.mwem import Mwem, averaged, expected, joined
 
 from weft import Schema, Synthesizer
 from weft.errors import MethodError
-from weft.marginals.domain import Domain, Impossible
+from weft.marginals.domain import Domain, StructuralZeros
 from weft.marginals.marginal import Marginal
-from weft.methods.mwem import Mwem
-from weft.methods.steps.multiplicative import averaged, expected, joined
 
 
 def test_a_tenth_for_columns_then_rounds_of_choice_and_measurement():
@@ -115,7 +114,7 @@ def test_the_average_of_rounds_is_that_of_the_last_parts():
 
 
 def test_what_rules_forbid_has_no_weight_once_columns_are_joined():
-    known = Impossible(("a", "b"), np.array([[False, True], [False, False]]))
+    known = StructuralZeros(("a", "b"), np.array([[False, True], [False, False]]))
     domain = Domain(("a", "b"), (2, 2), impossible=(known,))
     halves = np.array([0.5, 0.5])
     (made,) = joined(domain, (Marginal(("b",), halves), Marginal(("a",), halves)), ("a", "b"))

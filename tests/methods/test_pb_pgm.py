@@ -7,12 +7,12 @@ from recipes import assert_trace, chained, counts, random_rows, run
 from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.errors import MethodError
-from weft.methods.pb_pgm import PbPgm
-from weft.methods.privbayes import PrivBayes
-from weft.methods.steps.indif_network import narrowed
+from weft.methods.common.indif_network import narrow_families
+from weft.methods.privbayes.pb_pgm import PbPgm
+from weft.methods.privbayes.privbayes import PrivBayes
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
-from weft.progress import silence
+from weft.progress import ignore_event
 
 
 @pytest.mark.parametrize("accounting", ["pure", "zcdp"])
@@ -38,7 +38,7 @@ def test_its_families_are_those_of_privbayes(seed):
     ledger = Ledger(Budget(epsilon=2.0, delta=0.0), "pure", Adjacency())
     curator = Curator(MemoryEngine(records), ledger, Mechanisms(Noise.seeded(seed)))
     recipe = PrivBayes(share_structure=0.3, theta=4.0)
-    _, families = recipe.choose(curator, np.random.default_rng(seed), silence)
+    _, families = recipe.choose(curator, np.random.default_rng(seed), ignore_event)
     assert made.measured == families
 
 
@@ -59,4 +59,4 @@ def test_families_that_make_the_tree_too_large_give_up_their_widest_parents():
     assert made.measured != wide.measured
     domain = chained().domain
     families = [("a",), ("a", "b"), ("a", "b", "c")]
-    assert narrowed(domain, families, 12, 10**6) == [("a",), ("a", "b"), ("a", "c")]  # b is the widest
+    assert narrow_families(domain, families, 12, 10**6) == [("a",), ("a", "b"), ("a", "c")]  # b is the widest

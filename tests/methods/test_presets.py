@@ -10,9 +10,8 @@ import pytest
 
 import weft
 from weft.errors import MethodError
-from weft.methods import METHODS, method, published_settings
-from weft.methods.steps.options import options_of, plain
-from weft.methods.steps.presets import PAPER, differences
+from weft.methods import METHODS, make_method, published_settings
+from weft.methods.common.options import PAPER, compare_with_paper, convert_to_plain, options_of
 
 OF_A_PAPER = [
     *(
@@ -60,7 +59,7 @@ def test_where_the_defaults_differ_is_what_the_docstring_says(name):
     )
     items = section.removeprefix("- ").split(" - `")
     listed = {item.strip("`").split("`")[0]: f"`{item.strip('`')}" for item in items}
-    expected = differences(made, published_settings(name))
+    expected = compare_with_paper(made, published_settings(name))
     assert sorted(listed) == sorted(expected)
     for option, (usual, paper) in expected.items():
         assert re.match(re.escape(f"`{option}` {told(usual)}, published {told(paper)}") + "[:;.]", listed[option])
@@ -68,16 +67,18 @@ def test_where_the_defaults_differ_is_what_the_docstring_says(name):
 
 @pytest.mark.parametrize("name", OF_A_PAPER)
 def test_a_preset_sets_what_it_says_and_nothing_else(name):
-    made = method(name, preset=PAPER)
+    made = make_method(name, preset=PAPER)
     usual = {option.name: option.default for option in options_of(recipe(name))}
-    settings = {key: plain(dict(v) if isinstance(v, Mapping) else v) for key, v in published_settings(name).items()}
-    assert {key: plain(getattr(made, key)) for key in usual} == usual | settings
+    settings = {
+        key: convert_to_plain(dict(v) if isinstance(v, Mapping) else v) for key, v in published_settings(name).items()
+    }
+    assert {key: convert_to_plain(getattr(made, key)) for key in usual} == usual | settings
     with pytest.raises(TypeError):
         published_settings(name)["accounting"] = "gaussian"
 
 
 def test_what_is_given_wins_over_the_preset():
-    made = method("privsyn", preset=PAPER, accounting="gaussian", gum={"iterations": 3})
+    made = make_method("privsyn", preset=PAPER, accounting="gaussian", gum={"iterations": 3})
     assert made.accounting == "gaussian"
     assert dict(made.gum) == {"strategy": "half-duplicate", "iterations": 3, "length": 20, "tolerance": 0.0}
     assert made.rare_values == "one"
@@ -92,12 +93,12 @@ def test_who_follows_no_paper_has_no_preset(name, table, schema, tmp_path):
 
 def test_other_presets_are_refused():
     with pytest.raises(MethodError, match='there is "paper"'):
-        method("privsyn", preset="papers")
+        make_method("privsyn", preset="papers")
 
 
 def test_a_plain_epsilon_wins_over_the_published_accounting(table, schema):
     made = weft.Synthesizer(1.0, 0.0, method="privsyn", preset=PAPER).fit(table, schema)
-    assert made.ledger_.accounting == "pure"
+    assert made.ledger_.accounting.is_pure
 
 
 @pytest.mark.parametrize("name", OF_A_PAPER)

@@ -11,10 +11,10 @@ from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.privbayes import PrivBayes
-from weft.methods.privbayes_indif import PrivBayesInDif
+from weft.methods.privbayes.privbayes import PrivBayes
+from weft.methods.privbayes.privbayes_indif import PrivBayesInDif
 from weft.privacy import Adjacency, Budget, Ledger
-from weft.progress import silence
+from weft.progress import ignore_event
 
 DOMAIN = Domain(("a", "b", "c", "noise"), (3, 3, 4, 5))
 
@@ -87,7 +87,7 @@ def test_every_choice_is_among_all_maximal_useful_families_by_their_score(seed, 
     domain, d = records.domain, len(records.domain)
     ledger, release = Ledger(Budget(epsilon=2.0, delta=0.0), "pure", Adjacency()), Taped(seed, exact)
     curator = Curator(MemoryEngine(records), ledger, release)
-    _, families = PrivBayes(theta=theta).choose(curator, np.random.default_rng(seed), silence)
+    _, families = PrivBayes(theta=theta).choose(curator, np.random.default_rng(seed), ignore_event)
     assert [len(family) for family in families[:1]] == [1]
     count, *choices = release.tape
     cells = max(1.0, float(count.released[0]) / (theta * d / (2.0 * (1 - 0.01 - 0.15))))  # n over theta scales

@@ -8,7 +8,7 @@ from recipes import LINKS, assert_trace, chained, literal_indif, pairs_of, rando
 
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.privbayes_indif import PrivBayesInDif
+from weft.methods.privbayes.privbayes_indif import PrivBayesInDif
 
 
 @pytest.mark.parametrize("accounting", ["gaussian", "paper", "pure"])

@@ -9,7 +9,7 @@ from recipes import assert_trace, chained, counts, run
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.priview import PriView
+from weft.methods.priview.priview import PriView
 
 
 def binary(n=20_000, d=12):

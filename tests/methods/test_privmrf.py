@@ -9,15 +9,15 @@ from recipes import LINKS, assert_trace, chained, counts, literal_indif, pairs_o
 
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
-from weft.methods import method
+from weft.methods import make_method
+from weft.methods.common.candidates import useful_limit
 from weft.methods.privmrf import PrivMrf
-from weft.models.mrf import fit
-from weft.select.candidates import useful_limit
+from weft.models.mrf import fit_mrf
 
 
 def paper(**options):
     """Return the recipe as published; small tables need no tree of 10^7 cells."""
-    return method("privmrf", preset="paper", **options)
+    return make_method("privmrf", preset="paper", **options)
 
 
 DOMAIN = Domain(("a", "b", "c"), (4, 4, 4))
@@ -257,7 +257,7 @@ def test_mirror_descent_ends_where_the_box_ends():
     pairs = list(itertools.combinations(names, 2))[:4]
     tables = [NoisyMarginal(c, counts(records, c) + rng.normal(0, 5, records.domain.sizes(c)), 5.0) for c in pairs]
     joint = literal_descent(records.domain, tables, 2000.0)
-    model = fit(records.domain, tables, total=2000.0, solver="mirror", tolerance=0.0, iterations=3000)
+    model = fit_mrf(records.domain, tables, total=2000.0, solver="mirror", tolerance=0.0, iterations=3000)
     assert np.abs(model.marginal(names) - joint).sum() < 0.01 * 2000
 
 

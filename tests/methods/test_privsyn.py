@@ -9,9 +9,9 @@ import pytest
 from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, literal_indif, pairs_of, random_rows, run
 
 import weft
-from weft.codec import Codec
-from weft.evaluate import k_way
-from weft.methods.privsyn import PrivSyn
+from weft.encoding import Codec
+from weft.evaluation.metrics import k_way
+from weft.methods.privsyn.privsyn import PrivSyn
 from weft.schema import Schema
 
 

@@ -9,25 +9,25 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from weft_lab.fetch import as_table
+from weft_lab.generated import latent_class
 
 import weft
-from weft.bench.fetch import as_table
-from weft.bench.generated import latent_class
 from weft.cli import app
-from weft.codec import Codec
 from weft.curator import Curator
+from weft.encoding import Codec
 from weft.engines import MemoryEngine
 from weft.errors import DataError, MethodError, SchemaError, WeftError
-from weft.evaluate import k_way
-from weft.marginals.domain import Domain, Impossible
+from weft.evaluation.forecast import plan
+from weft.evaluation.metrics import k_way
+from weft.marginals.domain import Domain, StructuralZeros
 from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.reconciliation import reconcile
 from weft.marginals.records import Records
-from weft.methods.steps.public_prior import PublicPrior, agreed, raked
-from weft.planning import plan
+from weft.methods.weave.public_prior import PublicPrior, rake_pair, reconcile_distances
 from weft.privacy import Adjacency, Budget, Ledger
-from weft.reconcile import reconcile
-from weft.release.statement import APART, NOT_TAKEN, PUBLIC, cautions
 from weft.schema import Schema
+from weft.synthesis.statement import APART, NOT_TAKEN, PUBLIC, list_cautions
 
 ROWS = 2_000
 
@@ -84,21 +84,21 @@ def test_a_raked_table_has_the_private_columns_and_the_public_relation():
     rng = np.random.default_rng(0)
     pair, rows, columns = rng.integers(1, 50, (4, 5)), rng.random(4), rng.random(5)
     rows, columns = 1000 * rows / rows.sum(), 1000 * columns / columns.sum()
-    table = raked(pair, rows, columns)
+    table = rake_pair(pair, rows, columns)
     assert table.sum(axis=1) == pytest.approx(rows, rel=1e-3) and table.sum(axis=0) == pytest.approx(columns)
     cross = pair[:-1, :-1] * pair[1:, 1:] / (pair[1:, :-1] * pair[:-1, 1:])
     assert table[:-1, :-1] * table[1:, 1:] / (table[1:, :-1] * table[:-1, 1:]) == pytest.approx(cross, rel=0.1)
 
 
 def test_what_no_public_row_has_stays_possible():
-    assert (raked(np.array([[5.0, 0.0], [0.0, 5.0]]), np.array([6.0, 4.0]), np.array([5.0, 5.0])) > 0).all()
-    assert np.isfinite(raked(np.zeros((2, 2)), np.array([6.0, 0.0]), np.array([3.0, 3.0]))).all()
+    assert (rake_pair(np.array([[5.0, 0.0], [0.0, 5.0]]), np.array([6.0, 4.0]), np.array([5.0, 5.0])) > 0).all()
+    assert np.isfinite(rake_pair(np.zeros((2, 2)), np.array([6.0, 0.0]), np.array([3.0, 3.0]))).all()
 
 
 def test_two_distances_differ_by_no_more_than_their_ends():
     rng = np.random.default_rng(0)
     one, other, apart = rng.normal(50, 40, 100), rng.normal(50, 40, 100), rng.random(100) * 60
-    first, second = agreed(one, other, apart)
+    first, second = reconcile_distances(one, other, apart)
     assert (np.abs(first - second) <= apart + 1e-9).all() and first + second == pytest.approx(one + other)
     near = np.abs(one - other) <= apart
     assert first[near] == pytest.approx(one[near]) and second[near] == pytest.approx(other[near])
@@ -106,7 +106,7 @@ def test_two_distances_differ_by_no_more_than_their_ends():
 
 def test_cells_that_no_row_may_have_stay_empty_in_a_public_guess():
     never = np.eye(2, 3, dtype=bool)
-    domain = Domain(("a", "b"), (2, 3), impossible=(Impossible(("a", "b"), never),))
+    domain = Domain(("a", "b"), (2, 3), impossible=(StructuralZeros(("a", "b"), never),))
     rows = MemoryEngine(Records.of(domain, [np.array([0, 1]), np.array([1, 2])]))
     curator = Curator(rows, Ledger(Budget(epsilon=1.0, delta=1e-5), "gaussian", Adjacency()), None, public=rows)
     columns = {("a",): np.array([6.0, 4.0]), ("b",): np.array([2.0, 3.0, 5.0])}
@@ -160,7 +160,7 @@ def test_the_command_line_takes_it_and_the_card_says_so(tables, tmp_path, monkey
     assert done.exit_code == 0, done.output
     card = json.loads((tmp_path / "made.card.json").read_text())
     assert card["method"]["options"]["public"] == "alike.parquet"
-    assert "alike.parquet, which whoever made this says is public" in (tmp_path / "made.card.md").read_text()
+    assert "alike.parquet, which was declared public" in (tmp_path / "made.card.md").read_text()
     assert "alike.parquet" in done.output and "alike.parquet" in (tmp_path / "made.ledger.jsonl").read_text()
     assert CliRunner().invoke(app, [*line[:-1], "", "-o", "none.csv"]).exit_code != 0
     assert weft.load("made.weft").fitted_.options["public"] == "alike.parquet"
@@ -182,9 +182,11 @@ def test_a_public_table_needs_no_ids_and_the_card_does_not_say_that_columns_are_
     owned = private.append_column("who", pa.array([f"p{i // 2}" for i in range(len(private))]))
     made = weft.Synthesizer(1.0, noise_seed=1, seed=1, journal=None, public=folder / "alike.parquet").fit(owned, known)
     alone = tuple(m for m in made.fitted_.measured if len(m.clique) == 1)
-    said = cautions(replace(made.fitted_, measured=alone))
+    said = list_cautions(replace(made.fitted_, measured=alone))
     assert made.model_.relates_columns and APART not in said and PUBLIC.format(name="alike.parquet") in said
     none = weft.Synthesizer(0.001, noise_seed=1, journal=None, public=folder / "alike.parquet").fit(owned, known)
     assert not none.model_.relates_columns
-    assert APART in cautions(none.fitted_) and NOT_TAKEN.format(name="alike.parquet") in cautions(none.fitted_)
+    assert APART in list_cautions(none.fitted_) and NOT_TAKEN.format(name="alike.parquet") in list_cautions(
+        none.fitted_
+    )
     assert weft.Synthesizer(1.0, public=None).options == {}

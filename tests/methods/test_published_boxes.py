@@ -15,17 +15,18 @@ from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.marginals.pooling import common_total
 from weft.marginals.records import Records
-from weft.methods import method
-from weft.methods.steps.columns import look_at_columns
-from weft.models.mrf import fit
+from weft.marginals.simplex import project_to_simplex
+from weft.methods import make_method
+from weft.methods.common.discretisation import look_at_columns
+from weft.models.mrf import fit_mrf
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
-from weft.reconcile import common_total, simplex
 
 
 def paper(name, **options):
-    return method(name, preset="paper", **options)
+    return make_method(name, preset="paper", **options)
 
 
 def skewed(seed, n=3000):
@@ -93,7 +94,7 @@ def test_mst_adds_one_edge_after_another(seed, exact):
         for name, table in zip(domain, made.tape[0].released, strict=True)
     }
     total = max(common_total(list(ones.values()))[0], 1.0)
-    own = {name: simplex(noisy.table, total) for name, noisy in ones.items()}
+    own = {name: project_to_simplex(noisy.table, total) for name, noisy in ones.items()}
     parts, edges = [{name} for name in domain], []
     for answer in made.answers("choice"):
         assert (answer.charge.sensitivity, answer.charge.epsilon) == (
@@ -123,7 +124,7 @@ def test_aim_chooses_and_anneals_as_printed(seed, exact):
     sigma, epsilon = math.sqrt(rounds / (2 * 0.9 * rho)), math.sqrt(8 * 0.1 * rho / rounds)
     assert made.sigmas[:d] == pytest.approx([sigma] * d)
     ones = [NoisyMarginal((n,), t, sigma) for n, t in zip(domain, made.tape[0].released, strict=True)]
-    alone = fit(domain, ones)
+    alone = fit_mrf(domain, ones)
     choice, tables = made.answers("choice")[0], made.answers("marginals")[1]
     assert choice.charge.epsilon == pytest.approx(epsilon)
     assert tables.charge.scales == pytest.approx([sigma])

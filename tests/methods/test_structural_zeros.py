@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from weft import Schema, Synthesizer
-from weft.marginals.domain import Domain, Impossible
+from weft.marginals.domain import Domain, StructuralZeros
 from weft.marginals.marginal import NoisyMarginal
-from weft.reconcile import reconcile
+from weft.marginals.reconciliation import reconcile
 
 COLUMNS = """
 [columns.age]
@@ -48,7 +48,7 @@ def test_without_the_rule_noise_would_marry_children():
 def test_groups_are_impossible_where_all_their_codes_are():
     cells = np.zeros((4, 3), bool)
     cells[:2, 1:] = True
-    known = Impossible(("a", "b"), cells)
+    known = StructuralZeros(("a", "b"), cells)
     assert known.breaks("a").tolist() == [2] and known.breaks("b").tolist() == [1]
     merged = known.grouped({"a": np.array([0, 0, 0, 1])}, {"a": 2})
     assert not merged.cells.any(), "code 2 is possible beside everything"
@@ -57,7 +57,7 @@ def test_groups_are_impossible_where_all_their_codes_are():
 
 
 def test_a_wider_table_has_the_same_empty_cells():
-    domain = Domain(("b", "a", "c"), (2, 3, 4), impossible=(Impossible(("a", "b"), np.eye(3, 2, dtype=bool)),))
+    domain = Domain(("b", "a", "c"), (2, 3, 4), impossible=(StructuralZeros(("a", "b"), np.eye(3, 2, dtype=bool)),))
     assert domain.empty_cells(("a",)) is None
     found = domain.empty_cells(("a", "b", "c"))
     assert found.shape == (3, 2, 4) and np.array_equal(found, np.repeat(np.eye(3, 2)[:, :, None] > 0, 4, axis=2))

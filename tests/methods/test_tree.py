@@ -8,8 +8,9 @@ import pytest
 from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, counts, random_rows, run
 
 from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.pooling import common_total
+from weft.marginals.simplex import project_to_simplex
 from weft.methods.tree import Tree
-from weft.reconcile import common_total, simplex
 
 
 @pytest.mark.parametrize("ways", [2, 3])
@@ -63,7 +64,7 @@ def test_what_is_measured_is_what_gains_more_than_its_noise(seed, epsilon):
         NoisyMarginal((name,), table, made.sigmas[0]) for name, table in zip(domain, made.tape[0].released, strict=True)
     ]
     total = common_total(ones)[0]
-    own = {m.clique[0]: simplex(m.table, total) for m in ones}
+    own = {m.clique[0]: project_to_simplex(m.table, total) for m in ones}
     for c, exact in zip(candidates, scores.exact[0], strict=True):
         product = own[c[0]]
         for name in c[1:]:

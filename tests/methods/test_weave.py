@@ -6,25 +6,25 @@ from conftest import by_turns
 from recipes import CHAIN, LINKS, chained, run
 
 import weft
-from weft.codec import Codec
 from weft.curator import Curator
+from weft.encoding import Codec
 from weft.errors import MethodError
-from weft.evaluate import k_way
+from weft.evaluation.metrics import k_way
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
-from weft.marginals.noise_error import profile, projected_error
-from weft.marginals.pooling import pooled
+from weft.marginals.noise_error import compute_projected_error, group_cells_by_size
+from weft.marginals.pooling import pool_measurements
 from weft.marginals.records import Records
-from weft.methods import AUTO, BEST, known
-from weft.methods.steps.batches import Batches
-from weft.methods.steps.dense_field import DenseField, sampling_error
-from weft.methods.steps.options import options_of
-from weft.methods.steps.unknown import least_order
-from weft.methods.steps.weave_tuning import WeaveTuning
-from weft.methods.weave import Weave
-from weft.reconcile import simplex
+from weft.marginals.simplex import project_to_simplex
+from weft.methods import AUTO, BEST, resolve_method_name
+from weft.methods.common.options import options_of
+from weft.methods.weave.batch_candidates import Batches
+from weft.methods.weave.batch_selection import choose_budgets
+from weft.methods.weave.dense_model import DenseField, sampling_error
+from weft.methods.weave.fine_marginals import find_lowest_unmeasured_order
+from weft.methods.weave.tuning import WeaveTuning
+from weft.methods.weave.weave import Weave
 from weft.schema import Schema
-from weft.select.prices import choose
 
 BY_COLUMN = [np.array([0.2, 0.8]), np.array([0.5, 0.4, 0.1]), np.array([0.7, 0.3])]
 
@@ -114,7 +114,7 @@ def test_a_given_triple_is_not_measured_again_as_an_interaction():
         orders.setdefault(m.clique, set()).add(m.order)
     assert all(len(found) == 1 for found in orders.values()) and ("a", "b", "c") in orders
     with pytest.raises(ValueError, match="do not add up"):
-        pooled(NoisyMarginal(("a",), np.ones(2), 1.0), NoisyMarginal(("a",), np.ones(2), 1.0, order=1))
+        pool_measurements(NoisyMarginal(("a",), np.ones(2), 1.0), NoisyMarginal(("a",), np.ones(2), 1.0, order=1))
 
 
 def test_given_marginals_are_measured_where_columns_would_take_all_or_pairs_are_too_large():
@@ -184,7 +184,12 @@ def test_noise_is_foretold_as_it_is_drawn_under_both_relations():
 
 def test_the_automatic_choice_is_weave():
     table, schema = binary_table(200), Schema.from_domain({f"c{i}": 2 for i in range(8)})
-    assert weft.Synthesizer(2.0, journal=None).fit(table, schema).fitted_.method == known(AUTO) == BEST == "weave"
+    assert (
+        weft.Synthesizer(2.0, journal=None).fit(table, schema).fitted_.method
+        == resolve_method_name(AUTO)
+        == BEST
+        == "weave"
+    )
 
 
 def test_it_beats_independent_columns_on_dependent_ones():
@@ -402,28 +407,30 @@ def test_very_wide_columns_are_measured_whole_at_the_smallest_budgets():
 
 def test_only_what_is_not_known_is_asked():
     def asked(domain, c, known):
-        return least_order(domain, c, known, pure=False)
+        return find_lowest_unmeasured_order(domain, c, known, pure=False)
 
     domain = Domain(("a", "b", "c", "one"), (2, 3, 4, 1))
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     assert [asked(domain, c, pairs) for c in [("a",), ("a", "b"), ("a", "b", "c"), ("a", "one")]] == [1, 2, 3, 0]
     assert asked(domain, ("a", "b", "c"), pairs[:2]) == 0
-    assert least_order(domain, ("a", "b"), [], pure=True) == 0
+    assert find_lowest_unmeasured_order(domain, ("a", "b"), [], pure=True) == 0
 
 
 def test_the_error_of_a_projected_table_is_foretold():
     rng = np.random.default_rng(0)
     for size, sigma in [(30, 30.0), (256, 300.0), (4000, 30.0)]:
         table = rng.dirichlet(np.full(size, 0.2)) * 40_000
-        foretold = projected_error(profile([table]), np.array([sigma]))[0, 0]
-        seen = np.mean([np.abs(simplex(table + rng.normal(0, sigma, size), 40_000) - table).sum() for _ in range(30)])
+        foretold = compute_projected_error(group_cells_by_size([table]), np.array([sigma]))[0, 0]
+        seen = np.mean(
+            [np.abs(project_to_simplex(table + rng.normal(0, sigma, size), 40_000) - table).sum() for _ in range(30)]
+        )
         assert foretold == pytest.approx(seen, rel=0.1)
 
 
 def test_the_menu_leaves_what_is_not_worth_its_price():
     prices = np.array([1.0, 0.5, 0.25])
     errors = np.array([[10.0, 14.0, 20.0], [10.0, 14.0, 20.0], [500.0, 700.0, 1000.0]])
-    spent = choose(np.array([300.0, 5.0, 400.0]), errors, np.broadcast_to(prices, (3, 3)), 1.0)
+    spent = choose_budgets(np.array([300.0, 5.0, 400.0]), errors, np.broadcast_to(prices, (3, 3)), 1.0)
     assert spent.tolist() == [1.0, 0.0, 0.0]
 
 

@@ -6,13 +6,12 @@ from functools import reduce
 import numpy as np
 import pytest
 
-import weft.models.bayesnet.model as bayesnet
+import weft.models.bayesnet as bayesnet
 from weft.errors import ModelFileError
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
-from weft.models.apportion import _divide, apportion_groups
-from weft.models.bayesnet.fit import fit_network, rake
-from weft.models.bayesnet.model import BayesNet, Family, conditional
+from weft.models.apportion import _divide_groups, apportion_groups
+from weft.models.bayesnet import BayesNet, Family, fit_network, normalise_rows, rake_to_parents
 
 DOMAIN = Domain(("d", "a", "c", "b"), (3, 4, 2, 5))
 
@@ -101,7 +100,7 @@ def test_the_kernel_equals_its_plain_twin():
     group = rng.integers(0, 6, 300)
     shuffled, offsets = rng.permutation(300), rng.random(6)
     drawn = np.empty(300, np.uint32)
-    _divide(table, group, shuffled, offsets, drawn)
+    _divide_groups(table, group, shuffled, offsets, drawn)
     assert drawn.tolist() == divide_plainly(table, group, shuffled, offsets).tolist()
 
 
@@ -155,9 +154,9 @@ def test_a_fitted_network_keeps_attributes_and_pairs_where_tables_disagree_on_pa
 def test_raking_leaves_interactions_and_tables_that_agree_alone():
     rng = np.random.default_rng(9)
     table = rng.dirichlet(np.ones(24)).reshape(3, 4, 2)
-    np.testing.assert_allclose(rake(table, table.sum(axis=2)), table, rtol=1e-9)
+    np.testing.assert_allclose(rake_to_parents(table, table.sum(axis=2)), table, rtol=1e-9)
     parents = rng.dirichlet(np.ones(12)).reshape(3, 4)
-    raked = rake(table, parents)
+    raked = rake_to_parents(table, parents)
     np.testing.assert_allclose(raked.sum(axis=2), parents)
 
     def interaction(t):  # the three-way odds ratio of the first two codes of each
@@ -175,8 +174,8 @@ def test_a_fitted_network_survives_empty_tables_and_takes_several_new_attributes
 
 
 def test_empty_rows_get_the_overall_distribution():
-    assert conditional(np.array([[0.0, 0.0], [3.0, 1.0]])).tolist() == [[0.75, 0.25], [0.75, 0.25]]
-    assert conditional(np.zeros((1, 4))).tolist() == [[0.25] * 4]
+    assert normalise_rows(np.array([[0.0, 0.0], [3.0, 1.0]])).tolist() == [[0.75, 0.25], [0.75, 0.25]]
+    assert normalise_rows(np.zeros((1, 4))).tolist() == [[0.25] * 4]
 
 
 def test_round_trip(net):

@@ -8,16 +8,31 @@ import pytest
 from numba import njit
 from scipy.stats import chi2
 
-from weft.marginals.counting import count
+from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
 from weft.models import model_class
-from weft.models.chains.fit import GibbsChains
-from weft.models.chains.forest import forest
-from weft.models.chains.kernel import gibbs, grow, herd
-from weft.models.chains.lanes import IMPOSSIBLE, LANES, add_rows, pick, weigh
-from weft.models.chains.layout import Layout, Widened, flatten
-from weft.models.chains.model import ANSWERS, FEEDBACK, LEAST_FEEDBACK, SURE, Chains, ChainsModel, strands_of
+from weft.models.chains.chain_fit import GibbsChains
+from weft.models.chains.chain_kernels import (
+    IMPOSSIBLE,
+    LANES,
+    add_rows,
+    draw_from_forest,
+    pick,
+    sweep_gibbs,
+    sweep_herding,
+    weigh,
+)
+from weft.models.chains.chain_layout import TableLayout, Widened, find_spanning_forest, flatten_tables
+from weft.models.chains.chain_model import (
+    ANSWERS,
+    FEEDBACK,
+    HALF_FEEDBACK_NOISE,
+    MIN_FEEDBACK,
+    Chains,
+    ChainsModel,
+    strands_of,
+)
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 CLIQUES = (("a",), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "c", "d"))
@@ -55,7 +70,7 @@ def random_model(seed=0, zeros=False, **settings):
 
 
 def joint_counts(records):
-    (table,) = count(records, [tuple(sorted(records.domain.names))])
+    (table,) = count_marginals(records, [tuple(sorted(records.domain.names))])
     return table
 
 
@@ -109,8 +124,8 @@ def test_redraw_cluster_moves_keep_the_model_and_cross_between_copies():
     potentials = [tilt, *[copy] * 3]
     joint = exact(domain, cliques, potentials)
     targets = [onto(joint, domain, c) for c in cliques]
-    layout = Layout(domain, cliques)
-    chains = Chains(layout, forest(domain, cliques, targets), flatten(potentials), threads=1)
+    layout = TableLayout(domain, cliques)
+    chains = Chains(layout, find_spanning_forest(domain, cliques, targets), flatten_tables(potentials), threads=1)
     assert len(chains.clusters[0][0]) == 3
     rows = np.zeros((20_000, 3), np.int32)  # all in one corner
     for seed in range(40):
@@ -121,12 +136,12 @@ def test_redraw_cluster_moves_keep_the_model_and_cross_between_copies():
 
 def test_gibbs_kernel_and_its_plain_twin_move_records_alike():
     model, _ = random_model(5)
-    layout = Layout(DOMAIN, CLIQUES)
+    layout = TableLayout(DOMAIN, CLIQUES)
     rng = np.random.default_rng(2)
     start = np.stack([rng.integers(0, k, 60) for k in DOMAIN.shape], 1).astype(np.int32)
     moved, plain = start.copy(), start.copy()
-    rows = layout.rows(flatten(model.potentials))
-    gibbs(moved, np.ones(4, np.bool_), layout.widths, *layout.sweep, rows, np.uint64(77))
+    rows = layout.rows(flatten_tables(model.potentials))
+    sweep_gibbs(moved, np.ones(4, np.bool_), layout.widths, *layout.sweep, rows, np.uint64(77))
     twin = Twin(77)
     for j, record in product(range(4), plain):
         w = logits(model.potentials, record, j)
@@ -136,7 +151,7 @@ def test_gibbs_kernel_and_its_plain_twin_move_records_alike():
 
 def test_herding_kernel_and_its_plain_twin_move_records_alike():
     model, joint = random_model(5)
-    layout = Layout(DOMAIN, CLIQUES)
+    layout = TableLayout(DOMAIN, CLIQUES)
     rng = np.random.default_rng(2)
     start = np.stack([rng.integers(0, k, 60) for k in DOMAIN.shape], 1).astype(np.int32)
     targets = [onto(joint, DOMAIN, c) * 60 for c in CLIQUES]
@@ -149,11 +164,11 @@ def test_herding_kernel_and_its_plain_twin_move_records_alike():
         return tables
 
     moved, plain = start.copy(), start.copy()
-    rows = layout.rows(flatten(model.potentials))
-    gap = np.append(flatten(excess(start)), 0.0).astype(np.float32)
+    rows = layout.rows(flatten_tables(model.potentials))
+    gap = np.append(flatten_tables(excess(start)), 0.0).astype(np.float32)
     strengths = np.linspace(0.05, 0.3, len(CLIQUES))  # each table has its own
     each = strengths[[c for _, c in layout.entries]].astype(np.float32)
-    herd(moved, layout.widths, *layout.sweep, rows, layout.cells, gap, each, np.uint64(9))
+    sweep_herding(moved, layout.widths, *layout.sweep, rows, layout.cells, gap, each, np.uint64(9))
     twin = Twin(9)
     for j, i in product(range(4), range(60)):
         rest = np.delete(plain, i, axis=0)
@@ -164,7 +179,7 @@ def test_herding_kernel_and_its_plain_twin_move_records_alike():
                 w = w - strength * table[tuple(slice(None) if k == j else plain[i][k] for k in m)]
         plain[i, j] = draw(np.exp(w - w.max()), twin())
     assert np.mean(moved != plain) < 0.02
-    assert gap[:-1] == pytest.approx(flatten(excess(moved)), abs=1e-3) and gap[-1] == 0
+    assert gap[:-1] == pytest.approx(flatten_tables(excess(moved)), abs=1e-3) and gap[-1] == 0
 
 
 @njit
@@ -216,18 +231,18 @@ def test_values_are_picked_where_the_running_sum_passes_and_never_where_there_is
 
 def test_tables_inside_others_are_added_to_them():
     model, joint = random_model(5)
-    wide = Widened(Layout(DOMAIN, CLIQUES))
+    wide = Widened(TableLayout(DOMAIN, CLIQUES))
     assert set(wide.layout.cliques) == {("a", "b"), ("a", "c"), ("b", "c", "d")}
-    tables = wide.layout.tables(wide.add_up(flatten(model.potentials)))
+    tables = wide.layout.tables(wide.add_up(flatten_tables(model.potentials)))
     assert exact(DOMAIN, wide.layout.cliques, tables) == pytest.approx(joint)
 
 
 def test_the_forest_is_drawn_exactly():
     model, joint = random_model(7)
-    tree = forest(DOMAIN, CLIQUES, model.targets)
+    tree = find_spanning_forest(DOMAIN, CLIQUES, model.targets)
     rows = np.zeros((50_000, 4), np.int32)
-    layout = Layout(DOMAIN, CLIQUES)
-    grow(rows, tree.order, tree.parent, layout.sizes, tree.start, tree.cumulative, np.uint64(1))
+    layout = TableLayout(DOMAIN, CLIQUES)
+    draw_from_forest(rows, tree.order, tree.parent, layout.sizes, tree.start, tree.cumulative, np.uint64(1))
     assert len(tree.edges) == 3
     for edge in tree.edges:
         wanted = onto(joint, DOMAIN, edge)
@@ -254,9 +269,9 @@ def test_matching_does_not_diverge_on_crowded_strong_pairs():
     hidden = rng.random(20_000) < 0.3
     rows = np.stack([np.where(rng.random(20_000) < 0.1, ~hidden, hidden) for _ in names], 1)
     cliques = [(n,) for n in names] + list(combinations(names, 2))
-    from weft.models.chains.model import to_records
+    from weft.models.chains.chain_model import to_records
 
-    tables = [Marginal(c, t) for c, t in zip(cliques, count(to_records(domain, rows), cliques), strict=True)]
+    tables = [Marginal(c, t) for c, t in zip(cliques, count_marginals(to_records(domain, rows), cliques), strict=True)]
     chains = GibbsChains(domain, 8_000, rng)
     chains.set_targets(tables, [5.0] * len(tables))
     distances = chains.match(40, 2.0)
@@ -274,7 +289,7 @@ def test_herding_brings_measured_tables_below_sampling_error():
     n = 3000
 
     def error(model):
-        tables = count(model.sample(n, rng), CLIQUES)
+        tables = count_marginals(model.sample(n, rng), CLIQUES)
         return np.mean([np.abs(t / n - onto(joint, DOMAIN, c)).sum() for t, c in zip(tables, CLIQUES, strict=True)])
 
     assert error(herded) < error(plain) / 2
@@ -288,7 +303,7 @@ def test_a_noisy_table_is_followed_less_than_a_sure_one():
 
     def gap(noise):
         model = replace(plain, targets=wrong, noise=(noise,) * len(CLIQUES))
-        tables = count(model.sample(n, np.random.default_rng(1)), CLIQUES)
+        tables = count_marginals(model.sample(n, np.random.default_rng(1)), CLIQUES)
         return np.mean([np.abs(t / n - aim).sum() for t, aim in zip(tables, wrong, strict=True)])
 
     sure, between, noisy = gap(0.0), gap(10 / n), gap(100 / n)
@@ -296,9 +311,9 @@ def test_a_noisy_table_is_followed_less_than_a_sure_one():
 
 
 def test_feedback_is_halved_where_noise_is_as_large_as_it_may_be_for_sure():
-    model, _ = random_model(0, noise=(0.0, *[SURE / 1000] * (len(CLIQUES) - 1)))
+    model, _ = random_model(0, noise=(0.0, *[HALF_FEEDBACK_NOISE / 1000] * (len(CLIQUES) - 1)))
     assert model.feedbacks(1000) == pytest.approx([FEEDBACK, *[FEEDBACK / 2] * (len(CLIQUES) - 1)])
-    assert (model.feedbacks(10**7) >= LEAST_FEEDBACK).all()
+    assert (model.feedbacks(10**7) >= MIN_FEEDBACK).all()
 
 
 def test_the_same_seed_makes_the_same_records_on_any_number_of_threads():
@@ -311,7 +326,7 @@ def test_the_same_seed_makes_the_same_records_on_any_number_of_threads():
 
 
 def test_blocks_that_continue_others_follow_the_same_law_and_repeat_few_records(monkeypatch):
-    monkeypatch.setattr("weft.models.chains.model.BLOCK", 4_000)
+    monkeypatch.setattr("weft.models.chains.chain_model.BLOCK", 4_000)
     model, joint = random_model(3, herding=0, sweeps=8)
     n = 64_000
     assert strands_of(n) == 4  # of four blocks each
@@ -325,12 +340,12 @@ def test_blocks_that_continue_others_follow_the_same_law_and_repeat_few_records(
 
 
 def test_strands_continue_evidence_and_herding(monkeypatch):
-    monkeypatch.setattr("weft.models.chains.model.BLOCK", 1_500)
+    monkeypatch.setattr("weft.models.chains.chain_model.BLOCK", 1_500)
     model, joint = random_model(13, herding=2)
     n = 12_001
     assert set(model.sample(n, np.random.default_rng(0), given={"c": 2}).column("c").tolist()) == {2}
-    tables = count(model.sample(n, np.random.default_rng(0)), CLIQUES)
-    plain = count(random_model(13, herding=0)[0].sample(n, np.random.default_rng(0)), CLIQUES)
+    tables = count_marginals(model.sample(n, np.random.default_rng(0)), CLIQUES)
+    plain = count_marginals(random_model(13, herding=0)[0].sample(n, np.random.default_rng(0)), CLIQUES)
 
     def error(found):
         return np.mean([np.abs(t / n - onto(joint, DOMAIN, c)).sum() for t, c in zip(found, CLIQUES, strict=True)])
@@ -341,15 +356,15 @@ def test_strands_continue_evidence_and_herding(monkeypatch):
 @pytest.mark.parametrize(("noise", "least", "most"), [(0.0, 2.0, 99), (1.0, 0.8, 1.2)], ids=["trusted", "not trusted"])
 def test_what_a_block_has_too_many_of_the_next_one_makes_up_for(noise, least, most, monkeypatch):
     """Twenty blocks of a strand, herded weakly: where tables are trusted, and only there, errors do not add up."""
-    monkeypatch.setattr("weft.models.chains.model.BLOCK", 500)
-    monkeypatch.setattr("weft.models.chains.model.strands_of", lambda n: 1)
+    monkeypatch.setattr("weft.models.chains.chain_model.BLOCK", 500)
+    monkeypatch.setattr("weft.models.chains.chain_model.strands_of", lambda n: 1)
     model, joint = random_model(13, herding=1, feedback=0.02, noise=(noise,) * len(CLIQUES))
     n, errors = 10_000, []
     plain = Chains.herd
     for carried in (True, False):
         if not carried:
             monkeypatch.setattr(Chains, "herd", lambda self, *args: plain(self, *args[:-1], np.zeros(1)))
-        tables = count(model.sample(n, np.random.default_rng(0)), CLIQUES)
+        tables = count_marginals(model.sample(n, np.random.default_rng(0)), CLIQUES)
         gaps = [np.abs(t / n - onto(joint, DOMAIN, c)).sum() for t, c in zip(tables, CLIQUES, strict=True)]
         errors.append(np.mean(gaps))
     assert least * errors[0] < errors[1] < most * errors[0]

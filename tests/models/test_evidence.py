@@ -7,14 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
-from weft.marginals.domain import Domain, clique
+from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Marginal
-from weft.marginals.recode import ValueMap
-from weft.models.bayesnet.model import BayesNet, Family
-from weft.models.chains.model import ChainsModel
-from weft.models.evidence import Impossible, conditioned, possible
-from weft.models.gum.model import GumModel
-from weft.models.independent import IndependentModel
+from weft.marginals.value_groups import ValueMap
+from weft.models.bayesnet import BayesNet, Family
+from weft.models.chains.chain_model import ChainsModel
+from weft.models.conditional import ImpossibleEvidenceError, condition_model, select_possible_records
+from weft.models.gum.gum_model import GumModel
+from weft.models.independent_model import IndependentModel
 from weft.models.mrf import MrfModel, junction_tree
 from weft.models.recoded import RecodedModel
 
@@ -104,7 +104,7 @@ CASES = {
 def test_records_follow_the_conditional_distribution(case):
     model, joint = CASES[case]()
     n = 60_000
-    records = conditioned(model, EVIDENCE).sample(n, np.random.default_rng(0))
+    records = condition_model(model, EVIDENCE).sample(n, np.random.default_rng(0))
     seen = np.zeros(DOMAIN.shape)
     np.add.at(seen, tuple(records.column(name) for name in DOMAIN), 1)
     wanted = under(joint, EVIDENCE)
@@ -116,7 +116,7 @@ def test_records_follow_the_conditional_distribution(case):
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_seed_makes_the_same_records(case):
     model, _ = CASES[case]()
-    one, two = (conditioned(model, EVIDENCE).sample(500, np.random.default_rng(7)) for _ in range(2))
+    one, two = (condition_model(model, EVIDENCE).sample(500, np.random.default_rng(7)) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(one.columns, two.columns, strict=True))
 
 
@@ -130,17 +130,17 @@ def test_no_mass_is_said_and_not_looked_for():
     net = BayesNet.of(domain, 10.0, [Marginal(("a", "b"), table)])
     alone = IndependentModel(domain, 10.0, (np.array([0.0, 10.0]), np.array([7.0, 3.0])))
     for model in (field, woven, net, alone):
-        with pytest.raises(Impossible):
-            conditioned(model, evidence)
+        with pytest.raises(ImpossibleEvidenceError):
+            condition_model(model, evidence)
 
 
 def test_a_model_without_evidence_says_so_and_its_records_are_picked():
     pair = Marginal(("a", "b"), np.array([[40.0, 10.0], [0.0, 50.0]]))
     model = GumModel(Domain.of({"a": 2, "b": 2}), 100.0, (pair,))
     evidence = {"a": np.array([0.0, 1.0])}
-    assert conditioned(model, evidence) is None
+    assert condition_model(model, evidence) is None
     records = model.sample(1000, np.random.default_rng(0))
-    assert np.array_equal(possible(records, evidence), records.column("a") == 1)
+    assert np.array_equal(select_possible_records(records, evidence), records.column("a") == 1)
 
 
 def test_a_network_too_large_for_a_tree_is_left_to_picking():
@@ -148,4 +148,4 @@ def test_a_network_too_large_for_a_tree_is_left_to_picking():
     net = BayesNet.of(domain, 10.0, [])
     wide = BayesNet(domain, 10.0, (net.families[0], Family("b", ("a",), np.full((3000, 3000), 1 / 3000))))
     assert wide.conditioned({"a": np.ones(3000)}) is None
-    assert clique(wide.order) == ("a", "b")
+    assert make_clique(wide.order) == ("a", "b")

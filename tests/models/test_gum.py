@@ -11,14 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.marginals.counting import count
+from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
 from weft.marginals.records import Records
 from weft.models import model_class
-from weft.models.gum.kernel import CHUNK, UNIT_BITS, amounts, sweep, update, whole
-from weft.models.gum.model import GumModel, GumOptions
-from weft.models.gum.plan import Layout, Plan, components, maximal, peel
+from weft.models.gum.gum_kernels import CHUNK, UNIT_BITS, compute_moves, round_to_records, sweep_rows, update_rows
+from weft.models.gum.gum_model import GumModel, GumOptions
+from weft.models.gum.gum_plan import (
+    GumPlan,
+    KernelLayout,
+    group_connected_names,
+    peel_attributes,
+    select_maximal_tables,
+)
 
 UNIT = 1 << UNIT_BITS
 MASK = (1 << 64) - 1
@@ -45,7 +51,7 @@ def test_figure_2_min_cost_flow_moves_a_tenth_from_adult_and_a_tenth_from_elderl
     rows = np.stack([age, np.arange(10)], axis=1).astype(np.uint8)
     before = rows.copy()
     one = np.array([0], np.int32), np.array([1], np.int32)
-    assert update(rows, *one, np.array([5, 2, 3]), math.inf, 0.0, stream(1)) == 2
+    assert update_rows(rows, *one, np.array([5, 2, 3]), math.inf, 0.0, stream(1)) == 2
     assert np.bincount(rows[:, 0]).tolist() == [5, 2, 3]
     changed = np.flatnonzero((rows != before).any(axis=1))
     assert sorted(before[changed, 0].tolist()) == [1, 2]
@@ -57,7 +63,7 @@ def test_figure_3_alpha_2_gives_beta_a_half_one_replace_and_one_duplicate(seed):
     # income (low, high), gender (male, female), age (teenager, adult, elderly)
     rows = np.array([[1, 0, 0], [1, 0, 1], [1, 0, 1], [1, 0, 0], [1, 1, 2]], np.uint8)
     before = rows.copy()
-    moved = update(
+    moved = update_rows(
         rows, np.array([0, 1], np.int32), np.array([2, 1], np.int32), np.array([0, 0, 1, 4]), 2.0, 0.5, stream(seed)
     )
     assert moved == 2
@@ -90,7 +96,7 @@ def situations(draw):
 def test_an_update_closes_gaps_and_changes_victims_only(situation):
     rows, shape, target, alpha, share, seed = situation
     before, old = rows.copy(), counts_of(rows, (1, 2), shape)
-    moved = update(rows, np.array([1, 2], np.int32), strides(shape), target, alpha, share, stream(seed))
+    moved = update_rows(rows, np.array([1, 2], np.int32), strides(shape), target, alpha, share, stream(seed))
     new = counts_of(rows, (1, 2), shape)
     assert new.sum() == old.sum() == target.sum()
     # no cell moves past its target, and none moves away from it
@@ -113,7 +119,7 @@ def test_an_update_closes_gaps_and_changes_victims_only(situation):
 def test_gains_and_losses_are_the_papers_and_sum_to_the_same_integer(situation):
     rows, shape, target, alpha, _, _ = situation
     old = counts_of(rows, (1, 2), shape)
-    gain, loss = amounts(old, target, alpha)
+    gain, loss = compute_moves(old, target, alpha)
     assert gain.sum() == loss.sum()
     wish = np.minimum(np.maximum(target - old, 0), alpha * np.where(old > 0, old, np.maximum(target, 1)))
     assert np.allclose(gain / UNIT, wish, atol=2 / UNIT)
@@ -132,7 +138,7 @@ def test_rounding_is_unbiased_and_two_sides_of_one_sum_agree():
     fixed = [np.round(x * UNIT).astype(np.int64) for x in (a, b)]
     fixed[1][2] += fixed[0].sum() - fixed[1].sum()
     shifts = np.linspace(0, UNIT, 400, endpoint=False).astype(np.int64)
-    rounded = np.array([[whole(x, s) for x in fixed] for s in shifts])
+    rounded = np.array([[round_to_records(x, s) for x in fixed] for s in shifts])
     assert (rounded[:, 0].sum(axis=1) == rounded[:, 1].sum(axis=1)).all()
     assert np.allclose(rounded.mean(axis=0), [a, b], atol=0.006)
 
@@ -143,7 +149,7 @@ def test_victims_and_sources_are_uniform_within_their_cell():
     for seed in range(2000):
         after = rows.copy()
         args = np.array([0], np.int32), np.array([1], np.int32), np.array([7, 13])
-        assert update(after, *args, 1.0, 1.0, stream(seed * 7919)) == 3
+        assert update_rows(after, *args, 1.0, 1.0, stream(seed * 7919)) == 3
         gone = np.flatnonzero((after != rows).any(axis=1))
         struck[gone] += 1
         copied[after[gone, 1]] += 1
@@ -154,7 +160,7 @@ def test_victims_and_sources_are_uniform_within_their_cell():
 
 def test_a_cell_that_is_empty_grows_by_replacing_only():
     rows = np.zeros((100, 2), np.uint8)
-    moved = update(rows, np.array([0], np.int32), np.array([1], np.int32), np.array([60, 40]), 0.5, 1.0, stream(3))
+    moved = update_rows(rows, np.array([0], np.int32), np.array([1], np.int32), np.array([60, 40]), 0.5, 1.0, stream(3))
     assert moved == 20 and np.bincount(rows[:, 0]).tolist() == [80, 20]
 
 
@@ -235,7 +241,7 @@ def twin_update(rows, columns, shape, target, alpha, share, random):
 def test_the_update_agrees_with_its_plain_twin(situation):
     rows, shape, target, alpha, share, seed = situation
     expected, moves = twin_update(rows, (1, 2), shape, target, alpha, share, Twin(seed))
-    assert update(rows, np.array([1, 2], np.int32), strides(shape), target, alpha, share, stream(seed)) == moves
+    assert update_rows(rows, np.array([1, 2], np.int32), strides(shape), target, alpha, share, stream(seed)) == moves
     assert (rows == expected).all()
 
 
@@ -281,7 +287,7 @@ def test_the_guided_sweep_agrees_with_its_plain_twin(seed):
         Marginal(c, rng.dirichlet(np.full(domain.cells(c), 0.4)).reshape(domain.sizes(c)) * 80)
         for c in [("a", "b"), ("b", "c", "d"), ("a", "d"), ("a", "c")]
     )
-    layout = Layout.of(names, tables)
+    layout = KernelLayout.of(names, tables)
     rows = np.stack([rng.integers(0, k, 80) for k in shape], axis=1).astype(np.uint8)
     assert len(rows) < CHUNK
     target = layout.targets(80, rng)
@@ -294,7 +300,7 @@ def test_the_guided_sweep_agrees_with_its_plain_twin(seed):
     taken = twin_sweep(other, names, tables, gaps, weights, Twin(seed))
     assert taken > 20
     error = float((gap[:, 0] ** 2 * gap[:, 1]).sum())
-    assert sweep(rows, layout.views, gap, stream(seed)) == taken
+    assert sweep_rows(rows, layout.views, gap, stream(seed)) == taken
     assert (rows == other).all()
     assert (gap[:, 0] == layout.gaps(rows, target)).all()  # kept up to date
     assert float((gap[:, 0] ** 2 * gap[:, 1]).sum()) < error
@@ -307,10 +313,10 @@ def test_attributes_in_one_table_are_peeled_until_none_is_left():
     ones = np.ones((2, 2))
     loop = [Marginal(c, ones) for c in [("a", "b"), ("b", "c"), ("a", "c")]]
     tail = [Marginal(c, ones) for c in [("c", "d"), ("d", "e")]]
-    core, appended = peel([*loop, *tail])
+    core, appended = peel_attributes([*loop, *tail])
     assert sorted(m.clique for m in core) == [("a", "b"), ("a", "c"), ("b", "c")]
     assert [(a.name, a.anchors) for a in appended] == [("e", ("d",)), ("d", ("c",))]
-    core, appended = peel([Marginal(("a", "b", "c"), np.ones((2, 2, 2)))])
+    core, appended = peel_attributes([Marginal(("a", "b", "c"), np.ones((2, 2, 2)))])
     assert core == [] and len(appended) == 2
 
 
@@ -318,9 +324,9 @@ def test_components_and_maximal_tables():
     tables = [
         Marginal(c, np.ones((2,) * len(c))) for c in [("a",), ("a", "d"), ("b", "c"), ("b", "c", "e"), ("b", "c")]
     ]
-    kept = maximal(tables)
+    kept = select_maximal_tables(tables)
     assert sorted(m.clique for m in kept) == [("a", "d"), ("b", "c", "e")]
-    assert components(["f", "a", "b", "c", "d", "e"], kept) == [["f"], ["a", "d"], ["b", "c", "e"]]
+    assert group_connected_names(["f", "a", "b", "c", "d", "e"], kept) == [["f"], ["a", "d"], ["b", "c", "e"]]
 
 
 # The model
@@ -340,13 +346,15 @@ def population(n=4000, seed=0, sizes=(2, 3, 4, 5, 3, 2, 6), classes=4):
 
 def exact(records, cliques, options=None):
     cliques = [*((name,) for name in records.domain), *cliques]
-    tables = tuple(Marginal(c, t.astype(float)) for c, t in zip(cliques, count(records, cliques), strict=True))
+    tables = tuple(
+        Marginal(c, t.astype(float)) for c, t in zip(cliques, count_marginals(records, cliques), strict=True)
+    )
     return GumModel(records.domain, float(len(records)), tables, options or GumOptions())
 
 
 def distance(records, model, size=2):
     tables = [m for m in model.tables if len(m.clique) >= size]
-    made = count(records, [m.clique for m in tables])
+    made = count_marginals(records, [m.clique for m in tables])
     return np.mean(
         [np.abs(a / len(records) - m.table / model.total).sum() / 2 for a, m in zip(made, tables, strict=True)]
     )
@@ -384,7 +392,7 @@ def test_single_records_vary_and_follow_the_tables():
 
 
 def test_the_seed_decides_and_threads_do_not(monkeypatch):
-    monkeypatch.setattr("weft.models.gum.model._LANE_ROWS", 1000)
+    monkeypatch.setattr("weft.models.gum.gum_model._LANE_ROWS", 1000)
     model = exact(population(), PAIRS[:10])
     a, b, other = (
         model.sample(5000, np.random.default_rng(seed), threads=threads) for seed, threads in [(1, 1), (1, 4), (2, 4)]
@@ -413,14 +421,14 @@ def test_a_part_of_the_records_is_a_random_part():
 def test_a_tree_is_appended_exactly_and_keeps_its_conditional_independence():
     records = population(5000)
     model = exact(records, [("a", "b"), ("b", "c"), ("c", "d")])
-    assert Plan.of(model.domain, model.tables, True, True).appended
+    assert GumPlan.of(model.domain, model.tables, True, True).appended
     errors = []
     made = model.sample(50_000, np.random.default_rng(0), errors=errors)
     assert errors == []  # nothing was left to adjust
     assert distance(made, model) < 0.002
     b, ab, bc = (model.marginal(c) for c in (["b"], ["a", "b"], ["b", "c"]))
     chain = np.einsum("ab,bc,b->abc", ab, bc, 1 / b) / model.total
-    assert np.abs(count(made, [("a", "b", "c")])[0] / 50_000 - chain).sum() / 2 < 0.01
+    assert np.abs(count_marginals(made, [("a", "b", "c")])[0] / 50_000 - chain).sum() / 2 < 0.01
     assert np.abs(model.marginal(["c", "a", "b"]) / model.total - chain).sum() / 2 < 0.03
 
 
@@ -431,7 +439,7 @@ def test_appending_and_separating_are_choices(strategy, options):
     model = exact(population(), cliques, GumOptions(strategy=strategy, **options))
     made = model.sample(4000, np.random.default_rng(0))
     assert distance(made, model) < 0.02
-    separate = count(made, [("a", "e")])[0] / 4000
+    separate = count_marginals(made, [("a", "e")])[0] / 4000
     assert np.abs(separate - np.outer(separate.sum(1), separate.sum(0))).sum() / 2 < 0.03
 
 
@@ -458,7 +466,7 @@ def test_progress_and_errors_tell_of_every_iteration():
 def test_marginals_come_from_tables_or_from_records():
     records = population()
     model = exact(records, PAIRS[:8])
-    assert (model.marginal(["b", "a"]) == count(records, [("a", "b")])[0]).all()
+    assert (model.marginal(["b", "a"]) == count_marginals(records, [("a", "b")])[0]).all()
     assert model.marginal([]).shape == () and model.marginal([]) == model.total
     far = model.marginal(["f", "g"])
     assert far.shape == (2, 6) and far.sum() == pytest.approx(model.total)

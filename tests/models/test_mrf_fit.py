@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from weft.marginals.domain import Domain, clique
+from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Marginal, NoisyMarginal
-from weft.models.mrf import Impossible, ModelTooLarge, fit, junction_tree
+from weft.models.mrf import ImpossibleEvidenceError, ModelTooLarge, fit_mrf, junction_tree
 
 
 def indicator(domain, c):
@@ -57,14 +57,14 @@ def test_the_loss_is_the_least_possible(data, seed, sigma):
     domain = Domain.of({name: data.draw(st.integers(2, 4)) for name in "dbca"[:d]})
     cliques = data.draw(
         st.lists(
-            st.lists(st.sampled_from(domain.names), min_size=1, max_size=3, unique=True).map(clique),
+            st.lists(st.sampled_from(domain.names), min_size=1, max_size=3, unique=True).map(make_clique),
             min_size=1,
             max_size=5,
             unique=True,
         )
     )
     _, measurements = noisy(domain, cliques, 1000, sigma, seed)
-    model = fit(domain, measurements, total=1000.0, iterations=3000, tolerance=1e-6)
+    model = fit_mrf(domain, measurements, total=1000.0, iterations=3000, tolerance=1e-6)
     best = least(domain, measurements, 1000.0)
     cells = sum(m.cells for m in measurements)
     assert loss(model, measurements) == pytest.approx(model.loss * 0.5 * cells, rel=1e-6, abs=1e-6)
@@ -80,10 +80,10 @@ def problem(seed=0):
 
 def test_fewer_passes_than_mirror_descent():
     domain, measurements = problem()
-    best = fit(domain, measurements, total=20_000.0, iterations=4000, tolerance=0.0, solver="mirror").loss
+    best = fit_mrf(domain, measurements, total=20_000.0, iterations=4000, tolerance=0.0, solver="mirror").loss
     # Within 2% of the least distance, which is the square root of the loss.
     slow, fast = (
-        fit(
+        fit_mrf(
             domain, measurements, total=20_000.0, iterations=4000, tolerance=0.0, noise_level=1.04 * best, solver=solver
         )
         for solver in ("mirror", "accelerated")
@@ -97,30 +97,30 @@ def test_consistent_tables_are_fitted_exactly():
     full = np.random.default_rng(3).integers(1, 50, size=domain.shape).astype(float)
     tables = {("a", "b"): full.sum(2), ("b", "c"): full.sum(0), ("a", "c"): full.sum(1)}
     measurements = [NoisyMarginal(c, t, 1.0) for c, t in tables.items()]
-    model = fit(domain, measurements, iterations=2000, tolerance=1e-9)
+    model = fit_mrf(domain, measurements, iterations=2000, tolerance=1e-9)
     for c, table in tables.items():
         np.testing.assert_allclose(model.marginal(c), table, atol=0.05)
 
 
 def test_it_stops_by_the_noise_and_not_by_the_count():
     domain, measurements = problem()
-    loose = fit(domain, measurements, tolerance=0.05)
-    normal = fit(domain, measurements)
-    tight = fit(domain, measurements, tolerance=1e-4)
+    loose = fit_mrf(domain, measurements, tolerance=0.05)
+    normal = fit_mrf(domain, measurements)
+    tight = fit_mrf(domain, measurements, tolerance=1e-4)
     assert loose.passes < normal.passes < tight.passes < 1000
     assert loose.loss >= normal.loss >= tight.loss
-    early = fit(domain, measurements, noise_level=1.2, tolerance=0.0)
+    early = fit_mrf(domain, measurements, noise_level=1.2, tolerance=0.0)
     assert early.loss <= 1.2 and early.passes < tight.passes
 
 
 def test_a_warm_start_saves_passes():
     domain, measurements = problem()
-    first = fit(domain, measurements[:-1])
-    level = fit(domain, measurements).loss * 1.05
-    cold = fit(domain, measurements, noise_level=level, tolerance=0.0)
-    warm = fit(domain, measurements, warm=first, noise_level=level, tolerance=0.0)
+    first = fit_mrf(domain, measurements[:-1])
+    level = fit_mrf(domain, measurements).loss * 1.05
+    cold = fit_mrf(domain, measurements, noise_level=level, tolerance=0.0)
+    warm = fit_mrf(domain, measurements, warm=first, noise_level=level, tolerance=0.0)
     assert warm.loss <= level and warm.passes < cold.passes
-    again = fit(domain, measurements, warm=warm.potentials, noise_level=level, tolerance=0.0)
+    again = fit_mrf(domain, measurements, warm=warm.potentials, noise_level=level, tolerance=0.0)
     assert again.passes <= 2
 
 
@@ -128,7 +128,7 @@ def test_the_more_precise_table_wins():
     domain = Domain.of({"a": 2})
     good, bad = NoisyMarginal(("a",), np.array([70, 30]), 1.0), NoisyMarginal(("a",), np.array([10, 90]), 10.0)
     expected = (np.array([70, 30]) + np.array([10, 90]) / 100) / 1.01
-    model = fit(domain, [good, bad], tolerance=1e-9)
+    model = fit_mrf(domain, [good, bad], tolerance=1e-9)
     np.testing.assert_allclose(model.marginal(("a",)), expected, rtol=1e-3)
     assert model.precisions[("a",)] == pytest.approx(1.01)
 
@@ -137,11 +137,11 @@ def test_total_is_the_inverse_variance_average():
     first = NoisyMarginal(("a",), np.array([40, 60]), 1.0)
     second = NoisyMarginal(("b",), np.array([[50, 60, 70, 80]]).ravel(), 1.0)
     both = Domain.of({"a": 2, "b": 4})
-    assert fit(both, [first, second]).total == pytest.approx((100 / 2 + 260 / 4) / (1 / 2 + 1 / 4))
-    assert fit(both, [NoisyMarginal(("a",), np.array([-40, -60]), 1.0)]).total == 1.0
+    assert fit_mrf(both, [first, second]).total == pytest.approx((100 / 2 + 260 / 4) / (1 / 2 + 1 / 4))
+    assert fit_mrf(both, [NoisyMarginal(("a",), np.array([-40, -60]), 1.0)]).total == 1.0
     with pytest.raises(ValueError, match="total"):
-        fit(Domain.of({"a": 2}), [])
-    assert fit(Domain.of({"a": 2}), [], total=10.0).marginal(("a",)).tolist() == [5.0, 5.0]
+        fit_mrf(Domain.of({"a": 2}), [])
+    assert fit_mrf(Domain.of({"a": 2}), [], total=10.0).marginal(("a",)).tolist() == [5.0, 5.0]
 
 
 def test_hopeless_tables_still_give_a_distribution():
@@ -150,7 +150,7 @@ def test_hopeless_tables_still_give_a_distribution():
     rng = np.random.default_rng(0)
     measurements = [NoisyMarginal(c, -np.abs(rng.normal(0, 1e6, domain.sizes(c))), 1e6) for c in [("a",), ("a", "b")]]
     for total in (None, 1.0, 1000.0):
-        model = fit(domain, measurements, total=total)
+        model = fit_mrf(domain, measurements, total=total)
         table = model.marginal(("a", "b"))
         assert np.isfinite(table).all() and (table >= 0).all()
         assert table.sum() == pytest.approx(model.total)
@@ -163,41 +163,41 @@ def test_structural_zeros_hold_exactly():
         NoisyMarginal(("a", "b"), np.full((3, 3), 10.0), 2.0),
         NoisyMarginal(("b", "c"), np.full((3, 2), 15.0), 2.0),
     ]
-    model = fit(domain, measurements, total=90.0, zeros=[Marginal(("a", "b"), barred)])
+    model = fit_mrf(domain, measurements, total=90.0, zeros=[Marginal(("a", "b"), barred)])
     table = model.marginal(("a", "b"))
     assert (table[barred] == 0).all() and (table[~barred] > 1).all()
     records = model.sample(500, np.random.default_rng(0))
     assert not barred[records.column("a"), records.column("b")].any()
-    with pytest.raises(Impossible):
-        fit(domain, measurements, total=90.0, zeros=[Marginal(("a", "b"), np.ones((3, 3), dtype=bool))])
+    with pytest.raises(ImpossibleEvidenceError):
+        fit_mrf(domain, measurements, total=90.0, zeros=[Marginal(("a", "b"), np.ones((3, 3), dtype=bool))])
 
 
 def test_a_given_tree_and_limits():
     domain, measurements = problem()
     tree = junction_tree(domain, [tuple("abcde")])
-    wide = fit(domain, measurements, tree=tree, tolerance=1e-4)
-    narrow = fit(domain, measurements, tolerance=1e-4)
+    wide = fit_mrf(domain, measurements, tree=tree, tolerance=1e-4)
+    narrow = fit_mrf(domain, measurements, tolerance=1e-4)
     assert wide.tree is tree
     for pair in itertools.combinations("abcde", 2):
         np.testing.assert_allclose(wide.marginal(pair), narrow.marginal(pair), atol=20)
     with pytest.raises(ModelTooLarge):
-        fit(domain, measurements, max_cells=10)
+        fit_mrf(domain, measurements, max_cells=10)
     with pytest.raises(ValueError, match="covers"):
-        fit(domain, measurements, tree=junction_tree(domain, [("a", "b")]))
+        fit_mrf(domain, measurements, tree=junction_tree(domain, [("a", "b")]))
     with pytest.raises(ValueError, match="shape"):
-        fit(domain, [NoisyMarginal(("a",), np.zeros(3), 1.0)])
+        fit_mrf(domain, [NoisyMarginal(("a",), np.zeros(3), 1.0)])
 
 
 def test_progress_is_told():
     domain, measurements = problem()
     seen = []
-    fit(domain, measurements, listener=seen.append)
+    fit_mrf(domain, measurements, listener=seen.append)
     assert seen[0].stage == "fit" and seen[-1].finished and any("of noise" in e.note for e in seen)
 
 
 def test_the_risk_of_a_shrinking_estimate_is_unbiased():
     """Stein's estimate against the truth, for an estimate whose divergence is known: half of what was measured."""
-    from weft.models.mrf.objective import Problem
+    from weft.models.mrf.mrf_fit import Problem
 
     domain = Domain.of({"a": 6, "b": 5})
     tree = junction_tree(domain, [("a", "b")])
@@ -230,15 +230,15 @@ def test_a_probed_fit_is_closer_to_the_exact_tables():
     plain, probed = 0.0, 0.0
     for _ in range(5):
         tables = [NoisyMarginal(c, t + 60 * rng.normal(size=t.shape), 60.0) for c, t in exact.items()]
-        plain += error(fit(domain, tables))
-        probed += error(fit(domain, tables, probe=rng))
+        plain += error(fit_mrf(domain, tables))
+        probed += error(fit_mrf(domain, tables, probe=rng))
     assert probed < 0.9 * plain
 
 
 def test_interactions_are_refused():
     part = NoisyMarginal(("a",), np.array([3.0, -3.0]), 1.0, order=1)
     with pytest.raises(ValueError, match="whole tables"):
-        fit(Domain.of({"a": 2}), [part], total=10.0)
+        fit_mrf(Domain.of({"a": 2}), [part], total=10.0)
 
 
 def test_momentum_that_goes_to_and_fro_is_not_taken_for_the_end():
@@ -246,5 +246,5 @@ def test_momentum_that_goes_to_and_fro_is_not_taken_for_the_end():
     domain = Domain.of(dict.fromkeys("dbca", 2))
     cliques = [("d",), ("b", "d"), ("a", "c", "d"), ("b", "c", "d"), ("a", "b", "c")]
     _, measurements = noisy(domain, cliques, 1000, 3.0, 2**32 - 1)
-    model = fit(domain, measurements, total=1000.0, iterations=3000, tolerance=1e-6)
+    model = fit_mrf(domain, measurements, total=1000.0, iterations=3000, tolerance=1e-6)
     assert loss(model, measurements) == pytest.approx(least(domain, measurements, 1000.0), rel=1e-4)

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.errors import ModelFileError
-from weft.marginals.counting import count
-from weft.marginals.domain import Domain, clique
+from weft.marginals.counting import count_marginals
+from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.records import Records
 from weft.models import Model
-from weft.models.mrf import Impossible, MrfModel, fit, junction_tree
-from weft.models.mrf.finish import finish
+from weft.models.gum.gum_plan import adjust_records
+from weft.models.mrf import ImpossibleEvidenceError, MrfModel, fit_mrf, junction_tree
 
 
 def model(seed=0, total=1000.0, zeros=()):
@@ -62,7 +62,7 @@ def test_clique_counts_are_off_by_rounding_only(n):
 def test_the_mean_over_samples_is_the_model():
     m = model()
     rng = np.random.default_rng(1)
-    pairs = [clique(p) for p in itertools.combinations("abcdf", 2)]
+    pairs = [make_clique(p) for p in itertools.combinations("abcdf", 2)]
     runs, n = 300, 60
     sums = {c: np.zeros(m.domain.sizes(c)) for c in pairs}
     for _ in range(runs):
@@ -111,8 +111,8 @@ def test_conditionals_are_exact(data, seed):
     names = data.draw(st.lists(st.sampled_from("abcdf"), min_size=1, max_size=3, unique=True))
     given_codes = {name: data.draw(st.integers(0, m.domain.size(name) - 1)) for name in names}
     beliefs = m.given(given_codes)
-    rest = data.draw(st.lists(st.sampled_from("abcdf"), min_size=1, max_size=3, unique=True).map(clique))
-    both = clique([*rest, *names])
+    rest = data.draw(st.lists(st.sampled_from("abcdf"), min_size=1, max_size=3, unique=True).map(make_clique))
+    both = make_clique([*rest, *names])
     table = m.marginal(both)
     for name, code in given_codes.items():
         keep = np.zeros(m.domain.size(name))
@@ -133,7 +133,7 @@ def test_conditional_samples():
     with pytest.raises(ValueError, match="'zz'"):
         m.sample(1, np.random.default_rng(0), given={"zz": 0})
     impossible = model(zeros=(Marginal(("a",), np.array([True, False, False, False])),))
-    with pytest.raises(Impossible):
+    with pytest.raises(ImpossibleEvidenceError):
         impossible.sample(1, np.random.default_rng(0), given={"a": 0})
 
 
@@ -187,12 +187,12 @@ def test_finished_records_agree_with_tables_outside_the_tree():
     joint = rng.dirichlet(np.ones(18)).reshape(3, 2, 3) * 6000
     ab, bc, ac = joint.sum(2), joint.sum(0), joint.sum(1)
     tables = [NoisyMarginal(("a", "b"), ab, 1.0), NoisyMarginal(("b", "c"), bc, 1.0)]
-    plain = fit(domain, tables, total=6000.0, tolerance=1e-6)
+    plain = fit_mrf(domain, tables, total=6000.0, tolerance=1e-6)
     targets = tuple(Marginal(c, t) for c, t in zip([("a", "b"), ("b", "c"), ("a", "c")], [ab, bc, ac], strict=True))
     model = replace(plain, targets=targets)
 
     def away(records):
-        return [np.abs(count(records, [m.clique])[0] - m.table).sum() / 6000 for m in targets]
+        return [np.abs(count_marginals(records, [m.clique])[0] - m.table).sum() / 6000 for m in targets]
 
     before, after = (
         away(plain.sample(6000, np.random.default_rng(1))),
@@ -214,5 +214,5 @@ def test_finished_records_agree_with_tables_outside_the_tree():
 def test_nothing_to_finish_leaves_records_alone():
     domain = Domain.of({"a": 2, "b": 2})
     records = Records.of(domain, [np.array([0, 1, 1], np.uint8), np.array([1, 0, 1], np.uint8)])
-    assert finish(records, [], np.random.default_rng(0)) is records
-    assert finish(records, [Marginal(("a",), np.array([1.0, 2.0]))], np.random.default_rng(0)) is records
+    assert adjust_records(records, [], np.random.default_rng(0)) is records
+    assert adjust_records(records, [Marginal(("a",), np.array([1.0, 2.0]))], np.random.default_rng(0)) is records

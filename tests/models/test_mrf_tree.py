@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.marginals.domain import Domain, clique
-from weft.models.mrf import ModelTooLarge, fits, grow_tree, junction_tree
-from weft.models.mrf.junction import RULES
+from weft.marginals.domain import Domain, make_clique
+from weft.models.mrf import ModelTooLarge, fits_with_clique, grow_tree, junction_tree
+from weft.models.mrf.junction_tree import RULES
 
 NAMES = "abcdefghij"
 
@@ -23,7 +23,7 @@ def graphs(draw: st.DrawFn) -> tuple[Domain, list[tuple[str, ...]]]:
     names = NAMES[:d]
     domain = Domain.of({name: draw(st.integers(1, 4)) for name in names})
     cliques = draw(st.lists(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True), max_size=12))
-    return domain, [clique(c) for c in cliques]
+    return domain, [make_clique(c) for c in cliques]
 
 
 @settings(max_examples=150, deadline=None)
@@ -66,7 +66,7 @@ def test_the_components_of_the_graph_are_the_parts_of_the_tree(case):
 @given(graphs(), st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True), st.integers(1, 300))
 def test_fits_says_what_building_the_tree_would_say(case, extra, limit):
     domain, cliques = case
-    added = clique(name for name in extra if name in domain)
+    added = make_clique(name for name in extra if name in domain)
     if not added:
         return
     tree = junction_tree(domain, cliques)
@@ -78,9 +78,9 @@ def test_fits_says_what_building_the_tree_would_say(case, extra, limit):
         built = None
     # A clique already covered leaves the tree as it is, though building it anew might find another one.
     if tree.home(added) is None:
-        assert fits(tree, added, max_cells=limit, max_total=4 * limit) == (built is not None)
+        assert fits_with_clique(tree, added, max_cells=limit, max_total=4 * limit) == (built is not None)
     else:
-        assert fits(tree, added, max_cells=limit, max_total=4 * limit) == (tree.cells <= 4 * limit)
+        assert fits_with_clique(tree, added, max_cells=limit, max_total=4 * limit) == (tree.cells <= 4 * limit)
 
 
 def test_a_chordal_graph_gets_no_fill():
@@ -102,8 +102,8 @@ def test_refusal_names_the_clique_its_cells_and_the_remedy():
         junction_tree(domain, [("age", "job", "town")], max_cells=1000)
     with pytest.raises(ModelTooLarge, match=r"25,000 cells.*max_total"):
         junction_tree(domain, [("age", "job"), ("job", "town")], max_total=24_000)
-    assert fits(junction_tree(domain, []), ("age", "job"), max_cells=5000)
-    assert not fits(junction_tree(domain, []), ("age", "job"), max_cells=4999)
+    assert fits_with_clique(junction_tree(domain, []), ("age", "job"), max_cells=5000)
+    assert not fits_with_clique(junction_tree(domain, []), ("age", "job"), max_cells=4999)
 
 
 def test_unknown_attribute_is_named():
@@ -116,8 +116,8 @@ def test_wide_tables_are_refused_without_being_built():
     tree = junction_tree(domain, [(f"v{i:03}", f"v{i + 1:03}") for i in range(128)])
     assert max(tree.sizes) == 2500
     assert "128 cliques in 1 part" in tree.summary()
-    assert fits(tree, ("v000", "v002"), max_cells=125_000)
-    assert not fits(tree, ("v000", "v128"), max_cells=2500)
+    assert fits_with_clique(tree, ("v000", "v002"), max_cells=125_000)
+    assert not fits_with_clique(tree, ("v000", "v128"), max_cells=2500)
     everything = list(itertools.combinations(domain.names, 2))
     with pytest.raises(ModelTooLarge):
         junction_tree(domain, everything)

@@ -8,15 +8,14 @@ import pytest
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import NoisyMarginal
-from weft.marginals.recode import ValueMap
 from weft.marginals.records import Records
+from weft.marginals.value_groups import ValueMap
+from weft.methods.bsg.seeded_records import SeededModel
 from weft.models import MODELS, model_class
-from weft.models.bayesnet.model import BayesNet, Family
-from weft.models.independent import IndependentModel
-from weft.models.mrf import fit
+from weft.models.bayesnet import BayesNet, Family, convert_to_network
+from weft.models.independent_model import IndependentModel
+from weft.models.mrf import fit_mrf
 from weft.models.recoded import RecodedModel
-from weft.models.seeded import SeededModel
-from weft.models.sequential import sequential
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 
@@ -26,7 +25,7 @@ def table(names, rng, domain=DOMAIN):
 
 
 def mrf(rng, domain=DOMAIN):
-    return fit(domain, [table(names, rng, domain) for names in (("a", "b", "c"), ("c", "d"))])
+    return fit_mrf(domain, [table(names, rng, domain) for names in (("a", "b", "c"), ("c", "d"))])
 
 
 def independent(rng):
@@ -42,7 +41,7 @@ def recoded(rng):
 @pytest.mark.parametrize("make", [mrf, independent, recoded])
 def test_a_network_has_the_same_distribution(make):
     model = make(np.random.default_rng(3))
-    net = sequential(model)
+    net = convert_to_network(model)
     assert isinstance(net, BayesNet)
     assert net.total == model.total
     for r in range(1, 5):
@@ -53,7 +52,7 @@ def test_a_network_has_the_same_distribution(make):
 def test_seeds_are_completed_by_the_conditional_distribution():
     rng = np.random.default_rng(0)
     model = mrf(rng)
-    net = sequential(model)
+    net = convert_to_network(model)
     first = net.order[0]
     known = np.ones(40_000, np.uint8)
     made = net.complete({first: known}, len(known), rng)
@@ -77,12 +76,12 @@ def test_buckets_of_merged_values_are_merged_too():
     model = RecodedModel(
         Domain(("a", "b"), (5, 2)), net, {"a": ValueMap(np.array([0, 1, 2, 3, 3]), 4, np.array([1.0, 1, 1, 1, 3]))}
     )
-    np.testing.assert_allclose(sequential(model).marginal(("a", "b")), model.marginal(("a", "b")))
+    np.testing.assert_allclose(convert_to_network(model).marginal(("a", "b")), model.marginal(("a", "b")))
 
 
 def test_a_model_without_conditionals_is_refused():
     with pytest.raises(MethodError, match="conditional"):
-        sequential(SeededModel(Records.empty(DOMAIN)))
+        convert_to_network(SeededModel(Records.empty(DOMAIN)))
 
 
 def test_merged_values_relate_no_columns_that_the_inner_model_does_not():

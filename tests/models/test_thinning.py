@@ -5,11 +5,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from weft.marginals.counting import count
+from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Domain
 from weft.models.chains import thinning
-from weft.models.chains.model import to_records
-from weft.models.chains.thinning import MOST_ROWS, Thinning
+from weft.models.chains.chain_model import to_records
+from weft.models.chains.thinning import MAX_THINNED_ROWS, Thinning
 
 EACH = 4
 WIDER = Domain(tuple("abcdef"), (3, 4, 2, 5, 3, 6))
@@ -25,7 +25,11 @@ def pool(rng, n=8_000):
 def distance(some, all_, order):
     """Mean total variation of all tables of some order."""
     cliques = list(combinations(WIDER.names, order))
-    pairs = zip(count(to_records(WIDER, some), cliques), count(to_records(WIDER, all_), cliques), strict=True)
+    pairs = zip(
+        count_marginals(to_records(WIDER, some), cliques),
+        count_marginals(to_records(WIDER, all_), cliques),
+        strict=True,
+    )
     return np.mean([np.abs(a / len(some) - b / len(all_)).sum() / 2 for a, b in pairs])
 
 
@@ -49,14 +53,14 @@ def test_columns_without_room_for_triples_are_kept_by_their_pairs(monkeypatch):
     rng = np.random.default_rng(3)
     rows = pool(rng)
     whole = Thinning(WIDER).kept(rows, EACH, rng)
-    monkeypatch.setattr(thinning, "MOST_TABLES", 15)
+    monkeypatch.setattr(thinning, "MAX_TABLES", 15)
     pairs = Thinning(WIDER).kept(rows, EACH, rng)
     assert distance(pairs, rows, 2) < 0.25 * distance(rows[::EACH], rows, 2)
     assert distance(pairs, rows, 3) > 1.3 * distance(whole, rows, 3)
 
 
 def test_it_is_left_where_there_is_one_column_or_too_much():
-    assert Thinning(WIDER).worth(MOST_ROWS) and not Thinning(WIDER).worth(MOST_ROWS + 1)
+    assert Thinning(WIDER).worth(MAX_THINNED_ROWS) and not Thinning(WIDER).worth(MAX_THINNED_ROWS + 1)
     assert not Thinning(Domain(("a",), (5,))).worth(100)
     assert not Thinning(Domain(tuple(f"c{i:02}" for i in range(36)), (2,) * 36)).worth(100)
     assert not Thinning(Domain(("a", "b", "c"), (3_000, 3_000, 2))).worth(100)

@@ -6,9 +6,8 @@ import pytest
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
-from weft.models.gum.model import GumModel
-from weft.models.views.model import ViewsModel
-from weft.models.views.reconstruct import reconstruct, told
+from weft.methods.priview.view_model import ViewsModel, project_views, reconstruct_marginal
+from weft.models.gum.gum_model import GumModel
 
 
 def chain():
@@ -23,15 +22,15 @@ VIEWS = [Marginal(("a", "b"), TABLE.sum(axis=2)), Marginal(("b", "c"), TABLE.sum
 
 
 def test_maximum_entropy_joins_views_by_what_they_share():
-    assert reconstruct(("a", "b", "c"), (2, 3, 4), VIEWS, 100.0) == pytest.approx(TABLE, abs=1e-5)
-    assert reconstruct(("a", "b"), (2, 3), VIEWS, 100.0) == pytest.approx(TABLE.sum(axis=2))
-    outer = reconstruct(("a", "c"), (2, 4), VIEWS, 100.0)
+    assert reconstruct_marginal(("a", "b", "c"), (2, 3, 4), VIEWS, 100.0) == pytest.approx(TABLE, abs=1e-5)
+    assert reconstruct_marginal(("a", "b"), (2, 3), VIEWS, 100.0) == pytest.approx(TABLE.sum(axis=2))
+    outer = reconstruct_marginal(("a", "c"), (2, 4), VIEWS, 100.0)
     assert outer == pytest.approx(np.outer(TABLE.sum(axis=(1, 2)), TABLE.sum(axis=(0, 1))) / 100)
 
 
 @pytest.mark.parametrize("solver", ["least-squares", "linear"])
 def test_other_solvers_fit_the_views_too(solver):
-    made = reconstruct(("a", "b", "c"), (2, 3, 4), VIEWS, 100.0, solver)
+    made = reconstruct_marginal(("a", "b", "c"), (2, 3, 4), VIEWS, 100.0, solver)
     assert made.min() >= 0
     assert made.sum(axis=2) == pytest.approx(VIEWS[0].table, abs=3.0)
     assert made.sum(axis=0) == pytest.approx(VIEWS[1].table, abs=3.0)
@@ -39,18 +38,18 @@ def test_other_solvers_fit_the_views_too(solver):
         assert made.sum(axis=2) == pytest.approx(VIEWS[0].table, abs=1e-6)
     wide = [Marginal(("a",), np.ones(200)), Marginal(("b",), np.ones(200))]
     with pytest.raises(MethodError, match="entropy"):
-        reconstruct(("a", "b"), (200, 200), wide, 200.0, solver)
+        reconstruct_marginal(("a", "b"), (200, 200), wide, 200.0, solver)
 
 
 def test_smaller_projections_are_left_out():
     views = [*VIEWS, Marginal(("b",), TABLE.sum(axis=(0, 2)))]
-    assert sorted(m.clique for m in told(("a", "b", "c"), views)) == [("a", "b"), ("b", "c")]
+    assert sorted(m.clique for m in project_views(("a", "b", "c"), views)) == [("a", "b"), ("b", "c")]
 
 
 def test_the_model_answers_and_makes_records():
     domain = Domain(("a", "b", "c"), (2, 3, 4))
     model = ViewsModel(GumModel(domain, 100.0, tuple(VIEWS)))
-    assert model.marginal(("c", "a")) == pytest.approx(reconstruct(("a", "c"), (2, 4), VIEWS, 100.0))
+    assert model.marginal(("c", "a")) == pytest.approx(reconstruct_marginal(("a", "c"), (2, 4), VIEWS, 100.0))
     assert float(model.marginal(())) == pytest.approx(100.0)
     assert model.answered(("a", "c"))[1] == 0
     meta, arrays = model.to_arrays()

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from weft import Schema, Synthesizer
 from weft.cli import app
 from weft.errors import WeftError
-from weft.planning import plan
+from weft.evaluation.forecast import plan
 
 SIZES = {"a": 20, "b": 20, "c": 3, "d": 4, "e": 6}
 SCHEMA = Schema.from_domain(SIZES)
@@ -124,7 +124,7 @@ def test_the_command_takes_a_plan_of_marginals(tmp_path, monkeypatch):
     (tmp_path / "plan.toml").write_text(MARGINALS)
     words = ("plan", "s.toml", "-n", 1_000, "-m", "dpsyn", "--marginals", "plan.toml")
     found = json.loads(invoke(*words, "--json").stdout)
-    assert "c & d" in found["codes"] and found["questions"][0]["question"] == "counts of 1 pair of columns"
+    assert "c & d" in found["codes"] and found["questions"][0]["question"] == "1 two-way marginal"
     assert invoke(*words, "--option", "marginals=[]").exit_code == 2
     assert invoke(*words, "--html", "plan.toml").exit_code != 0 and (tmp_path / "plan.toml").read_text() == MARGINALS
     assert "for a plan take one of" in invoke(*words, "-m", "mst").stderr

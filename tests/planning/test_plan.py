@@ -13,14 +13,11 @@ from typer.testing import CliRunner
 from weft import Schema, Synthesizer
 from weft.cli import app
 from weft.errors import BudgetError, MethodError, WeftError
-from weft.marginals.counting import count
+from weft.evaluation.forecast import CURVE, _find_required_epsilon, _interpolate_error, plan
+from weft.evaluation.forecast_page import describe_expectations, format_percent, render_forecast_page
+from weft.evaluation.forecast_simulation import APART, Simulation, draw_made_up_records, simulate_run
+from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Domain, Order
-from weft.planning import plan
-from weft.planning.generated import APART, made_up
-from weft.planning.page import page
-from weft.planning.plan import CURVE, _between, _reaching
-from weft.planning.simulation import Simulation, simulate
-from weft.planning.words import percent, sentences
 from weft.privacy import Budget
 
 TEXT = """
@@ -54,12 +51,12 @@ def made():
 def test_made_up_rows_are_related_skewed_and_repeatable():
     names = tuple("abcdefgh")
     domain = Domain((*names, "n"), (*[5] * 8, 30), (*[Order()] * 8, Order(True, frozenset({29}))))
-    records = made_up(domain, 200_000, np.random.default_rng(0))
-    again = made_up(domain, 200_000, np.random.default_rng(0))
+    records = draw_made_up_records(domain, 200_000, np.random.default_rng(0))
+    again = draw_made_up_records(domain, 200_000, np.random.default_rng(0))
     assert all(np.array_equal(one, two) for one, two in zip(records.columns, again.columns, strict=True))
     apart, skew = [], []
     for pair in combinations(names, 2):
-        table = count(records, [pair])[0] / 200_000
+        table = count_marginals(records, [pair])[0] / 200_000
         alone = table.sum(axis=1), table.sum(axis=0)
         apart.append(np.abs(table - np.outer(*alone)).sum() / 2)
         skew.append(alone[0].max() / alone[0].min())
@@ -81,11 +78,11 @@ def test_a_plan_tells_of_columns_pairs_and_the_guarantee(made):
 
 
 def test_its_words_are_for_people(made):
-    said = sentences(made)
+    said = describe_expectations(made)
     start = "With 4,000 rows at epsilon 1, a share of 30% of a column would come out between "
     assert re.fullmatch(re.escape(start) + r"[\d.]+% and [\d.]+%\.", said[0])
     assert any(re.match(r"(Of|All) 15 pairs", sentence) for sentence in said)
-    assert percent(0.5) == "50%" and percent(0.00012) == "0.01%"
+    assert format_percent(0.5) == "50%" and format_percent(0.00012) == "0.01%"
 
 
 def test_more_rows_tell_more(made):
@@ -98,8 +95,8 @@ def test_more_rows_tell_more(made):
 def test_fewer_rows_with_less_noise_stand_for_many():
     schema = Schema.from_domain({f"c{i}": 4 for i in range(10)})
     settings = {"method": "independent"}
-    whole = [simulate(schema, 5_000, Budget(epsilon=0.8), settings, seed=s).mean for s in range(4)]
-    shrunk = [simulate(schema, 40_000, Budget(epsilon=0.1), settings, seed=s).mean for s in range(4)]
+    whole = [simulate_run(schema, 5_000, Budget(epsilon=0.8), settings, seed=s).mean for s in range(4)]
+    shrunk = [simulate_run(schema, 40_000, Budget(epsilon=0.1), settings, seed=s).mean for s in range(4)]
     assert 0.6 < np.mean(shrunk) / np.mean(whole) < 1.6  # the same noise for each row
 
 
@@ -109,7 +106,7 @@ def test_other_methods_can_be_planned(method):
     made = plan(schema, 2000, 1.0, method=method)
     assert made.method == method and made.here.mean < 0.2
     if method == "independent":
-        assert not made.told and "none can be told" in " ".join(sentences(made))
+        assert not made.told and "none can be told" in " ".join(describe_expectations(made))
 
 
 def test_pure_epsilon():
@@ -121,7 +118,7 @@ def test_a_target_is_solved_for():
     schema = Schema.from_domain({"a": 8, "b": 9, "c": 10})
     found = plan(schema, 3000, method="independent", target_error=0.01)
     assert found.here.mean == pytest.approx(0.01, rel=0.6)
-    assert "about what an error of 1% in columns takes" in sentences(found)[0]
+    assert "about what an error of 1% in columns takes" in describe_expectations(found)[0]
     with pytest.raises(WeftError, match="no epsilon up to 20 reaches"):
         plan(Schema.from_domain({"a": 500, "b": 500}), 100, method="independent", target_error=0.0001)
 
@@ -131,9 +128,9 @@ def test_the_curve_falls_even_where_a_run_was_unlucky():
         Simulation(e, {"a": error}, error, {}, 0.0, (), 0, 0.0, 0) for e, error in ((0.5, 0.1), (1, 0.05), (2, 0.06))
     ]
     errors = [each.mean for each in runs]
-    assert _between(runs, errors, 2) <= _between(runs, errors, 1) == pytest.approx(0.05)
-    assert _between(runs, errors, 0.1) > 0.1
-    assert 0.5 < _reaching(runs, 0.07) < 1
+    assert _interpolate_error(runs, errors, 2) <= _interpolate_error(runs, errors, 1) == pytest.approx(0.05)
+    assert _interpolate_error(runs, errors, 0.1) > 0.1
+    assert 0.5 < _find_required_epsilon(runs, 0.07) < 1
 
 
 def test_what_makes_no_sense_is_refused():
@@ -152,7 +149,7 @@ def test_the_synthesizer_plans_its_own_settings():
 
 
 def test_the_page_stands_alone(made):
-    html = page(made)
+    html = render_forecast_page(made)
     assert html.startswith("<!doctype html>") and "<svg" in html and "73.2% sure" in html
     assert "http" not in html.replace("http://www.w3.org", "")
 
@@ -186,7 +183,7 @@ def test_json_and_names_that_look_like_markup(tmp_path):
 
 
 def test_the_page_of_the_documentation_shows_a_command_that_works(tmp_path, monkeypatch):
-    from weft.demo import hospital_schema
+    from weft.hospital import hospital_schema
 
     (tmp_path / "weft-demo").mkdir()
     (tmp_path / "weft-demo" / "hospital.toml").write_text(hospital_schema())

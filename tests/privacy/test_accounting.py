@@ -22,7 +22,7 @@ from weft.privacy import (
     zcdp_rho,
     zcdp_rho_closed_form,
 )
-from weft.privacy.accounting import growth
+from weft.privacy.conversions import format_odds_growth
 
 # g = mu^2 at delta = 1e-5 (PrivMRF's total budget), as published to seven decimals.
 PRIVMRF = {0.1: 0.0010576, 0.2: 0.0037619, 0.4: 0.0134283, 0.8: 0.0478237, 1.6: 0.1684517, 3.2: 0.5793222}
@@ -188,4 +188,4 @@ def test_what_is_printed_never_promises_more_than_holds(value, digits):
 
 @given(st.floats(1e-4, 20))
 def test_the_growth_of_odds_is_never_understated(epsilon):
-    assert math.exp(epsilon) < float(growth(epsilon).replace(",", "")) < 1.011 * math.exp(epsilon)
+    assert math.exp(epsilon) < float(format_odds_growth(epsilon).replace(",", "")) < 1.011 * math.exp(epsilon)

@@ -12,13 +12,18 @@ from weft.engines import MemoryEngine
 from weft.errors import BudgetError, MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.models.bayesnet.model import BayesNet, Family
-from weft.models.random_omega import RandomOmega
+from weft.methods.bsg.seeded_records import RandomOmega
+from weft.models.bayesnet import BayesNet, Family
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
-from weft.privacy.buckets import classes, plausible_seeds, until_passed
-from weft.privacy.deniability import UNIT, theorem_one
+from weft.privacy.deniability import (
+    UNIT,
+    PlausibleTest,
+    classify_likelihoods,
+    plausible_seeds,
+    theorem_one,
+    until_passed,
+)
 from weft.privacy.mechanisms import Mechanisms
-from weft.privacy.plausible import PlausibleTest
 from weft.schema import Schema
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))
@@ -151,7 +156,7 @@ def test_under_test_one_no_record_leaves_with_fewer_plausible_seeds():
     rows = np.column_stack(records.columns)
     for y in np.column_stack(released.columns)[:40]:
         logs = np.log(np.maximum([literal_chance(net, [1, 2], y, d) for d in rows], 1e-300))
-        assert np.bincount(classes(logs, 2.0)[logs > -600]).max() >= 20  # some class has as many
+        assert np.bincount(classify_likelihoods(logs, 2.0)[logs > -600]).max() >= 20  # some class has as many
     (entry,) = ledger.entries
     assert ledger.deniable and entry.mechanism == "deniable" and entry.terms["buckets"] == 1.0
     assert Charge.from_dict(entry.to_dict()).terms == entry.terms

@@ -4,7 +4,7 @@ import pytest
 
 from weft.errors import BudgetError
 from weft.privacy import Budget, gdp_mu, zcdp_rho, zcdp_rho_closed_form
-from weft.privacy.budget import SMALLEST, SMALLEST_DELTA
+from weft.privacy.budget import MIN_BUDGET, MIN_DELTA
 
 
 def test_capacity_in_each_currency():
@@ -81,7 +81,7 @@ def test_words():
 
 @pytest.mark.parametrize("unit", ["epsilon", "rho", "mu"])
 def test_a_budget_that_buys_nothing_is_refused(unit):
-    least = SMALLEST[unit]
+    least = MIN_BUDGET[unit]
     assert Budget(**{unit: least}).capacity("gaussian") > 0
     for amount in (least * 0.99, 1e-20, 1e-300, 5e-324):
         with pytest.raises(BudgetError, match="Choose at least"):
@@ -89,12 +89,12 @@ def test_a_budget_that_buys_nothing_is_refused(unit):
 
 
 def test_the_least_budgets_are_about_the_same():
-    buys = [Budget(**{unit: least}).capacity("gaussian") for unit, least in SMALLEST.items()]
+    buys = [Budget(**{unit: least}).capacity("gaussian") for unit, least in MIN_BUDGET.items()]
     assert max(buys) < 1.3 * min(buys)
 
 
 @pytest.mark.parametrize("accounting", ["gaussian", "zcdp", "paper"])
 def test_the_least_delta_has_a_capacity(accounting):
-    assert Budget(epsilon=SMALLEST["epsilon"], delta=SMALLEST_DELTA).capacity(accounting) > 0
+    assert Budget(epsilon=MIN_BUDGET["epsilon"], delta=MIN_DELTA).capacity(accounting) > 0
     with pytest.raises(BudgetError):
         Budget(epsilon=1.0, delta=1e-320)

@@ -12,9 +12,9 @@ from scipy.stats import binom, laplace, multinomial
 
 from weft.errors import BudgetError
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, deniability, gdp_delta, gdp_epsilon
-from weft.privacy.deniability import MOST_ROWS, UNIT, Acceptance, plan, release_mu, theorem_one
+from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, Acceptance, plan_deniability, release_mu, theorem_one
 from weft.privacy.mechanisms import Mechanisms
-from weft.privacy.uniform import below
+from weft.privacy.noise import scale_words_below
 
 parts = st.integers(0, 1000).map(lambda i: i / 1000)
 tests = st.builds(Acceptance, st.integers(1, 60), st.floats(0.05, 3))
@@ -48,7 +48,8 @@ def test_the_test_is_a_laplace_tail(test):
 
 
 @pytest.mark.parametrize(
-    ("k", "epsilon0"), [(0, 1.0), (5.5, 1.0), (5, 0.0), (5, math.nan), (MOST_ROWS - 30, 1.0), (MOST_ROWS - 10, 1e-4)]
+    ("k", "epsilon0"),
+    [(0, 1.0), (5.5, 1.0), (5, 0.0), (5, math.nan), (MAX_DENIABLE_ROWS - 30, 1.0), (MAX_DENIABLE_ROWS - 10, 1e-4)],
 )
 def test_a_test_that_cannot_be_counted_is_refused(k, epsilon0):
     with pytest.raises(BudgetError, match="privacy test"):
@@ -57,8 +58,8 @@ def test_a_test_that_cannot_be_counted_is_refused(k, epsilon0):
 
 def test_weights_of_the_largest_tables_do_not_wrap():
     test = Acceptance(5, 1.0)
-    assert test.weights(np.array([MOST_ROWS])).tolist() == [MOST_ROWS * UNIT]
-    assert MOST_ROWS * UNIT < 2**63 - 1
+    assert test.weights(np.array([MAX_DENIABLE_ROWS])).tolist() == [MAX_DENIABLE_ROWS * UNIT]
+    assert MAX_DENIABLE_ROWS * UNIT < 2**63 - 1
 
 
 @given(tests)
@@ -243,7 +244,9 @@ def test_no_seed_that_passes_is_no_failure(prefixes):
 def test_uniform_numbers_are_scaled_exactly(bound, seed):
     words = np.random.default_rng(seed).integers(0, 2**64, (2, 20), np.uint64)
     words[:, 0] = 2**64 - 1
-    assert below(bound, words).tolist() == [((int(h) << 64 | int(low)) * bound) >> 128 for h, low in words.T]
+    assert scale_words_below(bound, words).tolist() == [
+        ((int(h) << 64 | int(low)) * bound) >> 128 for h, low in words.T
+    ]
 
 
 def test_slack_is_paid_from_delta():
@@ -282,11 +285,11 @@ def test_no_mu_is_a_price_that_nobody_can_pay():
 
 def test_a_planned_test_fits_its_budget():
     counts = np.random.default_rng(0).geometric(1 / 400, 1000)
-    test = plan(0.4, 2000, counts, 1e-8)
+    test = plan_deniability(0.4, 2000, counts, 1e-8)
     assert test is not None
     assert release_mu(test, 2000, 0.9 * test.weights(counts).sum() / UNIT, 1e-8) <= 0.4
-    assert plan(0.01, 100_000, counts, 1e-8) is None
-    assert plan(1.0, 100, np.ones(50, np.int64), 1e-8) is None
+    assert plan_deniability(0.01, 100_000, counts, 1e-8) is None
+    assert plan_deniability(1.0, 100, np.ones(50, np.int64), 1e-8) is None
 
 
 def test_a_plan_for_many_records_is_no_long_search(monkeypatch):
@@ -300,9 +303,9 @@ def test_a_plan_for_many_records_is_no_long_search(monkeypatch):
 
     monkeypatch.setattr(deniability, "betainc", counted)
     counts = np.full(16, 43_000)
-    assert plan(0.16, 1_000_000, counts, 2.5e-9) is None
+    assert plan_deniability(0.16, 1_000_000, counts, 2.5e-9) is None
     assert corners < 10_000_000
-    test = plan(0.16, 100_000, counts, 2.5e-9)
+    test = plan_deniability(0.16, 100_000, counts, 2.5e-9)
     assert test is not None
     corners = 0
     assert release_mu(test, 100_000, 0.9 * counts.sum(), 2.5e-9) <= 0.16

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from weft.curator.scores import _entropy
-from weft.marginals.recode import summed_codes
+from weft.curator.score_queries import _compute_entropy
+from weft.marginals.value_groups import sum_by_codes
 from weft.privacy import Adjacency
 
 
@@ -19,7 +19,7 @@ def tables(n, cells):
 
 def scaled(table, rows):
     n = int(table.sum())
-    return _entropy(table, n) * min(1.0, n / rows)
+    return _compute_entropy(table, n) * min(1.0, n / rows)
 
 
 @pytest.mark.parametrize("rows", [2, 3, 5, 8])
@@ -61,5 +61,5 @@ def test_units_of_several_rows_move_it_more():
 
 def test_buckets_sum_codes():
     table = np.arange(24).reshape(2, 4, 3)
-    summed = summed_codes(table, np.array([0, 1, 0, 1]), 2, axis=1)
+    summed = sum_by_codes(table, np.array([0, 1, 0, 1]), 2, axis=1)
     np.testing.assert_array_equal(summed, table[:, :2] + table[:, 2:])

@@ -9,8 +9,16 @@ from scipy.stats import norm
 
 from weft.errors import BudgetError
 from weft.privacy import Budget, Charge, gdp_delta, gdp_mu, pure_mu
-from weft.privacy.filters import FILTERS, SLACK_SHARE, affordable, capacity, may_cost, price, slack_capacity
-from weft.privacy.plausible import PlausibleTest
+from weft.privacy.deniability import PlausibleTest
+from weft.privacy.filters import (
+    FILTERS,
+    SLACK_SHARE,
+    compute_capacity,
+    compute_price,
+    find_affordable_epsilon,
+    may_cost,
+    slack_capacity,
+)
 
 GAUSSIAN = Charge.gaussian("a", sensitivity=1.0, scale=4.0, draws=3)
 GEOMETRIC = Charge.geometric("b", sensitivity=1.0, scale=[4.0, 8.0], draws=3)
@@ -29,17 +37,17 @@ def test_every_pure_mechanism_is_gaussian_at_pure_mu(epsilon):
 
 
 def test_prices():
-    assert price(GAUSSIAN, "gaussian") == price(GAUSSIAN, "zcdp") == pytest.approx(1 / 32)
+    assert compute_price(GAUSSIAN, "gaussian") == compute_price(GAUSSIAN, "zcdp") == pytest.approx(1 / 32)
     with pytest.raises(BudgetError, match="pure"):
-        price(GAUSSIAN, "pure")
-    assert price(GEOMETRIC, "pure") == pytest.approx(3 / 8)
-    assert price(GEOMETRIC, "zcdp") == pytest.approx((1 / 16 + 1 / 64) / 2)
-    assert price(GEOMETRIC, "gaussian") == pytest.approx((pure_mu(1 / 4) ** 2 + pure_mu(1 / 8) ** 2) / 2)
-    assert price(CHOICE, "gaussian") == pytest.approx(pure_mu(0.3) ** 2 / 2)
+        compute_price(GAUSSIAN, "pure")
+    assert compute_price(GEOMETRIC, "pure") == pytest.approx(3 / 8)
+    assert compute_price(GEOMETRIC, "zcdp") == pytest.approx((1 / 16 + 1 / 64) / 2)
+    assert compute_price(GEOMETRIC, "gaussian") == pytest.approx((pure_mu(1 / 4) ** 2 + pure_mu(1 / 8) ** 2) / 2)
+    assert compute_price(CHOICE, "gaussian") == pytest.approx(pure_mu(0.3) ** 2 / 2)
     deniable = Charge.deniable("d", test=PlausibleTest(k=50), records=10)
     for kind in FILTERS:
         with pytest.raises(BudgetError, match="no price"):
-            price(deniable, kind)
+            compute_price(deniable, kind)
 
 
 def test_a_run_never_costs_more_than_was_set_aside_for_it():
@@ -53,9 +61,9 @@ def test_a_run_never_costs_more_than_was_set_aside_for_it():
             Charge.geometric("q", sensitivity=1.0, scale=1 / (pure * s), draws=1) for s in shares if pure * s > 1e-9
         ]
         for kind in FILTERS:
-            assert sum(price(c, kind) for c in geometric) <= may_cost(Budget(epsilon=1.5, delta=0), "pure", kind) * (
-                1 + 1e-9
-            )
+            assert sum(compute_price(c, kind) for c in geometric) <= may_cost(
+                Budget(epsilon=1.5, delta=0), "pure", kind
+            ) * (1 + 1e-9)
         rho = budget.capacity("zcdp")
         mixed = [
             Charge.gaussian("q", sensitivity=1.0, scale=1 / math.sqrt(2 * rho * s), draws=1)
@@ -66,24 +74,24 @@ def test_a_run_never_costs_more_than_was_set_aside_for_it():
             for s in shares
         ]
         for kind in ("gaussian", "zcdp"):
-            assert sum(price(c, kind) for c in mixed) <= may_cost(budget, "zcdp", kind) * (1 + 1e-9)
+            assert sum(compute_price(c, kind) for c in mixed) <= may_cost(budget, "zcdp", kind) * (1 + 1e-9)
 
 
 def test_capacity_sets_a_part_of_delta_aside():
     budget = Budget(epsilon=2.0, delta=1e-6)
-    assert capacity(budget, "gaussian") == pytest.approx(gdp_mu(2.0, 0.9e-6) ** 2 / 2, rel=1e-6)
-    mu = math.sqrt(2 * capacity(budget, "gaussian"))
+    assert compute_capacity(budget, "gaussian") == pytest.approx(gdp_mu(2.0, 0.9e-6) ** 2 / 2, rel=1e-6)
+    mu = math.sqrt(2 * compute_capacity(budget, "gaussian"))
     whole = gdp_delta(mu, 2.0) + (1 + math.exp(2.0)) * slack_capacity(budget)
     assert whole == pytest.approx(1e-6, rel=1e-6) and whole <= 1e-6
     assert slack_capacity(budget) * (1 + math.exp(2.0)) == pytest.approx(SLACK_SHARE * 1e-6)
-    assert capacity(Budget(epsilon=2.0, delta=0), "pure") == pytest.approx(2.0)
+    assert compute_capacity(Budget(epsilon=2.0, delta=0), "pure") == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "zcdp"])
 def test_the_affordable_epsilon_fits_and_a_little_more_does_not(kind):
     run = Budget(epsilon=1.0, delta=1e-5)
-    left = capacity(Budget(epsilon=3.0, delta=1e-6), kind) / 3
-    most = affordable(left, run, kind, kind)
+    left = compute_capacity(Budget(epsilon=3.0, delta=1e-6), kind) / 3
+    most = find_affordable_epsilon(left, run, kind, kind)
     assert may_cost(Budget(epsilon=most, delta=1e-5), kind, kind) <= left
     assert may_cost(Budget(epsilon=most + 2e-4, delta=1e-5), kind, kind) > left
 

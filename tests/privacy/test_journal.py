@@ -1,8 +1,10 @@
 """F21: the journal tells the spend whatever happened to the run."""
 
+import hashlib
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from weft.errors import BudgetError, DataError, OutputError
 from weft.privacy import Adjacency, Budget, Charge, Ledger, read_journal, sigma_for
+from weft.privacy.ledger import open_run_ledger
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,7 +105,7 @@ def test_a_negative_or_missing_cost_is_damage(tmp_path):
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run_before_it_asks(tmp_path):
-    with pytest.raises(OutputError, match="nothing was asked"):
+    with pytest.raises(OutputError, match="does not exist"):
         book(tmp_path / "missing" / "journal.jsonl")
     with pytest.raises(OutputError):
         book(tmp_path)
@@ -119,3 +122,44 @@ def test_a_full_disk_charges_nothing(tmp_path, monkeypatch):
     with pytest.raises(OutputError, match="No space left"):
         spend(ledger)
     assert len(ledger.entries) == 1 and read_journal(path)[0].spent == ledger.spent == pytest.approx(0.25)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
+def test_a_journal_is_its_owners_alone_and_says_so(tmp_path):
+    old = os.umask(0)
+    try:
+        spend(book(tmp_path / "run.ledger.jsonl"))
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "run.ledger.jsonl").stat().st_mode) == 0o600
+    (run,) = read_journal(tmp_path / "run.ledger.jsonl")
+    assert run.header["note"].startswith("PRIVATE")
+
+
+def run_on(table, journal):
+    terms = (Adjacency(), "row", Budget(rho=1.0), "gaussian")
+    facts = {"source": "stays.csv", "identity": table, "method": "test"}
+    with open_run_ledger(terms, None, journal=journal, stamps=(), facts=facts) as ledger:
+        spend(ledger)
+    return read_journal(journal)[-1].header
+
+
+def test_the_path_of_a_table_cannot_be_looked_up(tmp_path):
+    path = "/home/mary/clinic/hiv.csv"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one, other = (run_on(path, tmp_path / folder / "run.ledger.jsonl") for folder in "ab")
+    assert one["fingerprint"] != other["fingerprint"] and one["salt"] != other["salt"]
+    text = (tmp_path / "a" / "run.ledger.jsonl").read_text()
+    assert "identity" not in text and "/home" not in text
+    digest = hashlib.sha256(path.encode()).hexdigest()
+    assert digest[:16] not in text
+
+
+def test_runs_on_one_table_are_found_in_all_journals_of_a_folder(tmp_path):
+    (tmp_path / "torn.ledger.jsonl").write_text('{"run": "x", "bud\n{}\n{}\n')
+    runs = ("px", "qy", "px", "pz")  # a table, and the journal of the run on it
+    headers = [run_on(f"/data/{table}.csv", tmp_path / f"{name}.ledger.jsonl") for table, name in runs]
+    marks = [header["fingerprint"] for header in headers]
+    assert marks[0] == marks[2] == marks[3] != marks[1]
+    assert len({header["salt"] for header in headers}) == 1

@@ -174,7 +174,7 @@ def test_it_prints_as_an_aligned_table():
     book.charge(gaussian(0.25))
     book.charge(Charge.gaussian("x" * 90, sensitivity=1.0, scale=[3.0, 4.0], draws=2))
     lines = str(book).splitlines()
-    table = [line for line in lines if line.endswith("%") or line.startswith(("---", "question"))]
+    table = [line for line in lines if line.endswith("%") or line.startswith(("---", "query"))]
     assert len({len(line) for line in table}) == 1 and len(table[0]) <= 100
     assert "25.00%" in lines[4] and "gaussian 3 to 4" in str(book) and "add or remove one row" in lines[0]
 

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -13,7 +14,8 @@ import pytest
 
 from weft.errors import BudgetError, DataError, OutputError
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Lifetime
-from weft.privacy.filters import capacity, slack_capacity
+from weft.privacy.filters import compute_capacity, slack_capacity
+from weft.privacy.lifetime import describe_owner, is_gone
 
 TABLE = Budget(epsilon=3.0, delta=1e-6)
 RUN = Budget(epsilon=1.0, delta=1e-6)
@@ -39,7 +41,7 @@ def question(rho, part="", name="count"):
 def test_a_new_file_is_empty_and_an_old_one_is_kept(lifetime):
     state = lifetime.state()
     assert (state.spent, state.held, dict(state.runs), state.protects) == (0.0, 0.0, {}, None)
-    assert state.left == state.capacity == capacity(TABLE, "gaussian")
+    assert state.left == state.capacity == compute_capacity(TABLE, "gaussian")
     assert state.facts["table"] == "patients 2024"
     with pytest.raises(OutputError, match="is there already"):
         Lifetime.create(lifetime.path, TABLE)
@@ -264,6 +266,54 @@ def test_a_run_of_another_machine_is_taken_to_be_alive_until_somebody_says_other
     assert lifetime.state().held == 0
     with pytest.raises(DataError, match="has no run"):
         lifetime.end("nobody")
+
+
+@pytest.mark.parametrize("name", ["_read_boot", "_read_namespace"])
+def test_a_process_that_cannot_be_seen_from_here_is_taken_to_be_alive(lifetime, monkeypatch, name):
+    """Two containers with one host name have processes of the same numbers."""
+    monkeypatch.setattr(f"weft.privacy.lifetime.{name}", lambda: "another one")
+    monkeypatch.setattr("os.getpid", lambda: 999_999_999)
+    begun(lifetime)
+    monkeypatch.undo()
+    assert lifetime.state().held > 0
+
+
+@pytest.mark.parametrize("key", ["boot", "namespace", "started"])
+def test_an_owner_of_whom_too_little_is_known_is_taken_to_be_alive(key):
+    owner = describe_owner()
+    assert not is_gone(owner)
+    assert not is_gone(owner | {key: ""})
+    assert is_gone(owner | {"started": "1"}) and not is_gone({"host": owner["host"], "pid": 1, "started": "1"})
+
+
+def test_a_process_whose_start_is_hidden_is_taken_to_be_alive(monkeypatch):
+    owner = describe_owner()
+    monkeypatch.setattr("weft.privacy.lifetime._read_start", lambda _: "")
+    assert not is_gone(owner)
+
+
+def test_containers_with_one_host_name_leave_each_others_reservations(lifetime):
+    unshare = [shutil.which("unshare") or "unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if shutil.which("unshare") is None or subprocess.run([*unshare, "true"], capture_output=True).returncode:
+        pytest.skip("no namespaces can be made here")
+    program = textwrap.dedent(f"""
+        import time
+        from weft.privacy import Adjacency, Budget, Lifetime
+        lifetime = Lifetime({str(lifetime.path)!r})
+        lifetime.begin(Adjacency(), "row", Budget(epsilon=2.5, delta=1e-6), "gaussian")
+        print("begun", flush=True)
+        time.sleep(60)
+    """)
+    process = subprocess.Popen([*unshare, sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().strip() == "begun"
+        assert lifetime.state().held > 0
+        with pytest.raises(BudgetError, match="weft budget release"):
+            begun(lifetime, Budget(epsilon=2.5, delta=1e-6))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 def test_a_ledger_enters_its_charges_and_says_so(lifetime, tmp_path):

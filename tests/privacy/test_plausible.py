@@ -13,12 +13,11 @@ from weft.engines import MemoryEngine
 from weft.errors import BudgetError, ModelFileError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.models.bayesnet.model import BayesNet, Family
+from weft.models.bayesnet import BayesNet, Family
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
-from weft.privacy.deniability import MOST_ROWS, UNIT
-from weft.privacy.guarantee import DENIABILITY
+from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, PlausibleTest
+from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import Mechanisms
-from weft.privacy.plausible import PlausibleTest
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))
 EVERY = np.array(list(itertools.product(*map(range, DOMAIN.shape))))
@@ -150,7 +149,7 @@ def test_test_one_releases_nothing_with_fewer_seeds_and_may_release_nothing_at_a
     [
         {"k": 0},
         {"k": 2.5},
-        {"k": MOST_ROWS},
+        {"k": MAX_DENIABLE_ROWS},
         {"k": 5, "gamma": 1.0},
         {"k": 5, "gamma": math.nan},
         {"k": 5, "epsilon0": 0.0},

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from weft.errors import BudgetError
-from weft.privacy import Charge, Noise, exact, exponential_mechanism, grid
-from weft.privacy.selection import _weights, exponential_draws
+from weft.privacy import Charge, Noise, exponential_mechanism, floor_to_grid
+from weft.privacy import noise_tails as exact
+from weft.privacy.selection import _compute_weights, exponential_draws
 
 CASES = [([0, 1], 1, 1.0), ([3, 0, 2], 1, 0.7), ([10, 13, 13, 4], 5, 2.0), ([7], 1, 1.0)]
 
@@ -73,7 +74,7 @@ def test_only_score_differences_matter_and_far_candidates_never_win():
 def test_a_grid_keeps_the_sensitivity(base, share, sensitivity, steps):
     other = base + share * sensitivity
     if abs(Fraction(other) - Fraction(base)) <= Fraction(sensitivity):  # as floats, not as we meant them
-        a, b = grid([base, other], sensitivity, steps)
+        a, b = floor_to_grid([base, other], sensitivity, steps)
         assert 0 <= b - a <= steps
 
 
@@ -90,7 +91,7 @@ def test_what_is_not_a_choice_is_refused():
             exponential_mechanism(scores, sensitivity, epsilon, noise)
     for bad in (0.0, math.inf, math.nan):
         with pytest.raises(BudgetError):
-            grid([1.0], bad, 10)
+            floor_to_grid([1.0], bad, 10)
 
 
 @pytest.mark.parametrize("case", [*CASES, ([4, 0, 4, 2, 4, 0], 1, 0.9)])
@@ -116,4 +117,4 @@ def test_weights_are_exponentials_to_the_last_bit_but_one():
     for scale in (0.75, 3.0, 1e4):
         with decimal.localcontext(exact.CONTEXT):
             plain = [exact.as_bits((-k / decimal.Decimal(scale)).exp()) for k in behind]
-        assert all(abs(a - b) <= 1 for a, b in zip(_weights(behind, scale), plain, strict=True))
+        assert all(abs(a - b) <= 1 for a, b in zip(_compute_weights(behind, scale), plain, strict=True))

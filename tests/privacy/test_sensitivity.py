@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from weft.errors import BudgetError
-from weft.marginals.marginal import interacting, interaction
+from weft.marginals.marginal import compute_interaction, compute_interaction_norm
 from weft.privacy import Adjacency
 
 SHAPE = (2, 3)
@@ -150,7 +150,7 @@ def test_no_row_moves_an_interaction_further_than_declared(relation, shape, k):
     # The interaction is linear, so a unit's rows move it by the sum of what each would alone.
     rows = np.eye(math.prod(shape), dtype=np.int64).reshape(-1, *shape)
     for order in range(1, len(shape) + 1):
-        alone = np.array([interaction(row, order) for row in rows]).reshape(len(rows), -1)
+        alone = np.array([compute_interaction(row, order) for row in rows]).reshape(len(rows), -1)
         units = [sum(chosen) for n in range(k + 1) for chosen in itertools.combinations_with_replacement(alone, n)]
         units = np.array([np.broadcast_to(unit, alone.shape[1:]) for unit in units])
         others = [np.zeros(alone.shape[1])] if relation == "add-remove" else units
@@ -160,7 +160,7 @@ def test_no_row_moves_an_interaction_further_than_declared(relation, shape, k):
         if relation == "add-remove" or order == len(shape):
             assert worst == pytest.approx(declared), "not tight"
         if relation == "add-remove" and k == 1:
-            assert declared / math.prod(shape) == pytest.approx(math.sqrt(interacting(shape, order)))
+            assert declared / math.prod(shape) == pytest.approx(math.sqrt(compute_interaction_norm(shape, order)))
 
 
 def test_a_table_is_the_sum_of_its_interactions():
@@ -169,8 +169,8 @@ def test_a_table_is_the_sum_of_its_interactions():
     for axes in itertools.chain.from_iterable(itertools.combinations(range(3), n) for n in range(4)):
         others = tuple(set(range(3)) - set(axes))
         seen = table.sum(axis=others, keepdims=True)
-        top = interaction(seen.squeeze(axis=others), len(axes)).reshape(seen.shape) / seen.size
+        top = compute_interaction(seen.squeeze(axis=others), len(axes)).reshape(seen.shape) / seen.size
         terms = terms + top / (table.size / seen.size)
         # and what fewer axes tell is no part of an interaction
-        assert np.allclose(interaction(np.broadcast_to(seen, table.shape), len(axes) + 1), 0)
+        assert np.allclose(compute_interaction(np.broadcast_to(seen, table.shape), len(axes) + 1), 0)
     assert np.allclose(terms, table)

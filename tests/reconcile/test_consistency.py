@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.marginals.marginal import Marginal, NoisyMarginal, interaction, project
-from weft.reconcile import common_total, consistent, intersection_closure, reconcile, simplex
+from weft.marginals.marginal import Marginal, NoisyMarginal, compute_interaction, project_table
+from weft.marginals.pooling import common_total
+from weft.marginals.reconciliation import intersection_closure, make_consistent, reconcile
+from weft.marginals.simplex import project_to_simplex
 
 SIZES = {"a": 3, "b": 2, "c": 4, "d": 2, "e": 3}
 
@@ -20,7 +22,7 @@ def truth(rng, names=tuple(SIZES), rows=5000):
 def measure(rng, joint, names, cliques, sigmas):
     return [
         NoisyMarginal(
-            c, np.rint(project(joint, names, c) + rng.normal(0, s, [SIZES[n] for n in c])).astype(np.int64), s
+            c, np.rint(project_table(joint, names, c) + rng.normal(0, s, [SIZES[n] for n in c])).astype(np.int64), s
         )
         for c, s in zip(cliques, sigmas, strict=True)
     ]
@@ -32,7 +34,7 @@ def least_squares(marginals, total):
     shape = [SIZES[name] for name in names]
     size = int(np.prod(shape))
     basis = np.eye(size).reshape(size, *shape)
-    maps = [np.stack([project(cell, tuple(names), m.clique).ravel() for cell in basis], 1) for m in marginals]
+    maps = [np.stack([project_table(cell, tuple(names), m.clique).ravel() for cell in basis], 1) for m in marginals]
     a = np.concatenate([q / m.sigma for q, m in zip(maps, marginals, strict=True)])
     y = np.concatenate([m.table.ravel() / m.sigma for m in marginals])
     # Fixed total: move along directions that sum to zero, from a joint that has the total.
@@ -49,14 +51,14 @@ def alternation(marginals, total, rounds):
     for _ in range(rounds):
         for subset in intersection_closure([m.clique for m in marginals]):
             members = [i for i, m in enumerate(marginals) if set(m.clique) >= set(subset)]
-            views = [project(tables[i], marginals[i].clique, subset) for i in members]
+            views = [project_table(tables[i], marginals[i].clique, subset) for i in members]
             g = [tables[i].size / np.size(v) for i, v in zip(members, views, strict=True)]
             w = [marginals[i].precision / k for i, k in zip(members, g, strict=True)]
             target = sum(k * v for k, v in zip(w, views, strict=True)) / sum(w) if subset else total
             for i, view, k in zip(members, views, g, strict=True):
                 axes = tuple(ax for ax, n in enumerate(marginals[i].clique) if n not in subset)
                 tables[i] = tables[i] + np.expand_dims(np.asarray((target - view) / k), axes)
-        tables = [simplex(t, total) for t in tables]
+        tables = [project_to_simplex(t, total) for t in tables]
     return tables
 
 
@@ -139,7 +141,7 @@ def test_two_overlapping_tables_meet_in_the_closed_form():
     wu, wv = 1 / (3 * 4), 1 / (4 * 25)
     meeting = (wu * u + wv * v) / (wu + wv)
     meeting += (total - meeting.sum()) / 2
-    x, y = consistent([left, right], total=total)
+    x, y = make_consistent([left, right], total=total)
     assert np.allclose(x.table, left.table + (meeting - u) / 3)
     assert np.allclose(y.table, right.table + ((meeting - v) / 4)[:, None])
 
@@ -151,7 +153,7 @@ def test_one_pass_is_the_weighted_least_squares_answer(cliques, seed):
     rng = np.random.default_rng(seed)
     marginals = [NoisyMarginal(c, rng.normal(20, 10, [SIZES[n] for n in c]), rng.uniform(0.3, 30)) for c in cliques]
     total, _ = common_total(marginals)
-    for got, wanted in zip(consistent(marginals), least_squares(marginals, total), strict=True):
+    for got, wanted in zip(make_consistent(marginals), least_squares(marginals, total), strict=True):
         assert np.allclose(got.table, wanted, atol=1e-5)
 
 
@@ -175,7 +177,7 @@ def test_consistent_tables_are_left_as_they_are(cliques, seed):
     rng = np.random.default_rng(seed)
     joint = truth(rng)
     marginals = [
-        NoisyMarginal(c, project(joint, tuple(SIZES), c), s)
+        NoisyMarginal(c, project_table(joint, tuple(SIZES), c), s)
         for c, s in zip(cliques, rng.uniform(0.1, 100, len(cliques)), strict=True)
     ]
     result = reconcile(marginals)
@@ -253,9 +255,9 @@ def test_reconciled_tables_are_nearer_to_the_truth():
         total, _ = common_total(marginals)
         result = reconcile(marginals)
         for m, fixed in zip(marginals, result.tables, strict=True):
-            exact = project(joint, tuple(SIZES), m.clique)
+            exact = project_table(joint, tuple(SIZES), m.clique)
             raw.append(np.abs(m.table - exact).sum())
-            alone.append(np.abs(simplex(m.table, total) - exact).sum())
+            alone.append(np.abs(project_to_simplex(m.table, total) - exact).sum())
             together.append(np.abs(fixed.table - exact).sum())
     assert np.mean(together) < 0.8 * np.mean(alone)
     assert np.mean(together) < 0.8 * np.mean(raw)
@@ -290,17 +292,17 @@ def test_interactions_count_for_what_they_tell_alone():
     whole = measure(rng, joint, names, [("a",), ("b",), ("c",), ("b", "c")], [20.0, 30.0, 25.0, 60.0])
     parts = []
     for c, order, sigma in [(("a", "b"), 2, 40.0), (("b", "c"), 2, 50.0), (("a", "c"), 2, 45.0), (names, 3, 30.0)]:
-        table = project(joint, names, c)
-        noisy = interaction(table + rng.normal(0, sigma, table.shape), order) / table.size
+        table = project_table(joint, names, c)
+        noisy = compute_interaction(table + rng.normal(0, sigma, table.shape), order) / table.size
         parts.append(NoisyMarginal(c, noisy, sigma, order))
-    found = consistent([*whole, *parts], total=float(joint.sum()))
+    found = make_consistent([*whole, *parts], total=float(joint.sum()))
 
     size = joint.size
     basis = np.eye(size).reshape(size, *shape)
 
     def seen(cell, m):
-        table = project(cell, names, m.clique)
-        return (interaction(table, m.order) / table.size if m.order else table).ravel()
+        table = project_table(cell, names, m.clique)
+        return (compute_interaction(table, m.order) / table.size if m.order else table).ravel()
 
     marginals = [*whole, *parts]
     a = np.concatenate([np.stack([seen(cell, m) for cell in basis], 1) / m.sigma for m in marginals])
@@ -309,7 +311,7 @@ def test_interactions_count_for_what_they_tell_alone():
     free = np.linalg.svd(np.ones((1, size)))[2][1:].T
     best = (start + free @ np.linalg.lstsq(a @ free, y - a @ start, rcond=None)[0]).reshape(shape)
     for m in found:
-        assert m.table == pytest.approx(project(best, names, m.clique), abs=1e-6)
+        assert m.table == pytest.approx(project_table(best, names, m.clique), abs=1e-6)
 
 
 def test_the_total_is_not_an_interactions_to_tell():

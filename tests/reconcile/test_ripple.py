@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from weft.reconcile.ripple import ripple
+from weft.marginals.simplex import apply_ripple
 
 
 def literal(table, theta):
@@ -27,11 +27,11 @@ def literal(table, theta):
 @pytest.mark.parametrize("shape", [(2, 2, 2), (3, 4), (5,)])
 def test_ripple_is_the_wave_of_the_paper(shape):
     table = np.random.default_rng(0).normal(3, 4, shape)
-    made = ripple(table, 0.1)
+    made = apply_ripple(table, 0.1)
     assert made == pytest.approx(literal(table, 0.1))
     assert made.sum() == pytest.approx(table.sum())
     assert made.min() >= -0.1
 
 
 def test_a_table_below_zero_ends_too():
-    assert ripple(np.full((2, 2), -5.0), 0.1).sum() == pytest.approx(-20.0)
+    assert apply_ripple(np.full((2, 2), -5.0), 0.1).sum() == pytest.approx(-20.0)

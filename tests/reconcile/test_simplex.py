@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.optimize import minimize
 
-from weft.reconcile import simplex, simplex_each
+from weft.marginals.simplex import project_to_simplex, simplex_each
 
 noisy = arrays(np.float64, array_shapes(max_dims=3, max_side=6), elements=st.floats(-1e4, 1e4, width=32))
 totals = st.floats(0.01, 1e5)
@@ -14,7 +14,7 @@ totals = st.floats(0.01, 1e5)
 @given(noisy, totals)
 @settings(deadline=None)
 def test_projection_satisfies_the_optimality_conditions(v, total):
-    x = simplex(v, total)
+    x = project_to_simplex(v, total)
     scale = max(np.abs(v).max(), total)
     assert x.shape == v.shape
     assert x.min() >= 0
@@ -30,7 +30,7 @@ def test_projection_satisfies_the_optimality_conditions(v, total):
 @settings(deadline=None)
 def test_the_kernel_agrees_with_the_sorting_twin(v, total):
     (quick,) = simplex_each([v], total)
-    assert np.allclose(quick, simplex(v, total), atol=1e-9 * max(np.abs(v).max(), total))
+    assert np.allclose(quick, project_to_simplex(v, total), atol=1e-9 * max(np.abs(v).max(), total))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -46,24 +46,24 @@ def test_projection_is_what_a_quadratic_programme_finds(seed):
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    assert np.allclose(simplex(v, total), found.x, atol=1e-5)
+    assert np.allclose(project_to_simplex(v, total), found.x, atol=1e-5)
 
 
 def test_points_of_the_simplex_stay():
     table = np.array([[0.0, 3.0], [5.0, 2.0]])
-    assert np.allclose(simplex(table, 10.0), table)
+    assert np.allclose(project_to_simplex(table, 10.0), table)
 
 
 def test_input_is_left_alone_and_integers_are_accepted():
     table = np.array([-3, 5, 9])
     (quick,) = simplex_each([table], 10.0)
     assert table.tolist() == [-3, 5, 9]
-    assert quick.tolist() == simplex(table, 10.0).tolist() == [0.0, 3.0, 7.0]
+    assert quick.tolist() == project_to_simplex(table, 10.0).tolist() == [0.0, 3.0, 7.0]
 
 
 @pytest.mark.parametrize("total", [0.0, -1.0, float("nan")])
 def test_a_total_that_is_not_positive_is_refused(total):
     with pytest.raises(ValueError, match="positive total"):
-        simplex(np.ones(3), total)
+        project_to_simplex(np.ones(3), total)
     with pytest.raises(ValueError, match="positive total"):
         simplex_each([np.ones(3)], total)

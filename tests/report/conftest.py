@@ -3,13 +3,13 @@
 import pytest
 from conftest import SCHEMA, make_table
 
-from weft.codec import Codec
+from weft.encoding import Codec
+from weft.evaluation.report import Report
+from weft.evaluation.report.measure_report import measure_private, measure_releasable
 from weft.marginals.records import Records
-from weft.release.modelfile import Fitted
-from weft.report import Report
-from weft.report.measure import measure_private, measure_releasable
 from weft.schema import Schema
-from weft.synthesizer import Synthesizer
+from weft.synthesis.fitted import Fitted
+from weft.synthesis.synthesizer import Synthesizer
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft import Synthesizer
-from weft.release.card import card_json, card_markdown
-from weft.release.card_facts import MERGED_SHOWN
+from weft.release.card import MERGED_SHOWN, card_json, card_markdown
 from weft.schema import Schema
 
 RARE = [f"rare {i}" for i in range(20)]
@@ -47,4 +46,4 @@ def test_merged_values_are_named_and_groups_of_numbers_counted():
 def test_a_model_without_joint_tables_merges_nothing():
     made = fitted("independent")
     assert all(column["merged"] == [] for column in card_json(made, 5, name="x.csv")["columns"])
-    assert "stood together" not in card_markdown(made, 5, name="x.csv")
+    assert "noisy counts decided" not in card_markdown(made, 5, name="x.csv")

@@ -13,14 +13,14 @@ def weft(tmp_path, monkeypatch, table, fitted, codec, synth):
     import pyarrow.parquet
     from conftest import SCHEMA
 
-    from weft.release import modelfile
     from weft.release.publish import Files, publish
+    from weft.synthesis import model_file as modelfile
 
     monkeypatch.chdir(tmp_path)
     pyarrow.parquet.write_table(table, "real.parquet")
     publish(fitted, [codec.decode(synth, np.random.default_rng(0))], Files.of(Path("synth.csv")))
     Path("s.toml").write_text(SCHEMA)
-    modelfile.save(fitted, Path("m.weft"))
+    modelfile.save_model(fitted, Path("m.weft"))
 
     def run(*words, code=0):
         result = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, ["report", *map(str, words)])

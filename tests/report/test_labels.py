@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.codec import Codec
+from weft.encoding import Codec
+from weft.evaluation.report.report_codes import group_codes, label_codes, make_bars
 from weft.marginals.records import Records
-from weft.report.grouping import bars, group
-from weft.report.labels import labels
 from weft.schema import Schema
 
 COLUMNS = {
@@ -38,7 +37,7 @@ def parsed(text, kind):
 def test_every_drawn_value_lies_inside_its_label(name):
     entry, arrow_type = COLUMNS[name]
     codec = Codec(Schema.from_toml(f"[columns.{name}]\n{entry}"), pa.schema([pa.field(name, arrow_type)]))
-    named = labels(codec, name)
+    named = label_codes(codec, name)
     size = codec.domain.size(name)
     assert len(named) == size
     kind = codec.schema.column(name).kind
@@ -63,12 +62,12 @@ def named(n, sort="value"):
         Schema.from_toml(f'[columns.c]\nkind = "category"\nvalues = {[f"v{i}" for i in range(n)]}'),
         pa.schema([pa.field("c", pa.string())]),
     )
-    return labels(codec, "c")
+    return label_codes(codec, "c")
 
 
 def test_large_lists_keep_their_largest_values_in_order_and_pool_the_rest():
     shares = np.arange(100) / np.arange(100).sum()
-    made = bars(named(100), shares, shares[::-1], 0.01)
+    made = make_bars(named(100), shares, shares[::-1], 0.01)
     assert len(made) == 30 and made[-1].sort == "rest" and made[-1].label == "71 others"
     kept = [bar.label for bar in made[:-1]]
     assert kept == sorted(kept, key=lambda text: int(text[1:]))
@@ -82,7 +81,7 @@ def test_bins_are_joined_with_their_neighbours():
         Schema.from_toml('[columns.c]\nkind = "integer"\nrange = [0, 199]\nbins = 200\nmissing = true'),
         pa.schema([pa.field("c", pa.int64())]),
     )
-    pooling = group(labels(codec, "c"), np.ones(201))
+    pooling = group_codes(label_codes(codec, "c"), np.ones(201))
     assert [str(label) for label in pooling.labels[:2]] == ["0 to 3", "4 to 7"]
     assert str(pooling.labels[-1]) == "missing" and len(pooling.labels) == 51
     assert pooling.fold(np.ones(201)).sum() == 201

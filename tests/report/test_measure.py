@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from weft.errors import DataError, ModelFileError, WeftError
-from weft.evaluate import association, association_difference, k_way, pairwise_l1
+from weft.evaluation.metrics import association, association_difference, k_way, pairwise_l1
+from weft.evaluation.report import read_records
+from weft.evaluation.report.measure_report import measure_private, measure_releasable
+from weft.evaluation.report.report_pairs import compare_pairs
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Measured
 from weft.marginals.records import Records
-from weft.release import modelfile
-from weft.report import read_records
-from weft.report.measure import measure_private, measure_releasable
-from weft.report.pairs import compare_pairs
 from weft.schema import Schema
+from weft.synthesis import model_file as modelfile
 
 
 def test_pairs_agree_with_the_evaluation(real, synth, monkeypatch):
@@ -92,7 +92,7 @@ def test_one_column_alone_has_no_pairs():
     schema = Schema.from_toml('[columns.a]\nkind = "category"\nvalues = ["x", "y"]')
     import pyarrow as pa
 
-    from weft.codec import Codec
+    from weft.encoding import Codec
 
     codec = Codec(schema, pa.schema([("a", pa.string())]))
     rows = Records.of(codec.domain, [[0, 1, 1, 0, 1]])
@@ -123,8 +123,8 @@ def test_files_are_read_as_the_schema_says(tmp_path, table, schema, real):
 
 def test_the_model_file_keeps_what_was_measured(fitted, tmp_path):
     path = tmp_path / "m.weft"
-    modelfile.save(fitted, path)
-    assert modelfile.load(path).measured == fitted.measured
+    modelfile.save_model(fitted, path)
+    assert modelfile.load_model(path).measured == fitted.measured
     charged = [scale for entry in fitted.ledger.entries if entry.purpose == "marginals" for scale in entry.scales]
     assert [table.sigma for table in fitted.measured] == pytest.approx(charged)
 
@@ -134,6 +134,6 @@ def test_a_list_of_marginals_that_does_not_fit_is_refused(fitted, tmp_path, entr
     path = tmp_path / "m.weft"
     names, shape, sigma = entry
     planted = Measured(tuple(names), tuple(shape), sigma)
-    modelfile.save(dataclasses.replace(fitted, measured=(planted,)), path)
+    modelfile.save_model(dataclasses.replace(fitted, measured=(planted,)), path)
     with pytest.raises(ModelFileError, match="measured marginals"):
-        modelfile.load(path)
+        modelfile.load_model(path)

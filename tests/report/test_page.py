@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.codec import Codec
+from weft.encoding import Codec
+from weft.evaluation.report import render, write
+from weft.evaluation.report.measure_report import measure_private
 from weft.marginals.records import Records
-from weft.report import render, write
-from weft.report.measure import measure_private
 from weft.schema import Schema
 
 VOID = {"meta", "link", "input", "br", "img", "rect", "path", "circle"}

@@ -8,11 +8,11 @@ import pyarrow.parquet
 import pytest
 
 from weft.errors import DataError, WeftError
-from weft.release import modelfile
+from weft.evaluation.report import private_report, releasable_report
+from weft.evaluation.report.editions import check_release
 from weft.release.publish import Files, publish
-from weft.report import private_report, releasable_report
-from weft.report.provenance import check_release
-from weft.synthesizer import Synthesizer
+from weft.synthesis import model_file as modelfile
+from weft.synthesis.synthesizer import Synthesizer
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def change_card(released: Path, change) -> None:
 
 def test_a_release_is_known_by_the_model_in_memory_and_on_disk(released, fitted, tmp_path):
     check_release(released, fitted)
-    modelfile.save(fitted, tmp_path / "m.weft")
-    check_release(released, modelfile.load(tmp_path / "m.weft"))
+    modelfile.save_model(fitted, tmp_path / "m.weft")
+    check_release(released, modelfile.load_model(tmp_path / "m.weft"))
 
 
 def test_one_changed_byte_is_enough(released, fitted):

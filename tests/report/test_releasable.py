@@ -7,12 +7,12 @@ import pytest
 from conftest import SCHEMA, make_table
 
 from weft.audit.replay import replay
+from weft.evaluation.report import render
+from weft.evaluation.report.measure_report import measure_private, measure_releasable
 from weft.privacy import Noise
 from weft.privacy.mechanisms import Mechanisms
-from weft.report import render
-from weft.report.measure import measure_private, measure_releasable
 from weft.schema import Schema
-from weft.synthesizer import Synthesizer
+from weft.synthesis.synthesizer import Synthesizer
 
 
 def program(method, build):

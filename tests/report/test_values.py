@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from weft.codec import Codec
+from weft.encoding import Codec
+from weft.evaluation.report import private_report, releasable_report, render
+from weft.evaluation.report.cautions import against_real
+from weft.evaluation.report.measure_report import measure_private, measure_releasable
+from weft.evaluation.report.report_figures import Bar, ColumnFigures, PairFigures
+from weft.evaluation.report.report_pairs import compare_pairs, rests_on
 from weft.marginals.records import Records
-from weft.report import private_report, releasable_report, render
-from weft.report.cautions import against_real
-from weft.report.figures import Bar, ColumnFigures, PairFigures
-from weft.report.measure import measure_private, measure_releasable
-from weft.report.pairs import compare_pairs, rests_on
 from weft.schema import Schema
-from weft.synthesizer import Synthesizer
+from weft.synthesis.synthesizer import Synthesizer
 
 SCHEMA = Schema.from_toml("""
 unit = "person"
@@ -111,8 +111,8 @@ def test_the_page_and_its_twin_carry_them(report):
 def test_numbers_that_lost_their_shape_are_named(report):
     said = next(caution.reason for caution in report.cautions if caution.columns == ("price",))
     weekday = next(caution.reason for caution in report.cautions if caution.columns == ("arrival",))
-    assert "Saturdays were 0.0% of its days and are 20.0%" in weekday
-    assert "mean 50 became 30.3" in said and "whole numbers were 100.0% and are 40.0%" in said
+    assert "the share of Saturdays changed from 0.0% to 20.0%" in weekday
+    assert "mean changed from 50 to 30.3" in said and "the share of whole numbers changed from 100.0% to 40.0%" in said
 
 
 def test_rules_count_synthetic_rows_and_private_ones_only_where_they_were_kept(report):
@@ -201,7 +201,7 @@ def test_a_relation_that_rests_on_rare_cells_is_called_so():
     pair = PairFigures(("a", "b"), 0.1, 0.9, 0.2, True, 0.005)
     assert pair.on_few and not PairFigures(("a", "b"), 0.1, 0.01, 0.02, True, 0.005).on_few
     said = against_real([column("a", 0.0), column("b", 0.0)], [pair])[0].reason
-    assert "half of it rests on cells with 0.5% of the rows" in said
+    assert "half of it depends on cells with 0.5% of the rows" in said
 
 
 def test_what_a_relation_rests_on_is_found_for_strong_pairs(real, synth):

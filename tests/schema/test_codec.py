@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.codec import Codec
+from weft.encoding import Codec
 from weft.errors import DataError, ModelFileError, SchemaError
 from weft.schema import Boolean, Category, Datetime, Id, Integer, Real, Schema
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weft.errors import SchemaError
 from weft.schema import Boolean, Category, Datetime, Id, Integer, Real, Schema
-from weft.schema.toml import line_of
+from weft.schema.schema_file import line_of
 
 HOSPITAL = """
 unit = "patient"
@@ -236,8 +236,8 @@ def test_an_unreadable_file_is_refused(tmp_path):
 
 
 def test_codes_know_their_order_and_which_stand_apart():
-    from weft.codec import Codec
-    from weft.reading.csv import csv_arrow_schema
+    from weft.encoding import Codec
+    from weft.io.text_to_types import csv_arrow_schema
 
     schema = Schema.from_toml("""
 [columns.age]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.codec import Codec
+from weft.encoding import Codec
+from weft.io.text_to_types import csv_arrow_schema
 from weft.marginals.records import Records
-from weft.reading.csv import csv_arrow_schema
 from weft.schema import KINDS, Schema
 
 PAGE = (Path(__file__).parents[2] / "docs" / "columns.md").read_text(encoding="utf-8")
@@ -37,7 +37,9 @@ def test_an_example_runs(text):
 def test_the_page_shows_what_it_says():
     made = {name: row for text in BLOCKS for row in rows_of(text) for name in [tuple(row)]}
     assert len(made) == len(BLOCKS)
-    stays, visits, trips, wards, pieces, people, times, numbers, asked, money = (rows_of(text) for text in BLOCKS)
+    stays, visits, trips, wards, pieces, people, times, texts, numbers, asked, money = (
+        rows_of(text) for text in BLOCKS
+    )
     for row in pieces:
         arrival = dt.date(row["arrival_year"], row["arrival_month"], row["arrival_day"])
         assert 0 <= (row["departure"] - arrival).days <= 70
@@ -51,6 +53,7 @@ def test_the_page_shows_what_it_says():
         assert (row["arrival_year"], row["arrival_month"]) == (row["arrival"].year, f"{row['arrival']:%B}")
     assert all((row["building"] == "south") == (row["ward"] == "maternity") for row in wards)
     assert all(re.fullmatch(r"[01]\d:(00|15|30|45)", row["opened"]) for row in times)
+    assert all(re.fullmatch(r"\d\d/\d\d/20\d\d", row["seen"]) for row in texts)
     assert all(-50_000 <= row["cost"] <= 50_000 for row in money)
     assert {None} < {row["age"] for row in asked} <= {None, *range(121)}
     assert all(20230101 <= row["visit"] <= 20231231 for row in numbers)

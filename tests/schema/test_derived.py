@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft import Synthesizer, load
-from weft.codec import Codec
-from weft.drafting.check import check
+from weft.drafting.schema_check import review_schema
+from weft.encoding import Codec
 from weft.errors import SchemaError
 from weft.marginals.records import Records
 from weft.schema import Boolean, Category, Datetime, Derived, Id, Integer, Real, Schema
-from weft.schema.kinds.formula import evaluate, parse
-from weft.values.exact import Numbers
+from weft.schema.kinds.formula import evaluate_formula, parse_formula
+from weft.values.arithmetic import NumberArray
 
 BASE = (
     Integer("a", (0, 9), missing=True),
@@ -249,7 +249,7 @@ def test_from_a_file_to_a_release(tmp_path):
         'type = "int64"\n'
         '[columns.word]\nkind = "derived"\nof = "n"\nmap = {"1" = "one"}\nelse = "more"\n'
     )
-    assert any("never measured" in finding.text for finding in check(schema))
+    assert any("never measured" in finding.text for finding in review_schema(schema))
     fitted = Synthesizer(8.0, method="independent", noise_seed=1, journal=None).fit(path, schema)
     fitted.save(tmp_path / "model.weft")
     table = load(tmp_path / "model.weft").sample(100)
@@ -270,6 +270,8 @@ def test_any_formula_is_what_python_makes_of_it(data):
     values = data.draw(st.lists(st.tuples(st.integers(-50, 50), st.integers(-50, 50)), min_size=1, max_size=5))
     columns = {n: np.array([v[i] for v in values]) for i, n in enumerate("ab")}
     none = np.zeros(len(values), bool)
-    got = evaluate(parse(text), lambda name: Numbers(columns[name.column], parse("1"), none), Numbers.of)
+    got = evaluate_formula(
+        parse_formula(text), lambda name: NumberArray(columns[name.column], parse_formula("1"), none), NumberArray.of
+    )
     expected = [eval(text, {"a": a, "b": b}) for a, b in values]
     assert np.broadcast_to(got.floats(), len(values)).tolist() == pytest.approx(expected)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from weft.errors import DataError
-from weft.reading.csv import read_csv
-from weft.reading.scan import LONGEST_LINE, Checked
+from weft.io.csv_scan import MAX_LINE_LENGTH, Checked
+from weft.io.formats.csv_files import read_csv
 from weft.schema import Category, Integer, Schema
 
 COLUMNS = (Integer("a", (0, 9), missing=True, outside="clip"), Category("b", ("u", "v"), other="w", outside="other"))
@@ -33,7 +33,7 @@ def read(tmp_path, content, *columns, packed=False):
         (b"a,b\n\n\n1,u\n1", 5, "more or fewer fields"),
         (b"a,b\n1,S3CRET\r2,u\n", 2, "carriage return"),
         (b"a,b\n1,S3CRET\r", 2, "carriage return"),
-        (b"a,b\n1,u\n1," + b"x" * LONGEST_LINE + b"\n", 3, "longer than 1 MiB"),
+        (b"a,b\n1,u\n1," + b"x" * MAX_LINE_LENGTH + b"\n", 3, "longer than 1 MiB"),
         (b"a,b\n1,\xe9\n1\n", 3, "more or fewer fields"),
     ],
 )
@@ -53,7 +53,7 @@ def test_what_leaves_the_dialect_is_told_with_its_line(tmp_path, content, line, 
         (b'a,b\n1,"x,y"\n', ["x,y"]),
         (b'a,b\n1,""\n1,\n', ["", ""]),
         (b"a,b\n1,x\xe2\x80\xa8y\n", ["x\u2028y"]),
-        (b"a,b\n1," + b"x" * (LONGEST_LINE - 4) + b"\n", ["x" * (LONGEST_LINE - 4)]),
+        (b"a,b\n1," + b"x" * (MAX_LINE_LENGTH - 4) + b"\n", ["x" * (MAX_LINE_LENGTH - 4)]),
     ],
 )
 def test_what_keeps_to_it_is_read(tmp_path, content, values):

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from weft.codec import Codec
+from weft.encoding import Codec
 from weft.errors import DataError, SchemaError
 from weft.marginals.records import Records
 from weft.schema import Datetime, Integer, Real, Schema
-from weft.values.instants import DAY
+from weft.values.timestamps import DAY
 
 DATE_TYPES = [
     pa.date32(),

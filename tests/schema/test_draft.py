@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.codec import Codec
-from weft.codec.types import released_type
-from weft.drafting.check import Finding, check
 from weft.drafting.draft import draft
-from weft.drafting.untyped import csv_text
+from weft.drafting.draft_sources import csv_text
+from weft.drafting.schema_check import SchemaFinding, review_schema
+from weft.encoding import Codec
 from weft.errors import DataError, SchemaError
-from weft.reading.dialect import PLAIN
+from weft.io.dialect import DEFAULT_DIALECT
 from weft.schema import Boolean, Category, Id, Integer, Schema
-from weft.schema.kinds.evidence import MANY
+from weft.schema.kinds.draft_facts import MAX_UNREMARKED_TEXTS
+from weft.schema.type_conversion import choose_released_type
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -35,7 +35,7 @@ def drafted(table):
     records = codec.encode(table)
     out = codec.decode(records, np.random.default_rng(0))
     kept = pa.schema([table.schema.field(name) for name in out.column_names])
-    types = [released_type(schema.column(field.name), field.type) for field in kept]
+    types = [choose_released_type(schema.column(field.name), field.type) for field in kept]
     assert out.schema.types == types and out.schema.names == kept.names
     again = codec.encode(out)
     assert all(np.array_equal(a, b) for a, b in zip(records.columns, again.columns, strict=True))
@@ -158,7 +158,7 @@ def test_whatever_one_row_flips_is_marked(cells, cell, name):
         for rows in (cells, [*cells, cell]):
             path = Path(folder) / "rows.csv"
             path.write_text(f"{name},rest\n" + "".join(f'"{each}",1\n' for each in rows))
-            text = draft(csv_text(path), "rows", PLAIN)
+            text = draft(csv_text(path), "rows", DEFAULT_DIALECT)
             drafts.append(tomllib.loads(text)["columns"][name])
     one, other = drafts
     if one["kind"] != other["kind"]:
@@ -249,7 +249,7 @@ def test_texts_that_mean_something_stay_categories_with_a_word_about_long_lists(
     assert {column.kind for column in schema.columns} == {"category"}
     text = draft(pa.table(words), "rows")
     assert text.count("very many different values") == 4 and '# unit = "person_id"' in text
-    short = draft(pa.table({"x": [f"{n}x" for n in range(MANY)] * 2}), "rows")
+    short = draft(pa.table({"x": [f"{n}x" for n in range(MAX_UNREMARKED_TEXTS)] * 2}), "rows")
     assert "very many" not in short
 
 
@@ -264,8 +264,8 @@ def test_two_columns_of_one_name_are_refused_and_one_without_a_name_is_left_out(
 
 def test_check_tells_codes_marks_and_dangers():
     schema = Schema((Id("who"), Integer("n", (0, 20_000), bins="each"), Category("c", ("a",), from_data=("values",))))
-    findings = check(schema)
-    assert Finding("info", "n", "integer: 20,001 codes") in findings
+    findings = review_schema(schema)
+    assert SchemaFinding("info", "n", "integer: 20,001 codes") in findings
     told = [(f.column, f.text.split(";")[0]) for f in findings if f.level == "warning"]
     assert told == [
         ("n", "20,001 codes drown in noise"),
@@ -274,10 +274,10 @@ def test_check_tells_codes_marks_and_dangers():
         (None, "each row is protected on its own"),
     ]
     marked = Schema((Category("c", ("a", "b"), from_data=("values", "type", "missing")),))
-    (told,) = (finding.text for finding in check(marked) if finding.level == "warning")
+    (told,) = (finding.text for finding in review_schema(marked) if finding.level == "warning")
     assert told.startswith("values, type and missing were read from private rows; confirm them")
     with pytest.raises(SchemaError, match="does not fit its type bool"):
-        check(Schema((Integer("n", (0, 1)), Boolean("b"))), pa.schema([("n", pa.bool_()), ("b", pa.bool_())]))
+        review_schema(Schema((Integer("n", (0, 1)), Boolean("b"))), pa.schema([("n", pa.bool_()), ("b", pa.bool_())]))
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_check_tells_codes_marks_and_dangers():
 )
 def test_check_prefers_the_id_of_a_person_for_the_unit(ids, advice):
     schema = Schema((*map(Id, ids), Boolean("x")))
-    assert any(finding.column is None and advice in finding.text for finding in check(schema))
+    assert any(finding.column is None and advice in finding.text for finding in review_schema(schema))
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared tables are not on this machine")

@@ -3,7 +3,7 @@
 import pytest
 
 from weft.errors import DataError, SchemaError
-from weft.reading.faults import explained, header_fault
+from weft.io.file_faults import explain_csv_errors, header_fault
 
 
 def told(find, path, content):
@@ -53,10 +53,10 @@ def test_only_a_failure_that_the_file_explains_is_replaced(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes(b"a,b\n1,2\n")
     for kind in (SchemaError, DataError):
-        with pytest.raises(kind, match="as it was"), explained(path):
+        with pytest.raises(kind, match="as it was"), explain_csv_errors(path):
             raise kind("as it was")
     path.write_bytes(b"a;b\n1;2\n")
     for kind in (SchemaError, DataError):
-        with pytest.raises(DataError, match="separated by") as caught, explained(path):
+        with pytest.raises(DataError, match="separated by") as caught, explain_csv_errors(path):
             raise kind("as it was")
         assert caught.value.__suppress_context__

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from weft.cli import app
-from weft.codec import Codec
-from weft.drafting.check import check
 from weft.drafting.draft import draft
-from weft.drafting.files import draft_source, sketch_source
+from weft.drafting.draft_sources import draft_source, sketch_source
 from weft.drafting.guesses import guess_written
+from weft.drafting.schema_check import review_schema
+from weft.encoding import Codec
 from weft.errors import DataError, SchemaError
-from weft.reading.csv import read_csv
-from weft.reading.dialect import PLAIN
+from weft.io.dialect import DEFAULT_DIALECT
+from weft.io.formats.csv_files import read_csv
 from weft.schema import Integer, Real, Schema
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -71,7 +71,9 @@ def test_3_1_faults_of_several_columns_come_together(tmp_path):
 
 def test_3_2_a_check_warns_of_bins_that_swallow_a_skewed_column():
     def warned(made):
-        return any("equal width" in finding.text for finding in check(Schema((made,))) if finding.level == "warning")
+        return any(
+            "equal width" in finding.text for finding in review_schema(Schema((made,))) if finding.level == "warning"
+        )
 
     assert warned(Real("adr", (0.0, 5400.0), bins=32, decimals=2))
     assert warned(Integer("days", (0, 1000), bins=32))
@@ -233,7 +235,7 @@ def test_any_readable_file_is_accepted_by_its_own_draft(tmp_path_factory, data):
 
 
 def test_a_column_that_no_kind_takes_is_still_told():
-    assert guess_written(pa.chunked_array([["a", "b"]]), "x", PLAIN).entry["kind"] == "category"
+    assert guess_written(pa.chunked_array([["a", "b"]]), "x", DEFAULT_DIALECT).entry["kind"] == "category"
 
 
 RAW = ["adult_raw", "hotel_bookings_raw", "flights_raw", "cps_tax", "acs_pums2018_west"]

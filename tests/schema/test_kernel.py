@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.values.grid import Grid
-from weft.values.text import plain_integers, read_integers
+from weft.values.bins import BinGrid
+from weft.values.text_numbers import plain_integers, read_integers
 
 
 def plain(cuts, step, special, strict, values, clip):
@@ -45,7 +45,7 @@ def test_codes_agree_with_unbounded_integers(data):
     special = data.draw(st.lists(number, unique=True, max_size=1))
     strict, clip = data.draw(st.booleans()), data.draw(st.booleans())
     values = data.draw(st.lists(number | st.sampled_from([*cuts, *special, low, high]), max_size=20))
-    grid = Grid(cuts, cuts[0], step, special, strict)
+    grid = BinGrid(cuts, cuts[0], step, special, strict)
     coded = grid.locate(np.array(values, dtype=np.int64 if signed else np.uint64), None, clip)
     assert coded.tolist() == plain(cuts, step, special, strict, values, clip)
 

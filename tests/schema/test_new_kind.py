@@ -11,16 +11,15 @@ import pyarrow.compute as pc
 import pytest
 
 from weft import Schema, Synthesizer
-from weft.codec import Codec
 from weft.drafting.draft import draft
+from weft.encoding import Codec
 from weft.errors import DataError
-from weft.report.labels import labels
+from weft.evaluation.report.report_codes import label_codes
 from weft.schema import KINDS, Column
-from weft.schema.kinds.evidence import Guess
-from weft.schema.kinds.labels import Label
-from weft.schema.kinds.policies import Policies
+from weft.schema.kinds.draft_facts import Guess
+from weft.schema.kinds.kind import Label, Policies
 from weft.values.storage import missing_of
-from weft.values.text import is_text
+from weft.values.text_numbers import is_text
 
 ADDRESS = r"^(?P<net>[0-9]{1,3})\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$"
 
@@ -98,7 +97,7 @@ def test_a_new_kind_is_read_coded_named_and_released(registered, tmp_path):
     assert released["seen"].null_count > 150
     codec = made.fitted_.codec
     assert isinstance(codec, Codec) and codec.domain.size("seen") == 257
-    assert [str(label) for label in labels(codec, "seen")[-2:]] == ["255.0.0.0 to 255.255.255.255", "missing"]
+    assert [str(label) for label in label_codes(codec, "seen")[-2:]] == ["255.0.0.0 to 255.255.255.255", "missing"]
 
 
 def test_a_new_kind_refuses_in_its_own_words(registered, tmp_path):

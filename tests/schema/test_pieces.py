@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from weft import Schema, Synthesizer
-from weft.codec import Codec, broken
+from weft.encoding import Codec, count_broken_rows
 from weft.errors import DataError, SchemaError
 from weft.marginals.records import Records
 
@@ -97,7 +97,7 @@ def test_whatever_is_drawn_is_a_day_that_exists_and_sums_hold():
     made = codec.decode(Records.of(codec.domain, codes), rng)
     found = dates(made)  # a day that does not exist would not make a date
     assert [d.isocalendar().week for d in found] == made.column("w").to_pylist()
-    assert sum(broken(made, SCHEMA).values()) == 0
+    assert sum(count_broken_rows(made, SCHEMA).values()) == 0
     gaps = {(b - a).days for a, b in zip(found, made.column("left").to_pylist(), strict=True)}
     assert min(gaps) >= -30 and max(gaps) <= 70
 
@@ -111,7 +111,7 @@ def test_a_model_keeps_the_date_whole(method, tmp_path):
     fitted.save(tmp_path / "model.weft")
     made = weft.load(tmp_path / "model.weft").sample(3000, seed=1)
     assert made.schema.equals(rows.schema)
-    assert sum(broken(made, SCHEMA).values()) == 0
+    assert sum(count_broken_rows(made, SCHEMA).values()) == 0
     assert min(dates(made)) >= dt.date(2015, 7, 1)
 
 

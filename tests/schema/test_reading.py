@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.codec import Codec
+from weft.encoding import Codec
 from weft.errors import DataError, SchemaError
-from weft.reading.csv import csv_arrow_schema, csv_batches, csv_names, read_csv
-from weft.reading.dialect import PLAIN
-from weft.reading.stream import opened
+from weft.io.byte_stream import open_text_stream
+from weft.io.dialect import DEFAULT_DIALECT
+from weft.io.formats.csv_files import csv_batches, csv_names, read_csv
+from weft.io.text_to_types import csv_arrow_schema
 from weft.schema import Boolean, Category, Datetime, Id, Integer, Real, Schema
 
 
@@ -214,7 +215,7 @@ def test_batches_can_be_streamed(tmp_path):
     path.write_text("n,s\n" + "5,a\n" * 1_200_000)
     schema = Schema((Integer("n", (0, 9)), Category("s", ("a",))))
     codec = Codec(schema, csv_arrow_schema(schema))
-    with opened(path, PLAIN) as stream:
+    with open_text_stream(path, DEFAULT_DIALECT) as stream:
         sizes = [len(codec.encode(batch)) for batch in csv_batches(stream, schema)]
     assert sum(sizes) == 1_200_000 and len(sizes) > 1
 

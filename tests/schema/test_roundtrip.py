@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from weft.codec import Codec
+from weft.encoding import Codec
 from weft.errors import SchemaError
 from weft.marginals.records import Records
 from weft.schema import Boolean, Category, Datetime, Integer, Real, Schema

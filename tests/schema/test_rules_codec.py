@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from weft import Schema
-from weft.codec import Codec, broken
-from weft.codec.group import Group, nearest
+from weft.encoding import Codec, count_broken_rows
+from weft.encoding.column_groups import ColumnGroup, find_nearest_possible
 from weft.errors import DataError, ModelFileError, SchemaError
+from weft.io.text_to_types import csv_arrow_schema
 from weft.marginals.records import Records
-from weft.reading.csv import csv_arrow_schema
-from weft.schema.rules import Block, Reader
+from weft.schema.rules import Block, ColumnReader
 
 from .rules import SCHEMA, drawn, expected_faults, numbers_broken
 
@@ -86,7 +86,7 @@ def every_row() -> pa.Table:
 @pytest.mark.parametrize("rule", RULES)
 def test_which_rows_break_a_rule_is_what_python_says(rule):
     schema, table = schema_of(rule), every_row()
-    (found,) = broken(table, schema).values()
+    (found,) = count_broken_rows(table, schema).values()
     assert found == sum(not RULES[rule](row) for row in table.to_pylist())
 
 
@@ -130,7 +130,7 @@ def test_impossible_combinations_have_no_code():
     assert codec.domain.names == ("a & b", "n", "t") and codec.domain.size("a & b") == 5
     (form,) = codec.forms
     assert form.attribute == "a & b" and form.text == "one attribute of 5 combinations instead of 2 x 4 codes"
-    (group,) = (part for part in codec.parts if isinstance(part, Group))
+    (group,) = (part for part in codec.parts if isinstance(part, ColumnGroup))
     assert [tuple(row) for row in group.combinations] == [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
 
 
@@ -147,7 +147,7 @@ def test_the_nearest_cell_agrees_in_as_many_first_columns_as_can_be():
         shape = tuple(rng.integers(1, 5, 3))
         possible = rng.random(np.prod(shape)) < 0.3
         possible[rng.integers(len(possible))] = True
-        for cell, found in enumerate(nearest(possible, shape)):
+        for cell, found in enumerate(find_nearest_possible(possible, shape)):
             assert possible[found] and (not possible[cell] or found == cell)
             agreed = [_agreement(cell, other, shape) for other in np.flatnonzero(possible)]
             assert _agreement(cell, int(found), shape) == max(agreed)
@@ -214,7 +214,7 @@ def test_many_rows_of_any_codes_break_no_rule(rows):
     codec = Codec(schema, csv_arrow_schema(schema))
     table = codec.decode(drawn(codec.domain, rows), np.random.default_rng(1))
     assert table.schema == codec.arrow_schema
-    assert set(broken(table, schema).values()) == {0}
+    assert set(count_broken_rows(table, schema).values()) == {0}
     assert expected_faults(table.slice(0, 20_000)) == dict.fromkeys(range(1, 12), 0)
     codec.encode(table)  # every value is one that the schema knows
     assert len(set(table.column("key").to_pylist())) == len(table)
@@ -225,7 +225,7 @@ def test_broken_counts_what_python_counts():
     plain = Schema(schema.columns)
     codec = Codec(plain, csv_arrow_schema(schema))
     table = codec.decode(drawn(codec.domain, 3_000), np.random.default_rng(2))
-    found = numbers_broken(broken(table, schema))
+    found = numbers_broken(count_broken_rows(table, schema))
     assert found == expected_faults(table)
     assert min(number for rule, number in found.items() if rule != 11) > 0
 
@@ -244,7 +244,7 @@ def test_small_blocks_are_repaired_too(n):
     codec = Codec(schema, csv_arrow_schema(schema))
     for seed in range(8):
         table = codec.decode(drawn(codec.domain, n, seed), np.random.default_rng(seed))
-        assert len(table) == n and set(broken(table, schema).values()) == {0}
+        assert len(table) == n and set(count_broken_rows(table, schema).values()) == {0}
 
 
 def test_other_types_are_repaired_in_their_own_type():
@@ -276,7 +276,7 @@ def test_other_types_are_repaired_in_their_own_type():
     codec = Codec(schema, types)
     table = codec.decode(drawn(codec.domain, 2_000), np.random.default_rng(1))
     assert table.schema == codec.arrow_schema
-    assert set(broken(table, schema).values()) == {0}
+    assert set(count_broken_rows(table, schema).values()) == {0}
     codec.encode(table)
 
 
@@ -319,7 +319,7 @@ def test_a_donor_keeps_what_hangs_together():
     """Mended values come from rows of the block to which the rule applies too."""
     columns = '[columns.a]\nkind = "category"\nvalues = ["x", "y"]\n[columns.r]\nkind = "real"\nrange = [0.0, 100.0]\n'
     schema = schema_of('when = {a = "x"}\nthen = {r = {min = 10}}', columns=columns)
-    readers = {c.name: Reader(c, pa.field(c.name, c.arrow_type())) for c in schema.columns}
+    readers = {c.name: ColumnReader(c, pa.field(c.name, c.arrow_type())) for c in schema.columns}
     arrays = {"a": pa.array(["x", "x", "x", "y"]), "r": pa.array([50.0, 60.0, 1.0, 99.0])}
     seen = set()
     for seed in range(40):
@@ -368,7 +368,7 @@ def test_a_codec_with_rules_is_stored_and_comes_back():
 def test_codes_stand_for_the_values_that_a_reader_says(entry, kind):
     schema = Schema.from_toml(f"[columns.c]\n{entry}\n")
     codec = Codec(schema, pa.schema([("c", kind)]))
-    reader = Reader(schema.column("c"), pa.field("c", kind))
+    reader = ColumnReader(schema.column("c"), pa.field("c", kind))
     known = reader.codes
     size = codec.domain.size("c")
     assert known is not None and len(known) == size
@@ -384,7 +384,7 @@ def test_codes_stand_for_the_values_that_a_reader_says(entry, kind):
 
 def test_bins_of_several_values_are_not_codes_of_values():
     schema = Schema.from_toml('[columns.c]\nkind = "integer"\nrange = [0, 9]\nbins = 5\n')
-    assert Reader(schema.column("c"), pa.field("c", pa.int64())).codes is None
+    assert ColumnReader(schema.column("c"), pa.field("c", pa.int64())).codes is None
 
 
 def test_conditions_inside_bins_are_kept():

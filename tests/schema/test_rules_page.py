@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from weft import Schema, Synthesizer
 from weft.cli import app
-from weft.codec import Codec, broken
-from weft.drafting.check import check
-from weft.reading.csv import csv_arrow_schema
+from weft.drafting.schema_check import review_schema
+from weft.encoding import Codec, count_broken_rows
+from weft.io.text_to_types import csv_arrow_schema
 from weft.release.card import card_markdown
 from weft.schema.rules import RULES
 
@@ -34,8 +34,8 @@ def test_each_example_is_kept(example):
     schema = schema_of(*(EXAMPLES if example is None else [example]))
     codec = Codec(schema, csv_arrow_schema(schema))
     table = codec.decode(drawn(codec.domain, 2_000), np.random.default_rng(0))
-    assert set(broken(table, schema).values()) <= {0}
-    told = [finding.text for finding in check(schema) if finding.text.startswith("rule ")]
+    assert set(count_broken_rows(table, schema).values()) <= {0}
+    told = [finding.text for finding in review_schema(schema) if finding.text.startswith("rule ")]
     assert len(told) == len(schema.rules)
 
 

@@ -8,9 +8,9 @@ import pyarrow.csv as pacsv
 import pytest
 
 from weft import Schema, Synthesizer, load
-from weft.codec import Codec, broken
+from weft.encoding import Codec, count_broken_rows
 from weft.errors import DataError
-from weft.reading.csv import csv_arrow_schema
+from weft.io.text_to_types import csv_arrow_schema
 
 from .rules import SCHEMA, drawn, expected_faults
 
@@ -37,7 +37,7 @@ def test_no_method_breaks_a_rule(schema, table, method):
     made = Synthesizer(2.0, method=method, noise_seed=1, seed=1, journal=None).fit(table, schema)
     released = made.sample(3_000, seed=3)
     assert released.schema == made.fitted_.codec.arrow_schema
-    assert set(broken(released, schema).values()) == {0}
+    assert set(count_broken_rows(released, schema).values()) == {0}
     assert set(expected_faults(released).values()) == {0}
 
 
@@ -56,7 +56,7 @@ def test_a_saved_model_keeps_its_rules(schema, table, tmp_path):
     back = load(tmp_path / "rows.weft")
     assert back.fitted_.schema == schema and back.fitted_.codec.forms == made.fitted_.codec.forms
     assert back.sample(500, seed=2).equals(made.sample(500, seed=2))
-    assert set(broken(back.sample(500, seed=2), schema).values()) == {0}
+    assert set(count_broken_rows(back.sample(500, seed=2), schema).values()) == {0}
 
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])
@@ -70,7 +70,7 @@ def test_a_refused_row_comes_before_any_charge(table, tmp_path, engine):
     good = table.slice(0, ROWS - 300)
     pacsv.write_csv(good, path)
     made = Synthesizer(2.0, method="independent", engine=engine, journal=journal).fit(path, strict)
-    assert set(broken(made.sample(200), strict).values()) == {0}
+    assert set(count_broken_rows(made.sample(200), strict).values()) == {0}
 
 
 def test_frames_come_back_as_frames(schema, table):

@@ -9,11 +9,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from weft import Synthesizer
-from weft.codec import Codec
 from weft.drafting.draft import draft
+from weft.encoding import Codec
 from weft.errors import DataError, SchemaError
+from weft.evaluation.report.report_codes import label_codes
 from weft.marginals.records import Records
-from weft.report.labels import labels
 from weft.schema import Datetime, Duration, Schema, Time
 from weft.values.storage import DayNumbers
 
@@ -131,7 +131,7 @@ def test_heaps_of_the_clock_are_told_apart():
     grid = codec.domain.order("x").fine_grid(1440)
     assert grid.size == codec.domain.size("x") == 1440
     assert grid.levels[60] > grid.levels[30] > grid.levels[15] > grid.levels[5] > grid.levels[1] == 0
-    assert [str(label) for label in labels(codec, "x")[:2]] == ["00:00", "00:01"]
+    assert [str(label) for label in label_codes(codec, "x")[:2]] == ["00:00", "00:01"]
     fine = Codec(Schema((Time("x", step="1s"),)), pa.schema([("x", pa.time32("s"))])).domain
     assert fine.size("x") == 86_400
     assert fine.order("x").fine_grid(86_400).size < 10_000

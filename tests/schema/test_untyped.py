@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.codec import Codec
 from weft.drafting.draft import draft
-from weft.drafting.untyped import csv_text
+from weft.drafting.draft_sources import csv_text
+from weft.encoding import Codec
 from weft.errors import DataError, SchemaError, WeftError
-from weft.reading.csv import csv_arrow_schema, read_csv
-from weft.reading.dialect import PLAIN
-from weft.release.writing import write_table
+from weft.io.dialect import DEFAULT_DIALECT
+from weft.io.formats.csv_files import read_csv
+from weft.io.table_files import write_table
+from weft.io.text_to_types import csv_arrow_schema
 from weft.schema import Category, Schema
 
 
@@ -24,7 +25,7 @@ def written(tmp_path, text):
 
 def drafted(path):
     """The schema drafted from a file, which the file itself must fit, and its rows read by it."""
-    schema = Schema.from_toml(draft(csv_text(path), "rows", PLAIN))
+    schema = Schema.from_toml(draft(csv_text(path), "rows", DEFAULT_DIALECT))
     table = read_csv(path, schema)
     Codec(schema, table.schema).encode(table)
     return schema, table

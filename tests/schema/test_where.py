@@ -9,8 +9,7 @@ import pytest
 from weft.errors import ConditionError
 from weft.schema import Schema
 from weft.schema.rules import plain_readers
-from weft.schema.rules.condition import Condition
-from weft.schema.rules.where import LONGEST, read_where, written
+from weft.schema.rules.conditions import MAX_CONDITION_LENGTH, Condition, read_where, write_conditions
 
 SCHEMA = Schema.from_toml(
     """
@@ -114,7 +113,7 @@ def test_mappings_are_those_of_rules():
         ("age group >= young", "has no order"),
         ("day = yesterday", "must be a date"),
         ("who = 5", "is an id"),
-        ("age = " + "1|" * LONGEST, "longer than"),
+        ("age = " + "1|" * MAX_CONDITION_LENGTH, "longer than"),
         ({"age": {"least": 3}}, "unknown key"),
         ({"who": "x"}, "is an id"),
         ({}, "table of conditions"),
@@ -139,5 +138,5 @@ def test_conditions_that_contradict_one_another_are_refused():
 def test_a_long_list_is_read_quickly_and_written_whole():
     listed = "|".join(map(str, range(110)))
     conditions = read(f"age={listed}")
-    assert written(conditions)[0].count(",") == 109
-    assert written(read("age > 65", "cost is missing")) == ["age > 65", "cost missing"]
+    assert write_conditions(conditions)[0].count(",") == 109
+    assert write_conditions(read("age > 65", "cost is missing")) == ["age > 65", "cost missing"]

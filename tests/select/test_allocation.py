@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from weft.marginals.domain import Domain
-from weft.select import allocate, best_subset, cover, equal
+from weft.methods.common.allocation import allocate, allocate_equally, best_subset, choose_cover
 
 cell_lists = st.lists(st.integers(1, 5000), min_size=1, max_size=12)
 
@@ -18,11 +18,11 @@ def test_shares_add_up_and_follow_the_power(cells, rho):
     shares = allocate(cells, rho)
     assert shares.sum() == pytest.approx(rho)
     assert np.allclose(shares / shares[0], (np.array(cells) / cells[0]) ** (2 / 3))
-    assert np.allclose(allocate(cells, rho, exponent=0.0), equal(len(cells), rho))
+    assert np.allclose(allocate(cells, rho, exponent=0.0), allocate_equally(len(cells), rho))
 
 
 def test_no_marginal_gets_no_share():
-    assert allocate([], 1.0).size == equal(0, 1.0).size == 0
+    assert allocate([], 1.0).size == allocate_equally(0, 1.0).size == 0
 
 
 def test_shares_make_the_total_l1_noise_least():
@@ -35,7 +35,7 @@ def test_shares_make_the_total_l1_noise_least():
         lambda logits: noise(rho * np.exp(logits) / np.exp(logits).sum()), np.zeros(4), options={"gtol": 1e-9}
     )
     assert noise(allocate(cells, rho)) == pytest.approx(found.fun, rel=1e-6)
-    assert noise(allocate(cells, rho)) < noise(equal(4, rho))
+    assert noise(allocate(cells, rho)) < noise(allocate_equally(4, rho))
 
 
 def objective(chosen, gains, cells, rho):
@@ -92,23 +92,23 @@ def test_small_columns_are_covered_by_large_marginals_and_wide_ones_by_pairs():
     names = [f"v{i}" for i in range(8)]
     small, wide = Domain.of(dict.fromkeys(names, 2)), Domain.of(dict.fromkeys(names, 30))
     gaps = pairs_of(names, 500.0)
-    large = cover(subsets(names, 4), gaps, small, 0.01, most=20)
+    large = choose_cover(subsets(names, 4), gaps, small, 0.01, most=20)
     assert {len(c) for c in large} == {4}
     told = [sum(set(pair) <= set(c) for c in large) for pair in gaps]
     assert min(told) >= max(told) / 3  # every pair about as often
-    assert {len(c) for c in cover(subsets(names, 4), gaps, wide, 10.0, most=20)} == {2}
+    assert {len(c) for c in choose_cover(subsets(names, 4), gaps, wide, 10.0, most=20)} == {2}
 
 
 def test_a_cover_stops_where_noise_outweighs_gain_and_never_repeats():
     names = [f"v{i}" for i in range(6)]
     domain = Domain.of(dict.fromkeys(names, 3))
     candidates, gaps = subsets(names, 3), pairs_of(names, 100.0)
-    counts = [len(cover(candidates, gaps, domain, rho, most=50)) for rho in (1e-6, 1e-3, 0.1, 10.0)]
+    counts = [len(choose_cover(candidates, gaps, domain, rho, most=50)) for rho in (1e-6, 1e-3, 0.1, 10.0)]
     assert counts == sorted(counts)
     assert counts[0] == 0
     assert counts[-1] <= len(candidates)
-    many = cover(candidates, gaps, domain, 10.0, most=50)
+    many = choose_cover(candidates, gaps, domain, 10.0, most=50)
     assert len(set(many)) == len(many)
-    assert len(cover(candidates, gaps, domain, 10.0, most=3)) == 3
-    assert cover([], gaps, domain, 1.0, most=3) == []
-    assert cover(candidates, pairs_of(names, -5.0), domain, 10.0, most=3) == []
+    assert len(choose_cover(candidates, gaps, domain, 10.0, most=3)) == 3
+    assert choose_cover([], gaps, domain, 1.0, most=3) == []
+    assert choose_cover(candidates, pairs_of(names, -5.0), domain, 10.0, most=3) == []

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.marginals.domain import Domain
-from weft.marginals.noise_error import expected_noise
-from weft.select import all_subsets, best_families, useful_subsets
+from weft.marginals.noise_error import compute_expected_noise
+from weft.methods.common.candidates import all_subsets, best_families, useful_subsets
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 60), st.integers(1, 4))
@@ -57,4 +57,6 @@ def test_all_subsets_and_expected_noise():
     domain = Domain(("b", "a", "c"), (10, 2, 3))
     assert all_subsets(domain, 3, 30) == [("a", "b"), ("a", "c"), ("b", "c")]
     rng = np.random.default_rng(0)
-    assert expected_noise([1000], 3.0)[0] == pytest.approx(np.abs(rng.normal(0, 3, 10**6)).mean() * 1000, rel=0.01)
+    assert compute_expected_noise([1000], 3.0)[0] == pytest.approx(
+        np.abs(rng.normal(0, 3, 10**6)).mean() * 1000, rel=0.01
+    )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.marginals.domain import Domain
-from weft.select.cfs import correlation_network, symmetric_uncertainty
+from weft.methods.bsg.entropy_network import correlation_network, symmetric_uncertainty
 
 
 def merit(child, parents, corr):

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.marginals.domain import Domain
-from weft.select import allocate, dense_marginals, dense_trace
+from weft.methods.common.allocation import allocate
+from weft.methods.privsyn.marginal_selection import dense_marginals, dense_trace
 
 
 def literal_algorithm_1(phi, cells, rho):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.select.expected_pair import expected_pair
+from weft.methods.aim import make_pair_at_distance
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.floats(0, 1), st.integers(0, 10**6))
@@ -11,10 +11,10 @@ from weft.select.expected_pair import expected_pair
 def test_columns_and_distance_are_kept(a, b, part, seed):
     rng = np.random.default_rng(seed)
     one, other = rng.dirichlet(np.ones(a)) * 500, rng.dirichlet(np.ones(b)) * 500
-    far = expected_pair(one, other, np.inf)
+    far = make_pair_at_distance(one, other, np.inf)
     product = np.outer(np.sort(one)[::-1], np.sort(other)[::-1]) / 500
     most = np.abs(far - product).sum()
-    table = expected_pair(one, other, part * most)
+    table = make_pair_at_distance(one, other, part * most)
     np.testing.assert_allclose(table.sum(axis=1), np.sort(one)[::-1], atol=1e-6)
     np.testing.assert_allclose(table.sum(axis=0), np.sort(other)[::-1], atol=1e-6)
     assert np.abs(table - product).sum() == pytest.approx(part * most, abs=1e-6)
@@ -23,5 +23,5 @@ def test_columns_and_distance_are_kept(a, b, part, seed):
 
 def test_noise_below_zero_means_independent():
     np.testing.assert_allclose(
-        expected_pair(np.array([1.0, 3.0]), np.array([2.0, 2.0]), -5.0), [[1.5, 1.5], [0.5, 0.5]]
+        make_pair_at_distance(np.array([1.0, 3.0]), np.array([2.0, 2.0]), -5.0), [[1.5, 1.5], [0.5, 0.5]]
     )

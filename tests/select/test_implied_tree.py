@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.select import implied_tree, spanning_tree
+from weft.marginals.spanning_tree import spanning_tree
+from weft.methods.mst import fit_implied_tree
 
 
 def implied_gaps(edges, correlation, d, total=1000.0):
@@ -30,7 +31,7 @@ def test_it_is_a_spanning_tree_and_finds_the_true_one(d, seed):
     edges = [(int(rng.integers(i)), i) for i in range(1, d)]
     correlation = {frozenset(edge): float(rng.uniform(0.5, 0.95)) for edge in edges}
     gaps = implied_gaps(edges, correlation, d)
-    tree = implied_tree(gaps, {f"x{i}": COLUMN for i in range(d)})
+    tree = fit_implied_tree(gaps, {f"x{i}": COLUMN for i in range(d)})
     assert nx.is_tree(nx.Graph(tree))
     assert set(tree) == {(f"x{a}", f"x{b}") for a, b in edges}
     assert [gaps[pair] for pair in tree] == sorted((gaps[pair] for pair in tree), reverse=True)
@@ -43,12 +44,12 @@ def test_a_tree_that_implies_more_is_worth_a_slightly_weaker_edge():
     gaps["x1", "x2"] = gaps["x0", "x2"] + 10  # noise has lifted one pair of leaves above a spoke
     columns = {f"x{i}": COLUMN for i in range(5)}
     assert ("x1", "x2") in spanning_tree(gaps)
-    assert set(implied_tree(gaps, columns)) == {(f"x{a}", f"x{b}") for a, b in edges}
-    assert implied_tree(gaps, columns, keep=1.01) == spanning_tree(gaps)
-    assert implied_tree(gaps, columns, widest=1) == spanning_tree(gaps)
+    assert set(fit_implied_tree(gaps, columns)) == {(f"x{a}", f"x{b}") for a, b in edges}
+    assert fit_implied_tree(gaps, columns, keep=1.01) == spanning_tree(gaps)
+    assert fit_implied_tree(gaps, columns, widest=1) == spanning_tree(gaps)
 
 
 @pytest.mark.parametrize("gaps", [{}, {("a", "b"): 3.0}, {("a", "b"): 3.0, ("c", "d"): 1.0}])
 def test_small_cases_and_forests_are_left_alone(gaps):
     names = {name for pair in gaps for name in pair} or {"a"}
-    assert implied_tree(gaps, dict.fromkeys(names, COLUMN)) == spanning_tree(gaps)
+    assert fit_implied_tree(gaps, dict.fromkeys(names, COLUMN)) == spanning_tree(gaps)

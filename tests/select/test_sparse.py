@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.marginals.domain import Domain
-from weft.select import spanning_tree, sparse_network
+from weft.marginals.spanning_tree import spanning_tree
+from weft.methods.common.indif_network import sparse_network
 
 
 def scores(names, seed):

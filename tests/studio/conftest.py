@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.demo import hospital
+from weft.hospital import hospital
 
 pytest.importorskip("fastapi", reason="the studio needs weft[studio]")
 pytest.importorskip("httpx2", reason="the studio's tests need httpx2")
@@ -17,9 +17,9 @@ pytest.importorskip("httpx2", reason="the studio's tests need httpx2")
 from fastapi.testclient import TestClient
 from httpx2 import Response
 
-from weft.studio.app import create
-from weft.studio.desk import Desk
-from weft.studio.safety import Keys
+from weft.studio.access import Keys
+from weft.studio.app import create_studio
+from weft.studio.workspace import Desk
 
 HOST = "127.0.0.1:8765"
 LARGEST = 2_000_000
@@ -42,7 +42,7 @@ def keys() -> Keys:
 @pytest.fixture
 def stranger(tmp_path: Path, keys: Keys) -> Iterator[TestClient]:
     """A browser that found the address, and has no key."""
-    app = create(Desk(tmp_path / "desk"), keys, [HOST], LARGEST, "weft-studio")
+    app = create_studio(Desk(tmp_path / "desk"), keys, [HOST], LARGEST, "weft-studio")
     with TestClient(app, base_url=f"http://{HOST}", follow_redirects=False) as client:
         yield client
 
@@ -50,7 +50,8 @@ def stranger(tmp_path: Path, keys: Keys) -> Iterator[TestClient]:
 @pytest.fixture
 def browser(stranger: TestClient, keys: Keys) -> TestClient:
     """The browser of the person who started the studio."""
-    assert stranger.get("/", params={"token": keys.token}).status_code == 303
+    assert stranger.get("/", params={"token": keys.token}).status_code == 200
+    assert len(keys.sessions) == 1
     stranger.headers["origin"] = f"http://{HOST}"
     return stranger
 

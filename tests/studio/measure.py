@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import numpy as np
 
-from weft.demo import hospital
+from weft.hospital import hospital
 
 PAGES = ("/", "{table}", "{table}/columns", "{table}/budget", "{table}/history", "{run}", "{run}/progress")
 
@@ -26,7 +26,17 @@ def main() -> None:
         if not source.exists():
             pyarrow.csv.write_csv(hospital(rows=100_000), source)
         began = time.perf_counter()
-        words = [sys.executable, "-m", "weft.cli", "studio", "--no-open", "--folder", f"{folder}/desk"]
+        words = [
+            sys.executable,
+            "-m",
+            "weft.cli",
+            "studio",
+            "--no-open",
+            "--host",
+            "127.0.0.1",
+            "--folder",
+            f"{folder}/desk",
+        ]
         studio = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert studio.stdout is not None
         address = re.search(r"http://\S+", studio.stdout.readline())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.csv
 from playwright.sync_api import Page, sync_playwright
 
-from weft.demo import hospital, hospital_schema
+from weft.hospital import hospital, hospital_schema
 
 from .test_browser import CHROMIUM, DESK, FLAGS, PHONE
 

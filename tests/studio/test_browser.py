@@ -8,8 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -42,6 +46,59 @@ def address(tmp_path: Path) -> Iterator[str]:
     started.wait(30)
 
 
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[list[str]]:
+    """The words of the command by which a studio opens the browser, as other users of the machine see them."""
+    seen = tmp_path / "arguments"
+    program = tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$0" "$@" > {seen}.part && mv {seen}.part {seen}\n')
+    program.chmod(0o755)
+    words = [sys.executable, "-m", "weft.cli", "studio", "--folder", "desk"]
+    environment = {**os.environ, "NO_COLOR": "1", "BROWSER": str(program)}
+    started = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment)
+    for _ in range(600):
+        if seen.exists():
+            break
+        time.sleep(0.1)
+    yield seen.read_text().splitlines()
+    started.send_signal(signal.SIGTERM)
+    started.wait(30)
+
+
+class Listener(BaseHTTPRequestHandler):
+    """Another user's server on another port, which keeps what browsers send."""
+
+    heard: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.heard.append(self.headers.get("cookie", ""))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_the_browser_gets_in_by_a_page_that_only_its_owner_reads(opened: list[str], tmp_path: Path) -> None:
+    (place,) = [word for word in opened if word.startswith("file://")]
+    assert "token" not in " ".join(opened)
+    with playwright.sync_playwright() as started, HTTPServer(("127.0.0.1", 0), Listener) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        context = chromium.new_context()
+        page = context.new_page()
+        page.goto(place)
+        page.wait_for_selector("input[name=file]")
+        assert re.fullmatch(r"http://weft-[0-9a-f]{32}[.]localhost:\d+/", page.url)
+        assert not list((tmp_path / "desk").glob("*.html"))
+        assert len(context.cookies()) == 1
+        for host in ("127.0.0.1", "localhost", "other.localhost"):
+            page.goto(f"http://{host}:{other.server_port}/")
+        other.shutdown()
+        chromium.close()
+        assert Listener.heard and "weft" not in "".join(Listener.heard)
+
+
 def fits(page, name: str) -> None:
     """Require that nothing stands beyond the edge of the page, and that every field says what it is for."""
     for size in (PHONE, DESK):
@@ -66,6 +123,7 @@ def test_the_whole_road(address: str, csv: Path) -> None:
         page.on("pageerror", lambda error: wrong.append(str(error)))
 
         page.goto(address)
+        page.wait_for_selector("input[name=file]")
         assert "token" not in page.url
         fits(page, "home")
         page.set_input_files("input[name=file]", csv)

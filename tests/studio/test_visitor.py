@@ -5,9 +5,8 @@ import tomllib
 
 import pytest
 
-from weft.demo import hospital_schema
-from weft.studio.columns import fault, first_schema
-from weft.studio.filling import filled, fills
+from weft.hospital import hospital_schema
+from weft.studio.column_editor import fill_open_columns, find_schema_fault, first_schema, list_fillable_columns
 
 from .conftest import spend, wait, words
 
@@ -31,21 +30,25 @@ other = "other"
 
 def test_what_was_said_stays_when_what_was_found_is_used():
     said = '[columns.age]\nkind = "integer"\nrange = [0, 120]\n\n' + first_schema(["ward", "sex"])
-    assert fills(said, FOUND) == ["ward"]
-    made = tomllib.loads(filled(said, FOUND))
+    assert list_fillable_columns(said, FOUND) == ["ward"]
+    made = tomllib.loads(fill_open_columns(said, FOUND))
     assert made["columns"]["age"] == {"kind": "integer", "range": [0, 120]}
     assert made["columns"]["ward"]["values"] == ["surgery", "other"] and made["columns"]["sex"]["kind"] == "unknown"
     assert made["discovery"] == {"epsilon": 0.1, "delta": 1e-6}
-    assert fills(filled(said, FOUND), FOUND) == []  # it is not offered, and not paid for, twice
-    assert filled(filled(said, FOUND), FOUND) == filled(said, FOUND)
+    assert (
+        list_fillable_columns(fill_open_columns(said, FOUND), FOUND) == []
+    )  # it is not offered, and not paid for, twice
+    assert fill_open_columns(fill_open_columns(said, FOUND), FOUND) == fill_open_columns(said, FOUND)
 
 
 def test_what_was_found_fills_the_range_of_a_column_that_has_a_kind():
-    made = filled('discovery = {epsilon = 0.2, delta = 0}\n[columns.age]\nkind = "integer"\nmissing = true\n', FOUND)
+    made = fill_open_columns(
+        'discovery = {epsilon = 0.2, delta = 0}\n[columns.age]\nkind = "integer"\nmissing = true\n', FOUND
+    )
     age = tomllib.loads(made)["columns"]["age"]
     assert age == {"kind": "integer", "missing": True, "range": [50, 79], "outside": "clip", "paid": ["range"]}
     assert tomllib.loads(made)["discovery"]["epsilon"] == pytest.approx(0.3)  # both searches were paid for
-    assert fault(made) == ""
+    assert find_schema_fault(made) == ""
 
 
 def test_the_studio_offers_and_takes_what_a_search_found(browser, table, tmp_path):

@@ -9,9 +9,9 @@ import weft
 from weft import MarginalPlan
 from weft.cli import app
 from weft.schema import Schema
-from weft.workload.draft import drafted, written_draft
-from weft.workload.items import Given
-from weft.workload.mechanism import choose_accounting, crossover, noise_of
+from weft.synthesis.marginal_plan.compiled_plan import choose_accounting, find_crossover, noise_of
+from weft.synthesis.marginal_plan.plan_draft import draft_marginal_plan, write_plan_draft
+from weft.synthesis.marginal_plan.plan_file import Given
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def run(*words):
 
 def test_a_draft_reads_back_and_works():
     schema = Schema.from_toml(SCHEMA)
-    plan = MarginalPlan.from_toml(written_draft(drafted(schema)))
+    plan = MarginalPlan.from_toml(write_plan_draft(draft_marginal_plan(schema)))
     made = weft.Synthesizer(1.0, method="dpsyn", journal=None, marginals=plan).fit(make_table(300), schema)
     assert made.sample(20, seed=0).num_rows == 20
 
@@ -90,7 +90,7 @@ def test_few_marginals_get_geometric_noise_and_many_gaussian():
     assert [choose_accounting(k, 1.0, 1e-6) for k in (1, 8, 9, 100)] == ["pure", "pure", "gaussian", "gaussian"]
     assert choose_accounting(1000, 1.0, 0.0) == "pure"
     # Laplace noise against Gaussian noise under zCDP: 2 (m/eps)^2 = m / (2 rho), worked out by hand for three deltas.
-    assert [crossover(0.1, delta, "gaussian, zCDP") for delta in (1e-6, 1e-9, 1e-12)] == [14, 21, 28]
+    assert [find_crossover(0.1, delta, "gaussian, zCDP") for delta in (1e-6, 1e-9, 1e-12)] == [14, 21, 28]
     found = noise_of(50, 0.5, 1e-9)
     assert found["gaussian, exact"] < found["gaussian, zCDP"] < found["laplace, zCDP"] < found["laplace, advanced"]
 

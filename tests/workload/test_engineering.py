@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 
 import weft
-from weft.answers.asking import ask
-from weft.codec import Codec
+from weft.encoding import Codec
 from weft.engines import open_engine
-from weft.evaluate import k_way
-from weft.marginals.counting import count
-from weft.marginals.domain import clique
+from weft.evaluation.metrics import k_way
+from weft.evaluation.query_answers import answer_query
+from weft.marginals.counting import count_marginals
+from weft.marginals.domain import make_clique
 from weft.models.arranged import Fill
-from weft.release.statement import VIEWS, cautions
 from weft.schema import Schema
-from weft.workload.items import PlanError
+from weft.synthesis.marginal_plan.plan_file import PlanError
+from weft.synthesis.statement import VIEWS, list_cautions
 
 ROWS = 4000
 PAIRS = '[[marginals]]\npairs_of = ["a", "b"]\n'
@@ -40,7 +40,7 @@ def error(columns, sizes, plan, pair, epsilon=0.5, method="dpsyn", runs=2, width
             epsilon, 1e-6, method=method, journal=None, seed=seed, noise_seed=seed, marginals=plan, **options
         ).fit(table, schema)
         synth = codec.encode(made.sample(ROWS, seed=seed))
-        one, other = (count(records, [clique(pair)])[0] / len(records) for records in (real, synth))
+        one, other = (count_marginals(records, [make_clique(pair)])[0] / len(records) for records in (real, synth))
         one, other = (table.reshape(-1, width, *table.shape[1:]).sum(axis=1) for table in (one, other))
         found.append(np.abs(one - other).sum() / 2)
     return float(np.mean(found))
@@ -124,7 +124,7 @@ def test_a_random_column_costs_nothing():
     )
     assert all("b" not in table.clique for table in made.fitted_.measured)
     assert len(set(made.sample(3000, seed=0)["b"].to_pylist())) > 450
-    assert "Made at random, whatever the private table holds: b." in cautions(made.fitted_)
+    assert "Generated at random, independently of the private table: b." in list_cautions(made.fitted_)
     for counts in (made.query("b", bins=4), made.query("a", where="b < 100"), made.query("a", "b", bins=2)):
         assert "made at random" in counts.meaning and (counts.low == 0).all() and (counts.high >= ROWS).all()
     assert "made at random" not in made.query("a").meaning
@@ -166,9 +166,9 @@ def test_what_was_measured_of_a_random_column_is_no_chance():
     )
     model = made.fitted_.model
     fitted = replace(made.fitted_, model=replace(model, fills=(Fill("b"), *model.fills)))
-    counts = ask(fitted, ("c",))
+    counts = answer_query(fitted, ("c",))
     assert counts.source == "measured" and "random" not in counts.meaning and (counts.high < ROWS / 2).all()
-    assert "random" in ask(fitted, ("a", "c")).meaning
+    assert "random" in answer_query(fitted, ("a", "c")).meaning
 
 
 def test_random_views_are_told_where_a_plan_names_no_marginals():
@@ -178,7 +178,7 @@ def test_random_views_are_told_where_a_plan_names_no_marginals():
         made = weft.Synthesizer(1.0, method="dpsyn", journal=None, marginals=plan).fit(
             table, codes(dict.fromkeys("abc", 3))
         )
-        assert (VIEWS in cautions(made.fitted_)) == told
+        assert (VIEWS in list_cautions(made.fitted_)) == told
 
 
 def test_bins_relate_a_wide_column_and_the_fine_values_come_back():
@@ -268,7 +268,7 @@ def test_an_emphasised_marginal_is_matched_to_the_last_record():
         ).fit(pa.table(rows), codes(sizes))
         inner = made.model_.inner
         held = next(table.table for table in inner.tables if table.clique == ("a", "b", "d"))
-        table = count(inner.sample(ROWS, np.random.default_rng(0)), [("a", "b", "d")])[0]
+        table = count_marginals(inner.sample(ROWS, np.random.default_rng(0)), [("a", "b", "d")])[0]
         found[exact] = np.abs(table - held * ROWS / held.sum()).sum() / 2
     assert found["exact = true\n"] <= held.size / 2 < found[""]  # less than a record a cell: rounding
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
+from weft_lab.fire import fire_plan
 
 from weft import MarginalPlan
-from weft.bench.fire import fire_plan
 from weft.cli import app
-from weft.codec import Codec
-from weft.demo import hospital, hospital_schema
+from weft.encoding import Codec
+from weft.hospital import hospital, hospital_schema
 from weft.schema import Schema
-from weft.workload import compile_plan, extended
+from weft.synthesis.marginal_plan import compile_plan, extend_schema
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "marginals.md").read_text(encoding="utf-8")
@@ -30,7 +30,7 @@ def test_a_plan_fits(text, tmp_path):
     (tmp_path / "chapters.csv").write_text("diagnosis,ward\n" + "".join(f"{code},surgery\n" for code in codes))
     (tmp_path / "plan.toml").write_text(text)
     plan = MarginalPlan.load(tmp_path / "plan.toml").at(2.0)
-    compile_plan(plan, Codec(extended(schema, plan), rows.schema))
+    compile_plan(plan, Codec(extend_schema(schema, plan), rows.schema))
 
 
 def test_the_commands_run_in_order(tmp_path, monkeypatch):
@@ -48,19 +48,20 @@ def test_the_commands_run_in_order(tmp_path, monkeypatch):
 
 
 def test_the_plan_for_the_fire_calls_fits_their_public_domain():
-    from weft.bench.datasets import datasets
-    from weft.bench.fire import WIDE
-    from weft.reading.csv import csv_arrow_schema
+    from weft_lab.datasets import datasets
+    from weft_lab.fire import WIDE
+
+    from weft.io.text_to_types import csv_arrow_schema
 
     for wide in ({}, WIDE):  # as the AIM paper's authors coded it, and with all columns
         schema = Schema.from_domain({**datasets()["fire"].sizes, **wide})
         for epsilon in (0.1, 1.0, 10.0):
             plan = fire_plan([column.name for column in schema.columns]).at(epsilon)
-            known = extended(schema, plan)
+            known = extend_schema(schema, plan)
             made = compile_plan(plan, Codec(known, csv_arrow_schema(known)))
             assert len(made.arrangement.fills) >= 9 and len(made.options["marginals"]) > 25
 
 
 def test_the_plan_for_the_census_reads():
-    plan = MarginalPlan.load(ROOT / "weft" / "bench" / "plans" / "acs_pums2018_west.toml")
+    plan = MarginalPlan.load(ROOT / "lab" / "weft_lab" / "plans" / "acs_pums2018_west.toml")
     assert plan == MarginalPlan.from_toml(plan.to_toml()) and plan.measured > 90

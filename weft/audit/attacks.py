@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,15 +12,271 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import betaincinv, ndtr, ndtri
 
-from weft.audit.empirical import Claim, Evidence, attack, claim
-from weft.audit.tables import TABLES, NeighbouringTables, worst_cases
-from weft.marginals.marginal import Array
-from weft.methods import known
-from weft.methods import method as recipe
-from weft.privacy import Budget, Relation
-from weft.progress import Listener, silence, stage
-from weft.synthesizer import Synthesizer, load
+from weft.marginals.domain import Clique
+from weft.marginals.marginal import Array, project_table
+from weft.methods import make_method as recipe
+from weft.methods import resolve_method_name
+from weft.privacy import AccountingLike, Budget, Relation, find_accounting
+from weft.privacy.accounting import PURE
+from weft.progress import Listener, ignore_event, report_stage
+from weft.schema import Schema
+from weft.synthesis.synthesizer import Synthesizer, load
+
+# Neighbouring tables on which a method has nowhere to hide: the worst cases that an attack is run on.
+
+Row = tuple[int, ...]
+
+TABLES = ("one column", "two columns")
+"""The pairs by name."""
+
+ROWS = 60.0
+"""About the rows of the smallest cell, for mu = 1; the noise of a share of the budget is some multiple of 1 / mu."""
+
+STEEP = 20.0
+"""How many times larger the largest cell is."""
+
+
+@dataclass(frozen=True)
+class NeighbouringTables:
+    """Two tables of whole numbers that differ in one row."""
+
+    name: str
+    relation: Relation
+    shape: Row
+    """Number of codes of each column."""
+    counts: Array
+    """Rows in each cell that both tables share."""
+    canary: Row
+    replaced: Row | None
+    """The row that stands in the other table in place of the canary; None: there is none."""
+
+    @property
+    def columns(self) -> Clique:
+        """The names of the columns."""
+        return tuple("abcdefgh"[: len(self.shape)])
+
+    @property
+    def schema(self) -> Schema:
+        """What is public: the codes."""
+        return Schema.from_domain(dict(zip(self.columns, self.shape, strict=True)))
+
+    @property
+    def without(self) -> pa.Table:
+        """The table without the canary."""
+        return self._table(self.replaced)
+
+    @property
+    def with_canary(self) -> pa.Table:
+        """The table with the canary."""
+        return self._table(self.canary)
+
+    def _table(self, last: Row | None) -> pa.Table:
+        cells = np.array(list(np.ndindex(self.shape)))
+        rows = np.repeat(cells, self.counts.ravel(), axis=0)
+        rows = rows if last is None else np.vstack([rows, last])
+        return pa.table(dict(zip(self.columns, rows.T, strict=True)))
+
+    def figures(self, marginal: Callable[[Sequence[str]], Array]) -> list[float]:
+        """Return what a release tells of the canary: the count of its cell in the table of every set of columns.
+
+        Less that of the row it replaces, if there is one. The noisy answers of any method that measures marginals, or
+        parts of them, are functions of these tables, and the canary moves each of them along these cells; the total is
+        the table of no columns.
+        """
+        told = []
+        for few in range(len(self.columns) + 1):
+            for axes in itertools.combinations(range(len(self.columns)), few):
+                table = marginal([self.columns[i] for i in axes])
+                other = 0.0 if self.replaced is None else table[tuple(self.replaced[i] for i in axes)]
+                told.append(float(table[tuple(self.canary[i] for i in axes)] - other))
+        return told
+
+    def count(self, rows: pa.Table) -> Callable[[Sequence[str]], Array]:
+        """Return the marginals of some rows."""
+        table = np.zeros(self.shape)
+        np.add.at(table, tuple(rows[name].to_numpy() for name in self.columns), 1)
+        return lambda columns: project_table(table, self.columns, columns)
+
+
+def worst_cases(relation: Relation, mu: float) -> list[NeighbouringTables]:
+    """Return the tables for a neighbour relation, with as many rows as noise for this mu asks for."""
+    few = ROWS / min(mu, 1.0)
+    one = np.geomspace(STEEP, 1, 8)
+    # Close codes go together, and small ones are more frequent: columns that depend on each other, and are uneven.
+    a, b = np.indices((4, 4))
+    two = np.geomspace(STEEP, 1, 4)[np.abs(a - b)] * (1 - 0.15 * a)
+    return [_make_neighbours(name, relation, counts * few) for name, counts in zip(TABLES, (one, two), strict=True)]
+
+
+def _make_neighbours(name: str, relation: Relation, counts: Array) -> NeighbouringTables:
+    canary = (0,) * counts.ndim
+    replaced = (1,) * counts.ndim if relation == "replace-one" else None
+    return NeighbouringTables(name, relation, counts.shape, np.ceil(counts).astype(np.int64), canary, replaced)
+
+
+# How much a release gives away, as far as an attack on it can show: a lower bound on mu that holds with confidence.
+
+TRAINING = 4
+"""One run in so many serves to learn the test, the others to try it."""
+
+FLAT = 1e-3
+"""Directions in which standardised figures vary less than this, beside the widest, are rounding and left out."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a budget says about every test between neighbouring tables."""
+
+    mu: float
+    """The test that is right most often is right with probability at most Phi(mu / 2)."""
+    every_test: bool
+    """Whether mu-GDP follows, that is Phi^-1(1 - a) - Phi^-1(b) <= mu for the rates a and b of every test."""
+
+    @property
+    def accuracy(self) -> float:
+        """How often a test may be right, if both tables are equally likely."""
+        return float(ndtr(self.mu / 2))
+
+
+def compute_claim(budget: Budget, accounting: AccountingLike) -> Claim:
+    """Return what a budget says of tests, in the unit mu.
+
+    Gaussian: the capacity is rho = mu^2 / 2, and mu-GDP is what is claimed.
+
+    Pure: with odds of at most e^epsilon no test is right with a probability above e^epsilon / (1 + e^epsilon), which is
+    Phi(mu / 2) for the mu returned. And mu-GDP follows: its trade-off curve is convex, begins at (0, 1) and passes
+    through the corner of epsilon's, which has straight lines on either side, and so lies below all of it.
+
+    zCDP: no mu-GDP follows, but the divergence of Kullback and Leibler is at most rho (orders above 1, to the limit).
+    A test's advantage is at most the total variation distance, at most sqrt(rho / 2) by Pinsker's inequality and
+    sqrt(1 - e^-rho) by that of Bretagnolle and Huber. It is right with probability (1 + advantage) / 2.
+
+    >>> round(compute_claim(Budget(mu=1.0), "gaussian").mu, 6)
+    1.0
+    >>> round(compute_claim(Budget(epsilon=4.0, delta=0.0), "pure").mu, 3)
+    4.194
+    """
+    capacity, rules = budget.capacity(accounting), find_accounting(accounting)
+    if rules.is_exact_gaussian:
+        return Claim(math.sqrt(2 * capacity), every_test=True)
+    if rules.is_pure:
+        return Claim(-2 * float(ndtri(1 / (1 + math.exp(capacity)))), every_test=True)
+    advantage = min(math.sqrt(capacity / 2), math.sqrt(-math.expm1(-capacity)))
+    return Claim(-2 * float(ndtri((1 - advantage) / 2)), every_test=False)
+
+
+def upper_limit(successes: int, trials: int, error: float) -> float:
+    """Return the Clopper-Pearson limit: a probability below this fails to be, in at most `error` of all cases.
+
+    >>> round(upper_limit(0, 100, 0.05), 4), upper_limit(7, 7, 0.05)
+    (0.0295, 1.0)
+    """
+    if successes >= trials:
+        return 1.0
+    return float(betaincinv(successes + 1, trials - successes, 1 - error))
+
+
+def accuracy_bound(wrong: int, trials: int, error: float) -> float:
+    """Return a mu that a test with so many wrong answers shows, half of the trials being on each table.
+
+    The answers are independent, with one chance of being wrong on D and another on D'. Their sum is less spread than
+    a binomial number of the same mean (Hoeffding 1956), so its limit holds for the mean of the two.
+    """
+    return max(0.0, -2 * float(ndtri(upper_limit(wrong, trials, error))))
+
+
+def trade_off_bound(false_positives: int, false_negatives: int, trials: int, error: float) -> float:
+    """Return a mu that a test with these errors, of so many trials on each table, shows: half of `error` a rate."""
+    rates = [upper_limit(found, trials, error / 2) for found in (false_positives, false_negatives)]
+    return max(0.0, -float(ndtri(rates).sum())) if max(rates) < 1 else 0.0
+
+
+@dataclass(frozen=True)
+class AttackEvidence:
+    """How often the guesses of an attack were wrong, and what that shows."""
+
+    trials: int
+    """Releases of each table that were guessed at."""
+    wrong: int
+    """Wrong guesses of the test that was right most often while it was learned, of twice as many trials."""
+    rates: tuple[int, int] | None
+    """False positives and false negatives of the test that showed most by both; None: the claim is not one on these."""
+    confidence: float
+
+    @property
+    def mu(self) -> float:
+        """At least this much is given away, with confidence."""
+        return self.bound(self.confidence)
+
+    def bound(self, confidence: float) -> float:
+        """Return the mu that was shown with another confidence."""
+        if self.rates is None:
+            return accuracy_bound(self.wrong, 2 * self.trials, 1 - confidence)
+        half = (1 - confidence) / 2
+        return max(accuracy_bound(self.wrong, 2 * self.trials, half), trade_off_bound(*self.rates, self.trials, half))
+
+    @property
+    def accuracy(self) -> float:
+        """How often the guess was right."""
+        return 1 - self.wrong / (2 * self.trials)
+
+    @property
+    def estimate(self) -> float:
+        """The mu at which the best test is right as often as this one was: a guess, with no confidence in it."""
+        # No wrong guess at all counts as half of one: it does not show a mu without end.
+        return max(0.0, -2 * float(ndtri(max(self.wrong, 0.5) / (2 * self.trials))))
+
+
+def run_attack(without: Array, canary: Array, confidence: float, *, every_test: bool = True) -> AttackEvidence:
+    """Learn to tell releases of D from those of D', a row of figures each; then count how often that is wrong.
+
+    `every_test`: whether the claim in question is one about the rates of all tests (`Claim.every_test`).
+    """
+    runs = len(without)
+    if len(canary) != runs or runs < 2 * TRAINING:
+        raise ValueError(f"an attack needs as many releases of one table as of the other, at least {2 * TRAINING}")
+    few = runs // TRAINING
+    weights = fit_discriminant(without[:few], canary[:few])
+    negative, positive = without @ weights, canary @ weights
+    middle = (negative[:few].mean() + positive[:few].mean()) / 2
+    wrong = sum(_count_errors(negative[few:], positive[few:], middle))
+    rates = None
+    if every_test:
+        far = _choose_threshold(negative[:few], positive[:few], (1 - confidence) / 2)
+        rates = _count_errors(negative[few:], positive[few:], far)
+    return AttackEvidence(runs - few, wrong, rates, confidence)
+
+
+def _count_errors(negative: Array, positive: Array, threshold: float) -> tuple[int, int]:
+    """Return how many scores of each group are on the wrong side."""
+    return int((negative >= threshold).sum()), int((positive < threshold).sum())
+
+
+def fit_discriminant(without: Array, canary: Array) -> Array:
+    """Return weights of the figures that tell the two groups apart best, if both are spread alike (Fisher 1936).
+
+    Found as the regression of the group on the figures, which is the same up to a factor.
+    """
+    together = np.concatenate([without, canary]).astype(np.float64)
+    spread = together.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    group = np.repeat([-0.5, 0.5], [len(without), len(canary)])
+    weights = np.linalg.lstsq((together - together.mean(axis=0)) / spread, group, rcond=FLAT)[0]
+    return np.asarray(weights / spread)
+
+
+def _choose_threshold(without: Array, canary: Array, error: float) -> float:
+    """Return the threshold whose trade-off shows most on these scores."""
+    candidates = np.unique(np.concatenate([without, canary]))
+    positives = len(without) - np.searchsorted(np.sort(without), candidates)
+    negatives = np.searchsorted(np.sort(canary), candidates)
+    shown = [
+        trade_off_bound(int(fp), int(fn), len(without), error) for fp, fn in zip(positives, negatives, strict=True)
+    ]
+    return float(candidates[int(np.argmax(shown))])
+
 
 Source = Literal["model", "rows"]
 """What the attacker holds: the model file, or synthetic rows (as many as the model makes by itself)."""
@@ -45,8 +303,10 @@ class Audit:
     @property
     def claim(self) -> Claim:
         """What the budget says of tests, as this method counts it."""
-        pure = {"accounting": "pure"} if self.budget.delta == 0 else {}
-        return claim(self.budget, recipe(known(self.method), **(pure | dict(self.options))).accounting)
+        pure = {"accounting": PURE.name} if self.budget.delta == 0 else {}
+        return compute_claim(
+            self.budget, recipe(resolve_method_name(self.method), **(pure | dict(self.options))).accounting
+        )
 
     def cases(self) -> list[NeighbouringTables]:
         """Return the pairs of tables that are attacked."""
@@ -55,7 +315,7 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Finding:
+class AttackFinding:
     """What one attack has shown of one method."""
 
     method: str
@@ -63,7 +323,7 @@ class Finding:
     table: str
     source: Source
     claim: Claim
-    evidence: Evidence
+    evidence: AttackEvidence
 
     @property
     def share(self) -> float:
@@ -76,20 +336,20 @@ class Finding:
         return self.evidence.mu > self.claim.mu
 
 
-def run(audit: Audit, listener: Listener = silence) -> Iterator[Finding]:
+def run_attacks(audit: Audit, listener: Listener = ignore_event) -> Iterator[AttackFinding]:
     """Make the attacks, one after another."""
     claimed, cases = audit.claim, audit.cases()
     confidence = 1 - (1 - audit.confidence) / (len(cases) * len(audit.sources))
     for case in cases:
-        with stage(listener, f"{audit.method}: {case.relation}, {case.name}", 2 * audit.runs) as work:
-            told = [_figures(audit, case, table, work.advance) for table in (case.without, case.with_canary)]
+        with report_stage(listener, f"{audit.method}: {case.relation}, {case.name}", 2 * audit.runs) as work:
+            told = [_collect_figures(audit, case, table, work.advance) for table in (case.without, case.with_canary)]
         for source in audit.sources:
             without, canary = (figures[source] for figures in told)
-            evidence = attack(without, canary, confidence, every_test=claimed.every_test)
-            yield Finding(audit.method, case.relation, case.name, source, claimed, evidence)
+            evidence = run_attack(without, canary, confidence, every_test=claimed.every_test)
+            yield AttackFinding(audit.method, case.relation, case.name, source, claimed, evidence)
 
 
-def _figures(
+def _collect_figures(
     audit: Audit, case: NeighbouringTables, table: pa.Table, advance: Callable[[], None]
 ) -> dict[Source, Array]:
     """Release a table again and again; return the figures of each release, by what the attacker holds."""

@@ -13,20 +13,199 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax
+from scipy.stats import kstest
 
-from weft.audit.recorded import Answer, Artefacts, Program, Recorder, weakness, wrong_law
 from weft.marginals.marginal import Array
 from weft.privacy import Budget, Charge
 from weft.privacy.deniability import Acceptance, lower_bound
-from weft.privacy.guarantee import DENIABILITY
-from weft.privacy.mechanisms import Release
-from weft.privacy.partitions import ARRAYS, unpacked
+from weft.privacy.ledger import DENIABILITY
+from weft.privacy.mechanisms import MECHANISMS, CountNoise, Release
+from weft.privacy.partitions import ARRAYS, unpack_value_counts
+
+# What a program asked of its rows and what left, on record; and whether the noise between the two was paid for.
+
+Artefacts = Mapping[str, Any]
+"""Everything that leaves a run, by name: files, printed text, warnings, events, the ledger, ..."""
+
+Program = Callable[[Any, Release], Artefacts]
+"""A run of the whole program on a table with the given release step."""
+
+MIN_COMPARED_COINS = 30
+"""Rows whose coins must differ between two runs; fair coins agree by chance less than once in 10^9."""
+
+MAX_COMPARED_CELLS = 256
+"""Cells at the beginning of two tables whose noise is compared."""
+
+TINY = 1e-300
+"""Probability below which logarithms do not go."""
+
+ACCIDENT = 1e-9
+"""Probability below which what was seen is no accident."""
+
+SIZES = {"nothing": (0, 0), "1 to 9": (1, 9), "10 or more": (10, math.inf)}
+"""Cells by what they hold, between which noise must not differ."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question as recorded: what was charged, what the rows said, and what left."""
+
+    charge: Charge
+    exact: tuple[Array, ...]
+    released: tuple[Array, ...]
+
+
+class Recorder:
+    """Releases by real mechanisms and remembers all of it."""
+
+    def __init__(self, mechanisms: Release) -> None:
+        self._mechanisms = mechanisms
+        self.private = mechanisms.private
+        self.tape: list[Answer] = []
+        self.findings: list[str] = []
+
+    def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
+        """Release and remember."""
+        released = self._mechanisms(charge, exact)
+        if any(answer.dtype.kind not in "iu" for answer in released):
+            self.findings.append(f"{charge.question}: the released answers are not integers")
+        self.tape.append(Answer(charge, tuple(a.copy() for a in exact), tuple(a.copy() for a in released)))
+        return released
+
+
+def find_weak_noise(tape: Sequence[Answer]) -> list[str]:
+    """Return a finding if the noise that was added is smaller, on the whole, than the charges declare.
+
+    Every mechanism says how small its noise may be, taken together (`CountNoise.test_size`). Scales below 1 are left
+    out: rounding dominates them.
+    """
+    findings = []
+    for mechanism in (each for each in MECHANISMS.values() if isinstance(each, CountNoise)):
+        drawn = [
+            (released - exact, scale)
+            for answer in tape
+            if answer.charge.definition is mechanism
+            for exact, released, scale in zip(answer.exact, answer.released, answer.charge.scales, strict=True)
+            if scale >= 1
+        ]
+        if drawn:
+            chance, size = mechanism.test_size(drawn)
+            if chance < ACCIDENT:
+                findings.append(f"the {mechanism.name} noise is smaller than declared ({size:.2g} of it)")
+    return findings
+
+
+def wrong_law(tape: Sequence[Answer]) -> list[str]:
+    """Return a finding for each sort of cells whose noise does not follow the law that was declared for it.
+
+    A value k of a law F on the integers, put at a random place between F(k - 1) and F(k), is uniform on (0, 1),
+    whatever the law and its scale: so cells of all tables can be tested together, by Kolmogorov and Smirnov. Noise that
+    is not added to empty cells, or is rounded away from full ones, shows in the cells of that sort; in those of one
+    table, or of all.
+    """
+    findings = []
+    rng = np.random.default_rng(0)  # these numbers belong to a test that can be repeated, and to no release
+    tables = [
+        (answer.charge.question, np.abs(answer.exact[i]).ravel(), _transform_noise(answer, i, mechanism, rng))
+        for answer in tape
+        if isinstance(mechanism := answer.charge.definition, CountNoise)
+        for i in range(len(answer.exact))
+    ]
+    for sort, (low, high) in SIZES.items():
+        chosen_of = [(question, uniform[(low <= sizes) & (sizes <= high)]) for question, sizes, uniform in tables]
+        chosen_of.append(("all questions", np.concatenate([np.empty(0), *(chosen for _, chosen in chosen_of)])))
+        for question, chosen in chosen_of:
+            if chosen.size and kstest(chosen, "uniform", method="asymp").pvalue < ACCIDENT:
+                findings.append(f"{question}: the noise on cells that hold {sort} is not of the law declared")
+    return findings
+
+
+def _transform_noise(answer: Answer, i: int, mechanism: CountNoise, rng: np.random.Generator) -> Array:
+    """Return the noise on each cell of a table by its randomised probability integral transform."""
+    noise = (answer.released[i] - answer.exact[i]).ravel().astype(np.float64)
+    scale = answer.charge.scales[i]
+    below, upto = mechanism.cdf(noise - 1, scale), mechanism.cdf(noise, scale)
+    return np.asarray(below + (upto - below) * rng.random(noise.size))
+
+
+def find_reused_randomness(
+    program: Program, table: Any, mechanisms: Callable[[], Release], *, truncated: bool = False
+) -> list[str]:
+    """Return signs that chance is not fresh: the same on two runs, or the same noise for two tables of one run.
+
+    `truncated`: some units of this table have more rows than are kept. Which rows stay is chance too, and must not be
+    known to anybody (`weft.engines.privacy_units`): two runs, also with one `seed`, must not count the same ones.
+    """
+    runs = [Recorder(mechanisms()), Recorder(mechanisms())]
+    for recorder in runs:
+        program(table, recorder)
+    findings = []
+    for one, other in zip(*([a for a in r.tape if a.charge.definition.divides_rows] for r in runs), strict=False):
+        if len(one.released[0]) >= MIN_COMPARED_COINS and np.array_equal(one.released[0], other.released[0]):
+            findings.append("two runs threw the same coins")
+    drawn = [[part for answer in recorder.tape for part in _extract_random_parts(answer)] for recorder in runs]
+    equal = len(drawn[0]) == len(drawn[1]) and all(
+        np.array_equal(one.values, other.values) for one, other in zip(*drawn, strict=True)
+    )
+    if equal and math.fsum(part.log_chances.sum() for part in drawn[0]) < math.log(ACCIDENT):
+        findings.append("two runs drew the same noise")
+    counted = [[exact for answer in recorder.tape for exact in answer.exact] for recorder in runs]
+    if truncated and all(map(np.array_equal, *counted)):
+        findings.append("two runs kept the same rows of every unit")
+    for answer in (answer for answer in runs[0].tape if isinstance(answer.charge.definition, CountNoise)):
+        if _share_noise(_extract_random_parts(answer)):
+            findings.append(f"{answer.charge.question}: two tables got the same noise")
+    return findings
+
+
+@dataclass(frozen=True)
+class RandomPart:
+    """The random part of an answer: the noise on one table, or what an exponential mechanism chose.
+
+    `log_chances` has the log probability of each value under the declared law. Their sum is the log probability that an
+    independent run repeats the values, so that a repetition counts as evidence only where it falls below `ACCIDENT`:
+    noise of a small scale, or on a few cells, often repeats by chance.
+    """
+
+    values: Array
+    log_chances: Array
+
+
+def _extract_random_parts(answer: Answer) -> list[RandomPart]:
+    """Return the random part of each table of counts, or of each choice; nothing for any other answer."""
+    mechanism = answer.charge.definition
+    if isinstance(mechanism, CountNoise):
+        noises = [(r - e).ravel() for e, r in zip(answer.exact, answer.released, strict=True)]
+        return [
+            RandomPart(noise, np.log(np.maximum(mechanism.cdf(noise, s) - mechanism.cdf(noise - 1, s), TINY)))
+            for noise, s in zip(noises, answer.charge.scales, strict=True)
+        ]
+    if answer.charge.norm == "linf":
+        chosen = np.ravel(answer.released[0])
+        weights = answer.exact[0] * (answer.charge.epsilon / answer.charge.draws / 2 / answer.charge.sensitivities[0])
+        return [RandomPart(chosen, log_softmax(weights.ravel())[chosen])]
+    return []
+
+
+def _share_noise(parts: Sequence[RandomPart]) -> bool:
+    """Return whether two tables begin with the same noise, over so many cells that it is no accident.
+
+    In lexicographic order, a table that begins like another one stands next to one that does.
+    """
+    for one, other in pairwise(sorted(parts, key=lambda part: part.values[:MAX_COMPARED_CELLS].tolist())):
+        m = min(one.values.size, other.values.size, MAX_COMPARED_CELLS)
+        chance = max(one.log_chances[:m].sum(), other.log_chances[:m].sum())
+        if chance < math.log(ACCIDENT) and np.array_equal(one.values[:m], other.values[:m]):
+            return True
+    return False
+
 
 TOLERANCE = 1e-9
 """Slack for square roots of integers when distances are compared with declared sensitivities."""
@@ -48,10 +227,10 @@ class Player:
             raise StrayedError(f"a question more was asked: {charge.question}")
         answer = self._tape[self._next]
         self._next += 1
-        if _timeless(charge) != _timeless(answer.charge):
+        if _drop_time(charge) != _drop_time(answer.charge):
             raise StrayedError(f"another question was asked: {charge.question!r}, not {answer.charge.question!r}")
-        if charge.mechanism == "coins":
-            return [coupled(exact[0], answer.exact[0], answer.released[0])]
+        if charge.definition.divides_rows:
+            return [couple_coins(exact[0], answer.exact[0], answer.released[0])]
         if charge.part and not all(map(np.array_equal, exact, answer.exact)):
             self._parts_moved.add(charge.part)
         self._check_distance(answer, exact)
@@ -67,20 +246,20 @@ class Player:
     def _check_distance(self, answer: Answer, exact: Sequence[Array]) -> None:
         charge = answer.charge
         if charge.norm == "rows":
-            changed = rows_moved(exact, answer.exact)
+            changed = count_moved_rows(exact, answer.exact)
             if changed > charge.sensitivities[0]:
                 self.findings.append(f"{charge.question}: {changed} rows moved, declared {charge.sensitivities[0]:g}")
             return
         if charge.norm == "none":  # nothing was promised
             return
         if charge.norm == "values":
-            exact, before = aligned(exact, answer.exact)
+            exact, before = align_value_counts(exact, answer.exact)
             answer = replace(answer, exact=tuple(before))
         if [a.shape for a in exact] != [a.shape for a in answer.exact]:
             self.findings.append(f"{charge.question}: the answer's shape depends on the rows")
             return
         for now, then, declared in zip(exact, answer.exact, charge.sensitivities, strict=True):
-            moved = distance(now, then, "l2" if charge.norm == "values" else charge.norm)
+            moved = measure_answer_distance(now, then, "l2" if charge.norm == "values" else charge.norm)
             if moved > declared * (1 + TOLERANCE):
                 self.findings.append(
                     f"{charge.question}: answers moved by {moved:g} ({charge.norm}), declared {declared:g}"
@@ -91,7 +270,7 @@ class StrayedError(Exception):
     """The second run left the road of the first: control flow depends on the rows."""
 
 
-def distance(a: Array, b: Array, norm: str) -> float:
+def measure_answer_distance(a: Array, b: Array, norm: str) -> float:
     """Return the distance of two integer answers in the norm that a charge names."""
     difference = np.abs(a.astype(np.int64) - b.astype(np.int64)).astype(np.float64).ravel()
     if not difference.size:
@@ -101,18 +280,18 @@ def distance(a: Array, b: Array, norm: str) -> float:
     return float(difference.max()) if norm == "linf" else math.sqrt(float((difference**2).sum()))
 
 
-def aligned(now: Sequence[Array], then: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+def align_value_counts(now: Sequence[Array], then: Sequence[Array]) -> tuple[list[Array], list[Array]]:
     """Return the counts of each column's values in two answers, over all values that either of them has."""
     first, second = [], []
     for i in range(0, len(now), ARRAYS):
-        a, b = unpacked(now[i : i + ARRAYS]), unpacked(then[i : i + ARRAYS])
+        a, b = unpack_value_counts(now[i : i + ARRAYS]), unpack_value_counts(then[i : i + ARRAYS])
         values = sorted({*a, *b})
         first.append(np.array([a.get(value, 0) for value in values], np.int64))
         second.append(np.array([b.get(value, 0) for value in values], np.int64))
     return first, second
 
 
-def rows_moved(now: Sequence[Array], then: Sequence[Array]) -> int:
+def count_moved_rows(now: Sequence[Array], then: Sequence[Array]) -> int:
     """Return by how many rows the counts of all prefixes differ between two answers: a row moves its own by one."""
     first, second = (
         Counter(dict(zip(map(tuple, prefixes.tolist()), counts.tolist(), strict=True)))
@@ -121,12 +300,12 @@ def rows_moved(now: Sequence[Array], then: Sequence[Array]) -> int:
     return sum(((first - second) + (second - first)).values())
 
 
-def coupled(names: Array, before: Array, words: Array) -> Array:
+def couple_coins(names: Array, before: Array, words: Array) -> Array:
     """Deal recorded coins again: to each unit the one that it had before, to new ones what others left behind.
 
     Units are known by their names; those of equal rows are exchangeable. This is the pairing of runs in the argument of
-    `weft.engines.parts`: a replaced unit takes the coin of the one that it stands for, an added one any. That is drawn
-    from the recorded ones, so that each part gets its share of added units and a replay can be repeated.
+    `weft.engines.recoding`: a replaced unit takes the coin of the one that it stands for, an added one any. That is
+    drawn from the recorded ones, so that each part gets its share of added units and a replay can be repeated.
     """
     order, known = np.argsort(names, kind="stable"), np.argsort(before, kind="stable")
     ordered, recorded = names[order], before[known]
@@ -142,7 +321,7 @@ def coupled(names: Array, before: Array, words: Array) -> Array:
     return dealt
 
 
-def books(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]:
+def check_ledger(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]:
     """Return where a run's answers and its ledger (as `Ledger.to_dict` gives it) disagree.
 
     Every answer must have been entered, in order, at the price that its own sensitivity and noise make, and the sum
@@ -150,16 +329,16 @@ def books(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]:
     """
     findings = []
     entries = [Charge.from_dict(entry) for entry in ledger["entries"]]
-    if [_timeless(answer.charge) for answer in tape] != [_timeless(entry) for entry in entries]:
+    if [_drop_time(answer.charge) for answer in tape] != [_drop_time(entry) for entry in entries]:
         findings.append("the answers given are not those entered in the ledger")
     prices = [answer.charge.price(ledger["accounting"]) for answer in tape]
     for answer, price in zip(tape, prices, strict=True):
         if price > answer.charge.cost * (1 + TOLERANCE):
             findings.append(f"{answer.charge.question}: the noise costs {price:g}, charged {answer.charge.cost:g}")
-    findings += seeded_prices(tape)
+    findings += check_seed_prices(tape)
     # A unit is in one part of the rows, and pays for what was asked of that part and of all rows.
     parts = {answer.charge.part for answer in tape} - {""}
-    if parts and [answer.charge.mechanism for answer in tape].count("coins") != 1:
+    if parts and sum(answer.charge.definition.divides_rows for answer in tape) != 1:
         findings.append("parts of the rows were asked that one throw of coins did not make")
     for part in ("", *sorted(parts)):
         asked = [i for i, answer in enumerate(tape) if answer.charge.part in ("", part)]
@@ -170,21 +349,21 @@ def books(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]:
         allowed = budget.capacity(ledger["accounting"])
         if cost > allowed * (1 + TOLERANCE):
             findings.append(f"the answers cost {cost:g}, the budget allows {allowed:g}")
-    if any(answer.charge.mechanism == "deniable" for answer in tape) and DENIABILITY not in ledger["stamps"]:
+    if any(not answer.charge.definition.is_private for answer in tape) and DENIABILITY not in ledger["stamps"]:
         findings.append("deniable records were released without the stamp that says so")
     return findings
 
 
-def seeded_prices(tape: Sequence[Answer]) -> list[str]:
+def check_seed_prices(tape: Sequence[Answer]) -> list[str]:
     """Return where records grown from seeds cost more than was charged for them.
 
     Their price is computed anew from the test, the number of records and the lower bound of passing seeds that the
     charge names; and that bound from the noisy answer that came before.
     """
-    findings = ["seeds were asked first"] if tape and tape[0].charge.mechanism == "seeded" else []
+    findings = ["seeds were asked first"] if tape and tape[0].charge.definition.grows_private_records else []
     for before, answer in pairwise(tape):
         charge = answer.charge
-        if charge.mechanism != "seeded":
+        if not charge.definition.grows_private_records:
             continue
         test, passing = Acceptance.of(charge.terms), charge.terms["passing"]
         known = lower_bound(float(before.released[0][0]), before.charge.scales[0], test, charge.slack / 2)
@@ -202,21 +381,21 @@ def replay(program: Program, table: Any, neighbour: Any, mechanisms: Release) ->
     If an artefact is called "ledger", it must be what `Ledger.to_dict` gives, and is checked against the answers.
     """
     recorder = Recorder(mechanisms)
-    first = _outcome(program, table, recorder)
+    first = _run_program(program, table, recorder)
     player = Player(recorder.tape, recorder.private)
     try:
-        second = _outcome(program, neighbour, player)
+        second = _run_program(program, neighbour, player)
     except StrayedError as strayed:
         return [*recorder.findings, *player.findings, str(strayed)]
     player.finish()
-    kept = books(recorder.tape, first["ledger"]) if "ledger" in first else []
-    findings = [*recorder.findings, *weakness(recorder.tape), *wrong_law(recorder.tape), *kept, *player.findings]
+    kept = check_ledger(recorder.tape, first["ledger"]) if "ledger" in first else []
+    findings = [*recorder.findings, *find_weak_noise(recorder.tape), *wrong_law(recorder.tape), *kept, *player.findings]
     if "failure" in first and first == second:
         findings.append(f"nothing was compared, for the program fails on both tables: {first['failure']}")
-    return [*findings, *_differences(first, second)]
+    return [*findings, *_list_differences(first, second)]
 
 
-def _outcome(program: Program, table: Any, release: Release) -> Artefacts:
+def _run_program(program: Program, table: Any, release: Release) -> Artefacts:
     """Run the program; a failure is an outcome too, with the text that a person would see."""
     try:
         return program(table, release)
@@ -226,18 +405,18 @@ def _outcome(program: Program, table: Any, release: Release) -> Artefacts:
         return {"failure": f"{type(error).__name__}: {error}"}
 
 
-def _differences(first: Artefacts, second: Artefacts) -> list[str]:
+def _list_differences(first: Artefacts, second: Artefacts) -> list[str]:
     names = sorted(set(first) | set(second))
-    return [f"{name} differs" for name in names if not _same(first.get(name), second.get(name))]
+    return [f"{name} differs" for name in names if not _are_identical(first.get(name), second.get(name))]
 
 
-def _same(a: Any, b: Any) -> bool:
+def _are_identical(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return set(a) == set(b) and all(_same(a[key], b[key]) for key in a)
+        return set(a) == set(b) and all(_are_identical(a[key], b[key]) for key in a)
     return bool(type(a) is type(b) and a == b)
 
 
-def _timeless(charge: Charge) -> Charge:
+def _drop_time(charge: Charge) -> Charge:
     return replace(charge, time="")

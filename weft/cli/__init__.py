@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import sys
+from functools import cached_property
+from importlib.metadata import entry_points
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from weft.cli import (
-    audit,
-    bench,
-    budget,
-    demo,
-    explore,
-    fit,
-    itemsets,
-    ledger,
-    marginals,
-    methods,
-    plan,
-    query,
-    report,
-    resume,
-    sample,
-    schema,
-    studio,
-    synth,
-    verify,
+    audit_command,
+    budget_commands,
+    demo_command,
+    fit_commands,
+    itemsets_command,
+    marginals_commands,
+    methods_command,
+    model_commands,
+    plan_command,
+    report_commands,
+    schema_commands,
+    studio_command,
 )
+from weft.cli.terminal import PrintableGroup
 
 EXIT_CODES = """\b
 [bold]Exit codes[/bold]
@@ -42,8 +38,33 @@ EXIT_CODES = """\b
 [bold]Start here[/bold]:  weft demo
 """
 
+COMMANDS = "weft.commands"
+"""Entry points of installed distributions that add commands, such as `weft bench` of weft-lab."""
+
+
+class WeftGroup(PrintableGroup):
+    """The commands of Weft, and those that other distributions add."""
+
+    @cached_property
+    def _added(self) -> dict[str, Any]:
+        found = sorted(entry_points(group=COMMANDS), key=lambda point: point.name)
+        groups = {point.name: typer.main.get_group(point.load()) for point in found}
+        for name, group in groups.items():
+            group.name = name
+        return groups
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Name all commands."""
+        return [*super().list_commands(ctx), *self._added]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name."""
+        return super().get_command(ctx, cmd_name) or self._added.get(cmd_name)
+
+
 app = typer.Typer(
     name="weft",
+    cls=WeftGroup,
     help="Differentially private synthetic tables, with a guarantee that a stranger can check.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
@@ -52,28 +73,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("studio")(studio.studio)
-app.command("plan")(plan.plan)
-app.command("synth", help=synth.HELP)(synth.synth)
-app.command("fit")(fit.fit)
-app.command("sample")(sample.sample)
-app.command("resume")(resume.resume)
-app.command("query")(query.query)
-app.command("itemsets")(itemsets.itemsets)
-app.command("explore")(explore.explore)
-app.command("report")(report.report)
-app.add_typer(bench.app, name="bench")
-app.command("verify")(verify.verify)
-app.command("audit")(audit.audit)
-app.command("ledger")(ledger.ledger)
-app.command("methods")(methods.methods)
-app.add_typer(budget.app, name="budget")
-app.add_typer(schema.app, name="schema")
-app.add_typer(marginals.app, name="marginals")
+app.command("demo")(demo_command.demo)
+app.command("studio")(studio_command.studio)
+app.command("plan")(plan_command.plan)
+app.command("synth", help=fit_commands.HELP)(fit_commands.synth)
+app.command("fit")(fit_commands.fit)
+app.command("sample")(fit_commands.sample)
+app.command("resume")(fit_commands.resume)
+app.command("query")(model_commands.query)
+app.command("itemsets")(itemsets_command.itemsets)
+app.command("explore")(report_commands.explore)
+app.command("report")(report_commands.report)
+app.command("verify")(model_commands.verify)
+app.command("audit")(audit_command.audit)
+app.command("ledger")(model_commands.ledger)
+app.command("methods")(methods_command.methods)
+app.add_typer(budget_commands.app, name="budget")
+app.add_typer(schema_commands.app, name="schema")
+app.add_typer(marginals_commands.app, name="marginals")
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         from weft import __version__
 
@@ -84,7 +104,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _weft(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and leave.")
     ] = False,
 ) -> None:
     """Differentially private synthetic tables, with a guarantee that a stranger can check."""

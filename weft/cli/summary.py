@@ -1,4 +1,4 @@
-"""How results look in a terminal."""
+"""Terminal output of results."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from weft.words import counted
+from weft.display import format_count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.privacy import Ledger
-    from weft.release.modelfile import Fitted
     from weft.schema import Schema
+    from weft.synthesis.fitted import Fitted
 
 
 WHOLE = 0.9999
-"""Share of a budget past which it counts as used up."""
+"""Share above which a budget counts as spent."""
 
 
-def headline(text: str) -> RenderableType:
-    """Say that it is done."""
+def render_headline(text: str) -> RenderableType:
+    """Show the result of a command in one line."""
     return Padding(Text.assemble(("✓ ", "bold green"), (text, "bold")), (1, 0, 0, 0), expand=False)
 
 
-def stamps(texts: Iterable[str]) -> list[RenderableType]:
-    """Show warnings that go with a release so that nobody can miss them."""
+def render_stamps(texts: Iterable[str]) -> list[RenderableType]:
+    """Show the warnings of a release prominently."""
     return [
         Padding(Panel(Text(text, style="bold red"), border_style="red", box=box.HEAVY), (1, 0, 0, 0), expand=False)
         for text in texts
     ]
 
 
-def facts(rows: Mapping[str, str]) -> RenderableType:
+def render_facts(rows: Mapping[str, str]) -> RenderableType:
     """Show a few named facts."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
@@ -50,128 +50,129 @@ def facts(rows: Mapping[str, str]) -> RenderableType:
     return Padding(table, (1, 0, 0, 2), expand=False)
 
 
-def spending(fitted: Fitted) -> dict[str, str]:
-    """Say in words who is protected, what was spent and on what, and what that means."""
-    from weft.release.statement import lifetime, meaning, seeds
+def describe_spending(fitted: Fitted) -> dict[str, str]:
+    """Describe the privacy unit, what was spent and for which purpose, and the guarantee."""
+    from weft.synthesis.statement import describe_lifetime, describe_seeds, explain_guarantee
 
     ledger = fitted.ledger
-    grown = seeds(fitted)
-    on = purposes(ledger)
+    grown = describe_seeds(fitted)
+    on = describe_purposes(ledger)
     return {
-        "protected": protected(ledger, fitted.schema.unit),
-        "spent": spent(ledger) + (f": {on}" if on else ""),
+        "protected": describe_protection(ledger, fitted.schema.unit),
+        "spent": describe_spent(ledger) + (f": {on}" if on else ""),
         **({"seeds": grown} if grown else {}),
-        "meaning": meaning(fitted),
-        "lifetime": lifetime(ledger.lifetime),
+        "meaning": explain_guarantee(fitted),
+        "lifetime": describe_lifetime(ledger.lifetime),
     }
 
 
-def protected(ledger: Ledger, unit: str | None) -> str:
-    """Say who is protected."""
-    hidden = "whether it is there" if ledger.adjacency.relation == "add-remove" else "what it says"
+def describe_protection(ledger: Ledger, unit: str | None) -> str:
+    """Describe the privacy unit and what is protected of it."""
+    added = ledger.adjacency.relation == "add-remove"
     if unit is None:
-        return f"each row of the private table: {hidden}"
-    rows = ledger.adjacency.rows_per_unit
-    used = "the one row" if rows == 1 else f"at most {rows} rows"
-    return f'everything of one "{unit}", of which {used} used: {hidden}'
+        return f"each row: {'whether the private table contains it' if added else 'its values'}"
+    bound = format_count(ledger.adjacency.rows_per_unit, "row")
+    hidden = "whether the private table contains them" if added else "their values"
+    return f'all rows of one "{unit}" (contribution bound: {bound}): {hidden}'
 
 
 PURPOSES = {
-    "discovery": "finding out what the columns hold",
-    "units": "how many rows people have",
+    "discovery": "schema discovery",
+    "units": "rows per person",
     "total": "the number of rows",
-    "marginals": "counts of columns, alone and together",
+    "marginals": "noisy counts",
     "scores": "choosing what to count",
     "dependence": "choosing what to count",
     "choice": "choosing what to count",
     "seeds": "seeds",
-    "": "other questions",
+    "": "other queries",
 }
-"""What answers are for, in the words of somebody who has to sign for them."""
+"""Purposes of charges, as the summary names them."""
 
 
-def purposes(ledger: Ledger) -> str:
-    """Say what the budget went to, the largest part first."""
+def describe_purposes(ledger: Ledger) -> str:
+    """Describe how the budget was divided, largest share first."""
     if ledger.deniable or ledger.parts:
         return ""
     shares: dict[str, float] = {}
     for entry in ledger.entries:
-        words = PURPOSES["seeds"] if entry.mechanism == "seeded" else PURPOSES[entry.purpose]
+        words = PURPOSES["seeds"] if entry.definition.grows_private_records else PURPOSES[entry.purpose]
         shares[words] = shares.get(words, 0.0) + entry.cost / ledger.to_dict()["capacity"]
     ranked = sorted(shares.items(), key=lambda pair: -pair[1])
     return ", ".join(f"{share:.0%} on {words}" if share >= 0.005 else f"the rest on {words}" for words, share in ranked)
 
 
-def points(fitted: Fitted) -> list[RenderableType]:
-    """Show what the table is best and worst at."""
-    from weft.report.points import points as of
+def render_noise_points(fitted: Fitted) -> list[RenderableType]:
+    """Show the strengths and limitations of a release."""
+    from weft.evaluation.report.noise_floor import describe_noise_points as of
 
     found = of(fitted)
     lines = [Text.assemble(("  + ", "bold green"), line) for line in found.best]
     lines += [Text.assemble(("  - ", "bold yellow"), line) for line in found.worst]
-    return [heading("What to rely on, and what to be careful with"), *lines] if lines else []
+    return [render_heading("Strengths and limitations"), *lines] if lines else []
 
 
-def spent(ledger: Ledger) -> str:
-    """Say what a ledger has spent of its budget."""
+def describe_spent(ledger: Ledger) -> str:
+    """Describe what was spent of the budget."""
     from weft.privacy import at_most
 
     share = min(ledger.used, 1.0)
     part = "the whole budget" if share > WHOLE else f"{share:.1%} of the budget"
     if ledger.deniable:
-        return f"{part}, all of it to learn the model; no epsilon holds for the records"
+        return f"{part}, all of it for the model; no epsilon holds for the records"
     if ledger.parts:
-        part = f"{part}, on the part of the rows that was asked most"
+        part = f"{part}, for the part of the rows with the largest cost"
     if share <= WHOLE:
-        part = f"{part}; the guarantee is stated for all of it: {ledger.budget}"
-    delta = "delta 0" if ledger.accounting == "pure" else f"delta {ledger.budget.delta:g}"
+        part = f"{part}; the guarantee is stated for the whole budget: {ledger.budget}"
+    delta = f"delta {ledger.accounting.find_delta(ledger.budget.delta):g}"
     return f"epsilon {at_most(ledger.spent_epsilon())} at {delta}, {part}"
 
 
-def entries(ledger: Ledger) -> RenderableType:
-    """Show what was asked of the rows, what each question cost, and what model, seeds and all together did."""
-    from weft.release.statement import costs, priced
+def render_ledger_entries(ledger: Ledger) -> RenderableType:
+    """Show every query with its noise and its cost, and the cost of model and seeds."""
+    from weft.synthesis.statement import compute_cost_shares, format_budget_share
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("asked of the private rows")
+    table.add_column("query")
     table.add_column("noise")
-    table.add_column("share of budget", justify="right")
+    table.add_column("share of the budget", justify="right")
     for entry in ledger.entries:
         # Seeds are as private as a count with this much Gaussian noise; a coin costs nothing.
-        noise = entry.noise.replace("seeded", "as if gaussian") if entry.mechanism == "seeded" else entry.noise
-        table.add_row(escape(entry.question), noise, "" if entry.mechanism == "coins" else ledger.share(entry, 1))
+        mechanism = entry.definition
+        noise = entry.noise.replace("seeded", "gaussian equivalent") if mechanism.grows_private_records else entry.noise
+        table.add_row(escape(entry.question), noise, "" if mechanism.divides_rows else ledger.share(entry, 1))
     if not ledger.entries:
-        table.add_row("nothing", "", "0.0%")
+        table.add_row("none", "", "0.0%")
     table.add_section()
-    for name, share in costs(ledger).items():
-        table.add_row(name, "", priced(share), style="bold")
+    for name, share in compute_cost_shares(ledger).items():
+        table.add_row(name, "", format_budget_share(share), style="bold")
     return Padding(table, (1, 0, 0, 2), expand=False)
 
 
-def known(schema: Schema, broken: Mapping[str, int]) -> list[RenderableType]:
-    """Say what the schema knew of every row, and how many synthetic rows break it."""
+def describe_known_facts(schema: Schema, broken: Mapping[str, int]) -> list[RenderableType]:
+    """Show the public rules of the schema, and how many synthetic rows break them."""
     told = {}
     for column in schema.columns:
         after, formula = getattr(column, "after", None), getattr(column, "formula", None)
         if after is not None:
-            told[column.name] = f"never before {after}: the difference is learned, not the column"
+            told[column.name] = f"never before {after}: the model learns the difference"
         elif formula is not None:
             told[column.name] = f"{formula}: computed, never measured"
     for rule, rows in broken.items():
         number, _, words = rule.partition(": ")
-        told[number] = f"{words}: broken in {counted(rows, 'synthetic row')}"
-    return [heading("What was known beforehand, at no cost"), facts(told)] if told else []
+        told[number] = f"{words}: broken in {format_count(rows, 'synthetic row')}"
+    return [render_heading("Public rules, used at no privacy cost"), render_facts(told)] if told else []
 
 
-def relations(fitted: Fitted) -> list[RenderableType]:
-    """Say if no relation between columns was learned, or some of a public table."""
-    from weft.release import statement
+def describe_learned_relations(fitted: Fitted) -> list[RenderableType]:
+    """State where relations between columns come from, if not from the private rows alone."""
+    from weft.synthesis import statement
 
-    return [note(each) for each in statement.relations(fitted)]
+    return [render_note(each) for each in statement.describe_relation_sources(fitted)]
 
 
-def files(named: Mapping[Path, str] | Mapping[Path | str, str]) -> list[RenderableType]:
-    """List files with what they are for."""
+def render_files(named: Mapping[Path, str] | Mapping[Path | str, str]) -> list[RenderableType]:
+    """List files with their purposes."""
     if not named:
         return []
     table = Table.grid(padding=(0, 2))
@@ -179,33 +180,33 @@ def files(named: Mapping[Path, str] | Mapping[Path | str, str]) -> list[Renderab
     table.add_column(style="dim")
     for path, purpose in named.items():
         table.add_row(escape(str(path)), purpose)
-    return [heading("Files"), Padding(table, (0, 0, 0, 2), expand=False)]
+    return [render_heading("Files"), Padding(table, (0, 0, 0, 2), expand=False)]
 
 
-def note(text: str) -> RenderableType:
+def render_note(text: str) -> RenderableType:
     """Show a paragraph."""
     return Padding(Text(text), (1, 0, 0, 2), expand=False)
 
 
-def warnings(texts: Iterable[str]) -> list[RenderableType]:
-    """Show what a person should think about."""
+def render_warnings(texts: Iterable[str]) -> list[RenderableType]:
+    """Show warnings."""
     return [
         Padding(Text.assemble(("! ", "bold yellow"), (text, "yellow")), (1, 0, 0, 0), expand=False) for text in texts
     ]
 
 
-def heading(text: str) -> RenderableType:
-    """Begin a part."""
+def render_heading(text: str) -> RenderableType:
+    """Show a heading."""
     return Padding(Text(text, style="bold"), (1, 0, 0, 0), expand=False)
 
 
-def commands(*lines: str) -> RenderableType:
-    """Show what one could run next."""
+def render_commands(*lines: str) -> RenderableType:
+    """Show commands to run next."""
     return Text("\n".join(f"  {line}" for line in lines) + "\n", style="cyan")
 
 
-def comparison(figures: Mapping[str, Sequence[float]], shares: Sequence[str]) -> RenderableType:
-    """Set figures of the private table beside those of the synthetic one; `shares` are shown in per cent."""
+def render_comparison(figures: Mapping[str, Sequence[float]], shares: Sequence[str]) -> RenderableType:
+    """Compare figures of the private and the synthetic table; those named in `shares` are shown in per cent."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("")
     table.add_column("private", justify="right")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,11 +13,64 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from weft.progress import Event, Listener, silence
+import typer
+from typer.core import TyperGroup
+
+from weft.progress import Event, Listener, ignore_event
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.progress import Progress, TaskID
+    from rich.segment import Segment
+
+
+# Text that a terminal may show: names of columns and files may hold what a terminal would obey.
+
+MARK = "\ufffd"
+"""What stands for a character that is not shown."""
+
+_UsageError: Any = typer.BadParameter.__mro__[1]  # which typer does not export
+
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls other than tab and line feed
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of text
+    "\u2028\u2029"  # line breaks of their own kind
+    "\ud800-\udfff"  # bytes of a file name that are no text
+    "\U000e0000-\U000e007f]"  # tags, which nobody sees
+)
+
+
+def make_printable(text: str) -> str:
+    r"""Replace every character that a terminal would obey.
+
+    >>> make_printable("age\x1b[2J"), make_printable("a\tb\n")
+    ('age\ufffd[2J', 'a\tb\n')
+    """
+    return _HIDDEN.sub(MARK, text)
+
+
+class PrintableGroup(TyperGroup):
+    """Commands whose usage errors quote arguments in printable form."""
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Read the arguments."""
+        with _printable_errors():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with _printable_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _printable_errors() -> Iterator[None]:
+    try:
+        yield
+    except _UsageError as error:
+        if (text := make_printable(error.format_message())) == error.format_message():
+            raise
+        raise _UsageError(text, ctx=error.ctx) from None
 
 
 @dataclass(frozen=True)
@@ -35,12 +89,12 @@ class Terminal:
     @cached_property
     def err(self) -> Console:
         """The console on stderr."""
-        return _console(stderr=True)
+        return _make_console(stderr=True)
 
     @cached_property
     def out(self) -> Console:
         """The console for results: stdout, unless the data is there."""
-        return self.err if self.data_on_stdout else _console(stderr=False)
+        return self.err if self.data_on_stdout else _make_console(stderr=False)
 
     def show(self, *parts: RenderableType) -> None:
         """Show a result to a person."""
@@ -86,6 +140,15 @@ class Terminal:
         """Say something before a question."""
         self.err.print(text, soft_wrap=True, markup=False)
 
+    def confirm(self, question: str) -> bool:
+        """Ask a question that is answered by yes or no."""
+        return typer.confirm(make_printable(question), err=True)
+
+    def prompt(self, question: str) -> str:
+        """Ask for a word; an empty one is an answer too."""
+        said: str = typer.prompt(make_printable(question), "", err=True)
+        return said.strip()
+
     def fail(self, text: str) -> None:
         """Say what went wrong."""
         self._say("weft", "bold red", text)
@@ -107,9 +170,9 @@ class Terminal:
                 yield EventFile(stream)
             return
         if self.json or self.quiet or not self.err.is_terminal:
-            yield silence
+            yield ignore_event
             return
-        bars = _bars(self.err)
+        bars = _make_progress_bars(self.err)
         try:
             yield Bars(bars)
         finally:
@@ -157,20 +220,28 @@ def hang_up(stream: IO[str]) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _console(*, stderr: bool) -> Console:
+def _make_console(*, stderr: bool) -> Console:
     from rich.console import Console
 
-    class Unheard(Console):
-        """A console that talks on when nobody listens: what a command did is done, whoever reads its summary."""
+    class SafeConsole(Console):
+        """A console that sends no control character of a text, and goes on when its reader has gone away.
+
+        What a command did is done, whoever reads its summary.
+        """
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                # The console's own controls, such as those of a progress bar, are not text.
+                yield segment if segment.control else segment._replace(text=make_printable(segment.text))
 
         def on_broken_pipe(self) -> None:
             self.quiet = True
             hang_up(self.file)
 
-    return Unheard(stderr=stderr, highlight=False)
+    return SafeConsole(stderr=stderr, highlight=False)
 
 
-def _bars(console: Console) -> Progress:
+def _make_progress_bars(console: Console) -> Progress:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     return Progress(

@@ -9,16 +9,23 @@ added, removed or replaced (`Adjacency`); by parallel reading of the text below,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from weft.curator.choices import ChoiceQuestions
-from weft.curator.gradients import GradientQuestions
-from weft.curator.marginals import MarginalQuestions
-from weft.curator.scores import ScoreQuestions
-from weft.curator.seeds import SeedQuestions
-from weft.curator.units import UnitQuestions
+from weft.curator.gradient_queries import GradientQuestions
+from weft.curator.marginal_queries import MarginalQuestions
+from weft.curator.score_queries import ChoiceQuestions, ScoreQuestions
+from weft.curator.seed_queries import SeedQuestions
+from weft.curator.value_queries import UnitQuestions
 from weft.engines import Engine, Joined
+from weft.marginals.counting import Counts
+from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
-from weft.privacy import Charge
+from weft.privacy import Charge, Ledger
+from weft.privacy.mechanisms import Release
+
+if TYPE_CHECKING:
+    from weft.engines import Engine
 
 
 class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuestions, SeedQuestions, UnitQuestions):
@@ -57,13 +64,13 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuesti
         """Divide the rows by secret coins; return a curator for each part, each with the whole of what is left.
 
         Theorem. One coin a privacy unit, from the operating system's entropy and never released, puts the unit's rows
-        into a part with the given chance, or in none. Neighbouring tables then have neighbouring tables in one part
-        and equal ones in all others (`weft.engines.parts`), so that costs do not add up over parts: the ledger counts
+        into a part with the given chance, or in none. Neighbouring tables then have neighbouring tables in one part and
+        equal ones in all others (`weft.engines.recoding`), so that costs do not add up over parts: the ledger counts
         the part that cost most (`Ledger._branches`). A run divides its rows once. Nothing is released.
         """
         self._engine.check_order()  # before anything is entered
         told = ", ".join(f"{part} {chance:.3g}" for part, chance in chances.items())
-        charge = self._enter(Charge.coins(f"rows divided by secret coins: {told}", chances=chances))
+        charge = self._enter(Charge.coins(f"secret random partition of the rows: {told}", chances=chances))
         views = self._engine.split(list(chances.values()), lambda names: self._release(charge, [names])[0])
         return {part: self._beside(view, part) for part, view in zip(chances, views, strict=True)}
 
@@ -79,3 +86,57 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuesti
             curator._released = self._released
         curator._part, curator._coding = part, self._coding
         return curator
+
+
+# A rehearsal: a recipe goes as far as its first question, so that whatever it refuses is refused before any charge.
+
+
+class DryRunError(Exception):
+    """The recipe asked its first question."""
+
+
+@dataclass(frozen=True)
+class _Seats:
+    """An engine of which only the attributes are known, and whether its rows can be divided: no row is in it."""
+
+    domain: Domain
+    engine: Engine
+
+    def check_order(self) -> None:
+        """Refuse what the real engine refuses."""
+        self.engine.check_order()
+
+    def count(self, cliques: Sequence[Clique]) -> list[Counts]:
+        """Count the rows alone, for the one refusal that looks at their number (decision 008)."""
+        if any(cliques):
+            raise DryRunError
+        return self.engine.count(cliques)
+
+
+class DryRunCurator(Curator):
+    """A curator who answers nothing: the first question ends the rehearsal."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        ledger: Ledger,
+        release: Release,
+        domain: Domain,
+        whole: float,
+        public: Engine | None,
+        part: float,
+    ) -> None:
+        """Stand in for a curator of this domain who has a part of what is now the whole."""
+        super().__init__(_Seats(domain, engine), ledger, release, whole * part, public=public)  # type: ignore[arg-type]
+        self._before = (1 - part) / part
+
+    def left_with(self, slack: float) -> float:
+        """Return the share that would be left: as much as there will be, less the slack."""
+        return super().left_with(slack) - self._before
+
+    def _enter(self, charge: Charge) -> Charge:
+        raise DryRunError
+
+    def _beside(self, engine: Engine, part: str, whole: float | None = None, public: Engine | None = None) -> Curator:
+        """Whoever goes on without asking would go on with real rows: this is as far as a rehearsal goes."""
+        raise DryRunError

@@ -1,3 +1,3 @@
 """A first schema guessed from a table, for a person to review; and what to know of a schema before paying."""
 
-from weft.drafting.files import draft_source as draft_source
+from weft.drafting.draft_sources import draft_source as draft_source

@@ -13,12 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.drafting.accepted import accepts
-from weft.drafting.guesses import guess, guess_written
-from weft.reading.dialect import Dialect
-from weft.schema.kinds.evidence import COMMON, Guess
-from weft.schema.naming import likely_units, require_distinct
-from weft.schema.toml import write_column, write_entry, write_key
+from weft.drafting.guesses import accepts_rows, guess_column, guess_frame, guess_written
+from weft.io.dialect import Dialect
+from weft.schema.column_names import likely_units, require_distinct
+from weft.schema.kinds.draft_facts import COMMON, Guess
+from weft.schema.schema_file import write_column, write_entry, write_key
 
 _HEADER = """\
 # Schema of {name}, drafted from the table itself. Review it before use: `weft schema review` steps through it.
@@ -58,9 +57,9 @@ class Draft:
                 continue
             stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "values"
             taken = {file.lower() for file in files}
-            number = next(n for n in range(1, len(files) + 3) if _numbered(stem, n).lower() not in taken)
-            names[name] = _numbered(stem, number).removesuffix(".txt")
-            files[_numbered(stem, number)] = values
+            number = next(n for n in range(1, len(files) + 3) if _number_file_name(stem, n).lower() not in taken)
+            names[name] = _number_file_name(stem, number).removesuffix(".txt")
+            files[_number_file_name(stem, number)] = values
         return self._text(names, {name: f"{folder}/{name}.txt" for name in names.values()}), files
 
     def _text(self, names: Mapping[str, str], lists: Mapping[str, str]) -> str:
@@ -82,16 +81,16 @@ def draft(data: pa.Table, name: str, dialect: Dialect | None = None) -> str:
 
     With a dialect the columns are text, as a file holds it, and their types are guesses from its rows.
     """
-    return sketch(data, name, dialect).inline()
+    return sketch_schema(data, name, dialect).inline()
 
 
-def sketch(data: pa.Table, name: str, dialect: Dialect | None = None) -> Draft:
-    """Return the draft of a table before it is written."""
+def sketch_schema(data: pa.Table, name: str, dialect: Dialect | None = None, *, frame: bool = False) -> Draft:
+    """Return the draft of a table before it is written; `frame` says that it comes from a data frame."""
     require_distinct(data.column_names)
     columns: list[tuple[str, str, Mapping[str, Any] | None]] = []
     people = []
     for field, column in zip(data.schema, data.columns, strict=True):
-        found = _guess(field.name, column, dialect) if field.name else None
+        found = _guess_column(field.name, column, dialect, frame) if field.name else None
         if found is not None:
             columns.append((f"# {found.reason}\n", field.name, found.entry))
             people += [field.name] if found.repeats else []
@@ -100,19 +99,23 @@ def sketch(data: pa.Table, name: str, dialect: Dialect | None = None) -> Draft:
         columns.append((f"# Left out: {why}.\n", field.name, None))
     skipped = any(entry is None for _, _, entry in columns)
     head = (
-        _HEADER.format(name=name) + _unit(people) + ("\n" + write_entry("extra_columns", "ignore") if skipped else "")
+        _HEADER.format(name=name)
+        + _suggest_privacy_unit(people)
+        + ("\n" + write_entry("extra_columns", "ignore") if skipped else "")
     )
     return Draft(head, tuple(columns))
 
 
-def _guess(name: str, column: pa.ChunkedArray, dialect: Dialect | None) -> Guess | None:
+def _guess_column(name: str, column: pa.ChunkedArray, dialect: Dialect | None, frame: bool) -> Guess | None:
     if dialect is not None:
         return guess_written(column, name, dialect)
-    found = guess(column, name)
-    return found if found is not None and accepts(name, found.entry, column, None) else None
+    if frame:
+        return guess_frame(column, name)
+    found = guess_column(column, name)
+    return found if found is not None and accepts_rows(name, found.entry, column, None) else None
 
 
-def _unit(people: Sequence[str]) -> str:
+def _suggest_privacy_unit(people: Sequence[str]) -> str:
     """Write a suggestion for the privacy unit: as comments, for no row tells whether an id is a person's."""
     likely = likely_units(people)
     told = _REPEATS.format(names=" or ".join(map(_one_line, likely))) if likely else ""
@@ -125,7 +128,7 @@ def _one_in_a_line(value: Any) -> bool:
     return isinstance(value, str) and bool(value) and value.splitlines() == [value] and not value.startswith("\ufeff")
 
 
-def _numbered(stem: str, number: int) -> str:
+def _number_file_name(stem: str, number: int) -> str:
     return f"{stem}.txt" if number == 1 else f"{stem}_{number}.txt"
 
 

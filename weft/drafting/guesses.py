@@ -5,26 +5,270 @@ A guess is tried on the rows before it is given: whatever is drafted of a table 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from weft.drafting.accepted import accepts
-from weft.drafting.written import Reading, readings, without_markers
-from weft.reading.dialect import Dialect
-from weft.schema import KINDS
-from weft.schema.kinds.evidence import Evidence, Guess
-from weft.values.limits import MAX_CODES
-from weft.values.markers import Marker, blanked, written
+from weft.encoding.codec import Codec
+from weft.errors import DataError, SchemaError
+from weft.io.dialect import Dialect
+from weft.io.text_to_types import convert_batch
+from weft.schema import KINDS, Schema
+from weft.schema.kinds import column_from_dict
+from weft.schema.kinds.draft_facts import ColumnEvidence, Guess
+from weft.schema.type_conversion import read_instants
+from weft.values.bins import MAX_CODES
+from weft.values.text_numbers import Marker, NumberFormat, blank_marked_values, read_floats, write_marker
+
+# Whether a table is accepted by the entry that was drafted for its column: tried with the code of a release.
+
+_BESIDE = "weft column beside"  # a schema of ids alone has nothing to model
+
+
+def accepts_rows(name: str, entry: Mapping[str, Any], array: pa.ChunkedArray, dialect: Dialect | None) -> bool:
+    """Whether every row of a column is read by its entry; with a dialect the column is text, as a file holds it."""
+    try:
+        column = column_from_dict(name, dict(entry))
+        beside = KINDS["boolean"](_BESIDE)
+        schema = Schema((column, beside))
+        table = pa.table({name: array, _BESIDE: pa.array([True]).take(pa.array([0] * len(array), pa.int64()))})
+        batches = table.to_batches()
+        if dialect is not None:
+            batches = [convert_batch(batch, dialect.marking(schema), name, dialect.number_format) for batch in batches]
+        codec = Codec(schema, batches[0].schema if batches else table.schema)
+        for batch in batches:
+            codec.encode(batch)
+    except (DataError, SchemaError):
+        return False
+    return True
+
+
+# What a column of text may hold: numbers as people write them, days, moments, truth values, words for missing ones.
+
+Mask = NDArray[np.bool_]
+
+MARKERS = pa.array(
+    [
+        *(
+            "",
+            "?",
+            "??",
+            ".",
+            "..",
+            "-",
+            "--",
+            "---",
+            "*",
+            "na",
+            "n/a",
+            "n.a.",
+            "#n/a",
+            "#n/a n/a",
+            "<na>",
+            "nan",
+            "-nan",
+        ),
+        *("nat", "none", "null", "nil", "#null!", "#value!", "#div/0!", "\\n", "unknown", "unk", "missing", "k.a."),
+        *("not available", "not applicable", "not asked", "refused", "0000-00-00", "9999-99-99"),
+    ]
+)
+"""Texts, in small letters, that usually stand for a missing value."""
+
+_NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?\s*$|^\s*[+-]?(?i:inf(inity)?)\s*$"
+_WHOLE = r"^\s*[+-]?[0-9]+(\.0*)?\s*$"
+_NOUGHTS = r"^\s*[+-]?0[0-9]+\s*$"
+_LONG_INTEGER = r"^\s*[+-]?[0-9]{19,}(\.0*)?\s*$"
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?$"
+_OFFSET = _MOMENT[:-1] + r" ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_MONEY = ("$", "US$", "€", "£", "¥", "₹", "CHF", "EUR", "USD", "GBP", "Fr.", "R$", "kr")
+_UNITS = ("%", "‰", "kg", "mg", "cm", "mm", "km", "ml", "mmHg")
+_MAX_MARKERS = 3  # words that nobody knows for markers, and that are taken for such all the same
+_NUMBERS_EACH = 10  # different values for each of them
+
+
+@dataclass(frozen=True)
+class TextReading:
+    """One way to read a column of text."""
+
+    values: pa.Array
+    """Its rows in the type that follows, null where missing."""
+    markers: tuple[Marker, ...] = ()
+    """Words that stand for a missing value."""
+    told: dict[str, Any] = field(default_factory=dict)
+    """What the column's entry says of how it is written."""
+
+
+def iterate_readings(column: pa.Array, form: NumberFormat | None = None) -> Iterator[TextReading]:
+    """Yield the ways to read a column, the likeliest first; `form` is how its file writes numbers."""
+    counted = pc.value_counts(column.drop_null())
+    words, counts = counted.field("values"), counted.field("counts").to_numpy()
+    if not len(words):
+        return
+    for pattern, read, told in _TYPED:
+        yield from _try_reading(column, words, counts, _match_pattern(words, pattern), read, told)
+    if bool(_match_pattern(words, _NOUGHTS).any()):
+        return  # 01014 is no number that could be written back
+    for each in [form or NumberFormat(), *([] if form else _guess_number_formats(words))]:
+        plain = words if each == NumberFormat() else each.plain(words).cast(pa.string())
+        dressing = {} if form else _describe_number_format(each)
+        yield from _try_reading(column, words, counts, _match_pattern(plain, _NUMBER), _Numbers(each), dressing)
+
+
+def without_markers(column: pa.Array) -> TextReading | None:
+    """Return a column without the words that usually stand for missing values, if it has some beside others."""
+    words = pc.unique(column.drop_null())
+    usual = _find_usual_markers(words)
+    if not usual.any() or usual.all():
+        return None
+    found = words.filter(pa.array(usual))
+    return TextReading(_blank_markers(column, found), _list_markers(found))
+
+
+def _try_reading(
+    column: pa.Array,
+    words: pa.Array,
+    counts: NDArray[np.int64],
+    fits: Mask,
+    read: Callable[[pa.Array], pa.Array | None],
+    told: dict[str, Any],
+) -> Iterator[TextReading]:
+    """Yield the column so read, if all its words can be, or all but a few."""
+    odd = words.filter(pa.array(~fits))
+    if not fits.any() or (len(odd) and not _may_be_markers(odd, counts, fits)):
+        return
+    made = read(_blank_markers(column, odd))
+    if made is not None:
+        yield TextReading(made, _list_markers(odd), told)
+
+
+def _may_be_markers(odd: pa.Array, counts: NDArray[np.int64], fits: Mask) -> bool:
+    if _find_usual_markers(odd).all():
+        return True
+    few = len(odd) <= _MAX_MARKERS and int(fits.sum()) >= _NUMBERS_EACH * len(odd)
+    return bool(few and 2 * counts[fits].sum() > counts.sum())
+
+
+def _find_usual_markers(words: pa.Array) -> Mask:
+    small = pc.ascii_lower(pc.ascii_trim_whitespace(words))
+    found: Mask = pc.is_in(small, value_set=MARKERS).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _list_markers(odd: pa.Array) -> tuple[Marker, ...]:
+    return tuple(sorted({word.strip() for word in odd.to_pylist()}))
+
+
+def _blank_markers(column: pa.Array, odd: pa.Array) -> pa.Array:
+    return pc.if_else(pc.is_in(column, value_set=odd), pa.scalar(None, column.type), column) if len(odd) else column
+
+
+def _match_pattern(words: pa.Array, pattern: str) -> Mask:
+    found: Mask = pc.match_substring_regex(words, pattern).fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+class _Numbers:
+    """Reads numbers that a file writes in one format: whole ones as such, others as floats."""
+
+    def __init__(self, form: NumberFormat) -> None:
+        self._form = form
+
+    def __call__(self, column: pa.Array) -> pa.Array | None:
+        plain = column if self._form == NumberFormat() else self._form.plain(column)
+        present = plain.drop_null()
+        if _match_pattern(present, _LONG_INTEGER).any():
+            return None  # digits beyond what a number keeps
+        if _match_pattern(present, _WHOLE).all():
+            digits = pc.replace_substring_regex(pc.utf8_trim_whitespace(plain), r"^\+?(-?[0-9]+)(\.0*)?$", r"\1")
+            return digits.cast(pa.int64())
+        values, unreadable = read_floats(plain)
+        missing = np.isnan(values)
+        return None if unreadable.any() else pa.array(values, mask=missing)
+
+
+def _make_instant_reader(wanted: pa.DataType) -> Callable[[pa.Array], pa.Array | None]:
+    def read(column: pa.Array) -> pa.Array | None:
+        made, unreadable = read_instants(column.cast(pa.large_string()), wanted, (), clip=False)
+        return None if unreadable.any() else made
+
+    return read
+
+
+def _read_truths(column: pa.Array) -> pa.Array:
+    return pc.equal(pc.ascii_lower(pc.ascii_trim_whitespace(column)), "true")
+
+
+_TYPED: list[tuple[str, Callable[[pa.Array], pa.Array | None], dict[str, Any]]] = [
+    (r"^\s*(?i:true|false)\s*$", _read_truths, {}),
+    (_DAY, _make_instant_reader(pa.date32()), {}),
+    (_MOMENT, _make_instant_reader(pa.timestamp("us")), {}),
+    (_OFFSET, _make_instant_reader(pa.timestamp("us", "UTC")), {"timezone": "UTC"}),
+]
+"""What is written in one way only, how it is read, and what the entry says of it."""
+
+
+def _guess_number_formats(words: pa.Array) -> list[NumberFormat]:
+    """Return the formats of numbers, beside the plain one, whose signs are found among the words."""
+    joined = set("".join(words.slice(0, 1000).to_pylist()))
+    prefixes = [
+        "",
+        *(sign for sign in _MONEY if set(sign) <= joined and _has_match(words, rf"^[\s(+-]*{re.escape(sign)}")),
+    ]
+    suffixes = [""]
+    for sign in (*_UNITS, *_MONEY):
+        if set(sign) <= joined and _has_match(words, rf"[0-9.,]\s*{re.escape(sign)}[\s)]*$"):
+            blank = " " if _has_match(words, rf"[0-9.,] {re.escape(sign)}[\s)]*$") else ""
+            suffixes.append(blank + sign)
+    marks = [(thousands, decimal) for thousands, decimal in _MARKS if not thousands or thousands in joined]
+    accounting = [False, True] if "(" in joined else [False]
+    found = [
+        NumberFormat(prefix, suffix, thousands, decimal, negative)
+        for prefix, suffix, (thousands, decimal), negative in product(prefixes, suffixes, marks, accounting)
+    ]
+    return [form for form in found if form != NumberFormat()]
+
+
+_MARKS = (
+    ("", "."),
+    (",", "."),
+    ("'", "."),
+    (" ", "."),
+    ("\u00a0", "."),
+    ("", ","),
+    (".", ","),
+    (" ", ","),
+    ("\u00a0", ","),
+)
+
+
+def _has_match(words: pa.Array, pattern: str) -> bool:
+    return bool(_match_pattern(words, pattern).any())
+
+
+def _describe_number_format(form: NumberFormat) -> dict[str, Any]:
+    plain = NumberFormat()
+    keys = ("prefix", "suffix", "thousands", "decimal", "accounting")
+    return {key: getattr(form, key) for key in keys if getattr(form, key) != getattr(plain, key)}
+
 
 _NUMBERS = ("integer", "real")
+_POINTED = r"^[+-]?[0-9]+\.0+$"
+_ISO = (
+    (r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}$", "%Y-%m-%dT%H:%M:%S"),
+    (r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}$", "%Y-%m-%dT%H:%M"),
+)
 _FORMATTED = ("datetime", "time", "duration")
 
 
-def guess(column: pa.ChunkedArray, name: str, *, declared: bool = True) -> Guess | None:
+def guess_column(column: pa.ChunkedArray, name: str, *, declared: bool = True) -> Guess | None:
     """Guess what a column is (None: no kind fits its type), with every fact marked as read from the rows.
 
     `declared` says whether its type is the source's own, and not itself a guess.
@@ -37,38 +281,85 @@ def guess(column: pa.ChunkedArray, name: str, *, declared: bool = True) -> Guess
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         column = pc.if_else(pc.is_nan(column), None, column)
     missing = column.null_count > 0 or pa.types.is_null(kind)
-    found = _recognised(Evidence(name, _whole(_flat(column))))
-    return None if found is None else _marked(found, missing, decided=declared and _decides(kind))
+    found = _recognise_kind(ColumnEvidence(name, _convert_whole_floats(_flatten_column(column))))
+    return None if found is None else _mark_from_data(found, missing, decided=declared and _type_decides_kind(kind))
 
 
 def guess_written(column: pa.ChunkedArray, name: str, dialect: Dialect) -> Guess | None:
     """Guess what a column of text is, as a file holds it, with the words in it that stand for missing values."""
-    text = _flat(column, keep_nulls=True)
-    given = _present(text, dialect.missing)
-    kept = blanked(text, ["", *given])
+    text = _flatten_column(column, keep_nulls=True)
+    given = _find_present_markers(text, dialect.missing)
+    kept = blank_marked_values(text, ["", *given])
     if pc.any(pc.match_substring_regex(text, r"^\s+$")).as_py():
         given = [*given, ""]  # blanks alone are no value: the marker of nothing takes them
-    for reading, kinds in _ways(kept, dialect):
-        found = guess(pa.chunked_array([reading.values]), name, declared=False)
+    for reading, kinds in _iterate_ways(kept, dialect):
+        found = guess_column(pa.chunked_array([reading.values]), name, declared=False)
         if found is None or (kinds and found.entry["kind"] not in kinds):
             continue
-        made = _told(_numbered(found, reading), reading, given)
-        if accepts(name, made.entry, column, dialect):
-            return made
-    listed = _listed(kept, given)
-    return listed if listed is not None and accepts(name, listed.entry, column, dialect) else None
+        made = _add_reading_facts(_guess_formatted_number(found, reading), reading, given)
+        for each in (_add_spelling_facts(made, reading, kept), made):
+            if accepts_rows(name, each.entry, column, dialect):
+                return each
+    listed = _list_texts(kept, given)
+    return listed if listed is not None and accepts_rows(name, listed.entry, column, dialect) else None
 
 
-def _ways(kept: pa.Array, dialect: Dialect) -> Iterator[tuple[Reading, Sequence[str]]]:
+def _add_spelling_facts(found: Guess, reading: TextReading, kept: pa.Array) -> Guess:
+    """Add to a guess what keeps the spelling of its texts: 12.0 for whole numbers, the T of ISO moments."""
+    if reading.told or found.entry["kind"] not in ("integer", "datetime"):
+        return found
+    words = pc.utf8_trim_whitespace(kept.filter(pc.is_valid(reading.values)))
+    if found.entry["kind"] == "integer":
+        return _with_facts(found, {"type": "float64"} if _compute_match_share(words, _POINTED) > 1 / 2 else {})
+    form = next((form for pattern, form in _ISO if _compute_match_share(words, pattern) == 1), None)
+    return _with_facts(found, {} if form is None or "format" in found.entry else {"format": form})
+
+
+def _compute_match_share(words: pa.Array, pattern: str) -> float:
+    """Return the share of texts that match a pattern."""
+    return float(pc.mean(pc.match_substring_regex(words, pattern)).as_py() or 0)
+
+
+def _with_facts(found: Guess, facts: dict[str, str]) -> Guess:
+    """Add facts that were read from the rows to a guess."""
+    entry = dict(found.entry)
+    marks = entry.pop("from_data")
+    marks = [*marks, *(key for key in facts if key not in marks)]
+    return replace(found, entry=entry | facts | {"from_data": marks})
+
+
+def guess_frame(column: pa.ChunkedArray, name: str) -> Guess | None:
+    """Guess what a column of a data frame is, and state the type that it comes back in.
+
+    The types of a frame may be guesses of its library, which no release relies on: they are facts to be reviewed.
+    """
+    found, kind = guess_column(column, name), column.type
+    if found is None:
+        return None
+    facts: dict[str, str] = {}
+    if found.entry["kind"] == "integer" and pa.types.is_float64(kind):
+        facts = {"type": "float64"}
+    elif found.entry["kind"] == "datetime" and pa.types.is_timestamp(kind):
+        zone = f", tz={kind.tz}" if kind.tz else ""
+        plain = all(len(end) == len("2013-01-31") for end in found.entry["range"])
+        facts = {"timezone": kind.tz} if kind.tz else {}
+        facts |= {"type": f"timestamp[{kind.unit}{zone}]"} if kind.unit != "us" or plain else {}
+    for each in (_with_facts(found, facts), found):
+        if accepts_rows(name, each.entry, column, None):
+            return each
+    return None
+
+
+def _iterate_ways(kept: pa.Array, dialect: Dialect) -> Iterator[tuple[TextReading, Sequence[str]]]:
     """Yield readings of a column, and the kinds that each is good for (none: all)."""
-    for reading in readings(kept, dialect.number_format):
+    for reading in iterate_readings(kept, dialect.number_format):
         yield reading, ()
     if (reduced := without_markers(kept)) is not None:
         yield reduced, _FORMATTED
-    yield Reading(kept), ()
+    yield TextReading(kept), ()
 
 
-def _numbered(found: Guess, reading: Reading) -> Guess:
+def _guess_formatted_number(found: Guess, reading: TextReading) -> Guess:
     """Return a number for what is written as one with signs around it: no code and no id is."""
     if not reading.told or "timezone" in reading.told or found.entry["kind"] in _NUMBERS:
         return found
@@ -79,7 +370,7 @@ def _numbered(found: Guess, reading: Reading) -> Guess:
     return Guess(entry | {"from_data": ["kind", *KINDS[kind].flipped]}, "Numbers.")
 
 
-def _told(found: Guess, reading: Reading, given: Sequence[Marker]) -> Guess:
+def _add_reading_facts(found: Guess, reading: TextReading, given: Sequence[Marker]) -> Guess:
     """Add to a guess how the column is written, and what stands for missing values in it."""
     entry, reason = dict(found.entry), found.reason
     marks = entry.pop("from_data")
@@ -93,7 +384,7 @@ def _told(found: Guess, reading: Reading, given: Sequence[Marker]) -> Guess:
     return replace(found, entry=entry | {"from_data": marks}, reason=reason)
 
 
-def _listed(kept: pa.Array, given: Sequence[Marker]) -> Guess | None:
+def _list_texts(kept: pa.Array, given: Sequence[Marker]) -> Guess | None:
     """List every text, where no other guess will do."""
     values = sorted(pc.unique(kept.drop_null()).to_pylist()) or ["unknown"]
     if len(values) > MAX_CODES:
@@ -103,24 +394,24 @@ def _listed(kept: pa.Array, given: Sequence[Marker]) -> Guess | None:
     return Guess({"kind": "category", "values": values, **missing, "from_data": marks}, "Text of many sorts.")
 
 
-def _present(text: pa.Array, markers: Sequence[Marker]) -> list[Marker]:
+def _find_present_markers(text: pa.Array, markers: Sequence[Marker]) -> list[Marker]:
     """Return the markers that a column holds."""
     if not markers:
         return []
     held = set(pc.unique(pc.ascii_trim_whitespace(text)).to_pylist())
-    return [marker for marker in markers if written(marker) in held]
+    return [marker for marker in markers if write_marker(marker) in held]
 
 
-def _recognised(evidence: Evidence) -> Guess | None:
+def _recognise_kind(evidence: ColumnEvidence) -> Guess | None:
     return next((found for kind in KINDS.values() if (found := kind.recognise(evidence)) is not None), None)
 
 
-def _flat(column: pa.ChunkedArray, keep_nulls: bool = False) -> pa.Array:
+def _flatten_column(column: pa.ChunkedArray, keep_nulls: bool = False) -> pa.Array:
     values = (column if keep_nulls else column.drop_null()).combine_chunks()
     return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
 
 
-def _whole(values: pa.Array) -> pa.Array:
+def _convert_whole_floats(values: pa.Array) -> pa.Array:
     """Return floats that are all whole numbers, and small enough to be exact, as such; any other array as it is."""
     if not (pa.types.is_float32(values.type) or pa.types.is_float64(values.type)) or not len(values):
         return values
@@ -130,14 +421,14 @@ def _whole(values: pa.Array) -> pa.Array:
     return pa.array(floats.astype(np.int64)) if whole else values
 
 
-def _decides(kind: pa.DataType) -> bool:
+def _type_decides_kind(kind: pa.DataType) -> bool:
     """Whether a declared type alone says which kind a column is, so that no row can flip it."""
     return bool(
         pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
     )
 
 
-def _marked(guess: Guess, missing: bool, decided: bool) -> Guess:
+def _mark_from_data(guess: Guess, missing: bool, decided: bool) -> Guess:
     entry = dict(guess.entry)
     kind = KINDS[entry["kind"]]
     if missing and kind.modelled:

@@ -3,15 +3,98 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.drafting.editing import set_keys
 from weft.errors import SchemaError
 from weft.schema.kinds import KINDS, column_from_dict
-from weft.schema.lists import with_lists
+from weft.schema.schema_file import header_of, key_of, write_entry
+from weft.schema.value_lists import with_lists
+
+# Changes to a schema file in place: lines of one column's table, and nothing else of the text.
+
+
+def set_keys(text: str, column: str, changes: Mapping[str, Any]) -> str:
+    """Return the text with keys of a column's table set to other values, or taken out (None).
+
+    >>> print(set_keys('[columns.n]  # a count\\nkind = "integer"\\nrange = [3, 8]\\n', "n", {"range": [0, 9]}), end="")
+    [columns.n]  # a count
+    kind = "integer"
+    range = [0, 9]
+    """
+    lines = text.splitlines(keepends=True)
+    first, end = _find_column_table(lines, column)
+    return _set_entries(lines, changes, first + 1, end)
+
+
+def set_top(text: str, changes: Mapping[str, Any]) -> str:
+    """Return the text with keys of the file itself, before its first table, set to other values or taken out (None).
+
+    >>> print(set_top('unit = "who"\\n[columns.n]\\n', {"unit": "person", "rows_per_unit": 3}), end="")
+    unit = "person"
+    rows_per_unit = 3
+    [columns.n]
+    """
+    lines = text.splitlines(keepends=True)
+    end = next((number for number, line in enumerate(lines) if header_of(line) is not None), len(lines))
+    return _set_entries(lines, changes, 0, end)
+
+
+def without_item(text: str, name: str, index: int) -> str:
+    """Return the text without one of the tables [[name]].
+
+    >>> without_item("[[rules]]\\na = 1\\n[[rules]]\\nb = 2\\n", "rules", 0)
+    '[[rules]]\\nb = 2\\n'
+    """
+    lines = text.splitlines(keepends=True)
+    headers = [(number, header) for number, line in enumerate(lines) if (header := header_of(line)) is not None]
+    items = [place for place, (_, header) in enumerate(headers) if header == (name,)]
+    if not 0 <= index < len(items):
+        raise SchemaError(f"there is no such table in {name}")
+    later = [number for number, header in headers[items[index] + 1 :] if header[:1] != (name,) or header == (name,)]
+    del lines[headers[items[index]][0] : later[0] if later else len(lines)]
+    return "".join(lines)
+
+
+def _set_entries(lines: list[str], changes: Mapping[str, Any], first: int, end: int) -> str:
+    places = {key: (start, stop) for key, start, stop in _iterate_entries(lines, first, end)}
+    last = max((stop for _, stop in places.values()), default=first)
+    for key in sorted(changes, key=lambda key: places.get(key, (last, last)), reverse=True):
+        start, stop = places.get(key, (last, last))
+        lines[start:stop] = [] if changes[key] is None else write_entry(key, changes[key]).splitlines(keepends=True)
+    return "".join(lines)
+
+
+def _find_column_table(lines: list[str], column: str) -> tuple[int, int]:
+    """Return the line of a column's header, and the one after its table."""
+    headers = [(number, header) for number, line in enumerate(lines) if (header := header_of(line)) is not None]
+    for place, (number, header) in enumerate(headers):
+        if header == ("columns", column):
+            return number, headers[place + 1][0] if place + 1 < len(headers) else len(lines)
+    raise SchemaError(f'column "{column}" has no table of its own; write it as a table such as [columns.age]')
+
+
+def _iterate_entries(lines: list[str], first: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """Yield each key of a table, the line that it begins in, and the one after its value."""
+    number = first
+    while number < end:
+        key, stop = key_of(lines[number]), number + 1
+        if key is not None:
+            while not _is_complete_toml("".join(lines[number:stop])) and stop < end:
+                stop += 1
+            yield key, number, stop
+        number = stop
+
+
+def _is_complete_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
 
 MEANINGS = {
     "kind": "what the column is, and how it is written",
@@ -94,7 +177,7 @@ class Review:
         entry = dict(self.entry(column))
         changes: dict[str, Any] = dict(facts)
         if "kind" in facts and facts["kind"] != entry.get("kind"):
-            known = _keys(str(facts["kind"]))
+            known = _list_fact_keys(str(facts["kind"]))
             changes |= {key: None for key in entry if key not in known and key != "from_data"}
         if "values" in facts:
             changes["other"] = None if entry.get("other") not in (*facts["values"], None) else entry.get("other")
@@ -115,11 +198,11 @@ class Review:
         entry = self.entry(column)
         marks = [mark for mark in entry.get("from_data", ()) if mark not in known and changes.get(mark, "") is not None]
         if "kind" in changes and changes["kind"] in KINDS:
-            marks = [mark for mark in marks if mark in _keys(str(changes["kind"]))]
+            marks = [mark for mark in marks if mark in _list_fact_keys(str(changes["kind"]))]
         if "from_data" in entry:
             changes = {**changes, "from_data": marks or None}
         changed = {key: value for key, value in {**entry, **changes}.items() if value is not None}
-        if check and not _partial(changed):
+        if check and not _leaves_facts_open(changed):
             document = with_lists({**tomllib.loads(self.text), "columns": {column: changed}}, self._folder)
             column_from_dict(column, document["columns"][column])
         self.text = set_keys(self.text, column, changes)
@@ -135,13 +218,13 @@ class Review:
         return columns
 
 
-def _keys(kind: str) -> tuple[str, ...]:
+def _list_fact_keys(kind: str) -> tuple[str, ...]:
     if kind not in KINDS:
         raise SchemaError(f'"{kind}" is no kind of column; known are {", ".join(KINDS)}')
     return KINDS[kind].fact_names()
 
 
-def _partial(entry: Mapping[str, Any]) -> bool:
+def _leaves_facts_open(entry: Mapping[str, Any]) -> bool:
     """Whether an entry leaves out what is then found privately."""
     needed = FOUND.get(str(entry.get("kind")), ())[1:]
     return bool(needed) and not any(key in entry for key in (*needed, "edges", "other", "after", "pieces"))

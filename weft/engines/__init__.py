@@ -11,27 +11,26 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from weft.codec import Codec
-from weft.engines.memory import MemoryEngine, load
-from weft.engines.parts import Deal
-from weft.engines.recode import Joined, Maps, Recoding
+from weft.encoding import Codec
+from weft.engines.memory_engine import MemoryEngine, TooLargeError, load_records
+from weft.engines.privacy_units import Units
+from weft.engines.recoding import Deal, Joined, Maps, Recoding
 from weft.engines.sources import open_reader
 from weft.engines.spark import open_spark_engine
-from weft.engines.stream import StreamEngine, check
-from weft.engines.units import Units
+from weft.engines.stream_engine import StreamEngine, check_stream
 from weft.errors import DataError
+from weft.io.dialect import DEFAULT_DIALECT, Dialect
+from weft.io.reader import Reader
 from weft.marginals.counting import Counts, compile_kernels, is_compiled
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import code_dtype
-from weft.progress import Listener, silence, stage
-from weft.reading.dialect import PLAIN, Dialect
-from weft.reading.reader import Reader
-from weft.room import Room
+from weft.memory_plan import MemoryPlan
+from weft.progress import Listener, ignore_event, report_stage
 from weft.schema import Schema
 
 __all__ = ["Deal", "Engine", "Joined", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
 
-ROOM = Room()
+ROOM = MemoryPlan()
 """The memory that is taken where nobody states a limit."""
 
 BATCH_ROWS = 1 << 17
@@ -63,7 +62,7 @@ class Engine(Protocol):
         ...
 
     def split(self, shares: Sequence[float], deal: Deal) -> Sequence[Engine]:
-        """Return a view of each part of the rows, divided by one secret coin a privacy unit (`weft.engines.parts`)."""
+        """Return a view of each part of the rows: one secret coin decides for each privacy unit (`grouping`)."""
         ...
 
     def recode(self, maps: Maps) -> Engine:
@@ -88,12 +87,12 @@ def open_engine(
     schema: Schema,
     *,
     engine: Literal["auto", "memory", "stream"] = "auto",
-    listener: Listener = silence,
+    listener: Listener = ignore_event,
     batch_rows: int = BATCH_ROWS,
     threads: int | None = None,
     rng: np.random.Generator | None = None,
-    dialect: Dialect = PLAIN,
-    room: Room = ROOM,
+    dialect: Dialect = DEFAULT_DIALECT,
+    room: MemoryPlan = ROOM,
 ) -> Opened:
     """Open a table: every row is read and checked here, so that no later count can be refused.
 
@@ -104,7 +103,7 @@ def open_engine(
     system's entropy). `room` says how much memory all this may take: DataError if it cannot be kept to.
     """
     if not is_compiled():
-        with stage(listener, "compile (first run only)"):
+        with report_stage(listener, "compile (first run only)"):
             compile_kernels()
     schema = dialect.marking(schema)
     reader = open_reader(source, schema, room.rows_at_once(len(schema.columns), batch_rows), dialect)
@@ -116,21 +115,30 @@ def open_engine(
     rng = rng or np.random.default_rng()
     if reader.spark is not None and engine == "auto":
         return Opened(open_spark_engine(reader.spark, codec, units, rng, listener), codec)
-    if engine == "memory" or not _streams(reader, codec, engine == "stream", room):
-        records, owners = load(reader, codec, units, rng, listener, room)
-        return Opened(MemoryEngine(records, listener, threads, owners), codec)
+    can_stream = reader.repeatable and (codec.unit_column is None or reader.ordered)
+    if engine == "memory" or not _should_stream(reader, codec, engine == "stream", room):
+        spills = engine == "auto" and can_stream  # a packed file may be larger than its size promises
+        try:
+            records, owners = load_records(
+                reader, codec, units, rng, listener, room.codes if room.stated or spills else None
+            )
+            return Opened(MemoryEngine(records, listener, threads, owners), codec)
+        except TooLargeError:
+            if not spills:
+                raise
+        units = Units(codec.unit_column, schema.rows_per_unit, markers, room.spill)
     # Columns that clip or have an `other` refuse nothing: if no row can spoil a pass either, there is nothing to check
     # before the first charge.
     lenient = all(column.outside != "refuse" for column in schema.modelled) and not codec.refusals
     keep, owners = None, None
     if not (reader.sound and lenient and units.column is None):
-        keep, owners = check(reader, codec, units, rng, listener)
+        keep, owners = check_stream(reader, codec, units, rng, listener)
     return Opened(
         StreamEngine(reader, codec, Recoding(codec.domain), keep, listener, threads, owners, room.spill), codec
     )
 
 
-def _streams(reader: Reader, codec: Codec, wanted: bool, room: Room) -> bool:
+def _should_stream(reader: Reader, codec: Codec, wanted: bool, room: MemoryPlan) -> bool:
     """Whether to leave the rows where they are. The choice changes speed and memory, never an answer."""
     if not reader.repeatable or (codec.unit_column is not None and not reader.ordered):
         return False  # the rows of a unit that stay are known by position, and such a row has none

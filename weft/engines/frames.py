@@ -1,35 +1,59 @@
 """Data frames: which of their types are declared, and which their library guessed from the rows.
 
 A declared type is public (decision 002). A guessed one is not: one blank turns whole numbers into floats, one odd word
-turns dates into text, and a column that happens to hold nothing has no type at all. No frame tells whether its types
+turns dates into text, and a column that happens to hold nothing has no type at all. No frame records whether its types
 were declared, so every type that a `read_csv`, a constructor or a parser of dates picks by itself counts as guessed:
-truth values, numbers of 64 bits, text, dates and time stamps. Such a column has the schema's type, as in a CSV. The
-values are read one by one in that type, so that no row changes how another is understood.
+truth values, numbers of 64 bits, text, dates and time stamps. Such a column has the schema's type, as in a CSV.
+
+Privacy: no row changes how another is read. Values are read one by one, and where no schema states the kind of a
+column, and in every id, each value is first replaced by its canonical spelling (`weft.values.canonical`), which is the
+same under every guess. Dates have no such spelling, since how they were written is lost: the schema decides whether a
+column holds dates or text, and any other type is refused (`weft.engines.frames`). Decision 022.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date, time, timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from weft.codec.conversion import adopt, understood
-from weft.codec.types import index_type
-from weft.errors import DataError
-from weft.reading.frames import in_one, in_words, is_pandas, is_spark, pandas, texts
-from weft.reading.objects import EXACT, exact_span, word, words_of
-from weft.reading.reader import Batches, Reader
+from weft.errors import DataError, WeftError
+from weft.io.frame_values import (
+    exact_span,
+    import_pandas,
+    in_one,
+    in_words,
+    is_pandas,
+    is_polars,
+    is_spark,
+    make_text_column,
+    write_value,
+)
+from weft.io.reader import Batches, Reader
 from weft.schema import Schema
-from weft.schema.kinds import Column, ColumnError, Duration
-from weft.values.instants import UNIT
-from weft.values.markers import blanked
-from weft.values.storage import decoded
-from weft.values.text import is_text
+from weft.schema.kinds import Column, ColumnError, Datetime, Duration, Id, Time
+from weft.schema.type_conversion import adopt_type, index_type, interpret_values
+from weft.values.canonical import (
+    EXACT,
+    INEXACT,
+    NULL_WORDS,
+    canonical_words,
+    has_ambiguous_numbers,
+    require_exact_floats,
+)
+from weft.values.storage import decode_dictionary
+from weft.values.text_numbers import blank_marked_values, is_text
+from weft.values.timestamps import UNIT
+
+# Types of data frames: which are guessed from the rows, and which a schema refuses for that (decision 022).
 
 _GUESSABLE = re.compile(r"\s*([+-]?(\.?[0-9]|inf|nan)|(true|false)\s*$)", re.IGNORECASE)
 GUESSED_UNIT = "us"  # of guessed time stamps, whatever resolution the library found in them
@@ -39,6 +63,7 @@ def is_guessed(declared: pa.DataType) -> bool:
     """Whether libraries pick this type by themselves, from values."""
     return bool(
         declared in (pa.null(), pa.bool_(), pa.int64(), pa.uint64(), pa.float64())
+        or pa.types.is_decimal(declared)  # DuckDB for large numbers; precision and scale follow the rows
         or is_text(declared)
         or pa.types.is_date(declared)
         or pa.types.is_timestamp(declared)
@@ -47,13 +72,17 @@ def is_guessed(declared: pa.DataType) -> bool:
     )
 
 
-def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
-    """Return the type in which a frame's column is read and released: its own if it is declared, else the schema's."""
+def frame_type(column: Column, declared: pa.DataType, *, objects: bool = False) -> pa.DataType:
+    """Return the type in which a frame's column is read and released: its own if it is declared, else the schema's.
+
+    `objects`: whether the column holds Python objects, which are read one by one, whatever type was declared.
+    """
     if pa.types.is_dictionary(declared):
         return pa.dictionary(declared.index_type, frame_type(column, declared.value_type), declared.ordered)
     if not is_guessed(declared):
         return declared
-    _require_text(column, declared)
+    if not objects:
+        _require_type(column, declared)
     own = column.arrow_type()
     if isinstance(column, Duration) and column.type is None:
         # Whether they are text, objects or lengths of time, and in which unit, may hang on a row; the step does not.
@@ -63,70 +92,132 @@ def frame_type(column: Column, declared: pa.DataType) -> pa.DataType:
     zoned = pa.types.is_timestamp(declared) and declared.tz is not None
     if zoned and (pa.types.is_date(own) or own.tz is None):
         remedy = f'say which in the schema, as in timezone = "{declared.tz}" with date = false'
-        raise ColumnError(column.name, f"its values have a time zone; {remedy}", "timezone")
+        raise _make_type_error(column, f"its values have a time zone; {remedy}", "timezone")
     if column.type is None and pa.types.is_timestamp(own) and UNIT[own.unit] > UNIT[GUESSED_UNIT]:
         return pa.timestamp(GUESSED_UNIT, own.tz)
     return own
 
 
-def _require_text(column: Column, declared: pa.DataType) -> None:
-    """Refuse numbers, truth values, dates and times in place of text that is listed, or spelled in a format.
+def _require_type(column: Column, declared: pa.DataType) -> None:
+    """Refuse a type from which the values of a column cannot be read one by one.
 
     A library that took 007 or TRUE for a number or a truth value has lost how it was written; with one odd word more it
-    would have kept the text of all rows, and these would be read differently.
+    would have kept the text of all rows. So would a library that parsed dates: in which format it read them, the frame
+    does not record.
     """
-    if is_text(declared) or pa.types.is_null(declared) or _as_written(column):
+    if pa.types.is_boolean(declared) and not column.as_written and not pa.types.is_boolean(column.arrow_type()):
+        raise _make_type_error(
+            column, 'it holds truth values in the frame. State kind = "boolean", or read it as text', "kind"
+        )
+    if isinstance(column, Id) and pa.types.is_temporal(declared):
+        raise _make_type_error(column, f"it is an id, but {declared} in the frame. Convert it to text", "type")
+    if is_canonical(column) or not column.read:
         return
-    if column.text_format is not None or any(map(_may_be_guessed, column.listed or ())):
-        raise ColumnError(
-            column.name,
+    if needs_dates(column) and is_text(declared):
+        raise _make_type_error(column, TEXT_FOR_DATES, "format")
+    if is_text(declared):
+        return
+    if pa.types.is_null(declared):
+        if any(value in NULL_WORDS for value in column.listed or ()):
+            raise _make_type_error(column, "it has no type in the frame. Read it as text (dtype=str)", "type")
+        return
+    if column.text_format is not None or any(map(may_be_guessed, column.listed or ())):
+        raise _make_type_error(
+            column,
             f"its values are text in the schema, but {declared} in the frame, where nothing tells how they were "
             "written. Read the column as text (dtype=str), or leave out the format, or list its values as numbers",
             "type",
         )
+    known = isinstance(column, Duration) and pa.types.is_duration(declared)
+    if pa.types.is_temporal(declared) and not known and not pa.types.is_temporal(column.arrow_type()):
+        raise _make_type_error(column, f"it is {declared} in the frame, but {column.kind} in the schema", "type")
+    if isinstance(column, Time) and not pa.types.is_time(declared):
+        raise _make_type_error(column, f"it is {declared} in the frame, but a time of day in the schema", "type")
 
 
-def _as_written(column: Column) -> bool:
-    """Whether a column is read in words, each value by itself: to find its values, or by values that were so found."""
-    return column.as_written or "values" in column.paid
+def _make_type_error(column: Column, told: str, key: str) -> ColumnError:
+    """Return the error for a type that a single row may have brought about: PRIVATE, as every refusal by rows."""
+    error = ColumnError(column.name, told, key)
+    error.private = True
+    return error
 
 
-def _may_be_guessed(value: object) -> bool:
+TEXT_FOR_DATES = (
+    "it is text in the frame and holds dates in the schema, which does not state how they are written. State it, as "
+    'in format = "%Y-%m-%d", convert the column with its format (pd.to_datetime(column, format=...)), or give the path '
+    "of the file"
+)
+
+
+def needs_dates(column: Column) -> bool:
+    """Whether a column must be of dates in a frame: of a text that was left unparsed, nothing tells what it meant."""
+    return isinstance(column, Datetime) and column.format is None and not is_canonical(column)
+
+
+def is_canonical(column: Column) -> bool:
+    """Whether a column is read in canonical spelling: to find what it holds, or because its kind was so found."""
+    return column.as_written or "values" in column.paid or "kind" in column.paid
+
+
+def may_be_guessed(value: object) -> bool:
     """Whether a library that reads text may take a value for a number, a truth value or a time."""
     return isinstance(value, str) and _GUESSABLE.match(value) is not None
 
 
-def held(array: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
-    """Return values of a frame in the type that `frame_type` said, those of a dictionary as plain ones."""
-    array = decoded(array)
+def convert_frame_values(array: pa.Array, column: Column, wanted: pa.DataType, *, java: bool = False) -> pa.Array:
+    """Return values of a frame in the type that `frame_type` returned, those of a dictionary as plain ones.
+
+    `java`: whether the frame is Spark's, which reads 1d as a number.
+    """
+    array = decode_dictionary(array)
     wanted = wanted.value_type if pa.types.is_dictionary(wanted) else wanted
-    if _as_written(column) and is_text(wanted):
-        return blanked(words_of(array).cast(wanted), column.markers)
-    _require_exact(array, column)
-    array = blanked(array, column.markers) if is_text(wanted) else understood(array, column)
-    # Ids are told apart as they stand: held to a type, two of them might become one.
-    return array if array.type == wanted or not column.modelled else adopt(array, wanted, column)
+    if is_guessed(array.type) and (not column.modelled or is_canonical(column)):
+        array = blank_marked_values(_write_canonical(array, column, java), column.markers)
+        if is_text(wanted):
+            return array.cast(wanted)
+        # Ids are compared as they are spelled: read as another type, two of them might become one.
+        return adopt_type(interpret_values(array, column), wanted, column) if column.modelled else array
+    if not column.modelled:
+        return blank_marked_values(array, column.markers)
+    if array.type == pa.float64():  # a guess: with an odd word among them, such values would be the text "nan"
+        array = pc.if_else(pc.is_nan(array), None, array)
+    if column.largest >= EXACT:
+        require_exact_floats(array, column.name)
+    if is_text(wanted):
+        if is_text(array.type) and "" not in (column.listed or ()):
+            array = array.cast(pa.large_string())
+            array = pc.if_else(pc.equal(array, ""), None, array)
+        array = blank_marked_values(array, column.markers)
+    else:
+        numbers = is_text(array.type) and not pa.types.is_temporal(wanted) and column.number_format is None
+        array = interpret_values(_write_canonical(array, column, java) if numbers else array, column)
+    return array if array.type == wanted else adopt_type(array, wanted, column)
 
 
-def _require_exact(array: pa.Array, column: Column) -> None:
-    """Refuse whole numbers that a guessed float has already merged with their neighbours, where each one matters."""
-    if not pa.types.is_float64(array.type) or (column.modelled and column.largest < EXACT):
-        return
-    floats = array.fill_null(0.0).to_numpy(zero_copy_only=False)
-    if (np.abs(floats) >= EXACT).any():
+def _write_canonical(array: pa.Array, column: Column, java: bool) -> pa.Array:
+    """Return canonical spellings; DataError where a value has none that every reader would leave of it."""
+    require_exact_floats(array, column.name)
+    if has_ambiguous_numbers(array):
         raise DataError(
-            f'column "{column.name}": whole numbers of 2^53 and more stand in a column of floats, which merges '
-            "neighbours. Read it as text or as Int64"
+            f'column "{column.name}": it is text, and some of it may be numbers in a notation that readers of files '
+            "understand in different ways, such as 1,234 or more digits than a float holds. Give the path of the file "
+            "instead of a data frame, convert the column to numbers, or state its values in a schema"
         )
+    return canonical_words(array, java=java)
+
+
+def _open_stream(source: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(source)
+    except Exception:  # noqa: BLE001 (a lazy query runs here, and its library's words may quote a row)
+        told = "is not a table that Arrow can read; give a pandas, polars or Arrow table of plain types"
+        raise DataError(f"the {type(source).__name__} {told}") from None
 
 
 def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Reader:
     """Open a polars frame, a pyarrow table or anything else that gives an Arrow stream; it can be read once."""
     name = f"the {type(source).__name__}"
-    try:
-        reader = pa.RecordBatchReader.from_stream(source)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        raise DataError(f"{name} is not a table; give a pandas, polars or Arrow table") from None
+    reader = _open_stream(source)
     fields = [field.remove_metadata() for field in reader.schema]
     types = {field.name: frame_type(schema.column(field.name), field.type) for field in fields if field.name in schema}
 
@@ -136,9 +227,13 @@ def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Reader:
             for batch in reader:
                 for at in range(0, batch.num_rows, batch_rows):
                     piece = batch.slice(at, batch_rows)
-                    arrays = [held(piece.column(each), schema.column(each), types[each]) for each in wanted]
+                    arrays = [
+                        convert_frame_values(piece.column(each), schema.column(each), types[each]) for each in wanted
+                    ]
                     yield pa.RecordBatch.from_arrays(arrays, names=wanted), None
-        except pa.ArrowException:
+        except WeftError:
+            raise
+        except Exception:  # noqa: BLE001 (a lazy query runs here, and its library's words may quote a row)
             raise DataError(f"{name} could not be read to its end") from None
 
     arrow = pa.schema([field.with_type(types.get(field.name, field.type)) for field in fields])
@@ -147,80 +242,108 @@ def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Reader:
 
 def open_spark_frame(frame: Any, schema: Schema, batch_rows: int) -> Reader:
     """Open a DataFrame of Spark; what its query does to rows is the caller's own: its rows are what is protected."""
-    from weft.reading.spark import arrow_schema, check_stable, spark_reader
+    from weft.io.spark_source import arrow_schema, check_stable, spark_reader
 
     check_stable(frame, "the DataFrame")
-    declared = arrow_schema(frame)
+    declared = _widen_integers(arrow_schema(frame))
     types = {each.name: frame_type(schema.column(each.name), each.type) for each in declared if each.name in schema}
     arrow = pa.schema([field.with_type(types.get(field.name, field.type)) for field in declared])
-    return spark_reader(frame, "the DataFrame", batch_rows, arrow, partial(_held_batch, schema=schema, types=types))
+    return spark_reader(
+        frame, "the DataFrame", batch_rows, arrow, partial(_convert_batch_types, schema=schema, types=types)
+    )
 
 
-def _held_batch(batch: pa.RecordBatch, schema: Schema, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+def _widen_integers(declared: pa.Schema) -> pa.Schema:
+    """Return types in which whole numbers of 32 bits are of 64: which of them Spark infers, the rows decide."""
+    wide = [field.with_type(pa.int64()) if field.type == pa.int32() else field for field in declared]
+    return pa.schema(wide)
+
+
+def _convert_batch_types(batch: pa.RecordBatch, schema: Schema, types: dict[str, pa.DataType]) -> pa.RecordBatch:
     """Return a batch in these types; sent to Spark's workers."""
     names = batch.schema.names
-    arrays = [held(batch.column(name), schema.column(name), types[name]) for name in names]
+    arrays = [convert_frame_values(batch.column(name), schema.column(name), types[name], java=True) for name in names]
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def repeatable(source: Any) -> Any:
+def make_repeatable(source: Any) -> Any:
     """Return a stream of batches, which can be read once, as a table; anything else as it is."""
     return source.read_all() if isinstance(source, pa.RecordBatchReader) else source
 
 
-def spans_of(source: Any) -> set[str]:
-    """Return the columns of a data frame that hold lengths of time."""
+def find_ambiguous_types(source: Any) -> dict[str, pa.DataType]:
+    """Return the columns of a data frame whose type loses how values were written, with that type.
+
+    These are dates, times and durations, and truth values, for which Arrow's reader takes 1 and 0 as well.
+    """
     if is_pandas(source):
-        return {str(name) for name, dtype in source.dtypes.items() if dtype.kind == "m"}
-    if is_spark(source) or not hasattr(source, "__arrow_c_stream__"):
-        return set()
-    return {field.name for field in pa.RecordBatchReader.from_stream(source).schema if pa.types.is_duration(field.type)}
+        types = {str(name): _get_declared_type(dtype) for name, dtype in source.dtypes.items()}
+    elif is_spark(source):
+        from weft.io.spark_source import arrow_schema
+
+        types = {field.name: field.type for field in arrow_schema(source)}
+    elif hasattr(source, "__arrow_c_stream__"):
+        with _open_stream(source) as stream:
+            types = {field.name: field.type for field in stream.schema}
+    else:
+        return {}
+    plain = {name: each.value_type if pa.types.is_dictionary(each) else each for name, each in types.items()}
+    return {n: each for n, each in plain.items() if pa.types.is_temporal(each) or pa.types.is_boolean(each)}
+
+
+def _get_declared_type(dtype: Any) -> pa.DataType:
+    """Return the Arrow type of a pandas dtype; null where Arrow has none."""
+    pd = import_pandas()
+    dtype = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    with suppress(pa.ArrowException, TypeError, ValueError):
+        return pa.array(pd.Series([], dtype=dtype), from_pandas=True).type
+    return pa.null()
 
 
 def open_pandas(frame: Any, schema: Schema, batch_rows: int) -> Reader:
     """Open a pandas data frame; its row labels are no column of the table, and columns without a schema stay unread."""
     names = [str(name) for name in frame.columns]
     places = {name: place for place, name in enumerate(names) if name in schema}
-    types = {name: _type(frame.dtypes.iloc[place], schema.column(name)) for name, place in places.items()}
+    types = {name: _infer_arrow_type(frame.dtypes.iloc[place], schema.column(name)) for name, place in places.items()}
 
     def start(columns: Sequence[str]) -> Batches:
         wanted = [name for name in columns if name in places]
         for at in range(0, len(frame), batch_rows):
             piece = frame.iloc[at : at + batch_rows]
-            arrays = [_values(piece.iloc[:, places[name]], schema.column(name), types[name]) for name in wanted]
+            arrays = [_convert_values(piece.iloc[:, places[name]], schema.column(name), types[name]) for name in wanted]
             yield pa.RecordBatch.from_arrays(arrays, names=wanted), min(1.0, (at + batch_rows) / len(frame))
 
     arrow = pa.schema([pa.field(name, types.get(name, pa.null())) for name in names])
     return Reader("the DataFrame", arrow, start, rows=len(frame), repeatable=False)
 
 
-def _type(dtype: Any, column: Column) -> pa.DataType:
+def _infer_arrow_type(dtype: Any, column: Column) -> pa.DataType:
     """Return the Arrow type of a pandas column: from its dtype if that is declared, else from the schema."""
-    pd = pandas()
+    pd = import_pandas()
     if isinstance(dtype, pd.CategoricalDtype):
         # Its categories are values of the rows, as often as not: neither their number nor their type is public.
-        return pa.dictionary(index_type(column), _type(dtype.categories.dtype, column), bool(dtype.ordered))
+        return pa.dictionary(index_type(column), _infer_arrow_type(dtype.categories.dtype, column), bool(dtype.ordered))
     if isinstance(dtype, pd.StringDtype) or dtype.kind == "O":
-        return frame_type(column, pa.string())
-    return frame_type(column, _array(pd.Series([], dtype=dtype), column).type)
+        return frame_type(column, pa.string(), objects=not isinstance(dtype, pd.StringDtype))
+    return frame_type(column, _convert_series_to_arrow(pd.Series([], dtype=dtype), column).type)
 
 
-def _values(series: Any, column: Column, wanted: pa.DataType) -> pa.Array:
+def _convert_values(series: Any, column: Column, wanted: pa.DataType) -> pa.Array:
     """Return a piece of a pandas column in the wanted type; a dictionary's as plain values."""
-    if not isinstance(series.dtype, pandas().CategoricalDtype):
-        return held(_array(series, column, wanted), column, wanted)
+    if not isinstance(series.dtype, import_pandas().CategoricalDtype):
+        return convert_frame_values(_convert_series_to_arrow(series, column, wanted), column, wanted)
     codes = series.cat.codes.to_numpy().astype(np.int64)
-    categories = _array(pandas().Series(series.cat.categories), column, wanted.value_type)
-    return held(categories.take(pa.array(codes, mask=codes < 0)), column, wanted)
+    categories = _convert_series_to_arrow(import_pandas().Series(series.cat.categories), column, wanted.value_type)
+    return convert_frame_values(categories.take(pa.array(codes, mask=codes < 0)), column, wanted)
 
 
-def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa.Array:
+def _convert_series_to_arrow(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa.Array:
     """Return a pandas column as Arrow has it; objects as the text that a CSV would hold, fit to be read as `wanted`."""
-    if isinstance(series.dtype, pandas().StringDtype):
-        return texts(series, column.name, is_id=not column.modelled)
+    if isinstance(series.dtype, import_pandas().StringDtype):
+        return make_text_column(series, column.name, is_id=isinstance(column, Id))
     if series.dtype == object:
-        write = _writing(column, wanted)
-        return in_words(write, series.to_numpy(object), column.name, is_id=not column.modelled)
+        write = _choose_writer(column, wanted)
+        return in_words(write, series.to_numpy(object), column.name, is_id=isinstance(column, Id))
     with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         array = in_one(pa.array(series, from_pandas=True))
         if not isinstance(array.type, pa.BaseExtensionType):  # periods, intervals
@@ -228,10 +351,134 @@ def _array(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa
     raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; take another')
 
 
-def _writing(column: Column, wanted: pa.DataType | None) -> Callable[[Any], str]:
+def _choose_writer(column: Column, wanted: pa.DataType | None) -> Callable[[Any], str]:
     """Return how an object is written to be read as `wanted`."""
     if wanted is not None and pa.types.is_duration(wanted):
         return exact_span
     number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
     form = column.text_format if wanted is not None and is_text(wanted) else None
-    return lambda value: word(value, number, form)
+    if needs_dates(column):
+        return partial(_write_unless, str, f'column "{column.name}": {TEXT_FOR_DATES}')
+    if not column.modelled or is_canonical(column):
+        return partial(_write_unless, _AMBIGUOUS_OBJECTS, f'column "{column.name}": {_AMBIGUOUS}')
+    if form is not None or any(map(may_be_guessed, column.listed or ())):
+        told = f'column "{column.name}": its values are text in the schema, and some are other objects in the frame'
+        return partial(_write_unless, _PARSED_OBJECTS, f"{told}. Read the column as text (dtype=str)")
+    if not pa.types.is_boolean(column.arrow_type()):
+        told = f'column "{column.name}": some of its values are truth values. State kind = "boolean"'
+        return partial(_write_unless, (bool, np.bool_), told)
+    return lambda value: write_value(value, number)
+
+
+def _write_unless(refused: type | tuple[type, ...], told: str, value: Any) -> str:
+    """Write an object, or refuse one of these types, and floats that have lost which whole number they were."""
+    if isinstance(value, refused):
+        raise DataError(told)
+    if isinstance(value, float | np.floating) and EXACT <= abs(float(value)) < np.inf:
+        raise DataError(f"{told.partition(': ')[0]}: {INEXACT}")
+    return write_value(value)
+
+
+_AMBIGUOUS = (
+    "some of its values are dates, times or truth values, and a data frame does not record how they were written. "
+    'State the kind of the column, as in fit(frame, {"seen": "datetime", "smoker": "boolean"}), or give the path of '
+    "the file"
+)
+_AMBIGUOUS_OBJECTS = (bool, np.bool_, date, time, timedelta, np.datetime64, np.timedelta64)
+_PARSED_OBJECTS = (*_AMBIGUOUS_OBJECTS, int, float, np.number, Decimal)
+
+
+# Releases as data frames: in the types that the private frame declared, and else those of the schema.
+
+
+def frame_maker(data: Any, schema: Schema) -> Callable[[pa.Table], Any]:
+    """Return what turns a pyarrow Table into the kind of frame that `data` is."""
+    if is_pandas(data):
+        dtypes = {str(name): dtype for name, dtype in data.dtypes.items()}
+        labels = {str(name): name for name in data.columns}
+        return lambda table: to_pandas(table, dtypes, schema).rename(columns=labels)
+    if is_polars(data):
+        dtypes = dict(data.schema)
+        return lambda table: to_polars(table, dtypes, schema)
+    if is_spark(data):
+        session = data.sparkSession
+        return lambda table: session.createDataFrame(table)
+    return as_is
+
+
+def as_is(table: pa.Table) -> pa.Table:
+    """Return a table as it is."""
+    return table
+
+
+def widen_found_moments(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return time stamps whose unit discovery chose in microseconds, or finer, as all other moments of frames.
+
+    The unit that a frame has is guessed from its rows by some libraries, and is not read. A `type` that a person
+    stated in the schema is kept.
+    """
+    for place, field in enumerate(table.schema):
+        kind, column = field.type, schema.column(field.name)
+        if pa.types.is_timestamp(kind) and "type" in column.paid and UNIT[kind.unit] > UNIT[GUESSED_UNIT]:
+            wide = field.with_type(pa.timestamp(GUESSED_UNIT, kind.tz))
+            table = table.set_column(place, wide, table.column(place).cast(wide.type))
+    return table
+
+
+def to_pandas(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any:
+    """Return a release as a pandas frame: in the dtypes that were declared, and else those of the schema.
+
+    Whole numbers that may be missing are floats in pandas's own types, drawn missing or not; where a float would
+    not tell them apart they are Int64 or UInt64.
+    """
+    pd = import_pandas()
+    table = widen_found_moments(table, schema).unify_dictionaries()
+    series = {name: _make_series(table.column(name), dtypes[name], schema.column(name)) for name in table.column_names}
+    return pd.DataFrame(series, columns=table.column_names)
+
+
+def _make_series(values: pa.ChunkedArray, dtype: Any, column: Column) -> Any:
+    """Return a released column in the family of its dtype: Arrow's, pandas's nullable types, or numpy's."""
+    pd = import_pandas()
+    if isinstance(dtype, pd.ArrowDtype):
+        return values.to_pandas(types_mapper=pd.ArrowDtype)
+    if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
+        return values.to_pandas(types_mapper=lambda kind: dtype if is_text(kind) else _find_nullable_dtype(kind))
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(dtype, "numpy_dtype"):
+        return values.to_pandas(types_mapper=_find_nullable_dtype)
+    if pa.types.is_date(values.type):
+        return values.to_pandas(date_as_object=False).astype(
+            f"datetime64[{GUESSED_UNIT}]"
+        )  # pandas has no dates of its own
+    if column.missing and pa.types.is_boolean(values.type):
+        return values.to_pandas().astype(object)
+    if not (column.missing and pa.types.is_integer(values.type)):
+        return values.to_pandas()
+    if column.largest <= EXACT:
+        return values.to_pandas().astype(np.float64)
+    return values.to_pandas(types_mapper=_find_nullable_dtype)
+
+
+def _find_nullable_dtype(kind: pa.DataType) -> Any:
+    """Return pandas's nullable dtype for an Arrow type; None where it has none."""
+    pd = import_pandas()
+    if pa.types.is_boolean(kind):
+        return pd.BooleanDtype()
+    if is_text(kind):
+        return pd.StringDtype(na_value=pd.NA)
+    if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
+        return None
+    name = str(np.dtype(kind.to_pandas_dtype()))
+    return pd.api.types.pandas_dtype(name.replace("uint", "UInt") if name[0] == "u" else name.capitalize())
+
+
+def to_polars(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any:
+    """Return a release as a polars frame; an Enum stays one, of the schema's values: its own may be those of rows."""
+    import polars as pl
+
+    frame: Any = pl.from_arrow(widen_found_moments(table, schema))
+    for name, dtype in dtypes.items():
+        column = schema.column(name) if name in schema else None
+        if isinstance(dtype, pl.Enum) and column is not None and column.listed is not None:
+            frame = frame.with_columns(pl.col(name).cast(pl.Enum([str(value) for value in column.listed])))
+    return frame

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
 
 from weft.engines.frames import open_arrow, open_pandas, open_spark_frame
-from weft.errors import DataError
-from weft.files import format_of
-from weft.reading.addresses import kind_of_address, without_credentials
-from weft.reading.dialect import PLAIN, Dialect
-from weft.reading.files import find, open_files
-from weft.reading.frames import is_pandas, is_spark
-from weft.reading.reader import Reader
-from weft.reading.stream import STDIN
+from weft.errors import SourceError
+from weft.io.addresses import kind_of_address, without_credentials
+from weft.io.byte_stream import STDIN
+from weft.io.dialect import DEFAULT_DIALECT, Dialect
+from weft.io.formats import format_of
+from weft.io.frame_values import is_pandas, is_spark
+from weft.io.reader import Reader
+from weft.io.table_files import find_files, open_files
 from weft.schema import Schema
 
 
@@ -31,36 +30,46 @@ def source_name(source: Any) -> str:
     return f"a {type(source).__name__}"
 
 
-def fingerprint(source: Any) -> str | None:
-    """Return what tells a named table from others in a record, without its place; None for an object in memory.
+def table_identity(source: Any) -> str | None:
+    """Return the whole path or address by which a table is told from others; None for an object in memory.
 
-    Runs on tables with the same fingerprint asked the same table, as far as names can tell.
+    Two runs with the same identity queried the same table, as far as names can tell. It is for comparison in memory: a
+    record holds a salted hash of it (`weft.privacy.journal.fingerprint_table`).
     """
     if isinstance(source, str) and (address := without_credentials(source)) is not None:
-        named = address
-    elif isinstance(source, str) and source == STDIN:
+        return address
+    if isinstance(source, str) and source == STDIN:
         return None
-    elif isinstance(source, str | os.PathLike):
-        named = str(Path(source).resolve())
-    elif isinstance(source, list | tuple):
-        named = "\n".join(sorted(str(Path(each).resolve()) for each in source))
-    else:
-        return None
-    return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    if isinstance(source, str | os.PathLike):
+        return str(Path(source).resolve())
+    if isinstance(source, list | tuple):
+        return "\n".join(sorted(str(Path(each).resolve()) for each in source))
+    return None
 
 
 def is_written(source: Any) -> bool:
     """Whether the cells of a named table are text until a schema says what they mean."""
     if found := kind_of_address(source):
         return found[0].written
-    first = find(source)[0] if source != STDIN else None
-    return first is None or format_of(first) not in ("parquet", "arrow")
+    form = None if source == STDIN else format_of(find_files(source)[0])
+    return form is None or not form.is_typed
 
 
-def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect = PLAIN) -> Reader:
+def names_are_in_file(source: Any) -> bool:
+    """Tell whether the names of a table's columns stood in a first line, where a row might stand instead."""
+    if not isinstance(source, str | os.PathLike | list | tuple):
+        # A frame may have been read from a file without names; labels that are no text were given by a person.
+        return not is_spark(source) and all(isinstance(name, str) for name in getattr(source, "columns", ("",)))
+    if kind_of_address(source) or source == STDIN:
+        return False
+    form = format_of(find_files(source)[0])
+    return form is not None and form.names_in_first_line
+
+
+def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect = DEFAULT_DIALECT) -> Reader:
     """Open a data frame or other Arrow stream, file paths, or a `prefix:address`; no row is read yet."""
     if not dialect.plain and not isinstance(source, str | os.PathLike | list | tuple):
-        raise DataError("a dialect says how a file is written, and nothing of a table in memory; leave it out")
+        raise SourceError("a dialect says how a file is written, and nothing of a table in memory; leave it out")
     if is_pandas(source):
         return open_pandas(source, schema, batch_rows)
     if is_spark(source):
@@ -69,13 +78,13 @@ def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect =
         return open_arrow(source, schema, batch_rows)
     if found := kind_of_address(source):
         kind, address = found
-        dialect.check(None, source_name(source))
+        dialect.check((), source_name(source))
         return kind.open(address, schema, batch_rows)
     if isinstance(source, list | tuple) and any(map(kind_of_address, source)):
-        raise DataError("a table of a database is read by itself; name it alone")
+        raise SourceError("a table of a database is read by itself; name it alone")
     if isinstance(source, str | os.PathLike | list | tuple):
         return open_files(source, schema, batch_rows, dialect)
-    raise DataError(
+    raise SourceError(
         f"cannot read a table from a {type(source).__name__}; give a pandas, polars, Spark or Arrow table, or the "
         "path of a file"
     )

@@ -42,7 +42,7 @@ _SMALL = 1 << 16  # records times cliques, below which starting threads costs mo
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typing_context: Any, address: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ARG001
+def _cast_pointer(typing_context: Any, address: Any) -> tuple[Any, Callable[..., Any]]:  # noqa: ARG001
     """Turn the address of an array into a pointer that `carray` understands."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -58,7 +58,7 @@ def _append_digit(cell: Any, radix: Any, codes: Any) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _tally(
+def _tally_records(
     addresses: Any, widths: Any, sizes: Any, members: Any, starts: Any, offsets: Any, first: int, last: int,
     lo: int, hi: int, flat: Any,
 ) -> None:  # fmt: skip
@@ -86,7 +86,7 @@ def _tally(
             for member in range(starts[q], starts[q + 1]):
                 column = members[member]
                 radix = uint32(sizes[column])
-                at = _pointer(addresses[column] + uint64(tile) * uint64(widths[column]))
+                at = _cast_pointer(addresses[column] + uint64(tile) * uint64(widths[column]))
                 if widths[column] == 1:
                     _append_digit(cells, radix, carray(at, rows, np.uint8))
                 elif widths[column] == 2:
@@ -113,16 +113,16 @@ _SIGNATURE = types.void(types.uint64[::1], *[types.int64[::1]] * 5, *[types.int6
 
 def compile_kernels() -> None:
     """Compile the kernel, or load it from the cache on disk: seconds on a first run, milliseconds later."""
-    if not _tally.signatures:
-        _tally.compile(_SIGNATURE)
+    if not _tally_records.signatures:
+        _tally_records.compile(_SIGNATURE)
 
 
 def is_compiled() -> bool:
     """Tell, without compiling, whether `compile_kernels` will find the kernel ready."""
-    if _tally.signatures:
+    if _tally_records.signatures:
         return True
     source = Path(__file__)
-    indices = Path(_tally.stats.cache_path).glob(f"{source.stem}.{_tally.__name__}-*.nbi")
+    indices = Path(_tally_records.stats.cache_path).glob(f"{source.stem}.{_tally_records.__name__}-*.nbi")
     return any(index.stat().st_mtime >= source.stat().st_mtime for index in indices)
 
 
@@ -182,7 +182,7 @@ class Counter:
         if into.shape != (int(self._offsets[-1]),) or into.dtype != np.int64 or not into.flags.c_contiguous:
             raise ValueError("the buffer is not one that `zeros` made")
         compile_kernels()
-        columns = _readable(records, np.unique(self._members).tolist())
+        columns = _prepare_columns(records, np.unique(self._members).tolist())
         layout = (
             np.array([column.ctypes.data for column in columns], np.uint64),
             np.array([column.itemsize for column in columns], np.int64),
@@ -195,7 +195,7 @@ class Counter:
 
         def tally(first: int, last: int, lo: int, hi: int, flat: Counts) -> None:
             for start in range(lo, hi, _ROWS_A_CALL):
-                _tally(*layout, first, last, start, min(start + _ROWS_A_CALL, hi), flat)
+                _tally_records(*layout, first, last, start, min(start + _ROWS_A_CALL, hi), flat)
 
         if n * q < _SMALL:
             tally(0, q, 0, n, into)
@@ -205,14 +205,14 @@ class Counter:
             bounds = [n * i // threads for i in range(threads + 1)]
             parts = [into, *(self.zeros() for _ in range(threads - 1))]
             tasks = [(0, q, *rows, part) for rows, part in zip(pairwise(bounds), parts, strict=True)]
-            for _ in _run(tally, tasks, threads):
+            for _ in _run_threaded(tally, tasks, threads):
                 pass
             for part in parts[1:]:
                 into += part
             tell(q)
         else:
             # Many cliques, or large tables: each thread owns some cliques, and alone writes to their tables.
-            for first, last, *_ in _run(tally, [(*q, 0, n, into) for q in self._slices(n, threads)], threads):
+            for first, last, *_ in _run_threaded(tally, [(*q, 0, n, into) for q in self._slices(n, threads)], threads):
                 tell(last - first)
 
     def _slices(self, n: int, threads: int) -> Iterator[tuple[int, int]]:
@@ -223,7 +223,7 @@ class Counter:
         return ((first, last) for first, last in pairwise(cuts) if first < last)
 
 
-def count(records: Records, cliques: Sequence[Clique], threads: int | None = None) -> list[Counts]:
+def count_marginals(records: Records, cliques: Sequence[Clique], threads: int | None = None) -> list[Counts]:
     """Return the exact table of each clique, axes in its order; the table of () is the number of records."""
     counter = Counter(records.domain, tuple(cliques), threads)
     flat = counter.zeros()
@@ -235,7 +235,7 @@ def _running_sum(lengths: list[int]) -> Counts:
     return np.cumsum([0, *lengths], dtype=np.int64)
 
 
-def _readable(records: Records, used: list[int]) -> list[Codes]:
+def _prepare_columns(records: Records, used: list[int]) -> list[Codes]:
     """Return the columns as the kernel may read them: it checks no bounds, so the codes are checked here."""
     columns = list(records.columns)
     for index in used:
@@ -245,7 +245,9 @@ def _readable(records: Records, used: list[int]) -> list[Codes]:
     return columns
 
 
-def _run(task: Callable[..., None], calls: Sequence[tuple[Any, ...]], threads: int) -> Iterator[tuple[Any, ...]]:
+def _run_threaded(
+    task: Callable[..., None], calls: Sequence[tuple[Any, ...]], threads: int
+) -> Iterator[tuple[Any, ...]]:
     """Make the calls on some threads and give back each call's arguments, in order, when it is done."""
     with ThreadPoolExecutor(threads) as pool:
         try:

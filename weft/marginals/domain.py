@@ -16,10 +16,10 @@ Clique = tuple[str, ...]
 """Attribute names, sorted, without repeats: the address of a marginal."""
 
 
-def clique(names: Iterable[str]) -> Clique:
+def make_clique(names: Iterable[str]) -> Clique:
     """Return the clique of these attributes.
 
-    >>> clique(["sex", "age"])
+    >>> make_clique(["sex", "age"])
     ('age', 'sex')
     """
     return tuple(sorted(set(names)))
@@ -84,7 +84,7 @@ class Order:
 
 
 @dataclass(frozen=True, eq=False)
-class Impossible:
+class StructuralZeros:
     """Cells of the table over a clique that no row may have: publicly known, so that they cost nothing."""
 
     clique: Clique
@@ -97,7 +97,7 @@ class Impossible:
         axes = [sizes[name] if name in self.clique else 1 for name in wider]
         return np.broadcast_to(self.cells.reshape(axes), tuple(shape))
 
-    def grouped(self, groups: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> Impossible:
+    def grouped(self, groups: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> StructuralZeros:
         """Return the cells of groups of codes: those in which no code is possible beside any other."""
         possible = ~self.cells
         for axis, name in enumerate(self.clique):
@@ -105,7 +105,7 @@ class Impossible:
                 merged = np.zeros((sizes[name], *np.delete(possible.shape, axis)), bool)
                 np.logical_or.at(merged, groups[name], np.moveaxis(possible, axis, 0))
                 possible = np.moveaxis(merged, 0, axis)
-        return Impossible(self.clique, ~possible)
+        return StructuralZeros(self.clique, ~possible)
 
     def breaks(self, name: str) -> NDArray[np.int64]:
         """Return the codes of an attribute at which what is possible beside it changes."""
@@ -129,7 +129,7 @@ class Domain:
     shape: tuple[int, ...]
     orders: tuple[Order, ...] = field(default=(), compare=False)
     """The order of each attribute's codes; none given: they are unordered, and none stands apart."""
-    impossible: tuple[Impossible, ...] = field(default=(), compare=False)
+    impossible: tuple[StructuralZeros, ...] = field(default=(), compare=False)
     """Combinations that no row of the table may have, as rules say: structural zeros."""
 
     def __post_init__(self) -> None:

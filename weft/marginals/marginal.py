@@ -16,10 +16,10 @@ from weft.marginals.domain import Clique
 Array = NDArray[Any]
 
 
-def project(table: Array, clique: Clique, onto: Iterable[str]) -> Array:
+def project_table(table: Array, clique: Clique, onto: Iterable[str]) -> Array:
     """Sum a table over `clique` down to the attributes of `onto`, which come out in the clique's order.
 
-    >>> project(np.array([[1, 2], [3, 4]]), ("a", "b"), ("b",))
+    >>> project_table(np.array([[1, 2], [3, 4]]), ("a", "b"), ("b",))
     array([4, 6])
     """
     kept = set(onto)
@@ -29,14 +29,14 @@ def project(table: Array, clique: Clique, onto: Iterable[str]) -> Array:
     return np.asarray(table.sum(axis=axes)) if axes else table
 
 
-def interaction(table: Array, order: int) -> Array:
+def compute_interaction(table: Array, order: int) -> Array:
     """Return table.size times what a table tells that its projections onto fewer than `order` axes do not.
 
     A table is a sum of orthogonal terms, one for each subset of its axes; the term of a subset is the projection onto
     it with the mean along each of its axes taken away, spread over the other axes. What is returned are the
     terms of `order` axes and more: again an orthogonal projection, and of whole numbers whole numbers.
 
-    >>> interaction(np.array([[5, 2], [1, 4]]), 2)
+    >>> compute_interaction(np.array([[5, 2], [1, 4]]), 2)
     array([[ 6, -6],
            [-6,  6]])
     """
@@ -50,10 +50,10 @@ def interaction(table: Array, order: int) -> Array:
     return np.asarray(rest)
 
 
-def interacting(shape: Sequence[int], order: int) -> float:
-    """Return the squared length of what `interaction` leaves of a single row, as a part of the whole.
+def compute_interaction_norm(shape: Sequence[int], order: int) -> float:
+    """Return the squared length of what `compute_interaction` leaves of a single row, as a part of the whole.
 
-    >>> interacting((2, 2), 2), interacting((2, 2), 0)
+    >>> compute_interaction_norm((2, 2), 2), compute_interaction_norm((2, 2), 0)
     (0.25, 1.0)
     """
     of_order = np.zeros(len(shape) + 1)  # the sum over subsets of each size: coefficients of prod (1/d + (1 - 1/d) x)
@@ -91,7 +91,7 @@ class Marginal:
     def project(self, onto: Iterable[str]) -> Marginal:
         """Sum out every attribute that is not in `onto`."""
         kept = set(onto)
-        return Marginal(tuple(c for c in self.clique if c in kept), project(self.table, self.clique, kept))
+        return Marginal(tuple(c for c in self.clique if c in kept), project_table(self.table, self.clique, kept))
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class NoisyMarginal(Marginal):
     sigma: float
     """Standard deviation of the noise on each cell, in counts."""
     order: int = 0
-    """If above 0, the table holds only what projections onto fewer attributes do not tell (`interaction`, in counts).
+    """If above 0, the table holds interaction terms only (`compute_interaction`, in counts).
     The noise is that of a whole table before the rest is taken away; other tables have to tell the rest."""
 
     @property

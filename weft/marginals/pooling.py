@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from weft.marginals.domain import Clique
+from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Measured, NoisyMarginal
 
 _EXACT = 1e-6
 """A table without noise counts as having this fraction of the least noise around: weights stay finite."""
 
 
-def precisions(marginals: Sequence[NoisyMarginal]) -> Array:
+def compute_precisions(marginals: Sequence[NoisyMarginal]) -> Array:
     """Return the precision (1 / variance) of a cell of each table, finite even for tables without noise."""
     sigma = np.array([marginal.sigma for marginal in marginals], dtype=np.float64)
     noisy = sigma[sigma > 0]
@@ -37,16 +37,17 @@ def common_total(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
     marginals = [marginal for marginal in marginals if not marginal.order]
     if not marginals:
         raise ValueError("a total needs at least one whole table")
-    weights = precisions(marginals) / [marginal.cells for marginal in marginals]
+    weights = compute_precisions(marginals) / [marginal.cells for marginal in marginals]
     sums = np.array([marginal.table.sum(dtype=np.float64) for marginal in marginals])
     exact = all(marginal.sigma == 0 for marginal in marginals)
     return float(weights @ sums / weights.sum()), 0.0 if exact else math.sqrt(1.0 / weights.sum())
 
 
-def pooled(*measurements: NoisyMarginal) -> NoisyMarginal:
+def pool_measurements(*measurements: NoisyMarginal) -> NoisyMarginal:
     """Return several measurements of one clique as one.
 
-    >>> pooled(NoisyMarginal(("a",), np.array([6.0]), 1.0), NoisyMarginal(("a",), np.array([9.0]), 1.0)).table
+    >>> one, other = (NoisyMarginal(("a",), np.array([count]), 1.0) for count in (6.0, 9.0))
+    >>> pool_measurements(one, other).table
     array([7.5])
     """
     if len(measurements) == 1:
@@ -58,15 +59,15 @@ def pooled(*measurements: NoisyMarginal) -> NoisyMarginal:
     return replace(measurements[0], table=table, sigma=precision**-0.5)
 
 
-def pooled_by_clique(measurements: Iterable[NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
+def pool_by_clique(measurements: Iterable[NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
     """Return one measurement of each clique."""
     found: dict[Clique, list[NoisyMarginal]] = {}
     for m in measurements:
         found.setdefault(m.clique, []).append(m)
-    return {c: pooled(*several) for c, several in found.items()}
+    return {c: pool_measurements(*several) for c, several in found.items()}
 
 
-def pooled_sigma(columns: Iterable[str], measured: Iterable[Measured]) -> float:
+def compute_pooled_sigma(columns: Iterable[str], measured: Iterable[Measured]) -> float:
     """Return the noise of a cell over `columns` when every table that holds them is summed and weighed; inf: none does.
 
     A table of k cells summed down to c cells has k/c times the variance a cell. One that was asked for larger
@@ -78,3 +79,40 @@ def pooled_sigma(columns: Iterable[str], measured: Iterable[Measured]) -> float:
             kept = math.prod(size for name, size in zip(table.clique, table.shape, strict=True) if name in wanted)
             precision += kept / (table.cells * table.sigma**2)
     return 1 / math.sqrt(precision) if precision > 0 else math.inf
+
+
+# Noisy tables as they were released, in the codes they were asked in.
+
+
+@dataclass(frozen=True)
+class Released:
+    """A noisy table, and the groups of codes that it was counted in."""
+
+    noisy: NoisyMarginal
+    coding: Mapping[str, Array] = field(default_factory=dict)
+    """For attributes whose codes had been merged before: the code that each of the schema's codes had become."""
+
+    @property
+    def clique(self) -> Clique:
+        """The attributes of the table, sorted."""
+        return self.noisy.clique
+
+    def size(self, name: str) -> int:
+        """Return how many codes an attribute had when the table was asked."""
+        return int(self.noisy.table.shape[self.clique.index(name)])
+
+    def codes(self, name: str, size: int) -> Array:
+        """Return the code of each of the `size` codes that the schema gives an attribute."""
+        return self.coding.get(name, np.arange(size))
+
+    def fits(self, domain: Domain) -> bool:
+        """Whether it is a table over attributes of this domain, in its codes or in groups of them."""
+        return all(
+            name in domain and (len(self.coding[name]) if name in self.coding else self.size(name)) == domain.size(name)
+            for name in self.clique
+        )
+
+    @property
+    def total_variance(self) -> float:
+        """Variance of the sum of all cells."""
+        return math.prod(self.noisy.table.shape) * self.noisy.sigma**2

@@ -12,36 +12,45 @@ import numpy as np
 from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
-from weft.methods.steps.effects import refuse_idle
-from weft.methods.steps.options import check_bounds, check_fields, describe, fits, options_of, plain, shown, suggest
-from weft.methods.steps.presets import Published, with_preset
-from weft.models import Model
-from weft.privacy import Accounting
+from weft.methods.common.options import (
+    Published,
+    check_bounds,
+    check_fields,
+    convert_to_plain,
+    describe_kind,
+    format_option_value,
+    matches_kind,
+    options_of,
+    refuse_idle,
+    suggest_word,
+    with_preset,
+)
+from weft.models import Model, find_added_classes
+from weft.privacy import AccountingName
 from weft.progress import Listener
 
-METHODS = {
+_OWN = {
     "aim": ("weft.methods.aim", "Aim"),
-    "bsg": ("weft.methods.bsg", "Bsg"),
+    "bsg": ("weft.methods.bsg.bsg", "Bsg"),
     "cover": ("weft.methods.cover", "Cover"),
-    "dp-copula": ("weft.methods.dp_copula", "DpCopula"),
     "dp-wgan": ("weft.methods.dp_wgan", "DpWgan"),
-    "dpsyn": ("weft.methods.dpsyn", "DpSyn"),
-    "dualquery": ("weft.methods.dualquery", "DualQuery"),
+    "dpsyn": ("weft.methods.dpsyn.dpsyn", "DpSyn"),
     "independent": ("weft.methods.independent", "Independent"),
     "marginals": ("weft.methods.independent", "Independent"),  # the name of this baseline in BSG
     "mst": ("weft.methods.mst", "Mst"),
-    "mwem": ("weft.methods.mwem", "Mwem"),
-    "pb-pgm": ("weft.methods.pb_pgm", "PbPgm"),
+    "pb-pgm": ("weft.methods.privbayes.pb_pgm", "PbPgm"),
     "pgm": ("weft.methods.pgm", "Pgm"),
-    "privbayes": ("weft.methods.privbayes", "PrivBayes"),
-    "privbayes-indif": ("weft.methods.privbayes_indif", "PrivBayesInDif"),
-    "priview": ("weft.methods.priview", "PriView"),
+    "privbayes": ("weft.methods.privbayes.privbayes", "PrivBayes"),
+    "privbayes-indif": ("weft.methods.privbayes.privbayes_indif", "PrivBayesInDif"),
+    "priview": ("weft.methods.priview.priview", "PriView"),
     "privmrf": ("weft.methods.privmrf", "PrivMrf"),
-    "privsyn": ("weft.methods.privsyn", "PrivSyn"),
+    "privsyn": ("weft.methods.privsyn.privsyn", "PrivSyn"),
     "tree": ("weft.methods.tree", "Tree"),
-    "weave": ("weft.methods.weave", "Weave"),
+    "weave": ("weft.methods.weave.weave", "Weave"),
 }
-"""Every method by name: the module and the class of its recipe."""
+
+METHODS = dict(sorted((_OWN | find_added_classes("weft.methods")).items()))
+"""Every method by name, its module and class: Weft's own, and those of installed distributions such as weft-lab."""
 
 
 RENAMED: dict[str, dict[str, str]] = {
@@ -107,7 +116,7 @@ class Method(Protocol):
     """The published settings, for `preset="paper"`; None: it follows no paper."""
 
     @property
-    def accounting(self) -> Accounting:
+    def accounting(self) -> AccountingName:
         """How a budget in (epsilon, delta) is counted for the mechanisms that the recipe uses."""
         ...
 
@@ -120,52 +129,52 @@ class Method(Protocol):
         ...
 
 
-def takes(name: str, option: str) -> bool:
+def takes_option(name: str, option: str) -> bool:
     """Whether a method has an option of this name."""
-    return any(field.name == option for field in fields(recipe(name)))
+    return any(field.name == option for field in fields(get_method_class(name)))
 
 
 def published_settings(name: str) -> Published | None:
     """Return what `preset="paper"` sets, of a method that has a paper."""
-    found: Published | None = recipe(name).paper
+    found: Published | None = get_method_class(name).paper
     return found
 
 
-def completing_seeds() -> list[str]:
+def list_seed_methods() -> list[str]:
     """Return the methods whose models can complete a seed."""
-    return [name for name in METHODS if recipe(name).completes_seeds]
+    return [name for name in METHODS if get_method_class(name).completes_seeds]
 
 
-def known(name: str) -> str:
+def resolve_method_name(name: str) -> str:
     """Return the name of a method, that which "auto" stands for included, if there is such a one."""
     name = BEST if name == AUTO else name
     if name not in METHODS:
-        raise MethodError(f"no method {name!r}. {suggest(name, [AUTO, *METHODS])}")
+        raise MethodError(f"no method {name!r}. {suggest_word(name, [AUTO, *METHODS])}")
     return name
 
 
-def recipe(name: str) -> Any:
+def get_method_class(name: str) -> Any:
     """Return the class of a recipe."""
-    module, made = METHODS[known(name)]
+    module, made = METHODS[resolve_method_name(name)]
     return getattr(import_module(module), made)
 
 
-def method(name: str, *, preset: str | None = None, **options: Any) -> Method:
+def make_method(name: str, *, preset: str | None = None, **options: Any) -> Method:
     """Make a recipe by name, with options that differ from its defaults; `preset="paper"` has the published ones."""
-    made = recipe(name)
+    made = get_method_class(name)
     names = [field.name for field in fields(made)]
     for option in options:
         if option not in names:
-            now, moved = (table.get(known(name), {}).get(option) for table in (RENAMED, MOVED))
+            now, moved = (table.get(resolve_method_name(name), {}).get(option) for table in (RENAMED, MOVED))
             hint = f"It is called {now} now." if now else f"It is one of the method {moved!r} now." if moved else ""
-            hint = hint or suggest(option, names)
+            hint = hint or suggest_word(option, names)
             raise MethodError(f"method {name!r} has no option {option!r}. {hint}")
     kinds = get_type_hints(made)
     for option, value in options.items():
-        if not fits(value, kinds[option]):
-            raise MethodError(f"option {option}: {describe(kinds[option])}; not {shown(value)}.")
+        if not matches_kind(value, kinds[option]):
+            raise MethodError(f"option {option}: {describe_kind(kinds[option])}; not {format_option_value(value)}.")
     check_bounds(made, options)
-    recipe_made: Method = made(**with_preset(known(name), made.paper, preset, options))
+    recipe_made: Method = made(**with_preset(resolve_method_name(name), made.paper, preset, options))
     check_effects(recipe_made, options)
     return recipe_made
 
@@ -174,7 +183,7 @@ def check_effects(recipe: Method, given: Mapping[str, Any]) -> None:
     """Refuse options that were given, other than they are by default, and that this recipe would not look at."""
     options = options_of(type(recipe))
     values = {option.name: getattr(recipe, option.name) for option in options}
-    changed = {option.name for option in options if plain(values[option.name]) != option.default}
+    changed = {option.name for option in options if convert_to_plain(values[option.name]) != option.default}
     refuse_idle([name for name in given if name in changed], {o.name: o.needs for o in options}, values)
     for option in options:
         if option.parts is not None and option.name in given:

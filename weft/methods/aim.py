@@ -13,7 +13,7 @@ changed the model by no more than its noise, the rounds become more generous (an
 Where the defaults differ from the paper (`preset="paper"`):
 - `accounting` gaussian, published zcdp: the paper's choices are by the exponential mechanism.
 - `selection` remembered, published exponential; and with it the expected noise is cells times sigma. By default that of
-  a pair is what its table has after projection, as far as columns and distance tell (`weft.select.expected_pair`): the
+  a pair is what its table has after projection, as far as columns and distance tell (`weft.methods.aim`): the
   published rule would never measure a pair of wide columns, even if one copies the other.
 - `share_columns` 0.1, published 0.05625: each column is measured as a round measures, 0.9 of 1 / (16 d).
 - `rare` 3.0, published 0.0: no value is merged.
@@ -39,20 +39,46 @@ from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
-from weft.marginals.noise_error import expected_noise, profile, projected_error
-from weft.methods.steps.columns import check_candidates, check_mixed, check_noise, check_shares, look_at_columns
-from weft.methods.steps.descent import PASSES, SOLVER, Passes, fit_as
-from weft.methods.steps.effects import only_with
-from weft.methods.steps.options import option
-from weft.methods.steps.presets import Published, published
-from weft.models.mrf import JunctionTree, ModelTooLarge, MrfModel, Solver, fit, fits, junction_tree
+from weft.marginals.noise_error import compute_expected_noise, compute_projected_error, group_cells_by_size
+from weft.methods.common.candidates import all_subsets
+from weft.methods.common.discretisation import check_candidates, check_mixed, check_noise, check_shares, look_at_columns
+from weft.methods.common.final_fit import PASSES, SOLVER, Passes, fit_as
+from weft.methods.common.options import Published, get_published_settings, only_with, option
+from weft.models.mrf import JunctionTree, ModelTooLarge, MrfModel, Solver, fit_mrf, fits_with_clique, junction_tree
 from weft.models.recoded import RecodedModel
-from weft.privacy import Accounting
-from weft.progress import Listener, Stage, silence, stage
-from weft.select import all_subsets
-from weft.select.expected_pair import expected_pair
+from weft.privacy import AccountingName
+from weft.progress import Listener, Stage, ignore_event, report_stage
 
-LEAST = 1e-6
+# What a pair probably looks like, given its columns and how far it is from their product.
+
+
+def make_pair_at_distance(one: Array, other: Array, gap: float) -> Array:
+    """Return a table with these one-way tables (of one total; values in order of size) at about this L1 distance.
+
+    >>> make_pair_at_distance(np.array([6.0, 4.0]), np.array([6.0, 4.0]), gap=9.6)
+    array([[6., 0.],
+           [0., 4.]])
+    """
+    rows, columns = np.sort(one)[::-1], np.sort(other)[::-1]
+    product = np.outer(rows, columns) / max(rows.sum(), 1e-9)
+    away = _couple_values(rows, columns) - product
+    farthest = np.abs(away).sum()
+    part = min(max(gap / farthest, 0.0), 1.0) if farthest > 0 else 0.0
+    return np.asarray(np.maximum(product + part * away, 0.0))
+
+
+def _couple_values(rows: Array, columns: Array) -> Array:
+    """Give the table of values that rise together: it has at most as many filled cells as there are values."""
+    ends = [np.cumsum(rows), np.cumsum(columns)]
+    bounds = np.unique(np.concatenate(ends))
+    width = np.diff(bounds, prepend=0.0)
+    at = [np.minimum(np.searchsorted(end, bounds - width / 2), end.size - 1) for end in ends]
+    table = np.zeros((rows.size, columns.size))
+    np.add.at(table, tuple(at), width)
+    return table
+
+
+MIN_BUDGET_SHARE = 1e-6
 """Share of the budget below which nothing more is asked."""
 
 _REMEMBERED = only_with("selection", "remembered")
@@ -63,7 +89,7 @@ class Aim:
     """Measure, again and again, what the model gets most wrong among the marginals that you care about."""
 
     completes_seeds: ClassVar[bool] = True
-    paper: ClassVar[Published | None] = published(
+    paper: ClassVar[Published | None] = get_published_settings(
         accounting="zcdp",
         selection="exponential",
         ways=3,
@@ -76,7 +102,7 @@ class Aim:
         passes=1000,
     )
 
-    accounting: Accounting = option(
+    accounting: AccountingName = option(
         "gaussian", '"gaussian"; "zcdp"; or "paper" for zCDP with the closed form. Choices need one of the latter.'
     )
     selection: Literal["remembered", "exponential"] = option(
@@ -113,25 +139,25 @@ class Aim:
         check_shares(part_scores=self.part_scores)
         check_candidates(domain, self.ways)
 
-    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
         """One-way marginals, a look at all candidates, then rounds until the budget is gone."""
         self._check_noise(curator)
         columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         tables = list(columns.tables)
-        model = fit(merged.domain, tables)
+        model = fit_mrf(merged.domain, tables)
         cliques = self._candidates(merged.domain)
         if cliques:
             errors: Array | None = None
             if self.selection == "remembered":
-                with stage(listener, "look at candidates"):
-                    errors = merged.gaps(_guesses(model, cliques), share=self.share_scores)
+                with report_stage(listener, "look at candidates"):
+                    errors = merged.gaps(_estimate_marginals(model, cliques), share=self.share_scores)
             rounds = max(1.0, self.rounds_per_column * len(merged.domain))
             state = _Rounds(self, merged, cliques, errors, tables, model, merged.left / rounds)
-            with stage(listener, "refine") as work:
+            with report_stage(listener, "refine") as work:
                 state.run(work)
             tables, model = state.tables, state.model
-        if merged.left > LEAST:  # a single column, or nothing that fits: measure what is known again
+        if merged.left > MIN_BUDGET_SHARE:  # a single column, or nothing that fits: measure what is known again
             tables += merged.measure(list(dict.fromkeys(m.clique for m in tables)), share=merged.left)
         how = self.solver, self.passes
         last = fit_as(*how, merged.domain, tables, tree=model.tree, warm=model, probe=rng, listener=listener)
@@ -175,11 +201,11 @@ class _Rounds:
         self.errors = np.zeros(len(cliques)) if errors is None else errors
         self.tables, self.model, self.share = tables, model, share
         self.cells = np.array([curator.domain.cells(c) for c in cliques])
-        self.weights = _overlap(cliques, options.ways)
+        self.weights = _compute_overlap(cliques, options.ways)
         self.pairs = np.array([i for i, c in enumerate(cliques) if len(c) == 2 and errors is not None], np.int64)
         alone = {name: model.marginal((name,)) for name in curator.domain}
-        self.shapes = profile(
-            [expected_pair(alone[cliques[i][0]], alone[cliques[i][1]], self.errors[i]) for i in self.pairs]
+        self.shapes = group_cells_by_size(
+            [make_pair_at_distance(alone[cliques[i][0]], alone[cliques[i][1]], self.errors[i]) for i in self.pairs]
         )
         self.noise: dict[float, Array] = {}
         self.given: list[Clique] = []
@@ -187,7 +213,7 @@ class _Rounds:
 
     def run(self, work: Stage) -> None:
         """Go on while there is budget; the last round takes what is left."""
-        while self.curator.left > LEAST:
+        while self.curator.left > MIN_BUDGET_SHARE:
             if self.curator.left < 2 * self.share:
                 self.share = self.curator.left
             remembered = self.options.selection == "remembered"
@@ -202,7 +228,7 @@ class _Rounds:
     def _guessed(self, offered: list[int]) -> tuple[list[int], list[Marginal]]:
         """Return the model's tables of candidates, without those that are too far across its tree to be worked out."""
         with suppress(ModelTooLarge):
-            return offered, _guesses(self.model, [self.cliques[i] for i in offered])
+            return offered, _estimate_marginals(self.model, [self.cliques[i] for i in offered])
         found: dict[int, Marginal] = {}
         for i in offered:
             with suppress(ModelTooLarge):
@@ -228,9 +254,9 @@ class _Rounds:
         """Return the error that measuring each candidate in this round would leave; rounds of one share are alike."""
         sigma = self._sigma()
         if sigma not in self.noise:
-            noise = expected_noise(self.cells, sigma)
+            noise = compute_expected_noise(self.cells, sigma)
             if len(self.pairs):
-                noise[self.pairs] = projected_error(self.shapes, np.array([sigma]))[:, 0]
+                noise[self.pairs] = compute_projected_error(self.shapes, np.array([sigma]))[:, 0]
             self.noise = {sigma: noise}
         return self.noise[sigma]
 
@@ -244,7 +270,7 @@ class _Rounds:
         limits = [min(limit, max(limit * grown, 1000)) for limit in (self.options.max_cells, self.options.max_total)]
         found: list[int] = []
         for i in np.argsort(-self._quality()):
-            if fits(self.tree, self.cliques[i], max_cells=int(limits[0]), max_total=int(limits[1])):
+            if fits_with_clique(self.tree, self.cliques[i], max_cells=int(limits[0]), max_total=int(limits[1])):
                 found.append(int(i))
                 if len(found) == most:
                     break
@@ -262,18 +288,18 @@ class _Rounds:
             passes = self.options.passes
             self.model = fit_as("mirror", passes, self.curator.domain, self.tables, tree=self.tree, warm=self.model)
         else:
-            self.model = fit(self.curator.domain, self.tables, tree=self.tree, warm=self.model, noise_level=1.0)
+            self.model = fit_mrf(self.curator.domain, self.tables, tree=self.tree, warm=self.model, noise_level=1.0)
         after = self.model.marginal(c)
         self.errors[i] = 0.0  # known now; asked about again only if nothing else looks worse
-        if np.abs(after - before).sum() <= expected_noise([after.size], sigma)[0]:
+        if np.abs(after - before).sum() <= compute_expected_noise([after.size], sigma)[0]:
             self.share *= self.options.anneal  # annealing: at this noise there is little left to see
 
 
-def _guesses(model: MrfModel, cliques: Sequence[Clique]) -> list[Marginal]:
+def _estimate_marginals(model: MrfModel, cliques: Sequence[Clique]) -> list[Marginal]:
     return [Marginal(c, table) for c, table in zip(cliques, model.many_marginals(cliques), strict=True)]
 
 
-def _overlap(cliques: Sequence[Clique], ways: int) -> Array:
+def _compute_overlap(cliques: Sequence[Clique], ways: int) -> Array:
     """Return how much of the workload of all `ways`-way marginals a candidate overlaps: sum of |c and w| over w.
 
     Every attribute lies in the same number of workload marginals, so the sum is proportional to the size of c.

@@ -2,12 +2,13 @@
 
 A graph of strongly dependent attributes, kept narrow enough for a junction tree, says which marginals a Markov random
 field can hold. Where PrivMRF refines (`privmrf`), this takes all marginals in one step: a few for each attribute, of
-two to five attributes, that overlap (`weft.select.cover`). Refinement has to ask about hundreds of candidates in every
-round; at small budgets their noise is larger than any distance between them, and at large ones an even cover leaves
-little to find. docs/decisions/009 has the figures.
+two to five attributes, that overlap (`weft.methods.common.allocation.choose_cover`). Refinement has to ask about
+hundreds of candidates in every round; at small budgets their noise is larger than any distance between them, and at
+large ones an even cover leaves little to find. docs/decisions/009 has the figures.
 
-The graph is grown at several prices of a cell (`priced_tree`), the budget is divided by cells^(2/3), pairs need not be
-theta-useful, and those that the graph does not hold may be measured too: records are adjusted to them after the draw.
+The graph is grown at several prices of a cell (`grow_tree_from_pairs`), the budget is divided by cells^(2/3), pairs
+need not be theta-useful, and those that the graph does not hold may be measured too: records are adjusted to them after
+the draw.
 """
 
 from __future__ import annotations
@@ -22,18 +23,16 @@ from weft.bounds import Bounds, Cells, Deviations, Factor, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import NoisyMarginal
-from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
-from weft.methods.steps.extra_pairs import fit_and_finish
-from weft.methods.steps.options import option
-from weft.methods.steps.presets import Published
-from weft.methods.steps.sharing import by_size
-from weft.models.mrf import JunctionTree, priced_tree
+from weft.marginals.pooling import common_total
+from weft.methods.common.allocation import by_size, choose_cover
+from weft.methods.common.candidates import useful_limit, useful_subsets
+from weft.methods.common.discretisation import check_noise, check_pairs, check_shares, look_at_columns
+from weft.methods.common.final_fit import fit_and_finish
+from weft.methods.common.options import Published, option
+from weft.models.mrf import JunctionTree, grow_tree_from_pairs
 from weft.models.recoded import RecodedModel
-from weft.privacy import Accounting
-from weft.progress import Listener, silence, stage
-from weft.reconcile import common_total
-from weft.select import cover, useful_subsets
-from weft.select.candidates import useful_limit
+from weft.privacy import AccountingName
+from weft.progress import Listener, ignore_event, report_stage
 
 MAX_TABLE = 10**5
 """Cells of the largest pair measured outside the graph."""
@@ -46,7 +45,7 @@ class Cover:
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = None
 
-    accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    accounting: AccountingName = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
     share_scores: Share = option(0.05, "Share of the budget for the R-scores of all pairs.")
     share_columns: Share = option(0.10, "Share for the one-way marginals, which give the row count too.")
     rare: Deviations = option(3.0, "Values whose noisy count is below this many deviations are merged; 0: none.")
@@ -64,18 +63,18 @@ class Cover:
         check_pairs(domain)
         check_shares(share_scores=self.share_scores, share_columns=self.share_columns)
 
-    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
         """Look at the columns, grow the graph, measure what covers it, and fit."""
         d = len(curator.domain)
         check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
         columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         total = max(common_total(columns.tables)[0], 1.0)
-        with stage(listener, "build the graph"):
+        with report_stage(listener, "build the graph"):
             scores = merged.dependence(share=self.share_scores, score="r")
             # A pair's L1 distance from independence is twice its R-score.
             gaps: dict[Clique, float] = {pair: 2 * score for pair, score in scores.items()}
-            graph = priced_tree(merged.domain, gaps, max_cells=self.max_cells, max_total=self.max_total)
+            graph = grow_tree_from_pairs(merged.domain, gaps, max_cells=self.max_cells, max_total=self.max_total)
         noisy = self._measure(merged, graph, gaps, total, listener)
         return columns.unfold(fit_and_finish(graph, columns.tables, noisy, rng, listener, total))
 
@@ -84,14 +83,14 @@ class Cover:
     ) -> list[NoisyMarginal]:
         """Measure marginals that together tell every strong pair."""
         domain = curator.domain
-        with stage(listener, "choose marginals"):
+        with report_stage(listener, "choose marginals"):
             most = math.ceil(self.tables * len(domain))
             limit = useful_limit(total, self.theta, curator.sigma(curator.left / most))
             larger = [c for c in useful_subsets(graph.cliques, domain, limit, self.max_ways) if len(c) > 2]
             loose = MAX_TABLE if self.extra_pairs else 0
             pairs = [pair for pair in gaps if domain.cells(pair) <= loose or graph.home(pair) is not None]
-            chosen = cover([*larger, *pairs], gaps, domain, curator.rho(curator.left), most=most)
+            chosen = choose_cover([*larger, *pairs], gaps, domain, curator.rho(curator.left), most=most)
             chosen = chosen or [(name,) for name in domain]
-        with stage(listener, "measure marginals"):
+        with report_stage(listener, "measure marginals"):
             weights = by_size([domain.cells(c) for c in chosen], curator.accounting)
             return curator.measure(chosen, share=curator.left, weights=weights)

@@ -21,25 +21,115 @@ With the preset, too:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from weft.bounds import Bounds, Deviations, Factor, Share
 from weft.curator import Curator
 from weft.errors import MethodError
-from weft.marginals.domain import Domain
-from weft.marginals.gradients import MOST_COLUMNS, STEPS, Critic
+from weft.marginals.counting import count_marginals
+from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Array
-from weft.methods.steps.columns import check_noise, check_shares, look_at_columns
-from weft.methods.steps.options import option
-from weft.methods.steps.presets import Published, published
+from weft.marginals.network_gradients import MAX_GRADIENT_COLUMNS, STEPS, Critic
+from weft.marginals.pooling import common_total
+from weft.marginals.records import Records
+from weft.marginals.simplex import project_to_simplex
+from weft.methods.common.discretisation import check_noise, check_shares, look_at_columns
+from weft.methods.common.options import Published, get_published_settings, option
 from weft.models import Model
-from weft.models.generator import GeneratorModel
-from weft.privacy import Accounting
-from weft.progress import Listener, silence, stage
-from weft.reconcile import common_total, simplex
+from weft.models import stored_arrays as stored
+from weft.privacy import AccountingName, find_accounting
+from weft.progress import Listener, ignore_event, report_stage
+
+# A small generator network: normal numbers in, a distribution for each column out.
+
+COUNTED = 1 << 15
+"""Records on which marginals are counted."""
+
+MAX_UNITS = 1 << 12
+"""Units of a layer in a model file."""
+
+_ROWS = 1 << 12
+"""Records made in one go."""
+
+
+@dataclass(frozen=True)
+class GeneratorModel:
+    """One hidden layer of tanh units, then a softmax for each column, from which its code is drawn."""
+
+    kind: ClassVar[str] = "generator"
+    fixed_records: ClassVar[bool] = False
+    relates_columns: ClassVar[bool] = True
+
+    domain: Domain
+    total: float
+    into: Array
+    """Weights from normal numbers to hidden units."""
+    out: Array
+    """Weights from hidden units, and a last line that is always on, to the codes of all columns end to end."""
+
+    @cached_property
+    def ends(self) -> Array:
+        """Where the codes of each column end."""
+        return np.cumsum(self.domain.shape)
+
+    def hidden(self, normal: Array) -> Array:
+        """Return the hidden units, and a one."""
+        return np.column_stack([np.tanh(normal @ self.into), np.ones(len(normal))])
+
+    def chances(self, hidden: Array) -> list[Array]:
+        """Return the distribution of each column."""
+        made = []
+        for logits in np.split(hidden @ self.out, self.ends[:-1], axis=1):
+            weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+            made.append(weights / weights.sum(axis=1, keepdims=True))
+        return made
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Return codes of n records, one a line."""
+        pieces = [np.zeros((0, len(self.domain)), np.int64)]
+        for start in range(0, n, _ROWS):
+            rows = min(_ROWS, n - start)
+            chances = self.chances(self.hidden(rng.standard_normal((rows, len(self.into)))))
+            at = [(rng.random((rows, 1)) > np.cumsum(c, axis=1)).sum(axis=1) for c in chances]
+            pieces.append(np.minimum(np.column_stack(at), np.array(self.domain.shape) - 1))
+        return np.concatenate(pieces)
+
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
+        """Make n records."""
+        return Records.of(self.domain, list(self.draw(n, rng).T))
+
+    def marginal(self, columns: Sequence[str]) -> Array:
+        """Return expected counts, as counted on records that are always the same."""
+        return self.answered(columns)[0]
+
+    def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
+        """Return the same, and on how many records it was counted."""
+        return count_marginals(self._records, [make_clique(columns)])[0] * (self.total / COUNTED), COUNTED
+
+    @cached_property
+    def _records(self) -> Records:
+        return self.sample(COUNTED, np.random.default_rng(0))
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what a model file keeps."""
+        return {"total": self.total, "normal": len(self.into), "hidden": len(self.out) - 1}, {
+            "into": self.into,
+            "out": self.out,
+        }
+
+    @classmethod
+    def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Rebuild the model."""
+        normal, hidden = (stored.read_whole_number(meta, name, 1, MAX_UNITS) for name in ("normal", "hidden"))
+        into = stored.read_array(arrays, "into", (normal, hidden), -stored.STEEPEST, stored.STEEPEST)
+        out = stored.read_array(arrays, "out", (hidden + 1, sum(domain.shape)), -stored.STEEPEST, stored.STEEPEST)
+        return cls(domain, stored.read_total(meta), into, out)
+
 
 MADE = 256
 """Rows that the generator makes for a step."""
@@ -53,9 +143,11 @@ class DpWgan:
     """A critic that sees noisy gradients, and a generator that learns of it; for the papers' figures only."""
 
     completes_seeds: ClassVar[bool] = False
-    paper: ClassVar[Published | None] = published(rate=0.001, share_columns=0.01, rare=0.0, weight_limit=0.01)
+    paper: ClassVar[Published | None] = get_published_settings(
+        rate=0.001, share_columns=0.01, rare=0.0, weight_limit=0.01
+    )
 
-    accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    accounting: AccountingName = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
     steps: Annotated[int, Bounds(1, 10_000)] = option(20, "Steps of the critic, each with as much of the budget.")
     turns: Annotated[int, Bounds(1, 1000)] = option(3, "Steps of the generator after each.")
     units: Annotated[int, Bounds(1, 256)] = option(16, "Hidden units of each network.")
@@ -73,25 +165,27 @@ class DpWgan:
     def check(self, domain: Domain) -> None:
         """Refuse shares that leave nothing, accounting without Gaussian noise, and too many columns."""
         check_shares(share_columns=self.share_columns)
-        if self.accounting == "pure":
+        if find_accounting(self.accounting).is_pure:
             raise MethodError("method dp-wgan adds Gaussian noise: a delta of 0 cannot pay for it. State a delta.")
-        if len(domain) > MOST_COLUMNS:
-            raise MethodError(f"method dp-wgan takes at most {MOST_COLUMNS:,} columns: choose method tree or mst.")
+        if len(domain) > MAX_GRADIENT_COLUMNS:
+            raise MethodError(
+                f"method dp-wgan takes at most {MAX_GRADIENT_COLUMNS:,} columns: choose method tree or mst."
+            )
 
-    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> Model:
         """The columns or the rows, then the game."""
         d = len(curator.domain)
         each = (1 - self.share_columns) / self.steps
         check_noise(curator, share_columns=(self.share_columns, d))
         check_noise(curator, sensitivity=2.0 * STEPS, steps=(each, 1))
         if self.rare <= 0:
-            with stage(listener, "count"):
+            with report_stage(listener, "count"):
                 total = max(float(curator.total(self.share_columns).table), 1.0)
             return self._play(curator, [np.zeros(size) for size in curator.domain.shape], total, rng, listener)
         columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         total = max(common_total(columns.tables)[0], 1.0)
         # The logarithm of a share; of an empty code, that of less than a row.
-        logits = [np.log(np.maximum(simplex(m.table, total), 0.1) / total) for m in columns.tables]
+        logits = [np.log(np.maximum(project_to_simplex(m.table, total), 0.1) / total) for m in columns.tables]
         return columns.unfold(self._play(columns.curator, logits, total, rng, listener))
 
     def _play(
@@ -110,7 +204,7 @@ class DpWgan:
         )
         memory = (np.zeros_like(into), np.zeros_like(out))
         pace = PACE * self.weight_limit
-        with stage(listener, "train", self.steps) as work:
+        with report_stage(listener, "train", self.steps) as work:
             for left in range(self.steps, 0, -1):
                 real = curator.critic_gradient(critic, curator.left / left)
                 made = critic.summed(model.draw(MADE, rng), np.ones(MADE, np.int64))

@@ -12,12 +12,12 @@ import numpy as np
 
 from weft.curator import Curator
 from weft.marginals.domain import Domain
-from weft.methods.steps.options import option
-from weft.methods.steps.presets import Published
-from weft.models.independent import IndependentModel
-from weft.privacy import Accounting
-from weft.progress import Listener, silence, stage
-from weft.reconcile import common_total, simplex
+from weft.marginals.pooling import common_total
+from weft.marginals.simplex import project_to_simplex
+from weft.methods.common.options import Published, option
+from weft.models.independent_model import IndependentModel
+from weft.privacy import AccountingName
+from weft.progress import Listener, ignore_event, report_stage
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,16 @@ class Independent:
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = None
 
-    accounting: Accounting = option(
+    accounting: AccountingName = option(
         "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
     )
 
     def check(self, domain: Domain) -> None:
         """Every domain will do."""
 
-    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> IndependentModel:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> IndependentModel:
         """Spend the whole budget on one-way marginals."""
-        with stage(listener, "measure"):
+        with report_stage(listener, "measure"):
             noisy = curator.measure([(name,) for name in curator.domain], share=1.0)
         total = max(common_total(noisy)[0], 1.0)
-        return IndependentModel(curator.domain, total, tuple(simplex(m.table, total) for m in noisy))
+        return IndependentModel(curator.domain, total, tuple(project_to_simplex(m.table, total) for m in noisy))

@@ -3,7 +3,7 @@
 The edges of the tree are those farthest from independence. By default the distances of all pairs are released once with
 Gaussian noise and the tree is post-processing, so that the whole run has exact Gaussian-DP accounting and most of the
 budget is left for the pairs themselves; the tree is not the heaviest but, among those nearly as heavy, one that implies
-more of the pairs between (`weft.select.implied_tree`).
+more of the pairs between (`weft.methods.mst`).
 
 Where the defaults differ from the paper (`preset="paper"`):
 - `accounting` gaussian, published zcdp: the paper's choices are by the exponential mechanism.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -31,19 +31,127 @@ import numpy as np
 from weft.bounds import Deviations, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
-from weft.marginals.marginal import Marginal
-from weft.methods.steps.columns import check_mixed, check_noise, check_shares, look_at_columns
-from weft.methods.steps.descent import PASSES, SOLVER, Passes, fit_as
-from weft.methods.steps.effects import only_with
-from weft.methods.steps.options import option
-from weft.methods.steps.presets import Published, published
-from weft.methods.steps.sharing import by_size
+from weft.marginals.marginal import Array, Marginal
+from weft.marginals.pooling import common_total
+from weft.marginals.simplex import project_to_simplex
+from weft.marginals.spanning_tree import spanning_tree
+from weft.methods.common.allocation import by_size
+from weft.methods.common.discretisation import check_mixed, check_noise, check_shares, look_at_columns
+from weft.methods.common.final_fit import PASSES, SOLVER, Passes, fit_as
+from weft.methods.common.options import Published, get_published_settings, only_with, option
 from weft.models.mrf import MAX_CELLS, Solver, grow_tree
 from weft.models.recoded import RecodedModel
-from weft.privacy import Accounting
-from weft.progress import Listener, silence, stage
-from weft.reconcile import common_total, simplex
-from weft.select import implied_tree, spanning_tree
+from weft.privacy import AccountingName
+from weft.progress import Listener, ignore_event, report_stage
+
+# The spanning tree that implies most of what is known of all pairs, not only of its own.
+
+_GAIN = 1e-3
+"""A swap must lower the error by this part."""
+
+
+def fit_implied_tree(
+    gaps: Mapping[Clique, float], columns: Mapping[str, Array], *, keep: float = 0.85, widest: int = 20
+) -> list[Clique]:
+    """Return a spanning tree whose implied distances of all pairs are close to `gaps`, heaviest edge first.
+
+    `gaps` are L1 distances from independence in counts, `columns` the one-way tables of one total. From the maximum
+    spanning tree on, an edge is swapped for another that closes the same cycle, if that has at least the part `keep`
+    of its distance and columns of at most `widest` values, and the sum over all pairs of |implied - known| falls.
+    """
+    tree = spanning_tree(gaps)
+    names = sorted(columns)
+    at = {name: i for i, name in enumerate(names)}
+    if len(tree) < max(len(names) - 1, 2):  # a forest, or nothing to swap
+        return tree
+    known = np.zeros((len(names), len(names)))
+    for (a, b), gap in gaps.items():
+        known[at[a], at[b]] = known[at[b], at[a]] = max(gap, 0.0)
+    search = _Search(
+        known, _compute_max_distances([columns[name] for name in names]), [(at[a], at[b]) for a, b in tree]
+    )
+    narrow = [i for i, name in enumerate(names) if columns[name].size <= widest]
+    offers = [(a, b) for k, a in enumerate(narrow) for b in narrow[k + 1 :]]
+    offers = sorted(offers, key=lambda edge: -known[edge])[: 5 * len(names)]
+    for _ in range(len(names)):
+        if not sum(search.offer(edge, keep) for edge in offers):
+            break
+    found = [(names[min(edge)], names[max(edge)]) for edge in search.edges]
+    return sorted(found, key=lambda pair: (-gaps[pair], pair))
+
+
+def _compute_max_distances(tables: list[Array]) -> Array:
+    """Give the distance that a correlation of 1 would mean: for two values 4 n sqrt(p(1-p) q(1-q))."""
+    total = max(float(tables[0].sum()), 1.0)
+    unlike = np.array([1.0 - ((table / total) ** 2).sum() for table in tables])
+    return np.asarray(2 * total * np.sqrt(np.maximum(np.outer(unlike, unlike), 1e-18)))
+
+
+class _Search:
+    """A tree under way, with the correlation that it implies for every pair."""
+
+    def __init__(self, known: Array, farthest: Array, edges: list[tuple[int, int]]) -> None:
+        self.known, self.farthest = known, farthest
+        self.direct = np.minimum(known / farthest, 1.0)
+        self.edges = edges
+        self._settle()
+
+    def _settle(self) -> None:
+        d = len(self.known)
+        self.near: list[list[int]] = [[] for _ in range(d)]
+        for a, b in self.edges:
+            self.near[a].append(b)
+            self.near[b].append(a)
+        self.implied = np.eye(d)
+        placed = [0]
+        for u in placed:  # grows while it is read: parents before children
+            for v in self.near[u]:
+                if v not in placed:
+                    self.implied[v, placed] = self.implied[placed, v] = self.implied[u, placed] * self.direct[u, v]
+                    placed.append(v)
+        self.error = float(np.abs(self.known - self.farthest * self.implied).sum()) / 2
+
+    def offer(self, edge: tuple[int, int], keep: float) -> bool:
+        """Swap the best edge of the cycle for this one, if that lowers the error; tell whether it did."""
+        a, b = edge
+        path, hangs = self._path(a, b)
+        if len(path) < 3:
+            return False
+        best, gain = 0, _GAIN * self.error
+        for k in range(1, len(path)):
+            if self.known[edge] < keep * self.known[path[k - 1], path[k]]:
+                continue
+            here, there = np.flatnonzero(hangs < k), np.flatnonzero(hangs >= k)
+            block = np.ix_(here, there)
+            anew = np.outer(self.implied[here, a], self.implied[b, there]) * self.direct[edge]
+            before = np.abs(self.known[block] - self.farthest[block] * self.implied[block]).sum()
+            lower = before - np.abs(self.known[block] - self.farthest[block] * anew).sum()
+            if lower > gain:
+                best, gain = k, lower
+        if best:
+            old = {path[best - 1], path[best]}
+            self.edges = [*(pair for pair in self.edges if set(pair) != old), edge]
+            self._settle()
+        return best > 0
+
+    def _path(self, a: int, b: int) -> tuple[list[int], Array]:
+        """Return the way from a to b, and for each attribute at which place of the way it hangs."""
+        above = {a: a}
+        order = [a]
+        for u in order:
+            for v in self.near[u]:
+                if v not in above:
+                    above[v] = u
+                    order.append(v)
+        path = [b]
+        while path[-1] != a:
+            path.append(above[path[-1]])
+        path.reverse()
+        hangs = np.zeros(len(self.near), np.int64)
+        place = {name: k for k, name in enumerate(path)}
+        for u in order:
+            hangs[u] = place[u] if u in place else hangs[above[u]]
+        return path, hangs
 
 
 @dataclass(frozen=True)
@@ -51,7 +159,7 @@ class Mst:
     """The tree of the strongest pairs; exact inference, in a second or two."""
 
     completes_seeds: ClassVar[bool] = True
-    paper: ClassVar[Published | None] = published(
+    paper: ClassVar[Published | None] = get_published_settings(
         accounting="zcdp",
         share_columns=1 / 3,
         share_scores=1 / 3,
@@ -62,7 +170,7 @@ class Mst:
         passes=10_000,
     )
 
-    accounting: Accounting = option(
+    accounting: AccountingName = option(
         "gaussian",
         '"gaussian"; "zcdp"; or "paper" for zCDP with the closed form. Choices of edges need one of the latter.',
     )
@@ -86,16 +194,16 @@ class Mst:
         if self.selection == "exponential":
             check_mixed(self.accounting)
 
-    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
         """One-way marginals, the tree, its pairs, the model."""
         d = len(curator.domain)
         check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
         columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         total = max(common_total(columns.tables)[0], 1.0)
-        own = {m.clique[0]: simplex(m.table, total) for m in columns.tables}
+        own = {m.clique[0]: project_to_simplex(m.table, total) for m in columns.tables}
 
-        with stage(listener, "choose the tree"):
+        with report_stage(listener, "choose the tree"):
             pairs = [c for c in itertools.combinations(sorted(merged.domain), 2) if merged.domain.cells(c) <= MAX_CELLS]
             independent = [Marginal((a, b), np.outer(own[a], own[b]) / total) for a, b in pairs]
             if self.selection == "exponential":
@@ -103,10 +211,10 @@ class Mst:
             else:
                 gaps = merged.gaps(independent, share=self.share_scores)
                 weights: dict[Clique, float] = dict(zip(pairs, gaps.tolist(), strict=True))
-                strongest = spanning_tree(weights) if self.selection == "heaviest" else implied_tree(weights, own)
+                strongest = spanning_tree(weights) if self.selection == "heaviest" else fit_implied_tree(weights, own)
             tree = grow_tree(merged.domain, strongest)  # a pair that would not fit is left out before it is paid for
             edges = list(tree.given) or [m.clique for m in columns.tables]
-        with stage(listener, "measure pairs"):
+        with report_stage(listener, "measure pairs"):
             parts = by_size([merged.domain.cells(edge) for edge in edges], merged.accounting)
             noisy = merged.measure(edges, share=merged.left, weights=None if self.allocation == "equal" else parts)
         tables = [*columns.tables, *noisy]

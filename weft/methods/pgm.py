@@ -26,20 +26,18 @@ import numpy as np
 from weft.bounds import Bounds, Cells, Deviations, Share
 from weft.curator import Curator
 from weft.errors import MethodError
-from weft.marginals.domain import Clique, Domain, clique
-from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
-from weft.methods.steps.descent import PASSES, SOLVER, Passes, fit_as
-from weft.methods.steps.effects import only_with, only_without
-from weft.methods.steps.given import check_emphasis, check_given, weighed
-from weft.methods.steps.indif_network import indif_families, narrowed
-from weft.methods.steps.options import option
-from weft.methods.steps.presets import Published, published
-from weft.methods.steps.sharing import by_size
+from weft.marginals.domain import Clique, Domain, make_clique
+from weft.marginals.pooling import common_total
+from weft.methods.common.allocation import by_size
+from weft.methods.common.discretisation import check_noise, check_pairs, check_shares, look_at_columns
+from weft.methods.common.final_fit import PASSES, SOLVER, Passes, fit_as
+from weft.methods.common.indif_network import indif_families, narrow_families
+from weft.methods.common.options import Published, get_published_settings, only_with, only_without, option
+from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, Solver, grow_tree, junction_tree
 from weft.models.recoded import RecodedModel
-from weft.privacy import Accounting
-from weft.progress import Listener, silence, stage
-from weft.reconcile import common_total
+from weft.privacy import AccountingName
+from weft.progress import Listener, ignore_event, report_stage
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Pgm:
     """Measure the marginals you name (default: neighbouring columns), weighted as you say, and fit one model."""
 
     completes_seeds: ClassVar[bool] = True
-    paper: ClassVar[Published | None] = published(
+    paper: ClassVar[Published | None] = get_published_settings(
         accounting="paper",
         selection="privbayes-indif",
         share_columns=0.1,
@@ -69,7 +67,7 @@ class Pgm:
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
         (), "Without weights: factors on the parts that go by size. Empty: all 1."
     )
-    accounting: Accounting = option(
+    accounting: AccountingName = option(
         "gaussian", '"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise.'
     )
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
@@ -102,7 +100,7 @@ class Pgm:
             # Merging rare values only makes tables smaller, so what fits now will fit then.
             junction_tree(domain, self._cliques(domain), max_cells=self.max_cells, max_total=self.max_total)
 
-    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
         """One-way marginals, the named ones, the model."""
         check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
         check_emphasis(curator, self.marginals, self.emphasis, 1 - self.share_columns)
@@ -114,16 +112,16 @@ class Pgm:
         columns = look_at_columns(curator, self.share_columns, self.rare, listener, self.rare_rows)
         merged = columns.curator
         if self._chooses:
-            with stage(listener, "choose families"):
+            with report_stage(listener, "choose families"):
                 total = common_total(columns.tables)[0]
                 families = indif_families(merged, merged.dependence(self.share_scores), total)
-                wanted = narrowed(merged.domain, families, self.max_cells, self.max_total)
+                wanted = narrow_families(merged.domain, families, self.max_cells, self.max_total)
         else:
             wanted = self._cliques(merged.domain)
         tree = grow_tree(merged.domain, wanted, max_cells=self.max_cells, max_total=self.max_total)
         cliques = list(tree.given) or [m.clique for m in columns.tables]
-        with stage(listener, "measure marginals"):
-            named = weighed(merged.domain, self.marginals, self.emphasis, merged.accounting)
+        with report_stage(listener, "measure marginals"):
+            named = allocate_to_required(merged.domain, self.marginals, self.emphasis, merged.accounting)
             sized = (
                 list(named.values())
                 if list(named) == cliques
@@ -132,7 +130,7 @@ class Pgm:
             weights = self.weights if len(self.weights) == len(cliques) else sized
             noisy = merged.measure(cliques, share=merged.left, weights=weights)
         # The estimate that a probed fit stops by is proved for Gaussian noise.
-        probe = None if merged.accounting == "pure" else rng
+        probe = None if merged.accounting.is_pure else rng
         tables = [*columns.tables, *noisy]
         model = fit_as(self.solver, self.passes, merged.domain, tables, tree=tree, probe=probe, listener=listener)
         return columns.unfold(model)
@@ -143,6 +141,6 @@ class Pgm:
         return self.selection == "privbayes-indif" and not self.marginals
 
     def _cliques(self, domain: Domain) -> list[Clique]:
-        named = [clique(names) for names in self.marginals]
-        chain = [clique(pair) for pair in zip(domain.names, domain.names[1:], strict=False)]
-        return named or chain or [clique(domain.names)]
+        named = [make_clique(names) for names in self.marginals]
+        chain = [make_clique(pair) for pair in zip(domain.names, domain.names[1:], strict=False)]
+        return named or chain or [make_clique(domain.names)]

@@ -42,18 +42,15 @@ from weft.bounds import Bounds, Cells, Deviations, Factor, Share
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
-from weft.marginals.noise_error import expected_noise
-from weft.methods.steps.columns import check_noise, check_pairs, check_shares, look_at_columns
-from weft.methods.steps.effects import only_with
-from weft.methods.steps.options import option
-from weft.methods.steps.presets import Published, published
+from weft.marginals.noise_error import compute_expected_noise
+from weft.marginals.pooling import common_total
+from weft.methods.common.candidates import best_families, useful_limit, useful_subsets
+from weft.methods.common.discretisation import check_noise, check_pairs, check_shares, look_at_columns
+from weft.methods.common.options import Published, get_published_settings, only_with, option
 from weft.models import Model
-from weft.models.mrf import JunctionTree, MrfModel, Solver, fit, grow_tree
-from weft.privacy import Accounting
-from weft.progress import Listener, silence, stage
-from weft.reconcile import common_total
-from weft.select import best_families, useful_subsets
-from weft.select.candidates import useful_limit
+from weft.models.mrf import JunctionTree, MrfModel, Solver, fit_mrf, grow_tree
+from weft.privacy import AccountingName
+from weft.progress import Listener, ignore_event, report_stage
 
 ROUND, LAST = 1.2, 0.7
 """Loss at which mirror descent ends, in units of what noise alone would give: in a round, and in the last fit."""
@@ -69,7 +66,7 @@ class PrivMrf:
     """A dense graph, a junction tree, each attribute's best family, and rounds that measure what is modelled worst."""
 
     completes_seeds: ClassVar[bool] = True
-    paper: ClassVar[Published | None] = published(
+    paper: ClassVar[Published | None] = get_published_settings(
         accounting="gaussian",
         share_scores=0.1,
         share_columns=0.01,
@@ -88,7 +85,7 @@ class PrivMrf:
         max_total=10**7,
     )
 
-    accounting: Accounting = option(
+    accounting: AccountingName = option(
         "gaussian", '"gaussian" is the paper\'s own exact composition; "paper" is zCDP with the closed form.'
     )
     share_scores: Share = option(0.05, "Share of the budget for the R-scores of all pairs.")
@@ -134,7 +131,7 @@ class PrivMrf:
         check_pairs(domain)
         check_shares(share_scores=self.share_scores, share_columns=self.share_columns, share_refine=self.share_refine)
 
-    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> Model:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> Model:
         """Look at the columns, then follow the paper on what is left of them (Algorithm 6)."""
         d = len(curator.domain)
         check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
@@ -156,7 +153,7 @@ class PrivMrf:
         listener: Listener,
     ) -> MrfModel:
         """Spend a little on the graph, and the rest on marginals."""
-        with stage(listener, "build the graph"):
+        with report_stage(listener, "build the graph"):
             scores = curator.dependence(share=self.share_scores, score="r")  # Algorithm 1
             graph = self._graph(curator.domain, scores)
         d = len(curator.domain)
@@ -165,7 +162,7 @@ class PrivMrf:
         limit = useful_limit(total, self.theta, curator.sigma(each))
         useful = useful_subsets(graph.cliques, curator.domain, limit, self.max_ways)  # Algorithm 2
         chosen = self._families(useful, scores, total, curator.domain)  # Algorithm 3
-        with stage(listener, "measure families"):
+        with report_stage(listener, "measure families"):
             tables = [*known, *curator.measure(chosen, share=each * d)]
         waiting = sorted(set(useful) - set(chosen))
         return self._refine(curator, graph, tables, waiting, total, each, picks, rng, listener)
@@ -200,11 +197,11 @@ class PrivMrf:
         """Measure what the model gets most wrong, round by round, and fit all of it (Algorithms 4 and 5)."""
         rounds = min(self.rounds, picks)
         model: MrfModel | None = None
-        with stage(listener, "refine", total=rounds) as work:
+        with report_stage(listener, "refine", total=rounds) as work:
             for r in range(rounds):
-                left = picks - sum(_part(picks, rounds, i) for i in range(r))
+                left = picks - sum(_split_evenly(picks, rounds, i) for i in range(r))
                 model = self._fitted(curator.domain, tables, total, graph, model, ROUND)
-                wanted = _part(picks, rounds, r) if waiting else 0
+                wanted = _split_evenly(picks, rounds, r) if waiting else 0
                 tables += self._round(curator, model, waiting, wanted, each, rounds, rng)
                 work.advance(note=f"{len(tables)} marginals, {left} to come")
         if curator.left > 1e-6:  # nothing useful was left to ask about: measure what is known again
@@ -213,7 +210,7 @@ class PrivMrf:
             return self._fitted(curator.domain, tables, total, graph, model, LAST)
         # Where the rows were counted alone, theirs is the total; elsewhere all tables tell of it by now.
         counted = total if self.rare <= 0 else None
-        return fit(curator.domain, tables, total=counted, tree=graph, probe=rng, listener=listener)
+        return fit_mrf(curator.domain, tables, total=counted, tree=graph, probe=rng, listener=listener)
 
     def _fitted(
         self,
@@ -225,9 +222,9 @@ class PrivMrf:
         level: float,
     ) -> MrfModel:
         if self.solver == "accelerated":
-            return fit(domain, tables, total=total, tree=graph, warm=warm)
+            return fit_mrf(domain, tables, total=total, tree=graph, warm=warm)
         stop = {"noise_level": level, "tolerance": 0.0, "iterations": PASSES}
-        return fit(domain, tables, total=total, tree=graph, warm=warm, solver="mirror", **stop)  # type: ignore[arg-type]
+        return fit_mrf(domain, tables, total=total, tree=graph, warm=warm, solver="mirror", **stop)  # type: ignore[arg-type]
 
     def _round(
         self,
@@ -246,13 +243,13 @@ class PrivMrf:
         guesses = [Marginal(c, table) for c, table in zip(some, model.many_marginals(some), strict=True)]
         merit = curator.gaps(guesses, share=self.share_refine / rounds)
         if self.pick == "net":
-            merit = merit - expected_noise([guess.cells for guess in guesses], curator.sigma(each))
+            merit = merit - compute_expected_noise([guess.cells for guess in guesses], curator.sigma(each))
         best = [some[i] for i in np.argsort(-merit)[:wanted]]
         for c in best:
             waiting.remove(c)
         return curator.measure(best, share=each * len(best))
 
 
-def _part(whole: int, parts: int, i: int) -> int:
+def _split_evenly(whole: int, parts: int, i: int) -> int:
     """Return part i of a whole number divided as evenly as can be."""
     return whole * (i + 1) // parts - whole * i // parts

@@ -22,18 +22,18 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal
-from weft.methods.steps.columns import check_candidates, check_noise, check_shares, look_at_columns
-from weft.methods.steps.extra_pairs import fit_and_finish
-from weft.methods.steps.options import option
-from weft.methods.steps.presets import Published
-from weft.methods.steps.sharing import by_size
-from weft.models.independent import IndependentModel
-from weft.models.mrf import JunctionTree, priced_tree
+from weft.marginals.pooling import common_total
+from weft.marginals.simplex import project_to_simplex
+from weft.methods.common.allocation import best_subset, by_size
+from weft.methods.common.candidates import all_subsets
+from weft.methods.common.discretisation import check_candidates, check_noise, check_shares, look_at_columns
+from weft.methods.common.final_fit import fit_and_finish
+from weft.methods.common.options import Published, option
+from weft.models.independent_model import IndependentModel
+from weft.models.mrf import JunctionTree, grow_tree_from_pairs
 from weft.models.recoded import RecodedModel
-from weft.privacy import Accounting
-from weft.progress import Listener, silence, stage
-from weft.reconcile import common_total, simplex
-from weft.select import all_subsets, best_subset
+from weft.privacy import AccountingName
+from weft.progress import Listener, ignore_event, report_stage
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Tree:
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = None
 
-    accounting: Accounting = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    accounting: AccountingName = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
     ways: Annotated[int | None, Bounds(2, 6)] = option(
         None, "Most columns of a marginal. None: 3 if at least half the columns have 4 codes or fewer, else 2."
     )
@@ -59,7 +59,7 @@ class Tree:
     extra_pairs_per_column: Annotated[float, Bounds(0.0, 1e4)] = option(
         8.0,
         "Most pairs, for each column, that may be measured though the tree does not hold them: records are adjusted "
-        "to them (`weft.models.mrf.finish`).",
+        "to them (`weft.models.mrf.mrf_model`).",
     )
     penalties: Annotated[tuple[float, ...], Bounds(0.0, 1e12, 100)] = option(
         (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
@@ -73,7 +73,7 @@ class Tree:
         if not self.penalties:
             raise MethodError("option penalties needs at least one price; 0 is one.")
 
-    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = silence) -> RecodedModel:
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
         """One-way marginals, one look, one tree, one choice, one fit."""
         check_noise(
             curator,
@@ -83,20 +83,22 @@ class Tree:
         columns = look_at_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         total = max(common_total(columns.tables)[0], 1.0)
-        alone = IndependentModel(merged.domain, total, tuple(simplex(m.table, total) for m in columns.tables))
-        with stage(listener, "look at candidates"):
+        alone = IndependentModel(
+            merged.domain, total, tuple(project_to_simplex(m.table, total) for m in columns.tables)
+        )
+        with report_stage(listener, "look at candidates"):
             candidates = self._candidates(merged.domain)
             guesses = [Marginal(c, alone.marginal(c)) for c in candidates]
             gaps = dict(zip(candidates, merged.gaps(guesses, share=self.share_scores).tolist(), strict=True))
-        with stage(listener, "grow the tree"):
-            tree = priced_tree(
+        with report_stage(listener, "grow the tree"):
+            tree = grow_tree_from_pairs(
                 merged.domain, gaps, prices=self.penalties, max_cells=self.max_cells, max_total=self.max_total
             )
             held = [c for c in candidates if tree.home(c) is not None]
             held += self._outside(merged.domain, gaps, tree)
             cells = [merged.domain.cells(c) for c in held]
             chosen = [held[i] for i in best_subset([gaps[c] for c in held], cells, merged.rho(merged.left))]
-        with stage(listener, "measure marginals"):
+        with report_stage(listener, "measure marginals"):
             asked = chosen or [m.clique for m in columns.tables]
             weights = by_size([merged.domain.cells(c) for c in asked], merged.accounting)
             noisy = merged.measure(asked, share=merged.left, weights=weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -11,10 +12,10 @@ import numpy as np
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records
-from weft.progress import Listener, silence
+from weft.progress import Listener, ignore_event
 
 if TYPE_CHECKING:
-    from weft.models.bayesnet.model import BayesNet
+    from weft.models.bayesnet import BayesNet
 
 
 class Model(Protocol):
@@ -47,7 +48,7 @@ class Model(Protocol):
         """Return expected counts (they sum to `total`) over the clique of these columns, axes in clique order."""
         ...
 
-    def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
         """Make n records."""
         ...
 
@@ -79,26 +80,29 @@ class Answering(Protocol):
         ...
 
 
-def answered(model: Model, columns: Sequence[str]) -> tuple[Array, int]:
+def answer_from_model(model: Model, columns: Sequence[str]) -> tuple[Array, int]:
     """Return a model's expected counts, and on how many records they were counted; 0: they are exact."""
     return model.answered(columns) if isinstance(model, Answering) else (model.marginal(columns), 0)
 
 
+def find_added_classes(group: str) -> dict[str, tuple[str, str]]:
+    """Return the classes that installed distributions add by entry points of a group: name to module and class."""
+    return {point.name: (point.module, point.attr) for point in entry_points(group=group)}
+
+
 MODELS = {
     "arranged": ("weft.models.arranged", "ArrangedModel"),
-    "atoms": ("weft.models.atoms", "AtomsModel"),
-    "bayesnet": ("weft.models.bayesnet.model", "BayesNet"),
-    "chains": ("weft.models.chains.model", "ChainsModel"),
-    "copula": ("weft.models.copula", "CopulaModel"),
-    "generator": ("weft.models.generator", "GeneratorModel"),
-    "gum": ("weft.models.gum.model", "GumModel"),
-    "independent": ("weft.models.independent", "IndependentModel"),
-    "joined": ("weft.models.joined", "JoinedModel"),
+    "bayesnet": ("weft.models.bayesnet", "BayesNet"),
+    "chains": ("weft.models.chains.chain_model", "ChainsModel"),
+    "generator": ("weft.methods.dp_wgan", "GeneratorModel"),
+    "gum": ("weft.models.gum.gum_model", "GumModel"),
+    "independent": ("weft.models.independent_model", "IndependentModel"),
+    "joined": ("weft.methods.dpsyn.joined_model", "JoinedModel"),
     "mrf": ("weft.models.mrf", "MrfModel"),
     "recoded": ("weft.models.recoded", "RecodedModel"),
-    "seeded": ("weft.models.seeded", "SeededModel"),
-    "views": ("weft.models.views.model", "ViewsModel"),
-}
+    "seeded": ("weft.methods.bsg.seeded_records", "SeededModel"),
+    "views": ("weft.methods.priview.view_model", "ViewsModel"),
+} | find_added_classes("weft.models")
 """Every type of model by its name in a model file: the module and the class."""
 
 

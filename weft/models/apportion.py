@@ -13,13 +13,13 @@ from weft.marginals.marginal import Array
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
-def apportion(weights: Array, n: int, rng: np.random.Generator) -> Array:
+def apportion_records(weights: Array, n: int, rng: np.random.Generator) -> Array:
     """Divide n records over cells in proportion to non-negative weights, exactly n in all.
 
     Each cell gets the floor of its expectation; what is left goes to cells drawn by systematic sampling of the
     fractional parts, so every cell's count has the right mean and is off by less than one.
 
-    >>> apportion(np.array([1.0, 1.0, 2.0]), 8, np.random.default_rng(0))
+    >>> apportion_records(np.array([1.0, 1.0, 2.0]), 8, np.random.default_rng(0))
     array([2, 2, 4])
     """
     largest = weights.max(initial=0.0)
@@ -50,12 +50,12 @@ def apportion_groups(table: Array, group: Array, rng: np.random.Generator) -> Ar
     # have similar distributions, do not round the same cells up.
     offsets = (rng.random() + _GOLDEN * np.arange(len(table))) % 1.0
     drawn = np.empty(len(group), np.uint32)
-    _divide(np.ascontiguousarray(table), group, rng.permutation(len(group)), offsets, drawn)
+    _divide_groups(np.ascontiguousarray(table), group, rng.permutation(len(group)), offsets, drawn)
     return drawn
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _divide(table: Array, group: Array, shuffled: Array, offsets: Array, drawn: Array) -> Any:
+def _divide_groups(table: Array, group: Array, shuffled: Array, offsets: Array, drawn: Array) -> Any:
     groups, cells = table.shape
     start = np.zeros(groups + 1, np.int64)
     for g in group:

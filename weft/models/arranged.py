@@ -14,14 +14,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from weft.marginals.counting import count
-from weft.marginals.domain import Domain, clique
+from weft.marginals.counting import count_marginals
+from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records
-from weft.models import Model, model_class, stored
-from weft.progress import Listener, silence
+from weft.models import Model, model_class
+from weft.models import stored_arrays as stored
+from weft.progress import Listener, ignore_event
 
-MOST_MEMBERS = 16
+MAX_MEMBERS = 16
 """Columns of one pattern: it has a code for each set of them."""
 
 _MARGINAL_ROWS = 100_000
@@ -103,10 +104,10 @@ class ArrangedModel:
 
     def marginal(self, columns: Sequence[str]) -> Array:
         """Ask the inner model where it has the columns, and else count records that are made for it."""
-        wanted = clique(columns)
+        wanted = make_clique(columns)
         if self._own.issuperset(wanted):
             return self.inner.marginal(wanted)
-        found = count(self._records, [wanted])[0].astype(np.float64)
+        found = count_marginals(self._records, [wanted])[0].astype(np.float64)
         return np.asarray(found * (self.total / max(found.sum(), 1.0)))
 
     @cached_property
@@ -127,7 +128,7 @@ class ArrangedModel:
                 found[member] = np.cumsum(chances if chances.sum() > 0 else even)
         return found
 
-    def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
         """Make n records, fill columns in, and let the patterns decide what is missing."""
         records = self.inner.sample(n, rng, listener)
         n = len(records)
@@ -161,33 +162,33 @@ class ArrangedModel:
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
         """Rebuild the inner model, the patterns and the fills; every column is made once."""
-        patterns = tuple(_pattern(domain, entry) for entry in stored.members(meta, "patterns"))
+        patterns = tuple(_read_pattern(domain, entry) for entry in stored.read_members(meta, "patterns"))
         sizes = dict(zip(domain.names, domain.shape, strict=True)) | {p.name: p.size for p in patterns}
         held = meta.get("inner")
         if not isinstance(held, dict) or held.get("kind") == cls.kind or not isinstance(held.get("values"), dict):
-            raise stored.damaged("it says nothing of the model that is arranged")
-        names = stored.members(held, "names")
+            raise stored.make_damage_error("it says nothing of the model that is arranged")
+        names = stored.read_members(held, "names")
         if not names or any(not isinstance(n, str) or n not in sizes for n in names) or len(set(names)) != len(names):
-            raise stored.damaged("the arranged model names attributes that are not there")
+            raise stored.make_damage_error("the arranged model names attributes that are not there")
         inside = Domain.of({name: sizes[name] for name in names})
         own = {name.removeprefix("inner."): a for name, a in arrays.items() if name.startswith("inner.")}
         inner = model_class(str(held.get("kind"))).from_arrays(inside, held["values"], own)
         fills: list[Fill] = []
         known = set(names)
-        for i, entry in enumerate(stored.members(meta, "fills")):
-            fills.append(_fill(domain, entry, known, arrays, i))
+        for i, entry in enumerate(stored.read_members(meta, "fills")):
+            fills.append(_read_fill(domain, entry, known, arrays, i))
             known.add(fills[-1].name)
         if known != set(domain) | {p.name for p in patterns} or len(names) + len(fills) != len(known):
-            raise stored.damaged("not every column is made, or one is made twice")
+            raise stored.make_damage_error("not every column is made, or one is made twice")
         return cls(domain, inner, patterns, tuple(fills))
 
 
-def arranged_of(model: Model) -> Model:
+def unwrap_arrangement(model: Model) -> Model:
     """Return the model that an arrangement is around, or the model itself: the one that measured tables speak of."""
     return model.inner if isinstance(model, ArrangedModel) else model
 
 
-def sources(model: Model) -> dict[str, str | None]:
+def find_measured_sources(model: Model) -> dict[str, str | None]:
     """Return of each attribute the one that was measured for it: itself, what it is filled in from; None: by chance."""
     found: dict[str, str | None] = {name: name for name in model.domain}
     for fill in model.fills if isinstance(model, ArrangedModel) else ():
@@ -195,23 +196,26 @@ def sources(model: Model) -> dict[str, str | None]:
     return found
 
 
-def _pattern(domain: Domain, entry: Any) -> Pattern:
+def _read_pattern(domain: Domain, entry: Any) -> Pattern:
     if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str) or entry[0] in domain:
-        raise stored.damaged("a pattern is none")
+        raise stored.make_damage_error("a pattern is none")
     name, members, missing = entry
-    whole = isinstance(members, list) and isinstance(missing, list) and len(members) == len(missing) <= MOST_MEMBERS
+    whole = isinstance(members, list) and isinstance(missing, list) and len(members) == len(missing) <= MAX_MEMBERS
     if not whole or not members or not all(isinstance(m, str) and m in domain for m in members):
-        raise stored.damaged("a pattern names columns that are not there")
-    codes = [stored.whole({"code": c}, "code", 0, domain.size(m) - 1) for m, c in zip(members, missing, strict=True)]
+        raise stored.make_damage_error("a pattern names columns that are not there")
+    codes = [
+        stored.read_whole_number({"code": c}, "code", 0, domain.size(m) - 1)
+        for m, c in zip(members, missing, strict=True)
+    ]
     return Pattern(name, tuple(members), tuple(codes))
 
 
-def _fill(domain: Domain, entry: Any, known: set[str], arrays: Mapping[str, Array], i: int) -> Fill:
+def _read_fill(domain: Domain, entry: Any, known: set[str], arrays: Mapping[str, Array], i: int) -> Fill:
     if not isinstance(entry, list) or len(entry) != 2 or entry[0] not in domain:
-        raise stored.damaged("a column that is filled in is none")
+        raise stored.make_damage_error("a column that is filled in is none")
     name, anchor = entry
     if anchor is None:
         return Fill(name)
     if anchor not in domain or anchor not in known:
-        raise stored.damaged("a column is filled in from one that is not there yet")
-    return Fill(name, anchor, stored.codes(arrays, f"fill{i}", domain.size(anchor), domain.size(name)))
+        raise stored.make_damage_error("a column is filled in from one that is not there yet")
+    return Fill(name, anchor, stored.read_codes(arrays, f"fill{i}", domain.size(anchor), domain.size(name)))

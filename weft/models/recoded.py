@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from weft.marginals.domain import Domain, clique
+from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Array
-from weft.marginals.recode import ValueMap
 from weft.marginals.records import Records
-from weft.models import Model, model_class, stored
-from weft.models.bayesnet.model import BayesNet, Family
-from weft.models.evidence import Evidence, Sampler, conditioned
-from weft.models.sequential import sequential
-from weft.progress import Listener, silence
+from weft.marginals.value_groups import ValueMap
+from weft.models import Model, model_class
+from weft.models import stored_arrays as stored
+from weft.models.bayesnet import BayesNet, Family, convert_to_network
+from weft.models.conditional import Evidence, Sampler, condition_model
+from weft.progress import Listener, ignore_event
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Unfolded:
     inner: Sampler
     maps: Mapping[str, ValueMap]
 
-    def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
         """Make n records and unfold their merged values."""
         records = self.inner.sample(n, rng, listener)
         return Records.of(
@@ -75,13 +75,13 @@ class RecodedModel:
     def marginal(self, columns: Sequence[str]) -> Array:
         """Return the inner model's answer with each merged cell divided over its values."""
         table = self.inner.marginal(columns)
-        for axis, name in enumerate(clique(columns)):
+        for axis, name in enumerate(make_clique(columns)):
             if name in self.maps:
                 shape = [-1 if i == axis else 1 for i in range(table.ndim)]
                 table = np.take(table, self.maps[name].codes, axis) * self.maps[name].shares().reshape(shape)
         return table
 
-    def sample(self, n: int, rng: np.random.Generator, listener: Listener = silence) -> Records:
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
         """Make n records and unfold their merged values."""
         return Unfolded(self.domain, self.inner, self.maps).sample(n, rng, listener)
 
@@ -93,12 +93,12 @@ class RecodedModel:
                 parts = maps[name].shares() * evidence[name]
                 inside[name] = np.minimum(np.bincount(maps[name].codes, parts, maps[name].size), 1.0)
                 maps[name] = replace(maps[name], counts=parts)
-        inner = conditioned(self.inner, inside)
+        inner = condition_model(self.inner, inside)
         return None if inner is None else Unfolded(self.domain, inner, maps)
 
     def network(self) -> BayesNet:
         """Return the network over all values of the inner model's: other attributes see a merged value as a bucket."""
-        inner = sequential(self.inner)
+        inner = convert_to_network(self.inner)
         families = tuple(
             Family(
                 family.child,
@@ -132,27 +132,30 @@ class RecodedModel:
         """Rebuild the inner model and the maps."""
         held = meta.get("inner")
         if not isinstance(held, dict) or held.get("kind") == cls.kind or not isinstance(held.get("values"), dict):
-            raise stored.damaged("it says nothing of the model over merged values")
-        sizes = stored.members(held, "sizes")
+            raise stored.make_damage_error("it says nothing of the model over merged values")
+        sizes = stored.read_members(held, "sizes")
         if len(sizes) != len(domain):
-            raise stored.damaged("its merged values are not those of its columns")
-        merged = [stored.whole({"size": size}, "size", 1, most) for size, most in zip(sizes, domain.shape, strict=True)]
+            raise stored.make_damage_error("its merged values are not those of its columns")
+        merged = [
+            stored.read_whole_number({"size": size}, "size", 1, most)
+            for size, most in zip(sizes, domain.shape, strict=True)
+        ]
         inside = Domain(domain.names, tuple(merged))
         own = {name.removeprefix("inner."): a for name, a in arrays.items() if name.startswith("inner.")}
         inner = model_class(str(held.get("kind"))).from_arrays(inside, held["values"], own)
-        names = stored.members(meta, "maps")
+        names = stored.read_members(meta, "maps")
         if not all(isinstance(name, str) and name in domain for name in names):
-            raise stored.damaged("a map of values is of no column")
-        maps = {name: _map(arrays, i, domain.size(name), inside.size(name)) for i, name in enumerate(names)}
+            raise stored.make_damage_error("a map of values is of no column")
+        maps = {name: _read_value_map(arrays, i, domain.size(name), inside.size(name)) for i, name in enumerate(names)}
         if any(domain.size(name) != inside.size(name) for name in domain if name not in maps):
-            raise stored.damaged("a column has merged values and no map of them")
+            raise stored.make_damage_error("a column has merged values and no map of them")
         return cls(domain, inner, maps)
 
 
-def _map(arrays: Mapping[str, Array], i: int, size: int, merged: int) -> ValueMap:
+def _read_value_map(arrays: Mapping[str, Array], i: int, size: int, merged: int) -> ValueMap:
     """Read a map of values: every new code stands for one old code or more."""
-    codes = stored.codes(arrays, f"map{i}.codes", size, merged)
+    codes = stored.read_codes(arrays, f"map{i}.codes", size, merged)
     used = np.bincount(codes, minlength=merged)
     if not (used >= 1).all():
-        raise stored.damaged("a map of values is none that merging makes")
-    return ValueMap(codes, merged, stored.table(arrays, f"map{i}.counts", (size,), 0.0))
+        raise stored.make_damage_error("a map of values is none that merging makes")
+    return ValueMap(codes, merged, stored.read_array(arrays, f"map{i}.counts", (size,), 0.0))

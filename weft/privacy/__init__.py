@@ -1,6 +1,9 @@
 """The privacy core: budgets, accounting, the ledger, integer noise, private choices, sensitivities."""
 
-from weft.privacy.accounting import (
+from weft.privacy.accounting import ACCOUNTINGS, Accounting, AccountingLike, AccountingName, find_accounting
+from weft.privacy.budget import Budget
+from weft.privacy.charge import Charge
+from weft.privacy.conversions import (
     at_most,
     gdp_delta,
     gdp_epsilon,
@@ -11,25 +14,27 @@ from weft.privacy.accounting import (
     zcdp_rho,
     zcdp_rho_closed_form,
 )
-from weft.privacy.budget import ACCOUNTINGS, Accounting, Budget
-from weft.privacy.charge import Charge, Mechanism, Norm, rho_of_gaussian, sigma_for
 from weft.privacy.filters import FILTERS, Filter
-from weft.privacy.guarantee import Statement
 from weft.privacy.journal import Run, read_journal
-from weft.privacy.ledger import Ledger
+from weft.privacy.ledger import Ledger, Statement
 from weft.privacy.lifetime import Lifetime
+from weft.privacy.mechanisms import MECHANISMS, CountNoise, Mechanism, Norm, rho_of_gaussian, sigma_for
 from weft.privacy.noise import LAW_ERROR, Noise
-from weft.privacy.selection import exponential_mechanism, grid, selection_scale
+from weft.privacy.selection import exponential_mechanism, floor_to_grid, selection_scale
 from weft.privacy.sensitivity import Adjacency, Relation
 
 __all__ = [
     "ACCOUNTINGS",
     "FILTERS",
     "LAW_ERROR",
+    "MECHANISMS",
     "Accounting",
+    "AccountingLike",
+    "AccountingName",
     "Adjacency",
     "Budget",
     "Charge",
+    "CountNoise",
     "Filter",
     "Ledger",
     "Lifetime",
@@ -41,10 +46,11 @@ __all__ = [
     "Statement",
     "at_most",
     "exponential_mechanism",
+    "find_accounting",
+    "floor_to_grid",
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
-    "grid",
     "pure_mu",
     "read_journal",
     "rho_of_gaussian",

@@ -1,178 +1,236 @@
-"""From noise to (epsilon, delta) and back: Gaussian DP, zero-concentrated DP, and the papers' closed form.
+"""How costs add up: one object for each accounting, which says what noise it takes and what a cost is worth.
 
-Everything here is a pure function of numbers in closed form or one monotone search away from it:
-milliseconds, for epsilon from 1e-4 to 1e3 and delta from 1e-300 to 1/2.
+Files, options and the command line hold the name of an accounting; code asks the object (`find_accounting`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from decimal import ROUND_CEILING, Decimal
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+from weft.errors import BudgetError
+from weft.privacy import conversions as convert
+from weft.privacy.mechanisms import GAUSSIAN, GEOMETRIC, CountNoise
 
-_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+if TYPE_CHECKING:
+    from weft.privacy.charge import Charge
 
+AccountingName = Literal["gaussian", "zcdp", "pure", "paper"]
+"""An accounting as options, ledgers and budget files name it."""
 
-def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Largest float that meets a monotone condition, which holds at low > 0 and fails at high."""
-    while True:
-        middle = math.sqrt(low) * math.sqrt(high) if high > 2 * low else low + (high - low) / 2
-        if not low < middle < high:
-            return low
-        low, high = (middle, high) if holds(middle) else (low, middle)
-
-
-def _smallest(f: Callable[[float], float], low: float, high: float) -> float:
-    """Minimum of a quasi-convex function on an interval, by golden section."""
-    ratio = (math.sqrt(5) - 1) / 2
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = f(left), f(right)
-    for _ in range(100):
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = f(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = f(right)
-    return min(at_left, at_right)
+BudgetUnit = Literal["epsilon", "rho", "mu"]
+"""A currency of budgets."""
 
 
-def _log_gdp_delta(mu: float, epsilon: float) -> float:
-    """Logarithm of delta(epsilon) under mu-GDP.
+@dataclass(frozen=True)
+class Accounting(ABC):
+    """A way in which the costs of several answers add up to one guarantee; costs are sums, in `rho` or in epsilon."""
 
-    With x = epsilon/mu - mu/2, y = epsilon/mu + mu/2 and e^epsilon phi(y) = phi(x), the difference
-    Q(x) - e^epsilon Q(y) equals phi(x) (M(x) - M(y)), M the Mills ratio: no overflow, little cancellation.
-    """
-    x, y = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    if x < 0:
-        return math.log(ndtr(-x) - math.exp(epsilon + log_ndtr(-y)))
-    mills = math.sqrt(math.pi / 2) * (erfcx(x / math.sqrt(2)) - erfcx(y / math.sqrt(2)))
-    return -x * x / 2 - _HALF_LOG_TWO_PI + math.log(mills) if mills > 0 else -math.inf
+    name: str
+    """The name in options, ledgers, journals and model files."""
+    counts: CountNoise
+    """The noise that tables of counts get."""
+    noise: str
+    """What noise goes with it, in a few words for a list of methods."""
+
+    is_pure: ClassVar[bool] = False
+    """Whether costs are in pure epsilon, and delta is 0."""
+    is_exact_gaussian: ClassVar[bool] = False
+    """Whether it is exact Gaussian DP, for runs whose every answer carries Gaussian noise."""
+    uses_closed_form: ClassVar[bool] = False
+    """Whether it converts by the loose closed form, only to reproduce published figures."""
+    pays_for_mixtures: ClassVar[bool] = False
+    """Whether it can pay for Gaussian noise and choices together."""
+    pays_for_seeds: ClassVar[bool] = False
+    """Whether it can pay for records that are grown from seeds: it has a delta that is stated exactly."""
+    budget_units: ClassVar[tuple[BudgetUnit, ...]]
+    """The currencies of budgets that have a meaning under it."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @abstractmethod
+    def convert_budget(self, epsilon: float, delta: float) -> float:
+        """Return the cost that (epsilon, delta)-DP allows."""
+
+    @abstractmethod
+    def find_epsilon(self, cost: float, delta: float) -> float:
+        """Return a cost as an epsilon at a delta."""
+
+    @abstractmethod
+    def price(self, charge: Charge) -> float:
+        """Return the cost of a charge; BudgetError if its mechanism has no finite cost."""
+
+    def price_for_lifetime(self, charge: Charge) -> float:
+        """Return the cost of a charge in a lifetime budget, which runs of other accountings draw from too."""
+        return self.price(charge)
+
+    @abstractmethod
+    def find_scale(self, cost: float, sensitivity: float) -> float:
+        """Return the scale of noise on counts that has this cost."""
+
+    @abstractmethod
+    def find_choice_epsilon(self, cost: float) -> float:
+        """Return the epsilon of a choice by the exponential mechanism that has this cost."""
+
+    @abstractmethod
+    def find_gaussian_rho(self, cost: float) -> float:
+        """Return the rho of Gaussian noise with the variance that noise on counts has at this cost."""
+
+    def find_delta(self, delta: float) -> float:
+        """Return the delta of the guarantee, for a budget of this delta."""
+        return delta
 
 
-def gdp_delta(mu: float, epsilon: float) -> float:
-    """Smallest delta such that mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018; Dong et al. 2019).
+class RhoAccounting(Accounting):
+    """An accounting whose costs are in rho, or in mu^2 / 2, which Gaussian noise costs as well."""
 
-    delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+    budget_units: ClassVar[tuple[BudgetUnit, ...]] = ("epsilon", "rho")
 
-    >>> round(gdp_delta(1.0, 1.0), 6)
-    0.126937
-    """
-    return math.exp(_log_gdp_delta(mu, epsilon)) if mu > 0 else 0.0
+    def convert_budget(self, epsilon: float, delta: float) -> float:
+        """Return the rho that an epsilon at a delta above 0 allows."""
+        if delta == 0:
+            raise BudgetError("delta = 0 asks for pure DP: use pure accounting, or give a delta such as 1e-5")
+        return self._find_rho(epsilon, delta)
+
+    @abstractmethod
+    def _find_rho(self, epsilon: float, delta: float) -> float: ...
+
+    def price(self, charge: Charge) -> float:
+        """Return the rho of a charge."""
+        return charge.rho
+
+    def find_scale(self, cost: float, sensitivity: float) -> float:
+        """Return the scale of noise on counts that costs this rho."""
+        return self.counts.scale_for_rho(cost, sensitivity)
+
+    def find_choice_epsilon(self, cost: float) -> float:
+        """Return sqrt(8 rho): choices are epsilon^2/8-zCDP by bounded range."""
+        return math.sqrt(8 * cost)
+
+    def find_gaussian_rho(self, cost: float) -> float:
+        """Return the cost: the noise is Gaussian."""
+        return cost
 
 
-def gdp_epsilon(mu: float, delta: float) -> float:
-    """Smallest epsilon such that mu-GDP implies (epsilon, delta)-DP."""
-    if mu == 0 or (delta > 0 and gdp_delta(mu, 0.0) <= delta):
+class GaussianAccounting(RhoAccounting):
+    """Exact Gaussian DP: mu^2 adds up, and delta(epsilon) has a closed form."""
+
+    is_exact_gaussian = True
+    pays_for_seeds = True
+    budget_units: ClassVar[tuple[BudgetUnit, ...]] = ("epsilon", "rho", "mu")
+
+    def _find_rho(self, epsilon: float, delta: float) -> float:
+        return convert.gdp_mu(epsilon, delta) ** 2 / 2
+
+    def find_epsilon(self, cost: float, delta: float) -> float:
+        """Return the epsilon of mu = sqrt(2 cost)."""
+        return convert.gdp_epsilon(math.sqrt(2 * cost), delta)
+
+    def price(self, charge: Charge) -> float:
+        """Return mu^2 / 2 of a charge; BudgetError if its noise is not Gaussian."""
+        if not charge.definition.has_gaussian_price:
+            raise BudgetError(
+                f"{charge.question!r} uses {charge.mechanism} noise, but gaussian accounting takes Gaussian "
+                "noise only: choose zcdp accounting for mixtures"
+            )
+        return charge.rho
+
+    def price_for_lifetime(self, charge: Charge) -> float:
+        """Return mu^2 / 2 of a charge, of pure noise that of any mechanism with its epsilon."""
+        return charge.gdp
+
+
+class ZcdpAccounting(RhoAccounting):
+    """Zero-concentrated DP with the optimised conversion, for mixtures of mechanisms."""
+
+    pays_for_mixtures = True
+    pays_for_seeds = True
+
+    def _find_rho(self, epsilon: float, delta: float) -> float:
+        return convert.zcdp_rho(epsilon, delta)
+
+    def find_epsilon(self, cost: float, delta: float) -> float:
+        """Return the epsilon of rho-zCDP."""
+        return convert.zcdp_epsilon(cost, delta)
+
+
+class PaperAccounting(RhoAccounting):
+    """Zero-concentrated DP with the loose closed form of the papers, only to reproduce published figures."""
+
+    uses_closed_form = True
+    pays_for_mixtures = True
+
+    def _find_rho(self, epsilon: float, delta: float) -> float:
+        return convert.zcdp_rho_closed_form(epsilon, delta)
+
+    def find_epsilon(self, cost: float, delta: float) -> float:
+        """Return the epsilon of rho-zCDP by the closed form."""
+        return convert.zcdp_epsilon_closed_form(cost, delta)
+
+
+class PureAccounting(Accounting):
+    """Pure DP: epsilon adds up."""
+
+    is_pure = True
+    budget_units: ClassVar[tuple[BudgetUnit, ...]] = ("epsilon",)
+
+    def convert_budget(self, epsilon: float, delta: float) -> float:
+        """Return the epsilon."""
+        return epsilon
+
+    def find_epsilon(self, cost: float, delta: float) -> float:
+        """Return the cost."""
+        return cost
+
+    def price(self, charge: Charge) -> float:
+        """Return the epsilon of a charge; BudgetError if none holds, or only up to a slack."""
+        if charge.slack or math.isinf(charge.epsilon):
+            raise BudgetError(
+                f"{charge.question!r} uses {charge.mechanism} noise, which pure epsilon cannot pay for: use geometric "
+                "noise, or gaussian or zcdp accounting"
+            )
+        return charge.epsilon
+
+    def find_scale(self, cost: float, sensitivity: float) -> float:
+        """Return the scale of noise on counts that costs this epsilon."""
+        return self.counts.scale_for_epsilon(cost, sensitivity)
+
+    def find_choice_epsilon(self, cost: float) -> float:
+        """Return the cost."""
+        return cost
+
+    def find_gaussian_rho(self, cost: float) -> float:
+        """Return the rho of Gaussian noise as large as the noise on counts is for this epsilon."""
+        return self.counts.rho_of_equal_variance(cost)
+
+    def find_delta(self, delta: float) -> float:
+        """Return 0."""
         return 0.0
-    if delta == 0:
-        return math.inf
-    # delta(epsilon) <= Q(epsilon/mu - mu/2), so the epsilon at which that equals delta is large enough.
-    enough = mu * (mu / 2 - float(ndtri(delta)))
-    short = _last(lambda e: _log_gdp_delta(mu, e) > math.log(delta), enough * 1e-18, enough * (1 + 1e-9))
-    return math.nextafter(short, math.inf)
 
 
-def gdp_mu(epsilon: float, delta: float) -> float:
-    """Largest mu such that mu-GDP implies (epsilon, delta)-DP: exact calibration of an all-Gaussian run.
+EXACT_GAUSSIAN = GaussianAccounting("gaussian", GAUSSIAN, "Gaussian, for an epsilon at a delta")
+ZCDP = ZcdpAccounting("zcdp", GAUSSIAN, "Gaussian and others, for an epsilon at a delta")
+PURE = PureAccounting("pure", GEOMETRIC, "geometric, for a pure epsilon (delta 0)")
+CLOSED_FORM = PaperAccounting("paper", GAUSSIAN, "Gaussian, for an epsilon at a delta")
 
-    >>> round(gdp_mu(1.6, 1e-5) ** 2, 7)
-    0.1684517
+ACCOUNTINGS: dict[str, Accounting] = {each.name: each for each in (EXACT_GAUSSIAN, ZCDP, PURE, CLOSED_FORM)}
+"""Every accounting by its name."""
+
+AccountingLike = Accounting | AccountingName
+"""An accounting, or its name."""
+
+
+def find_accounting(accounting: AccountingLike) -> Accounting:
+    """Return an accounting by its name, or itself; BudgetError if there is none of this name.
+
+    >>> find_accounting("pure").is_pure, str(find_accounting("zcdp"))
+    (True, 'zcdp')
     """
-    if delta == 0:
-        return 0.0
-    # delta(epsilon) <= Q(epsilon/mu - mu/2): solving with equality gives a mu that is small enough.
-    q = -float(ndtri(delta))
-    small = 2 * epsilon / (q + math.sqrt(q * q + 2 * epsilon))
-    large = 2 * small
-    while _log_gdp_delta(large, epsilon) <= math.log(delta):
-        large *= 2
-    return _last(lambda mu: _log_gdp_delta(mu, epsilon) <= math.log(delta), small * (1 - 1e-9), large)
-
-
-def pure_mu(epsilon: float) -> float:
-    """Smallest mu such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
-
-    In trade-off curves (Dong et al. 2019): that of epsilon-DP is the larger of two lines, 1 - e^epsilon a and
-    e^-epsilon (1 - a), which meet at a = 1 / (1 + e^epsilon) on the diagonal. That of mu-GDP is convex, begins at (0,
-    1) as the first line does, ends at (1, 0) as the second, and meets the diagonal at a = Phi(-mu/2), which for this
-    mu is the same point. A convex curve lies below its chords: mu-GDP allows all that epsilon-DP does.
-
-    >>> round(pure_mu(1.0), 4)
-    1.232
-    """
-    return -2 * float(ndtri(1 / (1 + math.exp(min(epsilon, 700.0)))))
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Smallest epsilon for rho-zCDP by the optimised conversion (Canonne, Kamath and Steinke 2020).
-
-    epsilon = min over alpha > 1 of alpha rho + ln(1 - 1/alpha) + (ln(1/delta) - ln alpha)/(alpha - 1).
-    Every alpha gives a true statement. For fixed epsilon ln delta is convex in alpha, so the minimand is
-    quasi-convex.
-    """
-    if rho == 0:
-        return 0.0
-    if delta == 0:
-        return math.inf
-
-    def at(u: float) -> float:  # alpha = 1 + e^u
-        v = math.exp(u)
-        return (1 + v) * rho - math.log1p(1 / v) - (math.log(delta) + math.log1p(v)) / v
-
-    centre = math.log(math.log(1 / delta) / rho) / 2
-    return max(0.0, _smallest(at, centre - 15, centre + 15))
-
-
-def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Largest rho that the optimised conversion turns into (epsilon, delta)-DP: solved for rho."""
-    if delta == 0:
-        return 0.0
-
-    def at(u: float) -> float:
-        v = math.exp(u)
-        return -(epsilon + math.log1p(1 / v) + (math.log(delta) + math.log1p(v)) / v) / (1 + v)
-
-    centre = math.log(2 * math.log(1 / delta) / epsilon)
-    return max(0.0, -_smallest(at, centre - 15, centre + 15))
-
-
-def zcdp_epsilon_closed_form(rho: float, delta: float) -> float:
-    """Return rho + 2 sqrt(rho ln(1/delta)): true but loose, only to reproduce published figures."""
-    return rho + 2 * math.sqrt(rho * math.log(1 / delta)) if delta > 0 else (math.inf if rho else 0.0)
-
-
-def zcdp_rho_closed_form(epsilon: float, delta: float) -> float:
-    """Solve the closed form for rho: (sqrt(epsilon + ln(1/delta)) - sqrt(ln(1/delta)))**2."""
-    if delta == 0:
-        return 0.0
-    log = math.log(1 / delta)
-    return (epsilon / (math.sqrt(epsilon + log) + math.sqrt(log))) ** 2
-
-
-def growth(epsilon: float) -> str:
-    """Write a number above e^epsilon with few digits: by what factor odds may grow.
-
-    >>> growth(1.0), growth(0.01), growth(12.0)
-    ('2.72', '1.0101', '163,000')
-    """
-    factor = math.exp(min(epsilon, 700.0))
-    above = at_most(math.nextafter(factor, math.inf), 3 if epsilon > 0.1 else 5)
-    return f"{float(above):,.0f}" if 1e3 <= factor < 1e12 else above
-
-
-def at_most(value: float, digits: int = 4) -> str:
-    """Write a bound with few significant digits, rounded up: what is printed must never promise more than holds.
-
-    >>> at_most(0.70001), at_most(1.0), at_most(1.23e-07, 2), at_most(math.inf)
-    ('0.7001', '1', '1.3e-07', 'inf')
-    """
-    if not math.isfinite(value) or value <= 0:
-        return f"{value:g}"
-    written = Decimal(repr(value))
-    unit = Decimal(1).scaleb(written.adjusted() - digits + 1)  # a power of 10 would have the exponent 0 when large
-    return f"{float(written.quantize(unit, ROUND_CEILING)):.{digits}g}"
+    if isinstance(accounting, Accounting):
+        return accounting
+    if not isinstance(accounting, str) or accounting not in ACCOUNTINGS:
+        raise BudgetError(f"unknown accounting {accounting!r}: choose one of {', '.join(ACCOUNTINGS)}")
+    return ACCOUNTINGS[accounting]

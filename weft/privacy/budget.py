@@ -5,30 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from numbers import Real
+from typing import Any
 
 from weft.errors import BudgetError
-from weft.privacy import accounting as convert
+from weft.privacy import conversions as convert
+from weft.privacy.accounting import Accounting, AccountingLike, BudgetUnit, find_accounting
 
-Accounting = Literal["gaussian", "zcdp", "pure", "paper"]
-"""How costs add up.
-
-gaussian: exact Gaussian DP, for runs whose every answer carries Gaussian noise. zcdp: mixtures, with the
-optimised conversion. pure: epsilon adds up. paper: zCDP with the loose closed form, only to reproduce
-published figures.
-"""
-ACCOUNTINGS: tuple[Accounting, ...] = get_args(Accounting)
-
-LARGEST_EPSILON = 20.0
+MAX_EPSILON = 20.0
 """Beyond this, privacy is nominal: e^20 to one are the odds that a release may change."""
 
-SMALLEST = {"epsilon": 1e-4, "mu": 1e-4, "rho": 5e-9}
+MIN_BUDGET = {"epsilon": 1e-4, "mu": 1e-4, "rho": 5e-9}
 """Below this next to nothing can be learned, and noise decides what is released, its number of rows included.
 
 Neighbours under mu differ by mu / sqrt(2 pi) in total variation and under epsilon by epsilon / 2 at most, about as
 much; and rho stands for mu = sqrt(2 rho)."""
 
-SMALLEST_DELTA = 1e-300
+MIN_DELTA = 1e-300
 """Least delta above 0 that the conversions are good for."""
 
 _UNLIMITED = 1e6
@@ -64,26 +57,30 @@ class Budget:
         given = [name for name in ("epsilon", "rho", "mu") if getattr(self, name) is not None]
         if len(given) != 1:
             raise BudgetError("a budget takes exactly one of epsilon, rho and mu")
+        for name, example in ((given[0], "1.0"), ("delta", "1e-5")):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise BudgetError(f"{name} must be a number such as {example}, not a {type(value).__name__}")
         amount = self.amount
         if math.isnan(amount) or amount <= 0:
             raise BudgetError(f"{given[0]} must be a positive number, not {amount}")
-        if amount < SMALLEST[given[0]]:
+        if amount < MIN_BUDGET[given[0]]:
             raise BudgetError(
                 f"{given[0]} = {amount:g} is too small to learn anything: the noise would drown the table. Choose at "
-                f"least {SMALLEST[given[0]]:g}"
+                f"least {MIN_BUDGET[given[0]]:g}"
             )
-        if not (self.delta == 0 or SMALLEST_DELTA <= self.delta <= 0.1):
-            raise BudgetError(f"delta must be 0, or lie between {SMALLEST_DELTA:g} and 0.1, not {self.delta}")
+        if not (self.delta == 0 or MIN_DELTA <= self.delta <= 0.1):
+            raise BudgetError(f"delta must be 0, or lie between {MIN_DELTA:g} and 0.1, not {self.delta}")
         if self.delta == 0 and self.epsilon is None:
             raise BudgetError("a budget in rho or mu needs a delta above 0, to be reported as an epsilon")
-        if not self.insecure and self.nominal() > LARGEST_EPSILON:
+        if not self.insecure and self.nominal() > MAX_EPSILON:
             raise BudgetError(
-                f"{given[0]} = {amount:g} protects nobody (epsilon above {LARGEST_EPSILON:g}): choose "
+                f"{given[0]} = {amount:g} protects nobody (epsilon above {MAX_EPSILON:g}): choose "
                 "a smaller one, or say insecure if the rows are public"
             )
 
     @property
-    def unit(self) -> Literal["epsilon", "rho", "mu"]:
+    def unit(self) -> BudgetUnit:
         """The currency."""
         return "epsilon" if self.epsilon is not None else "rho" if self.rho is not None else "mu"
 
@@ -98,16 +95,14 @@ class Budget:
             return self.amount
         return convert.gdp_epsilon(self.amount if self.unit == "mu" else math.sqrt(2 * self.amount), self.delta)
 
-    def capacity(self, accounting: Accounting) -> float:
+    def capacity(self, accounting: AccountingLike) -> float:
         """Return what may be spent: in rho = mu**2/2, or in epsilon under pure accounting."""
-        if accounting not in ACCOUNTINGS:
-            raise BudgetError(f"unknown accounting {accounting!r}: choose one of {', '.join(ACCOUNTINGS)}")
-        if (accounting == "pure" and self.unit != "epsilon") or (accounting != "gaussian" and self.unit == "mu"):
-            # rho-zCDP does not imply mu-GDP for any mu, and neither implies pure DP.
-            raise BudgetError(f"a budget in {self.unit} has no meaning under {accounting} accounting: use epsilon")
+        rules = find_accounting(accounting)
+        if self.unit not in rules.budget_units:
+            raise BudgetError(f"a budget in {self.unit} has no meaning under {rules} accounting: use epsilon")
         if math.isinf(self.amount):
             return _UNLIMITED
-        return self._capacity(accounting) * (1 - _RESERVE)
+        return self._capacity(rules) * (1 - _RESERVE)
 
     def _capacity(self, accounting: Accounting) -> float:
         if self.rho is not None:
@@ -115,15 +110,7 @@ class Budget:
         if self.mu is not None:
             return self.mu**2 / 2
         assert self.epsilon is not None
-        if accounting == "pure":
-            return self.epsilon
-        if self.delta == 0:
-            raise BudgetError("delta = 0 asks for pure DP: use pure accounting, or give a delta such as 1e-5")
-        if accounting == "gaussian":
-            return convert.gdp_mu(self.epsilon, self.delta) ** 2 / 2
-        if accounting == "zcdp":
-            return convert.zcdp_rho(self.epsilon, self.delta)
-        return convert.zcdp_rho_closed_form(self.epsilon, self.delta)
+        return accounting.convert_budget(self.epsilon, self.delta)
 
     def __str__(self) -> str:
         delta = f" (delta = {self.delta:g})" if self.delta else " (pure)"

@@ -6,7 +6,7 @@ that share its prefix, all with the same probability, so the paper's gamma plays
 c: the record passes with probability L(c).
 
 The paper's: Test 2, L(c) = P(k + Lap(1/epsilon0) <= c); and Theorem 1, the guarantee of a single released record
-(`theorem_one`). Its Test 1, without noise on k, is *not* differentially private at all: see `weft.privacy.plausible`
+(`theorem_one`). Its Test 1, without noise on k, is *not* differentially private at all: see `weft.privacy.deniability`
 for what it does promise.
 
 Ours: the guarantee of a table of N released records (`release_mu`). Only accepted records leave, exactly N of them,
@@ -31,11 +31,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
-from scipy.special import betainc, betaincc, ndtri
+from scipy.special import betainc, betaincc, gammaln, ndtri
 
 from weft.errors import BudgetError
 from weft.marginals.marginal import Array
@@ -43,7 +43,7 @@ from weft.marginals.marginal import Array
 UNIT = 1 << 36
 """Acceptance probabilities are whole multiples of 1/UNIT: weights are integers, and draws by them exact."""
 
-MOST_ROWS = 1 << 26
+MAX_DENIABLE_ROWS = 1 << 26
 """Tables of so many rows have no seeds: below, every weight and every sum of weights is below 2**62, and exact."""
 
 _CERTAIN = 30.0
@@ -79,9 +79,9 @@ class Acceptance:
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1 or not 1e-4 <= self.epsilon0 <= 100:
             raise BudgetError("the privacy test needs a whole k of 1 or more, and epsilon0 between 0.0001 and 100")
-        if not self.k + _CERTAIN / self.epsilon0 < MOST_ROWS:
+        if not self.k + _CERTAIN / self.epsilon0 < MAX_DENIABLE_ROWS:
             raise BudgetError(
-                f"the privacy test needs k + {_CERTAIN:g} / epsilon0 below {MOST_ROWS:,}: choose a smaller k"
+                f"the privacy test needs k + {_CERTAIN:g} / epsilon0 below {MAX_DENIABLE_ROWS:,}: choose a smaller k"
             )
 
     @classmethod
@@ -146,8 +146,10 @@ def release_mu(test: Acceptance, records: int, passing: float, slack: float, eno
     least = float(_pair_mus(growth[[at]], step[[at]], records, slack)[0])
     worst, begin, end = least, np.array([0]), np.array([len(step)])
     while len(begin) and least <= enough:
-        begin, end = _divided(begin, end)
-        mus = _pair_mus(_most(growth, begin, end), _most(step, begin, end), records, slack)
+        begin, end = _divide_blocks(begin, end)
+        mus = _pair_mus(
+            _compute_block_maxima(growth, begin, end), _compute_block_maxima(step, begin, end), records, slack
+        )
         alone = end - begin == 1
         least = max(least, float(mus[alone].max(initial=0.0)))
         settled = alone | (mus <= (1 + _CLOSE) * least)
@@ -156,14 +158,14 @@ def release_mu(test: Acceptance, records: int, passing: float, slack: float, eno
     return worst * (1 + _GUARD)
 
 
-def _divided(begin: Array, end: Array) -> tuple[Array, Array]:
+def _divide_blocks(begin: Array, end: Array) -> tuple[Array, Array]:
     """Divide blocks into smaller ones."""
     edges = begin[:, None] + (end - begin)[:, None] * np.arange(_BLOCKS + 1) // _BLOCKS
     begin, end = edges[:, :-1].ravel(), edges[:, 1:].ravel()
     return begin[begin < end], end[begin < end]
 
 
-def _most(values: Array, begin: Array, end: Array) -> Array:
+def _compute_block_maxima(values: Array, begin: Array, end: Array) -> Array:
     """Return the largest value of each block."""
     return np.asarray(np.maximum.reduceat(np.r_[values, 0.0], np.column_stack([begin, end]).ravel())[::2])
 
@@ -223,7 +225,7 @@ class _Tails:
         return np.asarray(np.where(upper < 0.5, ndtri(upper), -ndtri(lower)))
 
 
-def plan(mu: float, records: int, counts: Array, slack: float) -> Acceptance | None:
+def plan_deniability(mu: float, records: int, counts: Array, slack: float) -> Acceptance | None:
     """Choose k and epsilon0 so that about mu pays for the records; None if no test does.
 
     `counts` are the numbers of seeds that share each prefix, as a released model expects them: never those of the rows
@@ -244,3 +246,169 @@ def plan(mu: float, records: int, counts: Array, slack: float) -> Acceptance | N
                 break
             k *= 1.2
     return best
+
+
+# Plausible deniability, record by record: the privacy tests of BSG (PVLDB 2017), without differential privacy.
+
+
+BUCKETS = "buckets"
+"""A term of charges for records that were tested by classes of likelihood (`weft.privacy.deniability`)."""
+
+_CELLS = 1 << 20
+"""Probabilities looked at in one go."""
+
+
+@dataclass(frozen=True)
+class PlausibleTest:
+    """Tests 1 and 2, record by record.
+
+    >>> test = PlausibleTest(k=3)
+    >>> str(test), (test.weights(np.array([2, 3, 5])) // UNIT).tolist()
+    ('privacy test 1 with k = 3, where rows pass it', [0, 3, 5])
+    """
+
+    k: int
+    """Plausible seeds that a record needs."""
+    epsilon0: float | None = None
+    """Test 2: the noise on k is Laplace of scale 1/epsilon0. None: Test 1, no noise."""
+    gamma: float = 4.0
+    """Factor within which the probabilities of plausible seeds lie; here they are equal, whatever it is."""
+    max_plausible: int | None = None
+    """Plausible seeds at which counting stops; None: all are counted."""
+    max_check_plausible: int | None = None
+    """Seeds, chosen at random, among which plausible ones are counted; None: all."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.k, int) or not 1 <= self.k < MAX_DENIABLE_ROWS or not 1 < self.gamma < math.inf:
+            raise BudgetError("the privacy test needs a whole k of 1 or more, and gamma above 1")
+        for most in (self.max_plausible, self.max_check_plausible):
+            if most is not None and (not isinstance(most, int) or most < self.k):
+                raise BudgetError("max_plausible and max_check_plausible must be whole numbers of k or more")
+        if self.epsilon0 is not None:
+            Acceptance(self.k, self.epsilon0)  # refuses what it must
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """The settings as numbers, without those that are off."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @classmethod
+    def of(cls, terms: Mapping[str, float]) -> PlausibleTest:
+        """Rebuild the test that a charge names."""
+        own = {name: value for name, value in terms.items() if name != BUCKETS}
+        whole = {name: int(terms[name]) for name in ("k", "max_plausible", "max_check_plausible") if name in terms}
+        return cls(**{**own, **whole})  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        noise = "" if self.epsilon0 is None else f" and epsilon0 = {self.epsilon0:.4g}"
+        # Whether any row does is decided by the rows, without noise: a ledger may say "where", and no more.
+        return f"privacy test {1 if self.epsilon0 is None else 2} with k = {self.k}{noise}, where rows pass it"
+
+    @cached_property
+    def _levels(self) -> Array:
+        """The chance to pass, in units of 1/UNIT, with h plausible seeds counted; the last one holds from there on."""
+        if self.epsilon0 is None:
+            levels = np.zeros(self.k + 1, np.int64)
+            levels[-1] = UNIT
+        else:
+            levels = Acceptance(self.k, self.epsilon0).levels
+        return levels if self.max_plausible is None else levels[: self.max_plausible + 1]
+
+    def chances(self, counts: Array) -> Array:
+        """Return the chance to pass, in units of 1/UNIT, of records with so many plausible seeds."""
+        return np.asarray(self._levels[np.minimum(counts, len(self._levels) - 1)])
+
+    def weights(self, counts: Array) -> Array:
+        """Return c times the chance to pass, in units of 1/UNIT; `counts` are those of all prefixes of the seeds."""
+        seeds, checked = int(counts.sum()), self.max_check_plausible
+        if checked is None or checked >= seeds:
+            chance = self.chances(counts)
+        else:
+            distinct, back = np.unique(counts, return_inverse=True)
+            chance = self._checked(distinct, seeds, checked)[back]
+        return np.asarray(counts * chance, np.int64)
+
+    def _checked(self, counts: Array, seeds: int, checked: int) -> Array:
+        """Return the chances if the plausible seeds are counted among `checked` random ones: h is hypergeometric."""
+        top = len(self._levels) - 1
+        h = np.arange(top)
+        chances = [np.empty(0, np.int64)]
+        for c in np.array_split(counts[:, None], 1 + counts.size * top // _CELLS):
+            inside = (h <= c) & (checked - h <= seeds - c) & (h <= checked)
+            few = np.where(inside, h, np.minimum(c, checked))  # where it is not, any h that makes sense will do
+            few = np.maximum(few, checked - (seeds - c))
+            log = _log_choose(c, few) + _log_choose(seeds - c, checked - few) - _log_choose(seeds, checked)
+            p = np.where(inside, np.exp(log), 0.0)
+            # Logarithms of large factorials leave the sum some 1e-8 from 1. Where fewer than `top` can be counted, what
+            # it lacks is no chance to count more: Test 1 lets nothing out there, and Test 2 what its levels say.
+            able = np.minimum(c[:, 0], checked) >= top
+            rest = np.where(able, np.clip(1 - p.sum(axis=1), 0, 1), 0.0)
+            chances.append(np.floor(p @ self._levels[:top] + rest * self._levels[top]).astype(np.int64))
+        return np.clip(np.concatenate(chances), 0, UNIT)
+
+    def alone(self, delta: float) -> float | None:
+        """Return the epsilon of one attempt to make one record at this delta, by Theorem 1; None where it says nothing.
+
+        It holds for Test 2. With `max_plausible` the count is cut at a number above k, which only brings neighbouring
+        tables closer; with `max_check_plausible` the theorem was not proved.
+        """
+        if self.epsilon0 is None or self.max_check_plausible is not None or delta <= 0:
+            return None
+        epsilon = theorem_one(self.k, self.epsilon0, self.gamma, delta)
+        return epsilon if math.isfinite(epsilon) else None
+
+
+def _log_choose(n: Array | int, k: Array | int) -> Array:
+    return np.asarray(gammaln(np.add(n, 1.0)) - gammaln(np.add(k, 1.0)) - gammaln(np.subtract(n, k) + 1.0))
+
+
+# Plausible deniability for any model that has a likelihood: Mechanism 1 of BSG (PVLDB 2017), by classes of likelihood.
+
+
+def classify_likelihoods(log_likelihood: Array, gamma: float) -> Array:
+    """Return the class of each probability, given its logarithm; -1 where it is 0.
+
+    A probability on the edge may fall to either side by rounding: the same one always to the same, which is all that
+    the theorem asks beside the width.
+
+    >>> classify_likelihoods(np.log([1.0, 0.5, 0.26, 0.25, 0.01]), 2.0).tolist()
+    [0, 1, 1, 2, 6]
+    >>> classify_likelihoods(np.array([-np.inf]), 2.0).tolist()
+    [-1]
+    """
+    with np.errstate(invalid="ignore"):
+        found = np.floor(-np.asarray(log_likelihood, np.float64) / math.log(gamma))
+    return np.where(np.isfinite(found), np.maximum(found, 0.0), -1.0).astype(np.int64)
+
+
+def plausible_seeds(own: Array, log_likelihood: Array, counts: Array, gamma: float) -> Array:
+    """Return how many rows are in the class of each record's own seed.
+
+    `own` has the logarithm of each record's probability to come from its seed, `log_likelihood` a line for each record
+    and a column for each distinct row, of which there are `counts`. A record that even its seed cannot give, which only
+    rounding lets be drawn, has none: rows that cannot give it either do not vouch for it.
+
+    >>> never = -np.inf
+    >>> plausible_seeds(np.array([never, 0.0]), np.array([[never, never], [0.0, -1.0]]), np.array([5, 7]), 2.0).tolist()
+    [0, 5]
+    """
+    own = classify_likelihoods(own, gamma)[:, None]
+    same = (classify_likelihoods(log_likelihood, gamma) == own) & (own >= 0)
+    return np.asarray(same @ np.asarray(counts, np.int64), np.int64)
+
+
+def until_passed(epsilon: float, delta: float, rows: int, chance: float) -> tuple[float, float]:
+    """Return epsilon and delta of a record tried for until one passes, if an attempt passes with at least this chance.
+
+    Let p and p' be the chances without and with a row more, on tables of at least so many `rows`. Passing divides
+    probabilities by them, and (above) p <= (1 + 1/n) p', p' <= e^epsilon p + delta. So P'(S)/p' is at most (1 + 1/n)
+    (e^epsilon P(S) + delta)/p, and P(S)/p at most (1 + 1/n) P'(S)/p with 1/p <= e^epsilon / (p' - delta).
+
+    >>> [round(x, 4) for x in until_passed(1.0, 1e-6, 1000, 0.5)]
+    [1.001, 0.0]
+    """
+    if not 0 < chance <= 1 or delta >= chance:
+        return math.inf, 1.0
+    back = 1 + 1 / rows
+    return epsilon + math.log(back) - math.log1p(-delta / chance), min(1.0, back * delta / chance)

@@ -23,9 +23,10 @@ import math
 from typing import Literal, get_args
 
 from weft.errors import BudgetError
-from weft.privacy.accounting import pure_mu
-from weft.privacy.budget import Accounting, Budget
+from weft.privacy.accounting import AccountingLike, find_accounting
+from weft.privacy.budget import Budget
 from weft.privacy.charge import Charge
+from weft.privacy.conversions import pure_mu
 from weft.privacy.noise import LAW_ERROR
 
 Filter = Literal["gaussian", "zcdp", "pure"]
@@ -40,9 +41,9 @@ DEAREST = 2 * math.pi
 """How much more a charge may cost in mu^2/2 than in rho: small choices do, (pi/2) in place of 1/4."""
 
 
-def capacity(budget: Budget, kind: Filter) -> float:
+def compute_capacity(budget: Budget, kind: Filter) -> float:
     """Return what may be spent in all, in mu^2/2, rho or epsilon, with the part of delta for slack set aside."""
-    aside = 1.0 if kind == "pure" else 1.0 - SLACK_SHARE
+    aside = 1.0 if find_accounting(kind).is_pure else 1.0 - SLACK_SHARE
     return Budget(epsilon=budget.epsilon, delta=budget.delta * aside).capacity(kind)
 
 
@@ -51,35 +52,36 @@ def slack_capacity(budget: Budget) -> float:
     return SLACK_SHARE * budget.delta / (1 + math.exp(min(budget.amount, 700.0)))
 
 
-def slack(charge: Charge) -> float:
+def compute_slack(charge: Charge) -> float:
     """Return the total-variation distance of an answer from one that has exactly its cost."""
     return charge.slack + charge.draws * LAW_ERROR
 
 
-def price(charge: Charge, kind: Filter) -> float:
+def compute_price(charge: Charge, kind: Filter) -> float:
     """Return what a charge costs under a filter; BudgetError where it has no price."""
-    if charge.mechanism == "deniable":
+    if not charge.definition.is_private:
         raise BudgetError(
             f"{charge.question!r} has no price: deniable records are not differentially private, and no lifetime "
             "budget holds for a table that releases some"
         )
-    return charge.gdp if kind == "gaussian" else charge.price(kind)
+    return find_accounting(kind).price_for_lifetime(charge)
 
 
-def may_cost(budget: Budget, accounting: Accounting, kind: Filter) -> float:
+def may_cost(budget: Budget, accounting: AccountingLike, kind: Filter) -> float:
     """Return the most that a run with this budget can cost under a filter.
 
     A pure run costs most if one question takes all of it: `pure_mu(e)`^2 and e^2 grow faster than in proportion.
     """
     whole = budget.capacity(accounting)
-    if kind == "pure" and accounting != "pure":
+    own, total = find_accounting(accounting), find_accounting(kind)
+    if total.is_pure and not own.is_pure:
         raise BudgetError("this lifetime budget is pure: take delta 0, and a method that can do without Gaussian noise")
-    if accounting == "pure" and kind != "pure":
-        return (pure_mu(whole) if kind == "gaussian" else whole) ** 2 / 2
-    return whole * (DEAREST if kind == "gaussian" and accounting != "gaussian" else 1.0)
+    if own.is_pure and not total.is_pure:
+        return (pure_mu(whole) if total.is_exact_gaussian else whole) ** 2 / 2
+    return whole * (DEAREST if total.is_exact_gaussian and not own.is_exact_gaussian else 1.0)
 
 
-def affordable(left: float, budget: Budget, accounting: Accounting, kind: Filter) -> float:
+def find_affordable_epsilon(left: float, budget: Budget, accounting: AccountingLike, kind: Filter) -> float:
     """Return the largest epsilon, at a run's delta, that fits into what is left; rounded down."""
     low, high = 0.0, 20.0
     for _ in range(60):

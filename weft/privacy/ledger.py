@@ -4,26 +4,117 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from weft.errors import BudgetError, ModelFileError
-from weft.notebook import sheet
-from weft.privacy.budget import Accounting, Budget
+from weft.display import render_table_html
+from weft.errors import BudgetError, ModelFileError, WeftError
+from weft.privacy import conversions as convert
+from weft.privacy.accounting import Accounting, AccountingLike, find_accounting
+from weft.privacy.budget import Budget
 from weft.privacy.charge import Charge
-from weft.privacy.guarantee import DENIABILITY, Statement, epsilon_of, mixture_epsilon
-from weft.privacy.journal import Journal
-from weft.privacy.lifetime import LifetimeAccount, lifetime_statement
+from weft.privacy.journal import Journal, fingerprint_table
+from weft.privacy.lifetime import Lifetime, LifetimeAccount, lifetime_statement
 from weft.privacy.noise import LAW_ERROR
 from weft.privacy.sensitivity import Adjacency
+
+# The guarantee of a run: the conversion of its charges to an epsilon at a delta, and the statement of a release.
+
+DENIABILITY = (
+    "PLAUSIBLE DENIABILITY, NOT DIFFERENTIAL PRIVACY: records may have been grown from private rows, behind a test "
+    "that other rows could have been their seeds; no epsilon holds for them"
+)
+"""Stamp of a run that releases deniable records without differential privacy. Model files and cards contain it."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The guarantee of a finished run."""
+
+    epsilon: float
+    """Epsilon of the budget at its delta, an upper bound of what was spent. Infinite if no guarantee holds."""
+    delta: float
+    """The budget's delta (0 when pure) plus `law_error`."""
+    law_error: float
+    """Contribution to delta of the distance between the noise draws and their ideal distributions."""
+    unit: str
+    """The neighbouring relation in words, which defines the privacy unit."""
+    stamps: tuple[str, ...]
+    """Warnings that qualify the guarantee, such as NOT PRIVATE."""
+
+    def __str__(self) -> str:
+        if DENIABILITY in self.stamps:
+            return " | ".join(self.stamps)
+        bound = f"({convert.at_most(self.epsilon)}, {convert.at_most(self.delta, 3)})"
+        return " | ".join([*self.stamps, f"{bound}-differential privacy, neighbours: {self.unit}"])
+
+
+def mixture_epsilon(
+    branches: Mapping[str, tuple[float, float]],
+    parts: Mapping[str, float],
+    accounting: Accounting,
+    adjacency: Adjacency,
+    delta: float,
+) -> float:
+    """Return the epsilon of a unit whose part of the rows is secret; `branches` are cost and slack of each part.
+
+    Not every part costs the same. Pure: add a unit. It is in part a with chance p_a, and then no outcome is likelier
+    than before by more than e^(epsilon_a): ln sum p_a e^(epsilon_a) bounds the mixture, and in the other direction
+    1 / sum p_a e^(-epsilon_a), which is less. A replaced unit has no such common ground: the largest epsilon_a holds.
+    Gaussian: the hockey-stick divergence is jointly convex, so delta(epsilon) is at most the mean of the parts' own,
+    and so is the slack. zCDP: the largest epsilon of a part.
+    """
+    chances = {"": max(0.0, 1 - math.fsum(parts.values()))} | dict(parts)
+    if accounting.is_pure and adjacency.relation == "add-remove":
+        top = max(cost for cost, _ in branches.values())  # taken out of the sum, so that it cannot overflow
+        mixed = math.fsum(chances[part] * math.exp(cost - top) for part, (cost, _) in branches.items())
+        return max(0.0, min(top, top + math.log(mixed)))
+    if accounting.is_exact_gaussian and parts:
+        slack = math.fsum(chances[part] * slack for part, (_, slack) in branches.items())
+        mus = [(chances[part], math.sqrt(2 * cost)) for part, (cost, _) in branches.items()]
+        return _with_slack(lambda left: _mixed_epsilon(mus, left), delta, slack)
+    return max(
+        _with_slack(lambda left, cost=cost: accounting.find_epsilon(cost, left), delta, slack)  # type: ignore[misc]
+        for cost, slack in branches.values()
+    )
+
+
+def _with_slack(epsilon_at: Callable[[float], float], delta: float, slack: float) -> float:
+    """Return the epsilon that holds at a delta of which slack t takes (1 + e^epsilon) t (`Ledger.spend_statement`).
+
+    It is the least solution of epsilon = epsilon_at(delta - (1 + e^epsilon) t), found from below, where the right side
+    grows, and then checked a little above; infinity if there is none.
+    """
+    epsilon = epsilon_at(delta)
+    for _ in range(200 if slack else 0):
+        beyond = epsilon * (1 + 1e-9) + 1e-12
+        left = delta - (1 + math.exp(min(beyond, 700.0))) * slack
+        if left <= 0:
+            return math.inf
+        epsilon = epsilon_at(left)
+        if epsilon <= beyond:
+            return beyond
+    return math.inf if slack else epsilon
+
+
+def _mixed_epsilon(mus: Sequence[tuple[float, float]], delta: float) -> float:
+    """Return the epsilon at which the mean of the deltas of Gaussian DP, over (chance, mu), is at most delta."""
+    low, high = 0.0, convert.gdp_epsilon(max(mu for _, mu in mus), delta)
+    for _ in range(100 if math.isfinite(high) else 0):
+        middle = (low + high) / 2
+        mean = math.fsum(chance * convert.gdp_delta(mu, middle) for chance, mu in mus)
+        low, high = (low, middle) if mean <= delta else (middle, high)
+    return high
+
 
 _ROUNDING = 1e-10
 """Relative slack when costs are summed; the reserve that every capacity keeps back is ten times larger."""
 
-_WIDEST_QUESTION = 56
+_MAX_QUERY_WIDTH = 56
 """Characters of a question that the printed table shows."""
 
 
@@ -39,7 +130,7 @@ class Ledger:
     def __init__(
         self,
         budget: Budget,
-        accounting: Accounting,
+        accounting: AccountingLike,
         adjacency: Adjacency,
         *,
         journal: Path | None = None,
@@ -51,7 +142,7 @@ class Ledger:
 
         Args:
             budget: what may be spent.
-            accounting: how costs add up.
+            accounting: how costs add up; an accounting, or its name.
             adjacency: who is protected.
             journal: a file to which every charge is appended before the rows are asked.
             stamps: warnings that go on everything released.
@@ -59,7 +150,7 @@ class Ledger:
             facts: what else the journal tells of the run, such as its source.
         """
         self.budget: Final = budget
-        self.accounting: Final[Accounting] = accounting
+        self.accounting: Final[Accounting] = find_accounting(accounting)
         self.adjacency: Final = adjacency
         self._whole = budget.capacity(accounting)
         self._entries: list[Charge] = []
@@ -71,14 +162,16 @@ class Ledger:
         self.lifetime: Mapping[str, Any] | None = None if lifetime is None else lifetime.statement()
         self._journal: Journal | None = None
         if journal is not None:
-            self._journal = Journal.begin(Path(journal), self._header() | dict(facts or {}) | {"time": _now()})
+            self._journal = Journal.begin(
+                Path(journal), self._header() | dict(facts or {}) | {"time": _format_current_time()}
+            )
             for text in self._stamps:
-                self._journal.write({"stamp": text})
+                self._journal.write_stamp(text)
 
     def _header(self) -> dict[str, Any]:
         return {
             "budget": self.budget.to_dict(),
-            "accounting": self.accounting,
+            "accounting": self.accounting.name,
             "adjacency": self.adjacency.to_dict(),
             "capacity": self._whole,
         }
@@ -114,21 +207,22 @@ class Ledger:
     @property
     def deniable(self) -> bool:
         """Whether records have left for which no differential privacy is claimed; the costs are those of the model."""
-        return any(entry.mechanism == "deniable" for entry in self._entries)
+        return any(not entry.definition.is_private for entry in self._entries)
 
     @property
     def parts(self) -> dict[str, float]:
         """The parts into which coins have divided the rows, with the chance of each; empty if they did not."""
-        return next((dict(entry.terms) for entry in self._entries if entry.mechanism == "coins"), {})
+        return next((dict(entry.terms) for entry in self._entries if entry.definition.divides_rows), {})
 
     def _branches(self) -> dict[str, tuple[float, float]]:
         """Return cost and slack of a unit in each part, and under "" of one in none: what was asked of all rows.
 
         Parallel composition, also where the questions to one part follow from answers of another. Coins that do not
-        depend on the rows put a unit into one part (`weft.engines.parts`). Fix the coins: tables that differ in a unit
-        of part a are equal in every other part, so whatever is asked there is a random function of the answers so far,
-        the same on both, and costs nothing. What is left is the composition of the questions to part a and to all rows.
-        This holds for each a, and coins have the same law on both tables: the largest sum is a bound whatever they are.
+        depend on the rows put a unit into one part (`weft.engines.recoding`). Fix the coins: tables that differ in a
+        unit of part a are equal in every other part, so whatever is asked there is a random function of the answers so
+        far, the same on both, and costs nothing. What is left is the composition of the questions to part a and to all
+        rows. This holds for each a, and coins have the same law on both tables: the largest sum is a bound whatever
+        they are.
         """
         return {
             part: (
@@ -196,12 +290,12 @@ class Ledger:
         two ways together would overspend delta. What others may spend later is kept from them by `set_aside`, and the
         slack of discovery is taken from there.
         """
-        if charge.mechanism == "deniable":
+        if not charge.definition.is_private:
             self.stamp(DENIABILITY)
         if self._closed:
             raise BudgetError("this run is over: its lifetime budget has taken back what was left of it")
         with self._lock:
-            entry = replace(charge, cost=self._afford(charge), time=_now())
+            entry = replace(charge, cost=self._afford(charge), time=_format_current_time())
             if self._account is not None:
                 self._account.charge(entry)
             if self._journal is not None:
@@ -220,17 +314,9 @@ class Ledger:
             self._account.end()
             self.lifetime = self._account.statement()
 
-    def _check_unit(self, charge: Charge) -> None:
-        """Refuse lists of values whose threshold and noise are for other units than those that are protected."""
-        if charge.mechanism == "partitions" and (
-            charge.terms["rows"] < self.adjacency.rows_per_unit
-            or min(charge.sensitivities) < self.adjacency.marginal_l2() * (1 - _ROUNDING)
-        ):
-            raise BudgetError(f"{charge.question!r} is not for units of {self.adjacency.rows_per_unit} rows")
-
     def _afford(self, charge: Charge) -> float:
         self._check_part(charge)
-        self._check_unit(charge)
+        charge.definition.check_unit(charge, self.adjacency)
         cost = charge.price(self.accounting)
         branches, needed = self._branches(), charge.slack + self._aside_after(charge)
         for before, slack in [branches[charge.part]] if charge.part else branches.values():
@@ -244,7 +330,7 @@ class Ledger:
 
     def _check_part(self, charge: Charge) -> None:
         """Refuse parts that were never divided, and a second division: a part's name means one set of rows."""
-        if charge.mechanism == "coins":
+        if charge.definition.divides_rows:
             chances = charge.terms.values()
             if self.parts or charge.part:
                 raise BudgetError("the rows of a run can be divided into parts only once")
@@ -255,14 +341,14 @@ class Ledger:
 
     def share(self, entry: Charge, digits: int = 2) -> str:
         """Say what part of the budget an entry took."""
-        return "unpriced" if entry.mechanism == "deniable" else f"{entry.cost / self._whole:.{digits}%}"
+        return f"{entry.cost / self._whole:.{digits}%}" if entry.definition.is_private else "unpriced"
 
     def stamp(self, text: str) -> None:
         """Put a warning on everything released from this run."""
         with self._lock:
             if text not in self._stamps:
                 if self._journal is not None:
-                    self._journal.write({"stamp": text})
+                    self._journal.write_stamp(text)
                 self._stamps.append(text)
 
     def spent_epsilon(self, delta: float | None = None) -> float:
@@ -291,10 +377,10 @@ class Ledger:
         if self.deniable:
             return Statement(math.inf, 1.0, 0.0, str(self.adjacency), self.stamps)
         given = self.budget.epsilon
-        epsilon = given if given is not None else epsilon_of(self.accounting, self.capacity, self.budget.delta)
+        epsilon = given if given is not None else self.accounting.find_epsilon(self.capacity, self.budget.delta)
         draws = sum(entry.draws for entry in self._entries)
         law_error = draws * LAW_ERROR * (1 + math.exp(min(epsilon, 700.0)))
-        delta = 0.0 if self.accounting == "pure" else self.budget.delta
+        delta = self.accounting.find_delta(self.budget.delta)
         return Statement(epsilon, min(1.0, delta + law_error), law_error, str(self.adjacency), self.stamps)
 
     def to_dict(self) -> dict[str, Any]:
@@ -323,8 +409,8 @@ class Ledger:
         return ledger
 
     def __str__(self) -> str:
-        rows = [("question", "noise", "cost")]
-        rows += [(_short(e.question), e.noise, self.share(e)) for e in self._entries]
+        rows = [("query", "noise", "cost")]
+        rows += [(_shorten_query(e.question), e.noise, self.share(e)) for e in self._entries]
         rows += [("spent on the model" if self.deniable else "spent", "", f"{self.used:.2%}")]
         wide = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = [f"{q:<{wide[0]}}  {n:<{wide[1]}}  {c:>{wide[2]}}" for q, n, c in rows]
@@ -333,14 +419,49 @@ class Ledger:
         return "\n".join([*self._stamps, head, "", lines[0], rule, *lines[1:-1], rule, lines[-1]])
 
     def _repr_html_(self) -> str:
-        head = ["asked of the private rows", "noise", "share of the budget"]
+        head = ["query", "noise", "share of the budget"]
         rows = [(entry.question, entry.noise, self.share(entry, 1)) for entry in self._entries]
-        return sheet(f"budget: {self.budget}, {self.adjacency}", head, rows, " ".join(self._stamps))
+        return render_table_html(f"budget: {self.budget}, {self.adjacency}", head, rows, " ".join(self._stamps))
 
 
-def _short(question: str) -> str:
-    return question if len(question) <= _WIDEST_QUESTION else question[: _WIDEST_QUESTION - 3] + "..."
+def _shorten_query(question: str) -> str:
+    return question if len(question) <= _MAX_QUERY_WIDTH else question[: _MAX_QUERY_WIDTH - 3] + "..."
 
 
-def _now() -> str:
+def _format_current_time() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# The books of one run: its ledger, and its hand on the table's lifetime budget, which is taken back at the end.
+
+Terms = tuple[Adjacency, str, Budget, AccountingLike]
+"""Who is protected, what a unit is called, what may be spent, and how it is counted."""
+
+
+@contextmanager
+def open_run_ledger(
+    terms: Terms,
+    lifetime: Lifetime | None,
+    *,
+    journal: Path | None,
+    stamps: tuple[str, ...],
+    facts: Mapping[str, Any],
+) -> Iterator[Ledger]:
+    """Open a ledger for a run; `facts` are what else its journal tells: the source and the method.
+
+    The identity of the table among them, its whole path or address, is entered as a salted hash.
+    """
+    told = {name: value for name, value in facts.items() if name != "identity"}
+    if journal is not None and facts.get("identity") is not None:
+        told |= fingerprint_table(journal, facts["identity"])
+    account = None if lifetime is None else lifetime.begin(*terms, method=facts["method"], source=facts["source"])
+    adjacency, _, budget, accounting = terms
+    try:
+        ledger = Ledger(budget, accounting, adjacency, journal=journal, stamps=stamps, lifetime=account, facts=told)
+        yield ledger
+    finally:
+        if account is not None:
+            with suppress(WeftError):  # what it held is free once this process ends
+                account.end()
+    with suppress(WeftError):  # every charge is entered; only the newest hash would be missing
+        ledger.close()

@@ -3,7 +3,7 @@
 A run has a ledger; a table outlives its runs. This file says what may be spent on the table in all, takes down every
 charge of every run before the rows are asked, and refuses what would overspend, across processes, crashes and
 restarts. Its guarantee is that of a privacy filter (`weft.privacy.filters`); how it is kept on the disk,
-`weft.privacy.chain` tells.
+`weft.privacy.hash_chain` tells.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import math
 import os
 import secrets
 import socket
+import sys
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,11 +21,78 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import BudgetError, DataError
-from weft.privacy.budget import Accounting, Budget
-from weft.privacy.chain import Chain, Entries
+from weft.privacy.accounting import AccountingLike, find_accounting
+from weft.privacy.budget import Budget
 from weft.privacy.charge import Charge
-from weft.privacy.filters import Filter, affordable, capacity, may_cost, price, slack, slack_capacity
+from weft.privacy.filters import (
+    Filter,
+    compute_capacity,
+    compute_price,
+    compute_slack,
+    find_affordable_epsilon,
+    may_cost,
+    slack_capacity,
+)
+from weft.privacy.hash_chain import Chain, Entries
 from weft.privacy.sensitivity import Adjacency, Relation
+
+# Which process began a run, told so that no other one is taken for it.
+
+
+def describe_owner() -> dict[str, Any]:
+    """Return what tells this process from all others."""
+    pid = os.getpid()
+    return {
+        "host": socket.gethostname(),
+        "boot": _read_boot(),
+        "namespace": _read_namespace(),
+        "pid": pid,
+        "started": _read_start(pid),
+    }
+
+
+def is_gone(owner: Mapping[str, Any]) -> bool:
+    """Whether a process is certainly over; False wherever that cannot be seen from here."""
+    boot, namespace = _read_boot(), _read_namespace()
+    if os.name != "posix" or not boot or owner.get("host") != socket.gethostname():
+        return False
+    if (owner.get("boot"), owner.get("namespace")) != (boot, namespace):
+        return False
+    pid = int(owner["pid"])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    started = _read_start(pid)
+    return bool(started and owner["started"]) and started != owner["started"]
+
+
+def _read_boot() -> str:
+    """Return what tells this boot of this machine from others; nothing where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        # There are no namespaces on macOS, and a process does not outlive a boot: the machine is enough.
+        return f"node {uuid.getnode():012x}" if sys.platform == "darwin" else ""
+
+
+def _read_namespace() -> str:
+    """Return the namespace of process numbers; nothing where the system has no such thing."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return "" if sys.platform == "darwin" else "unknown " + uuid.uuid4().hex  # equal to no other
+
+
+def _read_start(pid: int) -> str:
+    """Return when a process was started, in ticks since the boot; nothing where the system does not say."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except (OSError, ValueError, IndexError):
+        return ""
+
 
 _VERSION = 1
 _ROUNDING = 1e-10  # as in the ledger; every capacity keeps back ten times as much
@@ -51,7 +120,11 @@ class LifetimeRun:
     @property
     def held(self) -> float:
         """What the run may still spend, while its process is there to do so."""
-        return 0.0 if self.ended or _is_gone(self.facts) else max(0.0, float(self.facts["reserved"]) - self.spent)
+        return (
+            0.0
+            if self.ended or is_gone(self.facts["process"])
+            else max(0.0, float(self.facts["reserved"]) - self.spent)
+        )
 
 
 @dataclass(frozen=True)
@@ -78,7 +151,7 @@ class State:
     @property
     def capacity(self) -> float:
         """What may be spent, in mu^2/2, rho or epsilon."""
-        return capacity(self.budget, self.filter)
+        return compute_capacity(self.budget, self.filter)
 
     @property
     def slack(self) -> float:
@@ -128,9 +201,9 @@ class Lifetime:
         if budget.unit != "epsilon" or budget.insecure:
             raise BudgetError("a lifetime budget is stated in epsilon and delta")
         kind: Filter = accounting or ("pure" if budget.delta == 0 else "gaussian")
-        if (kind == "pure") != (budget.delta == 0):
+        if find_accounting(kind).is_pure != (budget.delta == 0):
             raise BudgetError("pure accounting goes with delta 0, and no other does")
-        capacity(budget, kind)  # refuses what has no meaning
+        compute_capacity(budget, kind)  # refuses what has no meaning
         lifetime = cls(path)
         lifetime._chain.create(
             {
@@ -141,7 +214,7 @@ class Lifetime:
                 "accounting": kind,
                 "relation": relation,
                 "table": table,
-                "time": _now(),
+                "time": _get_current_time(),
             }
         )
         return lifetime
@@ -155,12 +228,12 @@ class Lifetime:
         state = self.state()
         return max(0.0, slack_capacity(state.budget) - state.slack) if state.budget.delta else 0.0
 
-    def check(self, adjacency: Adjacency, unit: str, budget: Budget, accounting: Accounting) -> None:
+    def check(self, adjacency: Adjacency, unit: str, budget: Budget, accounting: AccountingLike) -> None:
         """Refuse a run that could not be paid for, or that protects something else; nothing is entered yet."""
         self._affordable(self.state(), adjacency, unit, budget, accounting)
 
     def begin(
-        self, adjacency: Adjacency, unit: str, budget: Budget, accounting: Accounting, **facts: Any
+        self, adjacency: Adjacency, unit: str, budget: Budget, accounting: AccountingLike, **facts: Any
     ) -> LifetimeAccount:
         """Enter a run, and set aside what it may spend, so that another one cannot take it away half-way."""
         run = secrets.token_hex(8)
@@ -175,10 +248,10 @@ class Lifetime:
                     "unit": unit,
                     "adjacency": adjacency.to_dict(),
                     "budget": budget.to_dict(),
-                    "accounting": accounting,
+                    "accounting": find_accounting(accounting).name,
                     "reserved": reserved,
-                    "process": _process(),
-                    "time": _now(),
+                    "process": describe_owner(),
+                    "time": _get_current_time(),
                 }
             )
         return LifetimeAccount(self, run, state.facts)
@@ -188,7 +261,7 @@ class Lifetime:
         with self._chain.transaction() as (entries, new):
             state = self._folded(entries)
             own = state.runs[run]
-            cost, distance = price(charge, state.filter), slack(charge)
+            cost, distance = compute_price(charge, state.filter), compute_slack(charge)
             own.costs[charge.part] = own.costs.get(charge.part, 0.0) + cost
             others = math.fsum(each.held for each in state.runs.values() if each is not own)
             # What others have set aside is not there to be taken.
@@ -207,7 +280,7 @@ class Lifetime:
                     "part": charge.part,
                     "cost": cost,
                     "slack": distance,
-                    "time": _now(),
+                    "time": _get_current_time(),
                 }
             )
 
@@ -218,7 +291,7 @@ class Lifetime:
             if run not in runs:
                 raise DataError(f"{self.path} has no run {run}; `weft budget show {self.path}` lists them")
             if not runs[run].ended:
-                new.append({"kind": "end", "run": run, "time": _now()})
+                new.append({"kind": "end", "run": run, "time": _get_current_time()})
 
     def _folded(self, entries: Entries) -> State:
         """Return what the entries add up to."""
@@ -243,7 +316,7 @@ class Lifetime:
         return State(first, runs, entries.hashes)
 
     def _affordable(
-        self, state: State, adjacency: Adjacency, unit: str, budget: Budget, accounting: Accounting
+        self, state: State, adjacency: Adjacency, unit: str, budget: Budget, accounting: AccountingLike
     ) -> float:
         """Return what a run may cost; BudgetError if it does not fit what the file protects, or what is left."""
         if adjacency.relation != state.facts["relation"]:
@@ -259,9 +332,14 @@ class Lifetime:
         reserved = may_cost(budget, accounting, state.filter)
         if reserved <= state.left * (1 + _ROUNDING):
             return reserved
-        most = affordable(state.left, budget, accounting, state.filter)
+        most = find_affordable_epsilon(state.left, budget, accounting, state.filter)
         remedy = f"Take an epsilon of at most {most:g}." if most >= 1e-3 else "Nothing more can be asked of this table."
-        held = " Part of it is held by runs that are under way." if state.held else ""
+        held = (
+            f" Part of it is held by runs that are under way; one that has ended elsewhere gives it back by "
+            f"`weft budget release {self.path} RUN` (`weft budget show {self.path}` lists runs)."
+            if state.held
+            else ""
+        )
         raise BudgetError(
             f"the lifetime budget {self.path} has {100 * state.left / state.capacity:.3g}% left, and this run may cost "
             f"{100 * reserved / state.capacity:.3g}%.{held} {remedy}"
@@ -301,32 +379,5 @@ def lifetime_statement(values: Any) -> dict[str, Any] | None:
     return said
 
 
-def _process() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
-
-
-def _started(pid: int) -> str:
-    """Return when a process was started, where the system tells, so that a number used again is not taken for it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _is_gone(facts: Mapping[str, Any]) -> bool:
-    """Whether the process that began a run is surely over; one on another machine never is."""
-    process = facts["process"]
-    if os.name != "posix" or process["host"] != socket.gethostname():
-        return False
-    pid = int(process["pid"])
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return bool(process["started"]) and _started(pid) != process["started"]
-
-
-def _now() -> str:
+def _get_current_time() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

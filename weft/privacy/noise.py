@@ -1,4 +1,4 @@
-"""Integer noise: rounded Gaussian and two-sided geometric, from the operating system's entropy.
+"""Integer noise of any symmetric law, from the operating system's entropy.
 
 Counts are integers, and for an integer x, round(x + Z) = x + round(Z): adding rounded Gaussian noise is
 post-processing of the ideal Gaussian mechanism, so Gaussian-DP accounting holds and no floating-point number
@@ -12,7 +12,8 @@ floating point:
     geometric  x = scale * (L - log1p(a)),  L = -ln p,  k = floor(x)
 
 which is certain unless x lies within a *margin* of an integer. The rare draws that do are decided by
-integer arithmetic on 320 bits of p (`exact`). Error of x, in units of the scale: p carries a relative error
+integer arithmetic on 320 bits of p (`noise_tails`). A law is a subclass of `Law`, in the file of its mechanism
+(`weft.privacy.mechanisms`). Error of x, in units of the scale: p carries a relative error
 of at most 2**-51 (two conversions, one sum; the undrawn bits weigh less than 2**-63 since p >= 2**-64),
 which moves z by at most 2**-51 * Q(z)/phi(z) < 2**-50 and L by 2**-51; ndtri and log are accurate to a few
 units of 2**-52 relative; the product and the sum round at 2**-53 relative each. All of this is below 2**-49
@@ -34,11 +35,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from weft.errors import BudgetError
-from weft.privacy import exact
+from weft.marginals.marginal import Array
+from weft.privacy import noise_tails as exact
 
 LAW_ERROR = 2.0**-240
 """Bound on the total-variation distance of one draw from its ideal law; the ledger adds it to delta.
@@ -47,7 +49,7 @@ Float-decided draws are right for every value of the undrawn bits, so only the l
 prefix of p must equal the prefix of a threshold, or that threshold's neighbour as computed (probability at
 most 3 * 2**-319 each). At most 223 * 10**9 < 2**38 thresholds are not zero, hence below 2**-279."""
 
-LARGEST_SCALE = 1e9
+MAX_NOISE_SCALE = 1e9
 """Largest sigma or geometric scale; there the margin is still below 0.02 of a count."""
 
 _CHUNK = 1 << 13
@@ -68,9 +70,9 @@ class Law(ABC):
     scale: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.scale <= LARGEST_SCALE:
+        if not 0 < self.scale <= MAX_NOISE_SCALE:
             raise BudgetError(
-                f"noise of scale {self.scale:g} cannot be drawn (above 0, at most {LARGEST_SCALE:g}): "
+                f"noise of scale {self.scale:g} cannot be drawn (above 0, at most {MAX_NOISE_SCALE:g}): "
                 "raise the budget, or ask fewer questions"
             )
 
@@ -82,6 +84,10 @@ class Law(ABC):
     def tail(self, k: int) -> int:
         """P(K >= k) for k >= 1 as an integer of `exact.BITS` bits."""
 
+    def reach(self) -> int:
+        """Return a k from which on `tail` is 0; `LAW_ERROR` allows up to 2**77."""
+        return math.ceil(224 * self.scale) + 2
+
     def magnitude(self, prefix: int, low: int, high: int) -> int:
         """Largest k with prefix < tail(k), given that low fits (0 always does) and high does not."""
         while high - low > 1:
@@ -90,35 +96,8 @@ class Law(ABC):
         return low
 
 
-class GaussianLaw(Law):
-    """round(Z), Z ~ N(0, scale**2)."""
-
-    def invert(self, p: Floats) -> tuple[Floats, Floats]:
-        """See `Law.invert`."""
-        z = ndtri(p)
-        np.negative(z, out=z)
-        return self.scale * z + 0.5, _margin(self.scale, z)
-
-    def tail(self, k: int) -> int:
-        """See `Law.tail`."""
-        return exact.gaussian_tail(k, self.scale)
-
-
-class GeometricLaw(Law):
-    """P(K = k) proportional to exp(-|k| / scale)."""
-
-    def invert(self, p: Floats) -> tuple[Floats, Floats]:
-        """See `Law.invert`."""
-        log = np.log(p)
-        np.negative(log, out=log)
-        return self.scale * (log - math.log1p(math.exp(-1 / self.scale))), _margin(self.scale, log)
-
-    def tail(self, k: int) -> int:
-        """See `Law.tail`."""
-        return exact.geometric_tail(k, self.scale)
-
-
-def _margin(scale: float, z: Floats) -> Floats:
+def compute_margin(scale: float, z: Floats) -> Floats:
+    """Return the margin 2**-42 (1 + z) in units of the scale, in the place of z."""
     z += 1.0
     z *= scale * _MARGIN
     return z
@@ -130,8 +109,8 @@ class Noise:
     There is no state to share or to repeat: threads and forked processes draw independently.
 
     >>> noise = Noise.seeded(1)
-    >>> noise.gaussian(10.0, 4).dtype, noise.private
-    (dtype('int64'), False)
+    >>> noise.words(4).dtype, noise.private
+    (dtype('uint64'), False)
     """
 
     def __init__(self) -> None:
@@ -147,25 +126,26 @@ class Noise:
         noise.private = False
         return noise
 
-    def gaussian(self, sigma: float, size: int | tuple[int, ...]) -> Integers:
-        """Draw round(Z), Z ~ N(0, sigma**2): integers."""
-        return self._draw(GaussianLaw(float(sigma)), size)
-
-    def geometric(self, scale: float, size: int | tuple[int, ...]) -> Integers:
-        """Draw integers with P(k) proportional to exp(-|k| / scale): epsilon = sensitivity / scale."""
-        return self._draw(GeometricLaw(float(scale)), size)
+    def draw(self, law: Law, size: int | tuple[int, ...]) -> Integers:
+        """Draw integers of a law, independently."""
+        values = np.empty(size, np.int64)
+        flat = values.reshape(-1)
+        for start in range(0, len(flat), _CHUNK):
+            self._fill(law, flat[start : start + _CHUNK])
+        return values
 
     def bits(self, count: int) -> int:
         """Draw an integer uniform on 0 to 2**count - 1."""
         whole = (count + 7) // 8
         return int.from_bytes(self._bytes(whole), "little") >> (8 * whole - count)
 
-    def _draw(self, law: Law, size: int | tuple[int, ...]) -> Integers:
-        values = np.empty(size, np.int64)
-        flat = values.reshape(-1)
-        for start in range(0, len(flat), _CHUNK):
-            self._fill(law, flat[start : start + _CHUNK])
-        return values
+    def words(self, count: int) -> Array:
+        """Draw uniform 64-bit words, some at a time: all at once they would be a single integer, held several times."""
+        words = np.empty(count, np.uint64)
+        for start in range(0, count, _CHUNK):
+            piece = words[start : start + _CHUNK]
+            piece[:] = np.frombuffer(self.bits(64 * len(piece)).to_bytes(8 * len(piece), "little"), "<u8")
+        return words
 
     def _fill(self, law: Law, out: Integers) -> None:
         words = np.frombuffer(self._bytes(16 * len(out)), "<u8").reshape(2, -1)
@@ -189,6 +169,48 @@ class Noise:
             drawn = int(high[i]) << 64 | int(low[i])
             prefix = drawn << (exact.BITS - 128) | self.bits(exact.BITS - 128)
             if high[i] == 0:
-                x[i] = law.magnitude(prefix, 0, math.ceil(224 * law.scale) + 2)
+                x[i] = law.magnitude(prefix, 0, law.reach())
             else:  # the margin was counted around the nearest integer, which floor has moved by at most one
                 x[i] = law.magnitude(prefix, max(int(x[i]) - 1, 0), int(x[i]) + 2)
+
+
+# Whole numbers uniform below a bound, many at once, from more random bits than they need.
+
+UNIFORM_ERROR = 2.0**-65
+"""Bound on the total-variation distance of one number from the uniform law."""
+
+_LOW = np.uint64((1 << 32) - 1)
+_HALF = np.uint64(32)
+
+
+def scale_words_below(bound: int, words: Array) -> Array:
+    """Return floor(u * bound / 2**128) for each column of two 64-bit words, u = first * 2**64 + second.
+
+    Each value's probability is off by less than 2**-128, and the bound must be below 2**63. Every draw takes the same
+    work, whatever the bound.
+
+    >>> scale_words_below(10, np.array([[1 << 63], [0]], np.uint64)).tolist()
+    [5]
+    """
+    if not 0 < bound < 1 << 63:
+        raise ValueError("a bound must lie between 1 and 2**63")
+    out = np.empty(words.shape[1], np.uint64)
+    _scale_words(np.ascontiguousarray(words, np.uint64), np.uint64(bound), out)
+    return out.astype(np.int64)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _multiply_words(a: Any, b: Any) -> Any:
+    """Return the high and the low word of a * b, by long multiplication in halves of 32 bits."""
+    a0, a1, b0, b1 = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
+    low, cross, other, high = a0 * b0, a1 * b0, a0 * b1, a1 * b1
+    middle = (low >> _HALF) + (cross & _LOW) + (other & _LOW)
+    return high + (cross >> _HALF) + (other >> _HALF) + (middle >> _HALF), (middle << _HALF) | (low & _LOW)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _scale_words(words: Any, bound: Any, out: Any) -> None:
+    for i in range(words.shape[1]):
+        carried, _ = _multiply_words(words[1, i], bound)
+        high, low = _multiply_words(words[0, i], bound)
+        out[i] = high + np.uint64(low + carried < low)

@@ -24,9 +24,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from weft.marginals.marginal import Array
-from weft.privacy.noise import Noise
 
-MOST_VALUES = 1 << 40
+MAX_PARTITION_VALUES = 1 << 40
 """Bound on the values that are counted: how many there are is private, so that no charge can tell their number."""
 
 ARRAYS = 3
@@ -44,10 +43,10 @@ def release_chance(threshold: int, sigma: float, rows: int) -> float:
     return float(min(1.0, (different * ndtr(-(threshold - largest - 0.5) / sigma)).max()))
 
 
-def threshold_for(slack: float, sigma: float, rows: int) -> int:
+def find_release_threshold(slack: float, sigma: float, rows: int) -> int:
     """Return the least threshold at which `release_chance` is at most the slack.
 
-    >>> release_chance(threshold_for(1e-9, 20.0, 3), 20.0, 3) <= 1e-9
+    >>> release_chance(find_release_threshold(1e-9, 20.0, 3), 20.0, 3) <= 1e-9
     True
     """
     if not 0 < slack < 1:
@@ -62,10 +61,10 @@ def threshold_for(slack: float, sigma: float, rows: int) -> int:
     return low
 
 
-def unpacked(arrays: Sequence[Array]) -> dict[str, int]:
+def unpack_value_counts(arrays: Sequence[Array]) -> dict[str, int]:
     """Return texts with their counts; bytes that are no text are dropped.
 
-    >>> unpacked([np.array([5, 3]), np.array([1, 2]), np.frombuffer(b"abc", np.uint8)])
+    >>> unpack_value_counts([np.array([5, 3]), np.array([1, 2]), np.frombuffer(b"abc", np.uint8)])
     {'a': 5, 'bc': 3}
     """
     counts, lengths, octets = arrays
@@ -73,18 +72,10 @@ def unpacked(arrays: Sequence[Array]) -> dict[str, int]:
     held = octets.astype(np.uint8).tobytes()
     texts = [held[a:b] for a, b in pairwise(ends)]
     pairs = zip(texts, counts.tolist(), strict=True)
-    return {text.decode(): count for text, count in pairs if _sound(text)}
+    return {text.decode(): count for text, count in pairs if _is_valid_utf8(text)}
 
 
-def select(arrays: Sequence[Array], sigma: float, threshold: int, noise: Noise) -> list[Array]:
-    """Add noise to the counts of one column's values and keep those that reach the threshold."""
-    counts, lengths, octets = arrays
-    noisy = counts + noise.gaussian(sigma, counts.shape)
-    kept = noisy >= threshold
-    return [noisy[kept], lengths[kept], octets[np.repeat(kept, lengths)]]
-
-
-def _sound(text: bytes) -> bool:
+def _is_valid_utf8(text: bytes) -> bool:
     try:
         text.decode()
     except UnicodeDecodeError:

@@ -14,21 +14,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import BudgetError
-from weft.privacy import exact
+from weft.privacy import noise_tails as exact
 from weft.privacy.noise import Noise
 
 _NEVER = 223
 """exp(-223) < 2**-321: such a weight has no bit above the point."""
 
 
-def grid(scores: ArrayLike, sensitivity: float, steps: int = 1000) -> NDArray[np.int64]:
+def floor_to_grid(scores: ArrayLike, sensitivity: float, steps: int = 1000) -> NDArray[np.int64]:
     """Floor real scores onto a grid that cuts the sensitivity in `steps`, the new integer sensitivity.
 
     If two scores differ by at most D, their multiples by steps/D differ by at most the integer `steps`, and
     so do the floors of those. Division and floor are exact (rational arithmetic), hence the argument has no
     rounding in it; the scores themselves must keep to D as the floats they are.
 
-    >>> grid([0.25, -0.125], sensitivity=1.0, steps=10)
+    >>> floor_to_grid([0.25, -0.125], sensitivity=1.0, steps=10)
     array([ 2, -2])
     """
     if not (math.isfinite(sensitivity) and sensitivity > 0 and steps >= 1):
@@ -37,7 +37,7 @@ def grid(scores: ArrayLike, sensitivity: float, steps: int = 1000) -> NDArray[np
     return np.array([Fraction(score) // width for score in np.asarray(scores, float).ravel().tolist()], np.int64)
 
 
-def _checked(scores: ArrayLike, sensitivity: int, epsilon: float) -> NDArray[np.int64]:
+def _validate_scores(scores: ArrayLike, sensitivity: int, epsilon: float) -> NDArray[np.int64]:
     array: NDArray[Any] = np.asarray(scores)
     if array.dtype.kind != "i" or array.ndim != 1 or not len(array):
         raise BudgetError("candidates need signed integer scores in a row: put real scores on a grid first")
@@ -60,7 +60,7 @@ def exponential_mechanism(scores: ArrayLike, sensitivity: int, epsilon: float, n
     score, and a 320-bit uniform number picks among them: off the ideal law by at most (candidates + 1) *
     2**-319 in all.
     """
-    values = _checked(scores, sensitivity, epsilon)
+    values = _validate_scores(scores, sensitivity, epsilon)
     levels, level_of = np.unique(values, return_inverse=True)
     with decimal.localcontext(exact.CONTEXT):
         slope = 1 / Decimal(selection_scale(sensitivity, epsilon))
@@ -82,10 +82,10 @@ def exponential_draws(
 
     Candidates of one score have one weight w, so that a mark that falls r past the first of them is in number r // w.
     """
-    values = _checked(scores, sensitivity, epsilon)
+    values = _validate_scores(scores, sensitivity, epsilon)
     levels, level_of, members = np.unique(values, return_inverse=True, return_counts=True)
     best = int(levels[-1])
-    weights = _weights([best - int(level) for level in levels], selection_scale(sensitivity, epsilon))
+    weights = _compute_weights([best - int(level) for level in levels], selection_scale(sensitivity, epsilon))
     ends = list(itertools.accumulate(weight * int(many) for weight, many in zip(weights, members, strict=True)))
     order = np.argsort(level_of, kind="stable")
     first = np.cumsum(members) - members
@@ -98,7 +98,7 @@ def exponential_draws(
     return found
 
 
-def _weights(behind: list[int], scale: float) -> list[int]:
+def _compute_weights(behind: list[int], scale: float) -> list[int]:
     """Return exp(-k / scale), as integers of 320 bits, of scores that are k behind the best.
 
     A product over the binary digits of k: at most 64 factors of 120 digits, so that its error is far below that of

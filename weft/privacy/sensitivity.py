@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from weft.errors import BudgetError
+from weft.privacy.mechanisms.mechanism import CountNorm
 
 Relation = Literal["add-remove", "replace-one"]
 
@@ -68,6 +69,10 @@ class Adjacency:
         """
         return self.rows_per_unit * (math.sqrt(2.0) if self.relation == "replace-one" else 1.0)
 
+    def marginal(self, norm: CountNorm) -> float:
+        """Return the sensitivity of one marginal's counts in the norm of their noise."""
+        return {"l1": self.marginal_l1(), "l2": self.marginal_l2()}[norm]
+
     def interaction_l2(self, shape: Sequence[int], order: int) -> float:
         """L2 sensitivity of the `interaction` of a marginal's counts: k p, or at most k sqrt(sum r_A^2).
 
@@ -109,6 +114,10 @@ class Adjacency:
     def units_l2(self) -> float:
         """L2 sensitivity of the same: one cell moves by one, or two cells do."""
         return math.sqrt(2.0) if self.relation == "replace-one" else 1.0
+
+    def units(self, norm: CountNorm) -> float:
+        """Return the sensitivity of the number of units by their number of rows, in the norm of its noise."""
+        return {"l1": self.units_l1(), "l2": self.units_l2()}[norm]
 
     def total(self) -> int:
         """Sensitivity of the number of rows: k under both relations.

@@ -1,67 +1,242 @@
-"""The card of a release: what a stranger needs to know of a table, as JSON and as a page.
+"""The card of a release: guarantee, method, queries, columns and limitations, as JSON and as Markdown.
 
-Nothing here has seen a private row: everything comes from the fitted model, its schema and its ledger.
+Privacy: everything is computed from the fitted model, its schema and its ledger; no private row is read.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from weft import __version__
-from weft.models.arranged import arranged_of
+from weft.display import format_count
+from weft.models.arranged import unwrap_arrangement
 from weft.models.recoded import RecodedModel
 from weft.privacy import at_most
-from weft.release.card_facts import merging, provenance
-from weft.release.markup import bullets, code, text, yaml
-from weft.release.modelfile import Fitted
-from weft.release.statement import NOT_PRIVATE, VOID, cautions, costs, lifetime, meaning, priced, seeds, void
-from weft.words import counted
+from weft.privacy.mechanisms import find_mechanism
+from weft.release.row_checks import RowStatement, rule_statements
+from weft.synthesis.fitted import Fitted
+from weft.synthesis.statement import (
+    NOT_PRIVATE,
+    VOID,
+    compute_cost_shares,
+    describe_lifetime,
+    describe_seeds,
+    explain_guarantee,
+    format_budget_share,
+    is_void,
+    list_cautions,
+)
+
+# Names and texts of others inside Markdown and YAML, so that they stay text.
+
+_SIGNS = re.compile(r"[\\`*\[\]<>|~&$]|(?<=:)//|(?<=www)\.", re.IGNORECASE)
+_START = re.compile(r"^(\s*)(?:([#\-+=>_])|(\d+)([.)]))")
+_JOINERS = "\u200c\u200d"
+"""Signs without a shape that some scripts need."""
+
+
+def escape_markdown(value: object) -> str:
+    r"""Return a text as Markdown shows it letter by letter, on one line.
+
+    >>> escape_markdown("# a|b\n<b>")
+    '\\# a\\|b \\<b\\>'
+    """
+    return _START.sub(_escape_start, _SIGNS.sub(r"\\\g<0>", strip_invisible_signs(value)))
+
+
+def _escape_start(found: re.Match[str]) -> str:
+    return found[1] + (f"\\{found[2]}" if found[2] else f"{found[3]}\\{found[4]}")
+
+
+def strip_invisible_signs(value: object) -> str:
+    """Return a text on one line, without signs that have no shape: they could turn its order, or end a line."""
+    return "".join(map(_replace_invisible_sign, str(value)))
+
+
+def _replace_invisible_sign(sign: str) -> str:
+    kind = unicodedata.category(sign)
+    if kind in ("Cc", "Zl", "Zp"):
+        return " "
+    return "\N{REPLACEMENT CHARACTER}" if kind in ("Cf", "Cs", "Cn") and sign not in _JOINERS else sign
+
+
+def format_code_span(value: object) -> str:
+    """Return a text as a span of code, between more backticks than it has in a row."""
+    shown = strip_invisible_signs(value)
+    fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") or not shown.strip() else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def format_yaml(value: Any) -> str:
+    """Return a plain value as YAML, of which JSON is a part."""
+    return json.dumps(value)
+
+
+def format_bullets(*lines: str) -> str:
+    """Return lines as a list."""
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def format_markdown_table(head: list[str], rows: list[list[str]]) -> str:
+    """Write a table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# Provenance of the schema's facts, and merged values.
+
+MERGED_SHOWN = 12
+"""Maximum number of merged values that the page lists per attribute; the JSON lists all."""
+
+
+def describe_provenance(schema: dict[str, Any]) -> str:
+    """State the provenance of the schema's facts: public, discovered privately, or read from the rows."""
+    facts, paid, before = (schema[key] for key in ("facts_read_from_the_data", "facts_found_privately", "found_before"))
+    told = []
+    if facts:
+        told.append(
+            "These schema facts were read from the private rows and are not covered by the guarantee: "
+            f"{', '.join(map(escape_markdown, facts))}."
+        )
+    if paid and before is None:
+        told.append(
+            f"{format_count(len(paid), 'schema fact')} ({_such_as(paid)}) came from private discovery, within the "
+            f"budget "
+            "above."
+        )
+    if paid and before is not None:
+        told.append(
+            f"{format_count(len(paid), 'schema fact')} ({_such_as(paid)}) came from private discovery in an "
+            f"earlier run on "
+            f"the same rows, which cost epsilon {at_most(before['epsilon'])} at delta {at_most(before['delta'], 3)}. "
+            "By basic composition, both runs together cost at most the sum of their epsilons at the sum of their "
+            "deltas."
+        )
+    rest = "All others were" if told else "Every value list, range and bin above was"
+    told.append(f"{rest} declared public by the author of the schema.")
+    if not facts:
+        told.append(
+            "The guarantee depends on this: Weft cannot distinguish publicly known facts from facts that were read "
+            "from the private rows."
+        )
+    return " ".join(told)
+
+
+def _such_as(facts: list[str]) -> str:
+    return escape_markdown(facts[0]) if len(facts) == 1 else f"such as {escape_markdown(facts[0])}"
+
+
+def describe_merging(columns: list[dict[str, Any]]) -> list[str]:
+    """List the values that were merged in marginals over several attributes, one line per attribute."""
+    found = {part["attribute"]: part for column in columns for part in column.get("merged", [])}
+    if not found:
+        return []
+    lines = []
+    for part in found.values():
+        line = (
+            f"{escape_markdown(part['attribute'])}: {part['codes']:,} values or bins in "
+            f"{format_count(part['groups'], 'group')}"
+        )
+        if part["values"]:
+            shown = ", ".join(map(escape_markdown, part["values"][:MERGED_SHOWN]))
+            more = len(part["values"]) - MERGED_SHOWN
+            line = (
+                f"{escape_markdown(part['attribute'])}: merged as rare: "
+                f"{shown}{f' and {more:,} more' if more > 0 else ''}"
+            )
+        lines.append(line)
+    return [
+        "In marginals over several attributes, these values were merged; noisy counts decided which:",
+        format_bullets(*lines),
+    ]
+
+
+def rule_section(rules: list[dict[str, Any]]) -> list[str]:
+    """Write the section on rules: how private rows that break them were treated, and how many synthetic rows do."""
+    if not rules:
+        return []
+    head = ["rule", "private rows that break it were"]
+    rows = [[escape_markdown(rule["rule"]), escape_markdown(rule["rows_that_break_it"])] for rule in rules]
+    if not all("broken_rows" in rule for rule in rules):  # a card of an earlier version
+        told = (
+            "Every row of this table keeps these rules, which were declared public. How many private rows do stays "
+            "private."
+        )
+        return ["## Rules", told, format_markdown_table(head, rows)]
+    told = (
+        "These rules were declared public. The last column shows how many rows of this table break them, counted when "
+        "the table was written. The number of private rows that break them is not disclosed."
+    )
+    found = [[*row, _describe_broken_rows(rule["broken_rows"])] for row, rule in zip(rows, rules, strict=True)]
+    return ["## Rules", told, format_markdown_table([*head, "rows of this table that break it"], found)]
+
+
+def _describe_broken_rows(rows: int | None) -> str:
+    return "not checked" if rows is None else format_count(rows, "row") if rows else "none"
+
+
+def check_lines(checks: list[dict[str, Any]]) -> list[str]:
+    """List the checks that were made on the rows when they were written."""
+    return [f"{escape_markdown(check['what'])}: {_describe_check(check)}" for check in checks]
+
+
+def _describe_check(check: dict[str, Any]) -> str:
+    if check["broken_rows"] is None:
+        return f"not checked ({escape_markdown(check['reason'] or 'no reason is given')})"
+    return f"violated in {format_count(check['broken_rows'], 'row')}" if check["broken_rows"] else "holds in every row"
+
 
 CARD = 2
 """Version of the card's JSON."""
 
 
 LIMITS = (
-    "Only what the ledger lists was asked of the private rows. Relations between columns that no question covers are "
-    "not those of the private rows, except by chance.",
-    "Counts carry noise. Rare values and small groups may be lost, or appear where there were none.",
-    "Numbers and dates were counted finely alone, and together in groups of values side by side: how they lie inside a "
-    "group is kept over all rows, not within the rows that another column picks out. Where the schema gives bins, and "
-    "inside the finest steps, they are spread evenly.",
-    "Rare values that were merged keep about their own numbers, but the company of all that were merged with them.",
-    "Identifiers are made up and point to nobody. Relations between rows, and their order, are not kept.",
-    "Statistical tests that take these rows for real ones overstate their certainty: the noise is not in their model.",
+    "Only the queries in the ledger were answered from the private rows. Relations between columns that no query "
+    "covers do not match those of the private table, except by chance.",
+    "Counts are noisy. Rare values and small groups may disappear, or appear although the private table has none.",
+    "Numbers and dates are measured at fine resolution alone, and in groups of adjacent values together with other "
+    "columns: the distribution within a group is that of all rows, not of the rows selected by another column. Where "
+    "the schema defines bins, and within the finest intervals, values are distributed uniformly.",
+    "Rare values that were merged keep approximately their own frequencies, but share one set of relations to other "
+    "columns.",
+    "Identifiers are generated and refer to nobody. Relations between rows, and their order, are not preserved.",
+    "Statistical tests that treat these rows as real data overstate significance: they do not account for the noise.",
+    "The guarantee covers tables that are accepted: an error message may reveal something exact about a row, and is "
+    "PRIVATE. Column names are assumed to be public.",
 )
-"""What no release of this kind preserves."""
+"""Limitations of every release."""
 
-NOBODY = "No row of it belongs to a person."
+NOBODY = "None of its rows belongs to a real person."
 
 SEEDED = (
-    "A record that was grown from a seed begins with columns of a private row that shares them with many others, by a "
-    "noisy test that the guarantee below covers. Everything else was drawn from a model."
+    "A record that was generated from a seed keeps some columns of a private row that shares their values with many "
+    "other rows, according to a noisy test that the guarantee below covers. Everything else was drawn from a model."
 )
 
 DENIABLE = (
-    "A record that was grown from a seed begins with columns of a private row, behind a test that other rows could as "
-    "well have been that seed. Its other columns were drawn from a model, and so were whole records where no row "
+    "A record that was generated from a seed keeps some columns of a private row, subject to a test that other rows "
+    "could equally have been its seed. Its other columns were drawn from a model, as were entire records where no row "
     "passes the test. This is plausible deniability of each record and NOT differential privacy."
 )
 
 
 FORMULAS = {
-    "keep": "Cells may begin with =, +, - or @, as the values of the private table do: a spreadsheet may take them for "
-    "formulas. Import the file as text, or ask for --formulas escape.",
-    "escape": "Text cells that begin with =, +, -, @, a tab or a carriage return have an apostrophe before them, so "
-    "that no spreadsheet takes them for formulas: they are not the values of the private table.",
+    "keep": "Cells may begin with =, +, - or @, like values of the private table: a spreadsheet may interpret them as "
+    "formulas. Import the file as text, or use --formulas escape.",
+    "escape": "Text cells that begin with =, +, -, @, a tab or a carriage return are prefixed with an apostrophe, so "
+    "that spreadsheets do not interpret them as formulas: they differ from the values of the private table.",
 }
-"""What was done about cells of a CSV file that spreadsheets would run."""
+"""Treatment of cells of a CSV file that spreadsheets would interpret as formulas."""
 
 
 CONDITIONAL = (
-    "This is a conditional sample: every row was drawn to meet {conditions}. It is not the whole table: shares in it "
-    "are shares among such rows, and its number of rows does not tell how many there are."
+    "This is a conditional sample: every row was drawn to satisfy {conditions}. It does not represent the whole table: "
+    "proportions refer to such rows only, and the number of rows does not indicate how many there are."
 )
 
 
@@ -73,11 +248,18 @@ def card_json(
     sha256: str | None = None,
     formulas: str | None = None,
     conditions: Sequence[str] = (),
+    statements: Sequence[RowStatement] | None = None,
 ) -> dict[str, Any]:
-    """Return everything a stranger needs to know of a release, as plain JSON values.
+    """Return the card as plain JSON values.
 
-    `formulas` says what was done about cells that look like formulas: "keep" or "escape" for CSV, None for other files.
-    `conditions` are those that every row was drawn to meet.
+    Parameters
+    ----------
+    formulas
+        Treatment of cells that look like formulas: "keep" or "escape" for CSV, None for other formats.
+    conditions
+        Conditions that every row was drawn to satisfy.
+    statements
+        Checks that were made on the rows when they were written (`weft.release.row_checks`); None if none were.
     """
     ledger, schema = fitted.ledger, fitted.schema
     statement = ledger.spend_statement()
@@ -102,26 +284,43 @@ def card_json(
             "relation": ledger.adjacency.relation,
             "rows_per_unit": ledger.adjacency.rows_per_unit,
             "unit": schema.unit or "row",
-            "accounting": ledger.accounting,
+            "accounting": ledger.accounting.name,
             "budget_used": min(ledger.used, 1.0),
-            "meaning": meaning(fitted),
+            "meaning": explain_guarantee(fitted),
             "lifetime": ledger.to_dict()["lifetime"],
         },
-        "method": {"name": fitted.method, "options": fitted.options, "seeds": seeds(fitted)},
+        "method": {"name": fitted.method, "options": fitted.options, "seeds": describe_seeds(fitted)},
         "ledger": ledger.to_dict(),
-        "costs": costs(ledger),
+        "costs": compute_cost_shares(ledger),
         "schema": {
             "facts_read_from_the_data": schema.from_data_facts(),
             "facts_found_privately": schema.paid_facts(),
             "found_before": None if schema.discovery is None else dict(schema.discovery),
-            "rules": [{"rule": str(form.rule), "rows_that_break_it": form.policy} for form in fitted.codec.forms],
+            "rules": _rule_facts(fitted, statements),
+            # Facts that were read from private rows are named above, and not repeated in full.
+            "codec": None if schema.from_data_facts() else fitted.codec.to_dict(),
         },
-        "columns": [_column(fitted, name) for name in fitted.codec.arrow_schema.names],
-        "limits": [*cautions(fitted), *LIMITS, *([FORMULAS[formulas]] if formulas else [])],
+        "checks": [statement.to_dict() for statement in statements or ()],
+        "columns": [_describe_column_facts(fitted, name) for name in fitted.codec.arrow_schema.names],
+        "limits": [*list_cautions(fitted), *LIMITS, *([FORMULAS[formulas]] if formulas else [])],
     }
 
 
-def _column(fitted: Fitted, name: str) -> dict[str, Any]:
+def _rule_facts(fitted: Fitted, statements: Sequence[RowStatement] | None) -> list[dict[str, Any]]:
+    """Return each rule, the treatment of private rows that break it, and the number of synthetic rows that do."""
+    forms = fitted.codec.forms
+    checked = [None] * len(forms) if statements is None else rule_statements(fitted.codec, statements)
+    return [
+        {
+            "rule": str(form.rule),
+            "rows_that_break_it": form.policy,
+            "broken_rows": None if found is None else found.broken_rows,
+        }
+        for form, found in zip(forms, checked, strict=True)
+    ]
+
+
+def _describe_column_facts(fitted: Fitted, name: str) -> dict[str, Any]:
     column = fitted.schema.column(name)
     return {
         "name": name,
@@ -131,17 +330,18 @@ def _column(fitted: Fitted, name: str) -> dict[str, Any]:
         "missing": column.missing,
         "from_data": list(column.from_data),
         "paid": list(column.paid),
-        "merged": _merged(fitted, name),
+        "merged": _list_merged_codes(fitted, name),
     }
 
 
-def _merged(fitted: Fitted, name: str) -> list[dict[str, Any]]:
-    """Tell which codes of a column's attributes stood together in joint tables: a map made of released answers.
+def _list_merged_codes(fitted: Fitted, name: str) -> list[dict[str, Any]]:
+    """Return the codes of a column's attributes that were merged in marginals over several attributes.
 
-    Groups of numbers and dates are told by their number; of values in a list, those that were merged by their names,
-    which the schema makes public.
+    Groups of numbers and dates are counted; merged values of a list are named, since the schema makes them public.
+
+    Privacy: the map was computed from released answers.
     """
-    model, part = arranged_of(fitted.model), fitted.codec.part_of(name)
+    model, part = unwrap_arrangement(fitted.model), fitted.codec.part_of(name)
     if part is None or not (isinstance(model, RecodedModel) and model.relates_columns):
         return []
     made = []
@@ -154,79 +354,90 @@ def _merged(fitted: Fitted, name: str) -> list[dict[str, Any]]:
 
 
 def card_markdown(fitted: Fitted, rows: int, *, name: str, sha256: str | None = None) -> str:
-    """Write the same card for people, in the form that data hubs read."""
-    return markdown(card_json(fitted, rows, name=name, sha256=sha256))
+    """Return the card as Markdown with a YAML header, the format of data hubs."""
+    return render_card(card_json(fitted, rows, name=name, sha256=sha256))
 
 
-def markdown(facts: dict[str, Any]) -> str:
-    """Write the card that has these facts."""
+def render_card(facts: dict[str, Any]) -> str:
+    """Render the JSON card as Markdown."""
     table, privacy, method = facts["table"], facts["privacy"], facts["method"]
     # Where too few seeds passed, none was used and every column was drawn: the ledger knows.
-    mechanisms = {entry["mechanism"] for entry in facts["ledger"]["entries"]}
-    deniable = "deniable" in mechanisms
-    origin = DENIABLE if deniable else SEEDED if "seeded" in mechanisms else NOBODY
-    parts = [_head(facts)]
-    parts += [f"# {text(table['file'])}", f"A synthetic table of {counted(table['rows'], 'row')}. {origin}"]
-    if table.get("conditions"):  # cards of earlier versions know none
-        listed = " and ".join(code(condition) for condition in table["conditions"])
-        parts += [f"> **{CONDITIONAL.format(conditions=listed)}**"]
-    parts += [f"> **{text(stamp)}**" for stamp in facts["stamps"]]
-    parts += ["## The guarantee"]
-    parts += [VOID] if void(facts["stamps"]) else []
-    parts += [f"**{_promise(privacy)}**", text(privacy["meaning"].removeprefix(f"{VOID} "))]
-    spent = f"Accounting: {text(privacy['accounting'])}; {privacy['budget_used']:.1%} of the budget was used"
+    mechanisms = {find_mechanism(entry["mechanism"]) for entry in facts["ledger"]["entries"]}
+    deniable = any(not each.is_private for each in mechanisms)
+    origin = DENIABLE if deniable else SEEDED if any(each.grows_private_records for each in mechanisms) else NOBODY
+    parts = [_render_head(facts)]
     parts += [
-        bullets(
-            "Deniable: which private row was the seed of a record, for each record by itself",
-            "Not covered: whether a row was in the private table, and what many records tell together",
+        f"# {escape_markdown(table['file'])}",
+        f"A synthetic table of {format_count(table['rows'], 'row')}. {origin}",
+    ]
+    if table.get("conditions"):  # cards of earlier versions know none
+        listed = " and ".join(format_code_span(condition) for condition in table["conditions"])
+        parts += [f"> **{CONDITIONAL.format(conditions=listed)}**"]
+    parts += [f"> **{escape_markdown(stamp)}**" for stamp in facts["stamps"]]
+    parts += ["## Privacy guarantee"]
+    parts += [VOID] if is_void(facts["stamps"]) else []
+    parts += [f"**{_describe_promise(privacy)}**", escape_markdown(privacy["meaning"].removeprefix(f"{VOID} "))]
+    spent = f"Accounting: {escape_markdown(privacy['accounting'])}; {privacy['budget_used']:.1%} of the budget was used"
+    parts += [
+        format_bullets(
+            "Deniable: which private row was the seed of a record, for each record separately",
+            "Not covered: whether a row was in the private table, and what many records reveal together",
             f"{spent}, all of it for the model",
-            f"Noise on what the model was learned from: {_noise(facts['stamps'])}",
+            f"Noise of the model's measurements: {_describe_noise_source(facts['stamps'])}",
         )
         if deniable
-        else bullets(
-            f"Protected unit: {_unit(privacy)}",
-            f"Neighbouring tables: {text(privacy['neighbours'])}",
+        else format_bullets(
+            f"Privacy unit: {_describe_unit(privacy)}",
+            f"Neighbouring tables: {escape_markdown(privacy['neighbours'])}",
             spent,
-            f"Noise: {_noise(facts['stamps'], '; their distance from the ideal law is part of delta')}",
+            f"Noise: {_describe_noise_source(facts['stamps'], INCLUDED_IN_DELTA)}",
         )
     ]
-    parts += [text(lifetime(privacy["lifetime"]))]
-    made = f"Method {code(method['name'])}{_options(method['options'])}, Weft {text(facts['weft'])}."
-    parts += ["## How it was made", made]
-    parts += [text(method["seeds"])] if method["seeds"] else []
-    parts += ["Everything that was asked of the private rows:", _ledger(facts["ledger"], facts["costs"])]
-    parts += ["## Columns", _columns(facts["columns"]), provenance(facts["schema"])]
-    parts += merging(facts["columns"])
-    parts += _rules(facts["schema"].get("rules", []))
-    parts += ["## Known limits", bullets(*map(text, facts["limits"]))]
-    checks = [f"SHA-256 of {code(table['file'])}: {code(table['sha256'])}"] if table["sha256"] else []
+    parts += [escape_markdown(describe_lifetime(privacy["lifetime"]))]
+    made = (
+        f"Method {format_code_span(method['name'])}{_format_options(method['options'])}, Weft "
+        f"{escape_markdown(facts['weft'])}."
+    )
+    parts += ["## Method", made]
+    parts += [escape_markdown(method["seeds"])] if method["seeds"] else []
+    parts += ["Queries answered from the private rows:", _render_ledger(facts["ledger"], facts["costs"])]
+    parts += ["## Columns", _render_columns_table(facts["columns"]), describe_provenance(facts["schema"])]
+    parts += describe_merging(facts["columns"])
+    parts += rule_section(facts["schema"].get("rules", []))
+    parts += ["## Known limitations", format_bullets(*map(escape_markdown, facts["limits"]))]
+    checks = (
+        [f"SHA-256 of {format_code_span(table['file'])}: {format_code_span(table['sha256'])}"]
+        if table["sha256"]
+        else []
+    )
     if privacy["lifetime"] is not None:
-        checks += [f"Entry of the lifetime budget: {code(privacy['lifetime']['head'])}"]
-    parts += ["## Check", bullets(*checks)] if checks else []
+        checks += [f"Entry of the lifetime budget: {format_code_span(privacy['lifetime']['head'])}"]
+    checks += check_lines(facts.get("checks", []))  # cards of earlier versions have none
+    parts += ["## Verification", format_bullets(*checks)] if checks else []
     return "\n\n".join(parts) + "\n"
 
 
-def _head(facts: dict[str, Any]) -> str:
+def _render_head(facts: dict[str, Any]) -> str:
     table, privacy = facts["table"], facts["privacy"]
     deniable = privacy["epsilon"] is None
     return "\n".join(
         [
             "---",
-            f"pretty_name: {yaml(table['file'])}",
+            f"pretty_name: {format_yaml(table['file'])}",
             f"tags: [synthetic, tabular, {'plausible-deniability' if deniable else 'differential-privacy'}, weft]",
             f"size_categories: [{_size_category(table['rows'])}]",
             "privacy:",
             f"  private: {'false' if facts['stamps'] else 'true'}",
             *(
-                [f"  guarantee: {yaml(privacy['guarantee'])}"]
+                [f"  guarantee: {format_yaml(privacy['guarantee'])}"]
                 if deniable
                 else [
                     f"  epsilon: {at_most(privacy['epsilon'], 6)}",
                     f"  delta: {at_most(privacy['delta'], 6)}",
-                    f"  neighbours: {yaml(privacy['neighbours'])}",
+                    f"  neighbours: {format_yaml(privacy['neighbours'])}",
                 ]
             ),
-            f"method: {yaml(facts['method']['name'])}",
+            f"method: {format_yaml(facts['method']['name'])}",
             "---",
         ]
     )
@@ -237,78 +448,72 @@ def _size_category(rows: int) -> str:
     return names[min(max(len(str(rows)) - 3, 0), 7)]
 
 
-def _promise(privacy: dict[str, Any]) -> str:
+def _describe_promise(privacy: dict[str, Any]) -> str:
     if privacy["epsilon"] is None:
         return "Plausible deniability of each record, NOT differential privacy."
     bound = f"({at_most(privacy['epsilon'])}, {at_most(privacy['delta'], 3)})"
-    return f"{bound}-differential privacy: {text(privacy['neighbours'])}."
+    return f"{bound}-differential privacy: {escape_markdown(privacy['neighbours'])}."
 
 
-def _noise(stamps: list[str], law: str = "") -> str:
+INCLUDED_IN_DELTA = "; the distance from the ideal distribution is included in delta"
+
+
+def _describe_noise_source(stamps: list[str], law: str = "") -> str:
     if NOT_PRIVATE in stamps:
-        return "integers that follow from a seed, so that whoever knows it can take them away"
-    return f"integers from the operating system's entropy{law}"
+        return "integer noise generated from a seed: anyone who knows the seed can remove it"
+    return f"integer noise from the operating system's entropy source{law}"
 
 
-def _unit(privacy: dict[str, Any]) -> str:
+def _describe_unit(privacy: dict[str, Any]) -> str:
     if privacy["unit"] == "row":
         return "one row"
-    return f"all rows of one {text(privacy['unit'])} (up to {privacy['rows_per_unit']}; others were left out at random)"
+    bound = format_count(privacy["rows_per_unit"], "row")
+    return f"all rows of one {escape_markdown(privacy['unit'])} (contribution bound: {bound}, selected at random)"
 
 
-def _options(options: dict[str, Any]) -> str:
-    given = ", ".join(code(f"{name} = {json.dumps(value)}") for name, value in options.items())
+def _format_options(options: dict[str, Any]) -> str:
+    given = ", ".join(format_code_span(f"{name} = {json.dumps(value)}") for name, value in options.items())
     return f" with {given}" if given else ""
 
 
-def _ledger(ledger: dict[str, Any], costs: dict[str, float | None]) -> str:
-    unpriced = {"deniable": ["none", "", "unpriced: not differentially private"], "coins": ["", "", ""]}
+def _render_ledger(ledger: dict[str, Any], costs: dict[str, float | None]) -> str:
     rows = [
-        [text(entry["question"]), *unpriced[entry["mechanism"]]]
-        if entry["mechanism"] in unpriced
-        else [
-            text(entry["question"]),
-            "as if gaussian" if entry["mechanism"] == "seeded" else text(entry["mechanism"]),
-            _range(entry["scale"]),
-            f"{entry['cost'] / ledger['capacity']:.1%}",
-        ]
-        for entry in ledger["entries"]
+        [escape_markdown(entry["question"]), *_describe_noise(entry, ledger["capacity"])] for entry in ledger["entries"]
     ]
-    rows += [[f"**{name}**", "", "", f"**{priced(share)}**"] for name, share in costs.items()]
-    return _grid(["question", "noise", "scale", "share of the budget"], rows)
+    rows += [[f"**{name}**", "", "", f"**{format_budget_share(share)}**"] for name, share in costs.items()]
+    return format_markdown_table(["query", "noise", "scale", "share of the budget"], rows)
 
 
-def _range(scale: float | list[float]) -> str:
+def _describe_noise(entry: dict[str, Any], capacity: float) -> list[str]:
+    """Return the noise of a ledger's entry, its scale and its share of the budget."""
+    mechanism = find_mechanism(entry["mechanism"])
+    if not mechanism.is_private:
+        return ["none", "", "unpriced: not differentially private"]
+    if mechanism.divides_rows:
+        return ["", "", ""]
+    # Records generated from seeds are as private as a count with this much Gaussian noise.
+    name = "gaussian equivalent" if mechanism.grows_private_records else escape_markdown(entry["mechanism"])
+    return [name, _format_scale_range(entry["scale"]), f"{entry['cost'] / capacity:.1%}"]
+
+
+def _format_scale_range(scale: float | list[float]) -> str:
     scales = scale if isinstance(scale, list) else [scale]
     low, high = f"{min(scales):.4g}", f"{max(scales):.4g}"
     return low if low == high else f"{low} to {high}"
 
 
-def _columns(columns: list[dict[str, Any]]) -> str:
+def _render_columns_table(columns: list[dict[str, Any]]) -> str:
     rows = [
         [
-            text(column["name"]),
-            text(column["kind"]),
-            text(column["type"]),
-            "made anew" if column["codes"] is None else str(column["codes"]),
+            escape_markdown(column["name"]),
+            escape_markdown(column["kind"]),
+            escape_markdown(column["type"]),
+            "generated" if column["codes"] is None else str(column["codes"]),
             "yes" if column["missing"] else "",
-            ", ".join(map(text, column["from_data"])),
+            ", ".join(map(escape_markdown, column["from_data"])),
         ]
         for column in columns
     ]
-    return _grid(["column", "kind", "type", "values or bins", "may be missing", "read from the data"], rows)
-
-
-def _rules(rules: list[dict[str, str]]) -> list[str]:
-    if not rules:
-        return []
-    rows = [[text(rule["rule"]), text(rule["rows_that_break_it"])] for rule in rules]
-    told = (
-        "Every row of this table keeps these rules, which were declared public. How many private rows do stays private."
+    return format_markdown_table(
+        ["column", "kind", "type", "values or bins", "may be missing", "read from the data"], rows
     )
-    return ["## Rules", told, _grid(["rule", "private rows that break it were"], rows)]
-
-
-def _grid(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

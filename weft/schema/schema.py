@@ -12,13 +12,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
+from weft.display import render_table_html
 from weft.errors import SchemaError, raise_together
-from weft.notebook import sheet
-from weft.schema.kinds import Category, Column, Id, Unknown, column_from_dict, marked, suggestion
-from weft.schema.lists import with_lists
+from weft.schema.kinds import Category, Column, Id, Unknown, add_markers, column_from_dict, suggest_known_word
 from weft.schema.rules import Rule, check_rules, plain_readers, rules_from_list
-from weft.values.limits import MAX_CODES
-from weft.values.markers import Marker
+from weft.schema.value_lists import with_lists
+from weft.values.bins import MAX_CODES
+from weft.values.text_numbers import Marker
 
 BEYOND = "no schema is nested so deep, or holds a number of so many digits. Check where the file comes from"
 """Said of text that readers give up on."""
@@ -78,7 +78,7 @@ class Schema:
         for name in self.per_unit:
             if name not in known:
                 raise SchemaError(
-                    f'per_unit names "{name}", which is no column of the schema.{suggestion(name, known)}'
+                    f'per_unit names "{name}", which is no column of the schema.{suggest_known_word(name, known)}'
                 )
         if self.per_unit and self.rows_per_unit == 1:
             raise SchemaError("per_unit needs a unit with several rows: set unit and rows_per_unit above 1")
@@ -94,7 +94,9 @@ class Schema:
                 raise SchemaError('groups must be lists of at least two columns, such as [["city", "district"]]')
             for name in group:
                 if name not in self._by_name:
-                    raise SchemaError(f'groups: there is no column "{name}".{suggestion(str(name), self._by_name)}')
+                    raise SchemaError(
+                        f'groups: there is no column "{name}".{suggest_known_word(str(name), self._by_name)}'
+                    )
                 if isinstance(self._by_name[name], Id):
                     raise SchemaError(f'groups: column "{name}" is an id, which is made anew; leave it out')
                 if name in seen:
@@ -116,7 +118,7 @@ class Schema:
     def column(self, name: str) -> Column:
         """Return the column of this name."""
         if name not in self._by_name:
-            raise SchemaError(f'the schema has no column "{name}".{suggestion(name, self._by_name)}')
+            raise SchemaError(f'the schema has no column "{name}".{suggest_known_word(name, self._by_name)}')
         return self._by_name[name]
 
     @property
@@ -139,7 +141,7 @@ class Schema:
             (name, entry.pop("kind", "unknown"), ", ".join(f"{k} = {v}" for k, v in entry.items())[:200])
             for name, entry in entries
         ]
-        return sheet(told, ["column", "kind", "what is known"], rows)
+        return render_table_html(told, ["column", "kind", "what is known"], rows)
 
     @property
     def incomplete(self) -> bool:
@@ -167,7 +169,7 @@ class Schema:
 
         What a column lists as a value stays one there.
         """
-        return replace(self, columns=tuple(marked(column, tuple(markers)) for column in self.columns))
+        return replace(self, columns=tuple(add_markers(column, tuple(markers)) for column in self.columns))
 
     def from_data_facts(self) -> list[str]:
         """List the facts that were read from private rows and are not reviewed yet, as "column: field"."""
@@ -176,6 +178,16 @@ class Schema:
     def paid_facts(self) -> list[str]:
         """List the facts that were found privately, as "column: field"."""
         return [f"{column.name}: {fact}" for column in self.columns for fact in column.paid]
+
+    @classmethod
+    def stating(cls, columns: Mapping[str, Any]) -> Schema:
+        """Make a schema that states some columns, each by its kind or as a schema file does, and leaves others open.
+
+        >>> Schema.stating({"seen": "datetime", "age": {"kind": "integer", "range": [0, 110]}}).extra_columns
+        'discover'
+        """
+        entries = {name: {"kind": entry} if isinstance(entry, str) else entry for name, entry in columns.items()}
+        return cls.from_dict({"extra_columns": "discover", "columns": entries})
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -209,7 +221,7 @@ class Schema:
     @classmethod
     def from_toml(cls, text: str | PathLike[str], source: str = "schema") -> Schema:
         """Read a schema from TOML text, or from the file at a path; `source` names a text in messages."""
-        from weft.schema.toml import read_toml
+        from weft.schema.schema_file import read_toml
 
         if not isinstance(text, str) or (text.endswith(".toml") and "\n" not in text):
             return cls.load(Path(text))
@@ -226,7 +238,7 @@ class Schema:
 
     def to_toml(self) -> str:
         """Write the schema as TOML that `from_toml` reads back to an equal schema."""
-        from weft.schema.toml import write_toml
+        from weft.schema.schema_file import write_toml
 
         return write_toml(self.to_dict())
 
@@ -254,7 +266,7 @@ class Schema:
         document = with_lists(document, folder)
         for key in document:
             if key not in _KEYS:
-                near = suggestion(key, _KEYS) or f" Known are {', '.join(_KEYS)}."
+                near = suggest_known_word(key, _KEYS) or f" Known are {', '.join(_KEYS)}."
                 raise SchemaError(f'unknown key "{key}".{near}')
         columns = document.get("columns", {})
         if not isinstance(columns, Mapping):
@@ -265,7 +277,7 @@ class Schema:
             if not isinstance(same, list | tuple) or not all(isinstance(name, str) for name in same):
                 raise SchemaError('per_unit must be a list of columns, such as ["sex", "birth_year"]')
             facts["per_unit"] = tuple(same)
-        made = _columns(columns)
+        made = _make_columns(columns)
         groups = document.get("groups", [])
         if not isinstance(groups, list | tuple) or not all(isinstance(group, list | tuple) for group in groups):
             raise SchemaError('groups must be lists of columns, such as [["city", "district"]]')
@@ -305,7 +317,7 @@ class Schema:
         return cls(tuple(columns), extra_columns="ignore", source=source)
 
 
-def _columns(entries: Mapping[str, Any]) -> tuple[Column, ...]:
+def _make_columns(entries: Mapping[str, Any]) -> tuple[Column, ...]:
     """Make all columns, or say what is wrong with each that cannot be made."""
     made: list[Column] = []
     faults: list[SchemaError] = []
@@ -316,3 +328,20 @@ def _columns(entries: Mapping[str, Any]) -> tuple[Column, ...]:
             faults.append(fault)
     raise_together(faults)
     return tuple(made)
+
+
+def check_names(schema: Schema, names: list[str]) -> None:
+    """Refuse a table that lacks a column of the schema, or has one too many (unless extra ones are ignored)."""
+    for name in names:
+        if names.count(name) > 1 and name in schema:
+            raise SchemaError(f'column "{name}": the table has several columns of this name; rename them')
+    for column in schema.columns:
+        if column.in_table and column.name not in names:
+            near = suggest_known_word(column.name, names)
+            raise SchemaError(f'column "{column.name}": the table has no such column.{near} Remove it from the schema')
+    extra = [name for name in names if name not in schema]
+    if extra and schema.extra_columns == "refuse":
+        listed = ", ".join(f'"{name}"' for name in extra[:5]) + (", ..." if len(extra) > 5 else "")
+        raise SchemaError(
+            f'the schema does not describe {listed}. Add a table for each, or set extra_columns = "ignore"'
+        )

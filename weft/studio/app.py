@@ -19,12 +19,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
+from weft.display import format_percent
 from weft.errors import WeftError
-from weft.studio import spoken
-from weft.studio.desk import Desk, Table
+from weft.studio import command_text as spoken
+from weft.studio.access import Guarded, Keys
 from weft.studio.jobs import Jobs
-from weft.studio.safety import Guarded, Keys
-from weft.words import percent
+from weft.studio.workspace import Desk, Table
 
 HERE = Path(__file__).parent
 STEPS = (("", "Table"), ("columns", "Columns"), ("budget", "Budget"), ("history", "Runs"))
@@ -60,7 +60,7 @@ class Studio:
             lstrip_blocks=True,
         )
         self._pages.globals |= {"steps": STEPS, "ticket": lambda: secrets.token_hex(8)}
-        self._pages.filters |= {"percent": percent, "span": span, "size": size}
+        self._pages.filters |= {"percent": format_percent, "span": format_duration, "size": format_bytes}
 
     def page(self, name: str, status: int = 200, **shown: Any) -> HTMLResponse:
         """Return a page."""
@@ -72,40 +72,40 @@ class Studio:
         return self.jobs.start(table.folder, lambda: [folder], ticket, lambda: (folder, said.words))
 
 
-def the_studio(request: Request) -> Studio:
+def get_studio(request: Request) -> Studio:
     """Return what the pages share."""
     found: Studio = request.app.state.studio
     return found
 
 
-def the_table(request: Request, table: str) -> Table:
+def get_table(request: Request, table: str) -> Table:
     """Return the table that an address names."""
-    return the_studio(request).desk.table(table)
+    return get_studio(request).desk.table(table)
 
 
-TheStudio = Annotated[Studio, Depends(the_studio)]
-TheTable = Annotated[Table, Depends(the_table)]
+TheStudio = Annotated[Studio, Depends(get_studio)]
+TheTable = Annotated[Table, Depends(get_table)]
 
 
-def see(place: str) -> Response:
+def redirect_to(place: str) -> Response:
     """Send the browser on after something was done."""
     return RedirectResponse(place, 303)
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return how long something takes.
 
-    >>> span(3.4), span(80)
+    >>> format_duration(3.4), format_duration(80)
     ('3 s', '1 min 20 s')
     """
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{max(rest, 1)} s"
 
 
-def size(number: float) -> str:
+def format_bytes(number: float) -> str:
     """Return a number of bytes.
 
-    >>> size(1500), size(2.5e9)
+    >>> format_bytes(1500), format_bytes(2.5e9)
     ('2 kB', '2.5 GB')
     """
     for unit, least in (("GB", 1e9), ("MB", 1e6)):
@@ -133,9 +133,10 @@ class Later:
         await app(scope, receive, send)
 
 
-def create(desk: Desk, keys: Keys, hosts: list[str], largest: int, cookie: str) -> Guarded:
+def create_studio(desk: Desk, keys: Keys, hosts: list[str], largest: int, cookie: str) -> Guarded:
     """Return the studio of a desk."""
-    from weft.studio.pages import home, login
+    from weft.studio.pages import home_page as home
+    from weft.studio.pages import login_page as login
 
     studio = Studio(desk, keys, cookie)
 
@@ -145,18 +146,22 @@ def create(desk: Desk, keys: Keys, hosts: list[str], largest: int, cookie: str) 
         studio.jobs.close()
 
     def pages() -> FastAPI:
-        from weft.studio.pages import budget, columns, result, run, table
+        from weft.studio.pages import budget_page as budget
+        from weft.studio.pages import columns_page as columns
+        from weft.studio.pages import result_page as result
+        from weft.studio.pages import run_page as run
+        from weft.studio.pages import table_page as table
 
-        return _app(studio, table.router, columns.router, budget.router, run.router, result.router)
+        return _make_app(studio, table.router, columns.router, budget.router, run.router, result.router)
 
     studio.later = Later(pages)
-    app = _app(studio, login.router, home.router, lifespan=living)
+    app = _make_app(studio, login.router, home.router, lifespan=living)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.mount("", studio.later)
     return Guarded(app, keys, hosts, largest, cookie)
 
 
-def _app(studio: Studio, *routers: APIRouter, **settings: Any) -> FastAPI:
+def _make_app(studio: Studio, *routers: APIRouter, **settings: Any) -> FastAPI:
     app = FastAPI(title="Weft studio", docs_url=None, redoc_url=None, openapi_url=None, **settings)
     app.state.studio = studio
     for router in routers:
@@ -169,7 +174,7 @@ def _app(studio: Studio, *routers: APIRouter, **settings: Any) -> FastAPI:
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Show what Weft refuses, in its own words: they name no private value."""
-    return _no(request, 400, str(error))
+    return _render_refusal(request, 400, str(error))
 
 
 async def _unread(request: Request, error: Exception) -> Response:
@@ -177,17 +182,19 @@ async def _unread(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     fields = [str(each["loc"][-1]) for each in error.errors()]
     told = [f"{FIELDS.get(name, name)}." for name in dict.fromkeys(fields)]
-    return _no(request, 422, " ".join(["Something in the form cannot be read.", *told, "Go back, and change it."]))
+    return _render_refusal(
+        request, 422, " ".join(["Something in the form cannot be read.", *told, "Go back, and change it."])
+    )
 
 
 async def _nowhere(request: Request, error: Exception) -> Response:
     """Say that an address leads nowhere."""
     assert isinstance(error, HTTPException)
-    return _no(request, error.status_code, "There is no such page here.")
+    return _render_refusal(request, error.status_code, "There is no such page here.")
 
 
-def _no(request: Request, status: int, why: str) -> Response:
-    studio, table = the_studio(request), None
+def _render_refusal(request: Request, status: int, why: str) -> Response:
+    studio, table = get_studio(request), None
     with suppress(WeftError, KeyError):  # so that there is a way back
         table = studio.desk.table(request.path_params["table"])
     return studio.page("refused", status, why=why, table=table, step=None)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.studio.desk import read_json, write
+from weft.studio.workspace import read_json, write_small_file
 
 Started = tuple[Path, Sequence[Sequence[str]]]
 """The folder of a job, and its commands."""
@@ -90,7 +90,7 @@ class Job:
         return next((text for text in reversed(said) if text), "It ended without a word.")
 
 
-def program(words: Sequence[str]) -> list[str]:
+def make_program_words(words: Sequence[str]) -> list[str]:
     """Return a command of `weft` as the system starts it."""
     return [sys.executable, "-m", "weft.cli", *words]
 
@@ -118,7 +118,7 @@ class Jobs:
             for old in folder.iterdir():
                 old.unlink()
             facts = {"words": [list(each) for each in words], "ticket": ticket, "began": time.time()}
-            write(folder / "job.json", json.dumps(facts))
+            write_small_file(folder / "job.json", json.dumps(facts))
             self._running[folder] = _Child(folder, place, [list(each) for each in words])
             return folder
 
@@ -188,7 +188,7 @@ class _Child:
                 state = "cancelled" if self._stopped.is_set() else "failed"
                 break
         ended = {"state": state, "seconds": time.monotonic() - began}
-        write(self._folder / "ended.json", json.dumps(ended))
+        write_small_file(self._folder / "ended.json", json.dumps(ended))
 
     def _command(self, number: int, words: Sequence[str]) -> int:
         if self._stopped.is_set():
@@ -198,7 +198,7 @@ class _Child:
             (self._folder / f"said-{number}").open("wb") as said,
         ):
             self._process = subprocess.Popen(  # noqa: S603 (the words are a list, and no shell reads them)
-                program(words),
+                make_program_words(words),
                 cwd=self._place,
                 stdin=subprocess.DEVNULL,
                 stdout=answer,

@@ -49,7 +49,7 @@ def missing_of(array: pa.Array) -> Mask:
     return mask
 
 
-def decoded(array: pa.Array) -> pa.Array:
+def decode_dictionary(array: pa.Array) -> pa.Array:
     """Return the values of a dictionary-encoded array; any other array as it is."""
     if not isinstance(array, pa.DictionaryArray):
         return array
@@ -149,14 +149,14 @@ class ScaledFloats:
         """Return the nearest number with these digits; infinities and huge numbers stay outside every range."""
         floats = floats_of(array)
         missing = np.isnan(floats)
-        return Reading(nearest(np.where(missing, 0.0, floats), self._scale), missing)
+        return Reading(round_to_scale(np.where(missing, 0.0, floats), self._scale), missing)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
         """Store the float next to each number."""
         return write_floats(values.view(np.int64) / self._scale, missing, self._type, self._nan)
 
 
-def nearest(floats: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
+def round_to_scale(floats: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
     """Return the nearest whole numbers of 1 / scale; huge ones stay outside every range."""
     with np.errstate(over="ignore"):
         return np.clip(np.rint(floats * scale), -(2.0**62), 2.0**62).astype(np.int64)
@@ -209,7 +209,7 @@ class DayNumbers:
         numbers = numbers.astype(np.int64)
         months = numbers // 100
         year, month = months // 100, np.clip(months % 100, 1, 12)
-        days = _months(year, month).astype("M8[D]").astype(np.int64) + np.clip(numbers % 100, 1, 31) - 1
+        days = _make_months(year, month).astype("M8[D]").astype(np.int64) + np.clip(numbers % 100, 1, 31) - 1
         wrong = (_day_number(days) != reading.values) & ~reading.missing
         return Reading(days, reading.missing, None, wrong)
 
@@ -219,7 +219,7 @@ class DayNumbers:
         return self._numbers.write(_day_number(days).view(np.uint64), missing)
 
 
-def _months(year: NDArray[np.int64], month: NDArray[np.int64]) -> NDArray[Any]:
+def _make_months(year: NDArray[np.int64], month: NDArray[np.int64]) -> NDArray[Any]:
     return ((year - 1970) * 12 + month - 1).astype("M8[M]")
 
 

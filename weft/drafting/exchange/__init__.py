@@ -13,7 +13,7 @@ from typing import Any
 from weft.drafting.exchange import croissant, csvw, dictionary, frictionless, sdv
 from weft.errors import SchemaError
 from weft.schema.schema import Schema
-from weft.schema.toml import write_toml
+from weft.schema.schema_file import write_toml
 
 Entries = dict[str, dict[str, Any]]
 
@@ -35,7 +35,7 @@ def read_metadata(path: Path, table: str | None = None) -> tuple[str, str]:
     except (OSError, UnicodeDecodeError):
         raise SchemaError(f"{path} cannot be read as UTF-8 text") from None
     if not text.lstrip().startswith(("{", "[")):
-        return _written(dictionary.read(text, str(path)), dictionary.NAME, path), dictionary.NAME
+        return _write_schema_text(dictionary.read(text, str(path)), dictionary.NAME, path), dictionary.NAME
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -43,11 +43,11 @@ def read_metadata(path: Path, table: str | None = None) -> tuple[str, str]:
         raise SchemaError(f"{path}{line}: not JSON") from None
     for form in _READ:
         if isinstance(document, dict) and form.recognises(document):
-            return _written(form.read(document, str(path), table), form.NAME, path), form.NAME
+            return _write_schema_text(form.read(document, str(path), table), form.NAME, path), form.NAME
     raise SchemaError(f"{path} is of an unknown kind; known are {_KNOWN}")
 
 
-def _written(found: tuple[dict[str, Any], Entries], form: str, path: Path) -> str:
+def _write_schema_text(found: tuple[dict[str, Any], Entries], form: str, path: Path) -> str:
     top, columns = found
     if not columns:
         raise SchemaError(f"{path} describes no columns")

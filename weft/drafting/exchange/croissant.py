@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.drafting.exchange.described import described
+from weft.drafting.exchange.column_metadata import describe_columns
+from weft.io.formats import all_formats
 from weft.schema.schema import Schema
 
 _CONTEXT: dict[str, Any] = {
@@ -30,14 +31,13 @@ _TYPES = {
     "datetime": "DateTime",
     "time": "Time",
 }
-_MEDIA = {".csv": "text/csv", ".tsv": "text/tab-separated-values", ".parquet": "application/vnd.apache.parquet"}
 
 
 def write(schema: Schema, table: str) -> dict[str, Any]:
     """Return the metadata of one table."""
     stem, _, ending = table.partition(".")
     fields = []
-    for each in described(schema):
+    for each in describe_columns(schema):
         sort = _TYPES.get(each.sort, "Text")
         if each.values is not None and all(type(value) is int for value in each.values):
             sort = "Integer"
@@ -45,7 +45,7 @@ def write(schema: Schema, table: str) -> dict[str, Any]:
         field = {"@type": "cr:Field", "@id": f"{stem}/{each.name}", "name": each.name, "dataType": f"sc:{sort}"}
         fields.append(field | {"source": source})
     file = {"@type": "cr:FileObject", "@id": table, "name": table, "contentUrl": table}
-    file["encodingFormat"] = _MEDIA.get(f".{ending}", "application/octet-stream")
+    file["encodingFormat"] = _media_type(f".{ending}")
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -55,3 +55,8 @@ def write(schema: Schema, table: str) -> dict[str, Any]:
         "distribution": [file],
         "recordSet": [{"@type": "cr:RecordSet", "@id": stem, "name": stem, "field": fields}],
     }
+
+
+def _media_type(ending: str) -> str:
+    known: dict[str, str] = dict(pair for form in all_formats() for pair in form.media_types)
+    return known.get(ending, "application/octet-stream")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.drafting.exchange.described import bounds, described
+from weft.drafting.exchange.column_metadata import describe_columns, parse_bounds
 from weft.errors import SchemaError
 from weft.schema.schema import Schema
 
@@ -41,12 +41,12 @@ def recognises(document: Mapping[str, Any]) -> bool:
 
 def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the metadata says of the table, and of each column."""
-    schema = _schema(document, source, table)
+    schema = _find_table_schema(document, source, table)
     columns = [each for each in schema.get("columns", []) if isinstance(each, dict) and not each.get("virtual")]
-    return {}, {name: _entry(column) for column in columns if (name := _name(column))}
+    return {}, {name: _make_entry(column) for column in columns if (name := _get_column_name(column))}
 
 
-def _schema(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
+def _find_table_schema(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
     tables = document.get("tables", [document])
     named = {str(each.get("url")): each.get("tableSchema") for each in tables if isinstance(each, dict)}
     found = named.get(table) if table is not None else next(iter(named.values())) if len(named) == 1 else None
@@ -55,7 +55,7 @@ def _schema(document: Mapping[str, Any], source: str, table: str | None) -> Mapp
     return found
 
 
-def _name(column: Mapping[str, Any]) -> str:
+def _get_column_name(column: Mapping[str, Any]) -> str:
     """Return the title of a column, which is what the CSV has in its first line, or else its name."""
     titles = column.get("titles")
     titles = next(iter(titles.values()), None) if isinstance(titles, dict) else titles
@@ -64,14 +64,14 @@ def _name(column: Mapping[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _entry(column: Mapping[str, Any]) -> dict[str, Any]:
+def _make_entry(column: Mapping[str, Any]) -> dict[str, Any]:
     given = column.get("datatype")
     told = given if isinstance(given, dict) else {"base": given}
     kind = _KINDS.get(str(told.get("base")))
     if kind is None:
         return {"kind": "unknown"}
     ends = (told.get(f"{end}Inclusive", told.get(f"{end}imum")) for end in ("min", "max"))
-    entry: dict[str, Any] = {"kind": kind} | bounds(kind, *ends)
+    entry: dict[str, Any] = {"kind": kind} | parse_bounds(kind, *ends)
     blanks = column.get("null", "")
     words = [word for word in (blanks if isinstance(blanks, list) else [blanks]) if isinstance(word, str) and word]
     if column.get("required") is not True:
@@ -82,17 +82,17 @@ def _entry(column: Mapping[str, Any]) -> dict[str, Any]:
 def write(schema: Schema, table: str) -> dict[str, Any]:
     """Return the metadata of one table."""
     columns = []
-    for each in described(schema):
+    for each in describe_columns(schema):
         kind: Any = _TYPES.get(each.sort, "string")
         if each.values is not None:
             whole = all(type(value) is int for value in each.values)
             # The values themselves, for whoever reads them: CSVW has a pattern for texts, and no list of values.
-            kind = "integer" if whole else {"base": "string", "format": "|".join(map(_literal, each.values))}
+            kind = "integer" if whole else {"base": "string", "format": "|".join(map(_escape_regex, each.values))}
         elif each.low is not None and each.sort in ("integer", "real", "date"):
             kind = {"base": kind, "minimum": each.low, "maximum": each.high}
         columns.append({"name": each.name, "titles": each.name, "datatype": kind, "required": not each.missing})
     return {"@context": _CONTEXT, "url": table, "tableSchema": {"columns": columns}}
 
 
-def _literal(value: Any) -> str:
+def _escape_regex(value: Any) -> str:
     return "".join(f"\\{sign}" if sign in r"\.^$*+?()[]{}|-" else sign for sign in str(value))

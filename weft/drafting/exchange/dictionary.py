@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.drafting.exchange.described import bounds
+from weft.drafting.exchange.column_metadata import parse_bounds
 from weft.errors import SchemaError
 
 NAME = "data dictionary"
@@ -42,7 +42,7 @@ def read(text: str, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
         rows = [row for row in csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True) if any(row)]
     except csv.Error:
         raise SchemaError(f"{source} cannot be read as CSV") from None
-    places = _places(rows[0] if rows else [])
+    places = _find_header_places(rows[0] if rows else [])
     if "column" not in places:
         raise SchemaError(f"{source}: its first line must name the columns column, description, type and values")
     columns: dict[str, Any] = {}
@@ -51,17 +51,17 @@ def read(text: str, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
         name = told.get("column", "")
         if not name or name in columns:
             raise SchemaError(f"{source}, row {number}: it names no column, or one that was named before")
-        columns[name] = _entry(told, f"{source}, row {number}")
+        columns[name] = _parse_entry(told, f"{source}, row {number}")
     return {}, columns
 
 
-def _places(header: Sequence[str]) -> dict[str, int]:
+def _find_header_places(header: Sequence[str]) -> dict[str, int]:
     words = [word.strip().lower().replace("_", " ") for word in header]
     found = {key: [words.index(name) for name in names if name in words] for key, names in _NAMES.items()}
     return {key: places[0] for key, places in found.items() if places}
 
 
-def _entry(told: Mapping[str, str], place: str) -> dict[str, Any]:
+def _parse_entry(told: Mapping[str, str], place: str) -> dict[str, Any]:
     word = told.get("type", "").lower()
     kind = next((kind for kind, words in _KINDS.items() if word in words), None)
     values = told.get("values", "")
@@ -69,17 +69,17 @@ def _entry(told: Mapping[str, str], place: str) -> dict[str, Any]:
     entry: dict[str, Any] = {"kind": kind or "unknown"}
     if ends and kind in (None, "integer", "real", "datetime"):
         kind = kind or ("datetime" if "-" in ends[1][1:] else "real" if "." in ends[1] + ends[2] else "integer")
-        entry = {"kind": kind} | bounds(kind, ends[1], ends[2])
+        entry = {"kind": kind} | parse_bounds(kind, ends[1], ends[2])
         if "range" not in entry:
             raise SchemaError(f"{place}: its values are no range of a column of type {word}")
     elif values and kind not in ("id", "boolean", "time"):
-        entry = {"kind": "category", "values": _codes(values, whole=kind == "integer")}
+        entry = {"kind": "category", "values": _parse_codes(values, whole=kind == "integer")}
     if told.get("missing") and entry["kind"] not in ("id", "unknown"):
-        entry["missing"] = _codes(told["missing"], whole=False)
+        entry["missing"] = _parse_codes(told["missing"], whole=False)
     return entry
 
 
-def _codes(text: str, whole: bool) -> list[Any]:
+def _parse_codes(text: str, whole: bool) -> list[Any]:
     """Return the values of a list, without their labels."""
     sign = next((sign for sign in ("|", ";", "\n", ",") if sign in text), "|")
     words = [re.split(r"\s*[=:]\s*", word.strip(), maxsplit=1)[0] for word in text.split(sign) if word.strip()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.drafting.exchange.described import bounds, described
+from weft.drafting.exchange.column_metadata import describe_columns, parse_bounds
 from weft.errors import SchemaError
 from weft.schema.schema import Schema
 
@@ -37,15 +37,15 @@ def recognises(document: Mapping[str, Any]) -> bool:
 
 def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the schema says of the table, and of each column."""
-    schema = _schema(document, source, table)
+    schema = _find_resource_schema(document, source, table)
     blanks = [word for word in schema.get("missingValues", []) if isinstance(word, str) and word]
     fields = [
         field for field in schema.get("fields", []) if isinstance(field, dict) and isinstance(field.get("name"), str)
     ]
-    return {}, {field["name"]: _entry(field, blanks) for field in fields}
+    return {}, {field["name"]: _convert_field(field, blanks) for field in fields}
 
 
-def _schema(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
+def _find_resource_schema(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
     if "fields" in document:
         return document
     named = {str(r.get("name")): r.get("schema") for r in document["resources"] if isinstance(r, dict)}
@@ -55,7 +55,7 @@ def _schema(document: Mapping[str, Any], source: str, table: str | None) -> Mapp
     return found
 
 
-def _entry(field: Mapping[str, Any], blanks: list[str]) -> dict[str, Any]:
+def _convert_field(field: Mapping[str, Any], blanks: list[str]) -> dict[str, Any]:
     limits = field.get("constraints") if isinstance(field.get("constraints"), dict) else {}
     assert isinstance(limits, dict)
     kind = _KINDS.get(str(field.get("type")))
@@ -69,7 +69,7 @@ def _entry(field: Mapping[str, Any], blanks: list[str]) -> dict[str, Any]:
         entry = {"kind": "id"} if limits.get("unique") is True else {"kind": "unknown"}
         return entry
     else:
-        entry = {"kind": kind} | bounds(kind, limits.get("minimum"), limits.get("maximum"))
+        entry = {"kind": kind} | parse_bounds(kind, limits.get("minimum"), limits.get("maximum"))
         form = field.get("format")
         if isinstance(form, str) and "%" in form:
             entry["format"] = form
@@ -82,7 +82,7 @@ def _entry(field: Mapping[str, Any], blanks: list[str]) -> dict[str, Any]:
 def write(schema: Schema, table: str) -> dict[str, Any]:
     """Return a Data Package of one table."""
     fields = []
-    for each in described(schema):
+    for each in describe_columns(schema):
         field: dict[str, Any] = {"name": each.name, "type": _TYPES.get(each.sort, "string")}
         if each.format:
             field["format"] = each.format

@@ -20,11 +20,11 @@ def recognises(document: Mapping[str, Any]) -> bool:
 
 def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the metadata says of the table, and of each column."""
-    found = _table(document, source, table)
-    return {}, {name: _entry(entry) for name, entry in found["columns"].items()}
+    found = _find_table_metadata(document, source, table)
+    return {}, {name: _convert_entry(entry) for name, entry in found["columns"].items()}
 
 
-def _table(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
+def _find_table_metadata(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
     tables = document.get("tables")
     if not isinstance(tables, dict):
         return document
@@ -35,7 +35,7 @@ def _table(document: Mapping[str, Any], source: str, table: str | None) -> Mappi
     return dict(tables[table])
 
 
-def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     kind = entry.get("sdtype")
     if kind == "categorical":
         return {"kind": "category"}

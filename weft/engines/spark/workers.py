@@ -8,39 +8,105 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.codec import Codec
-from weft.engines.groups import groups
-from weft.engines.keyed import Octets, words_of_names, words_of_rows
-from weft.engines.parts import part_of
-from weft.engines.recode import Recoding
-from weft.engines.spark.partials import pieces
-from weft.engines.spark.rows import (
-    binaries,
-    block,
+from weft.encoding import Codec
+from weft.engines.privacy_units import sizes_of, unit_names
+from weft.engines.recoding import Recoding, group_distinct_rows, part_of
+from weft.engines.spark.packed_rows import (
     block_fields,
     from_octets,
-    gathered,
+    gather_batches,
     lines_of,
+    make_binary_array,
+    make_block,
+    make_refusal,
     octets_of,
     places_in,
     records_of,
-    refused,
     runs_of,
     width_of,
 )
-from weft.engines.units import sizes_of, unit_names
+from weft.engines.spill import Octets, words_of_names, words_of_rows
 from weft.errors import WeftError
-from weft.marginals.counting import Counter
+from weft.io.spark_source import Converted
+from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import Records
-from weft.reading.spark import Converted
-from weft.values.markers import Marker
+from weft.values.text_numbers import Marker
+
+# Counts of a part of the rows, on their way to the driver: cut into pieces, each as small as it can be written.
+
+PIECE = 1 << 16
+"""Cells of a piece."""
+
+_TOGETHER = 64  # pieces handed on at a time
+
+FIELDS = {"piece": pa.int32(), "counts": pa.binary()}
+
+
+def iterate_count_pieces(flat: Counts) -> Iterator[pa.RecordBatch]:
+    """Yield the pieces of a buffer of counts that are not all nought."""
+    cut = ((number, flat[start : start + PIECE]) for number, start in enumerate(range(0, len(flat), PIECE)))
+    yield from _batch_pieces((number, cells) for number, cells in cut if cells.any())
+
+
+def _batch_pieces(cut: Iterator[tuple[int, Counts]]) -> Iterator[pa.RecordBatch]:
+    while some := list(islice(cut, _TOGETHER)):
+        arrays = [
+            pa.array([piece for piece, _ in some], FIELDS["piece"]),
+            pa.array([pack_counts(cells) for _, cells in some], FIELDS["counts"]),
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(FIELDS))
+
+
+def pack_counts(cells: Counts) -> bytes:
+    """Return counts, none below nought, as octets: those that are not nought with their places, or all.
+
+    >>> [len(pack_counts(np.array(cells))) for cells in ([0] * 99 + [5], [7] * 100, [70_000] * 100)]
+    [5, 102, 402]
+    """
+    kind = np.min_scalar_type(int(cells.max(initial=0)))
+    places = np.flatnonzero(cells)
+    sparse = len(places) * (2 + kind.itemsize) < len(cells) * kind.itemsize
+    head = bytes([kind.itemsize, sparse])
+    if not sparse:
+        return head + cells.astype(f"<u{kind.itemsize}").tobytes()
+    return head + places.astype("<u2").tobytes() + cells[places].astype(f"<u{kind.itemsize}").tobytes()
+
+
+def add_packed(octets: Any, into: Counts) -> None:
+    """Add what `pack_counts` wrote to counts."""
+    octets = memoryview(octets)
+    width, sparse = octets[0], octets[1]
+    if not sparse:
+        cells = np.frombuffer(octets[2:], f"<u{width}")[: len(into)]  # a sum has zeros behind the last cell
+        into[: len(cells)] += cells.astype(np.int64)
+        return
+    n = (len(octets) - 2) // (2 + width)
+    places = np.frombuffer(octets[2 : 2 + 2 * n], "<u2")
+    into[places] += np.frombuffer(octets[2 + 2 * n :], f"<u{width}").astype(np.int64)
+
+
+def add_pieces(batch: pa.RecordBatch | pa.Table, into: Counts) -> None:
+    """Add pieces of several tasks to a buffer."""
+    for piece, octets in zip(batch.column("piece").to_pylist(), batch.column("counts"), strict=True):
+        add_packed(octets.as_buffer(), into[piece * PIECE : (piece + 1) * PIECE])
+
+
+def sum_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Add up the pieces that one task was given: a piece's are all given to the same."""
+    sums: dict[int, Counts] = {}
+    for batch in batches:
+        for piece, octets in zip(batch.column("piece").to_pylist(), batch.column("counts"), strict=True):
+            add_packed(octets.as_buffer(), sums.setdefault(piece, np.zeros(PIECE, np.int64)))
+    yield from _batch_pieces(iter(sums.items()))
+
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -63,11 +129,11 @@ class Encode:
 
     def __call__(self, batches: Batches) -> Batches:
         """Code a part of the rows."""
-        for batch in gathered(batches):
+        for batch in gather_batches(batches):
             try:
-                made = block(self.codec.encode(self.converted(batch)))
+                made = make_block(self.codec.encode(self.converted(batch)))
             except WeftError as fault:
-                made = refused(block_fields(self.codec.domain), str(fault))
+                made = make_refusal(block_fields(self.codec.domain), str(fault))
             yield made
 
 
@@ -82,16 +148,16 @@ class EncodeUnits:
 
     def __call__(self, batches: Batches) -> Batches:
         """Code a part of the rows."""
-        for batch in gathered(batches):
+        for batch in gather_batches(batches):
             try:
                 read = self.converted(batch)
                 lines = octets_of(self.codec.encode(read))
                 names = unit_names(read.column(self.unit), self.markers)
             except WeftError as fault:
-                yield refused(UNIT_FIELDS, str(fault))
+                yield make_refusal(UNIT_FIELDS, str(fault))
                 continue
             known = names.is_valid()
-            arrays = [pa.nulls(len(names), pa.string()), names, binaries(lines)]
+            arrays = [pa.nulls(len(names), pa.string()), names, make_binary_array(lines)]
             yield pa.RecordBatch.from_arrays([each.filter(known) for each in arrays], names=list(UNIT_FIELDS))
 
 
@@ -102,8 +168,8 @@ class Truncate:
     The argument. Which rows of a unit stay is decided by its name, its own rows and the key, and by nothing else: each
     row has the word of the name, its codes, and its number among those of the unit that are equal to it, and the
     smallest words stay. With the key given, whatever it is, another unit more or less leaves the kept rows of this one
-    as they were: the sensitivity is that of `weft.engines.units`, there on average over keys, here for every key. That
-    equal rows are numbered makes the choice uniform; which of them stays is all the same.
+    as they were: the sensitivity is that of `weft.engines.privacy_units`, there on average over keys, here for every
+    key. That equal rows are numbered makes the choice uniform; which of them stays is all the same.
     """
 
     domain: Domain
@@ -113,9 +179,9 @@ class Truncate:
     def __call__(self, batches: Batches) -> Batches:
         """Keep some rows of each unit."""
         held: list[pa.RecordBatch] = []
-        for batch in gathered(batches):
+        for batch in gather_batches(batches):
             for fault in batch.column("fault").drop_null().unique().to_pylist():
-                yield refused(block_fields(self.domain), fault)
+                yield make_refusal(block_fields(self.domain), fault)
             known = batch.filter(batch.column("unit").is_valid())
             if not len(known):
                 continue
@@ -140,11 +206,11 @@ class Truncate:
         order = np.lexsort((content, owners))
         owners, words, lines, content = owners[order], words[order], lines[order], content[order]
         equal = places_in(owners * (content.max(initial=0) + 1) + content)
-        keyed = words_of_rows(np.hstack([_octets(words), _octets(equal), lines]), self.key)
+        keyed = words_of_rows(np.hstack([_view_as_bytes(words), _view_as_bytes(equal), lines]), self.key)
         order = np.lexsort((keyed, owners))
         kept = order[places_in(owners[order]) < self.most]
         records = from_octets(lines[kept], self.domain)
-        return block(records, owner=owners[kept].astype("<u4").tobytes(), word=words[kept].astype("<u8").tobytes())
+        return make_block(records, owner=owners[kept].astype("<u4").tobytes(), word=words[kept].astype("<u8").tobytes())
 
 
 @dataclass(frozen=True)
@@ -158,15 +224,15 @@ class Lines:
         for batch in batches:
             for row in range(len(batch)):
                 lines = octets_of(records_of(batch, row, self.domain, self.domain.names))
-                yield pa.RecordBatch.from_arrays([binaries(lines)], names=list(LINE_FIELDS))
+                yield pa.RecordBatch.from_arrays([make_binary_array(lines)], names=list(LINE_FIELDS))
 
 
 @dataclass(frozen=True)
 class DivideRows:
     """Rows by part, as blocks; they come sorted, all that are equal to one call.
 
-    The argument (`weft.engines.parts`). The word of a row is that of its codes and of its number among the rows equal
-    to it. A table with one row more has one pair of codes and number more, and all others as before: with the key
+    The argument (`weft.engines.recoding`). The word of a row is that of its codes and of its number among the rows
+    equal to it. A table with one row more has one pair of codes and number more, and all others as before: with the key
     given, whatever it is, every other row stays in its part. A row that is exchanged for another takes another pair.
     Exchange the words of the two pairs: the words of a random function have the same law then, every other row stays
     where it was, and the new row goes where the old one was. The key is drawn for this division and never released.
@@ -179,20 +245,20 @@ class DivideRows:
     def __call__(self, batches: Batches) -> Batches:
         """Divide a part of the rows."""
         last, seen = None, 0
-        for batch in gathered(batches):
+        for batch in gather_batches(batches):
             lines = lines_of(batch.column("line"), width_of(self.domain))
             runs = runs_of(lines)
             places = places_in(runs)
             if last is not None and (lines[0] == last).all():  # the run goes on
                 places[runs == 0] += seen
             last, seen = lines[-1].copy(), int(places[-1]) + 1
-            words = words_of_rows(np.hstack([_octets(places), lines]), self.key)
+            words = words_of_rows(np.hstack([_view_as_bytes(places), lines]), self.key)
             yield from _by_part(from_octets(lines, self.domain), part_of(words, self.shares), self.shares)
 
 
 @dataclass(frozen=True)
 class DivideUnits:
-    """Blocks by part, each unit by the word of its own: by its name and the key alone (`weft.engines.parts`)."""
+    """Blocks by part, each unit by the word of its own: by its name and the key alone (`weft.engines.recoding`)."""
 
     domain: Domain
     shares: tuple[float, ...]
@@ -205,7 +271,7 @@ class DivideUnits:
                 records = records_of(batch, row, self.domain, self.domain.names)
                 owners = np.frombuffer(batch.column("owner")[row].as_buffer(), "<u4")
                 words = np.frombuffer(batch.column("word")[row].as_buffer(), "<u8")
-                part = part_of(words_of_rows(_octets(words), self.key), self.shares)
+                part = part_of(words_of_rows(_view_as_bytes(words), self.key), self.shares)
                 yield from _by_part(records, part, self.shares, owners, words)
 
 
@@ -219,7 +285,7 @@ class Count:
 
     def __call__(self, batches: Batches) -> Batches:
         """Count a part of the rows."""
-        counted = counted_domain(self.recoding.domain, self.cliques)
+        counted = select_counted_domain(self.recoding.domain, self.cliques)
         counter = Counter(counted, self.cliques, threads=1)
         flat = counter.zeros()
         needed = self.recoding.sources(counted.names)
@@ -227,11 +293,11 @@ class Count:
             for row in range(len(batch)):
                 records = records_of(batch, row, self.domain, needed)
                 counter.add(self.recoding.apply(records, counted.names), flat)
-        yield from pieces(flat)
+        yield from iterate_count_pieces(flat)
 
 
 @dataclass(frozen=True)
-class Group:
+class BlockGroups:
     """The distinct rows over some attributes in each block, and how many there are of each."""
 
     domain: Domain
@@ -244,9 +310,9 @@ class Group:
         for batch in batches:
             for row in range(len(batch)):
                 records = self.recoding.apply(records_of(batch, row, self.domain, needed), self.names)
-                distinct, rows = groups(records)
+                distinct, rows = group_distinct_rows(records)
                 lines = octets_of(Records.of(records.domain, list(distinct.T)))
-                yield pa.RecordBatch.from_arrays([binaries(lines), pa.array(rows)], names=list(GROUP_FIELDS))
+                yield pa.RecordBatch.from_arrays([make_binary_array(lines), pa.array(rows)], names=list(GROUP_FIELDS))
 
 
 @dataclass(frozen=True)
@@ -261,16 +327,16 @@ class UnitSizes:
         for batch in batches:
             for owners in batch.column("owner"):
                 sizes += sizes_of(np.frombuffer(owners.as_buffer(), "<u4").astype(np.int64), self.most)
-        yield from pieces(sizes)
+        yield from iterate_count_pieces(sizes)
 
 
-def counted_domain(domain: Domain, cliques: Sequence[Clique]) -> Domain:
+def select_counted_domain(domain: Domain, cliques: Sequence[Clique]) -> Domain:
     """Return the attributes that cliques need, at least one."""
     asked = {name for clique in cliques for name in clique}
     return domain.project([name for name in domain if name in asked] or domain.names[:1])
 
 
-def _octets(words: Any) -> Octets:
+def _view_as_bytes(words: Any) -> Octets:
     return np.ascontiguousarray(words).astype("<u8").view(np.uint8).reshape(-1, 8)
 
 
@@ -281,4 +347,4 @@ def _by_part(
         chosen = part == number
         if chosen.any():
             beside = {} if owners is None else {"owner": owners[chosen].tobytes(), "word": words[chosen].tobytes()}
-            yield block(records.take(chosen), part=number, **beside)
+            yield make_block(records.take(chosen), part=number, **beside)

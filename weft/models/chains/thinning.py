@@ -23,11 +23,11 @@ from numba import njit
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array
 
-MOST_TABLES = 600
+MAX_TABLES = 600
 """Pairs and triples that are looked at: all those of 15 columns."""
-MOST_CELLS = 1 << 20
+MAX_THINNED_CELLS = 1 << 20
 """Cells of these tables in all; where pairs alone have more, most cells have no row, and nothing is gained."""
-MOST_ROWS = 200_000
+MAX_THINNED_ROWS = 200_000
 """Records above which their scatter is small beside what noise leaves, and thinning takes long."""
 
 
@@ -41,7 +41,7 @@ class Thinning:
         """Whether n records are chosen, or taken as they are drawn: few columns, and not very many records."""
         sizes = self.domain.shape
         cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2  # of all pairs
-        return 1 < n <= MOST_ROWS and 1 < math.comb(len(sizes), 2) <= MOST_TABLES and cells <= MOST_CELLS
+        return 1 < n <= MAX_THINNED_ROWS and 1 < math.comb(len(sizes), 2) <= MAX_TABLES and cells <= MAX_THINNED_CELLS
 
     def kept(self, rows: Array, each: int, rng: np.random.Generator) -> Array:
         """Return one row of every `each`: as many rows as there are whole groups of so many."""
@@ -52,7 +52,7 @@ class Thinning:
         weight = (1 / np.sqrt(1 + target)).astype(np.float32)
         # A row that comes to a cell raises its squared gap by twice the gap and one; half of that is kept.
         rise = ((self._counted(rows[first + chosen]) - target + 0.5) * weight).astype(np.float32)
-        _choose(rows, each, chosen, *self._pairs, *self._triples, weight, rise)
+        _choose_rows(rows, each, chosen, *self._pairs, *self._triples, weight, rise)
         return np.asarray(rows[first + chosen])
 
     def _counted(self, rows: Array) -> Array:
@@ -60,7 +60,7 @@ class Thinning:
 
         def part(some: Array) -> Array:
             counts = np.zeros(self._cells, np.int32)
-            _tally(some, *self._pairs, *self._triples, counts)
+            _tally_rows(some, *self._pairs, *self._triples, counts)
             return counts
 
         threads = os.cpu_count() or 1
@@ -76,12 +76,12 @@ class Thinning:
             pairs.append((a, b, sizes[b], end))
             end += sizes[a] * sizes[b]
         some = np.array(list(combinations(range(len(sizes)), 3))).reshape(-1, 3)
-        room = max(MOST_TABLES - len(pairs), 0)
+        room = max(MAX_TABLES - len(pairs), 0)
         if len(some) > room:
             some = some[np.sort(np.random.default_rng(0).permutation(len(some))[:room])]
         for a, b, c in some.tolist():
             cells = sizes[a] * sizes[b] * sizes[c]
-            if end + cells <= MOST_CELLS:
+            if end + cells <= MAX_THINNED_CELLS:
                 triples.append((a, b, c, sizes[b] * sizes[c], sizes[c], end))
                 end += cells
         made = (np.array(tables, np.int32).reshape(-1, k).T.copy() for tables, k in ((pairs, 4), (triples, 6)))
@@ -101,7 +101,7 @@ class Thinning:
 
 
 @njit(cache=True, nogil=True)
-def _tally(rows, a, b, step, at, ta, tb, tc, far, near, tat, counts):  # type: ignore[no-untyped-def]
+def _tally_rows(rows, a, b, step, at, ta, tb, tc, far, near, tat, counts):  # type: ignore[no-untyped-def]
     """Count every table on the rows."""
     for i in range(len(rows)):
         row = rows[i]
@@ -112,7 +112,7 @@ def _tally(rows, a, b, step, at, ta, tb, tc, far, near, tat, counts):  # type: i
 
 
 @njit(cache=True, nogil=True)
-def _move(row, by, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise):  # type: ignore[no-untyped-def]
+def _move_row(row, by, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise):  # type: ignore[no-untyped-def]
     """Put a row into its cells, or take it out."""
     for m in range(len(a)):
         cell = at[m] + row[a[m]] * step[m] + row[b[m]]
@@ -123,7 +123,7 @@ def _move(row, by, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise):  #
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _risen(row, a, b, step, at, ta, tb, tc, far, near, tat, rise):  # type: ignore[no-untyped-def]
+def _compute_rise(row, a, b, step, at, ta, tb, tc, far, near, tat, rise):  # type: ignore[no-untyped-def]
     """Return how much a row would add to the weighted squares, in all its cells."""
     total = np.float32(0)
     for m in range(len(a)):
@@ -134,17 +134,17 @@ def _risen(row, a, b, step, at, ta, tb, tc, far, near, tat, rise):  # type: igno
 
 
 @njit(cache=True, nogil=True)
-def _choose(  # type: ignore[no-untyped-def]
+def _choose_rows(  # type: ignore[no-untyped-def]
     rows, each, chosen, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise
 ):
     """Choose anew in every group of `each` rows, one group after the other."""
     one = np.float32(1)
     for g in range(len(chosen)):
         group = rows[g * each : (g + 1) * each]
-        _move(group[chosen[g]], -one, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise)
+        _move_row(group[chosen[g]], -one, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise)
         least = np.inf
         for k in range(each):
-            risen = _risen(group[k], a, b, step, at, ta, tb, tc, far, near, tat, rise)
+            risen = _compute_rise(group[k], a, b, step, at, ta, tb, tc, far, near, tat, rise)
             if risen < least:
                 least, chosen[g] = risen, k
-        _move(group[chosen[g]], one, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise)
+        _move_row(group[chosen[g]], one, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise)

@@ -1,35 +1,35 @@
 """Markov random fields on junction trees: trees, exact inference, fit to noisy marginals, sampling."""
 
-from weft.models.evidence import Impossible
-from weft.models.mrf.estimate import Solver, fit
-from weft.models.mrf.inference import Beliefs, marginals
-from weft.models.mrf.junction import (
+from weft.models.conditional import ImpossibleEvidenceError
+from weft.models.mrf.inference import CalibratedTree, calibrate_tree
+from weft.models.mrf.junction_tree import (
     MAX_CELLS,
     MAX_TOTAL,
     JunctionTree,
     ModelTooLarge,
-    fits,
+    fits_with_clique,
     grow_tree,
+    grow_tree_from_pairs,
     has_tree,
     junction_tree,
-    priced_tree,
 )
-from weft.models.mrf.model import MrfModel
+from weft.models.mrf.mrf_fit import Solver, fit_mrf
+from weft.models.mrf.mrf_model import MrfModel
 
 __all__ = [
     "MAX_CELLS",
     "MAX_TOTAL",
-    "Beliefs",
-    "Impossible",
+    "CalibratedTree",
+    "ImpossibleEvidenceError",
     "JunctionTree",
     "ModelTooLarge",
     "MrfModel",
     "Solver",
-    "fit",
-    "fits",
+    "calibrate_tree",
+    "fit_mrf",
+    "fits_with_clique",
     "grow_tree",
+    "grow_tree_from_pairs",
     "has_tree",
     "junction_tree",
-    "marginals",
-    "priced_tree",
 ]

@@ -8,25 +8,27 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weft.marginals.domain import Clique, clique
+from weft.marginals.domain import Clique, make_clique
 from weft.marginals.marginal import Array, Marginal
-from weft.models.evidence import Impossible
-from weft.models.mrf.junction import MAX_TOTAL, JunctionTree, ModelTooLarge
-from weft.models.mrf.kernels import run
-from weft.models.mrf.tape import plan, plan_sums
+from weft.marginals.records import Records, code_dtype
+from weft.models.apportion import apportion_groups
+from weft.models.conditional import ImpossibleEvidenceError
+from weft.models.mrf.junction_tree import MAX_TOTAL, JunctionTree, ModelTooLarge
+from weft.models.mrf.message_passing import plan_calibration, plan_sums, run_tape
+from weft.progress import Listener, ignore_event, report_stage
 
 _SMALL = 1 << 15
 """Cells below which plain sums cost less than planning them."""
 
 
-def transpose(table: Array, axes: Sequence[str], wanted: Sequence[str]) -> Array:
+def reorder_axes(table: Array, axes: Sequence[str], wanted: Sequence[str]) -> Array:
     """Reorder a table's axes, named by `axes`, to `wanted`."""
     return np.transpose(table, [axes.index(name) for name in wanted])
 
 
-def marginals(
+def calibrate_tree(
     tree: JunctionTree, potentials: Mapping[Clique, Array], total: float, zeros: Sequence[Marginal] = ()
-) -> Beliefs:
+) -> CalibratedTree:
     """Calibrate a tree: expected counts, `total` in all, of every clique under p(x) proportional to exp(sum theta).
 
     `potentials` are log-potentials by clique, -inf allowed; `zeros` are boolean tables, true where a cell is
@@ -35,21 +37,21 @@ def marginals(
     domain = tree.domain
     order = [tree.in_order(c) for c in potentials]
     barred = [tree.in_order(zero.clique) for zero in zeros]
-    tape = plan(tree, order, barred)
-    work = tape.start(total, [transpose(z.table, z.clique, axes) for z, axes in zip(zeros, barred, strict=True)])
+    tape = plan_calibration(tree, order, barred)
+    work = tape.start(total, [reorder_axes(z.table, z.clique, axes) for z, axes in zip(zeros, barred, strict=True)])
     theta = np.empty(tape.length)
     for axes, (c, table) in zip(order, potentials.items(), strict=True):
         if table.shape != domain.sizes(c):
             raise ValueError(f"the potential over {c} needs shape {domain.sizes(c)}, not {table.shape}")
-        theta[tape.tables[axes]] = transpose(table, c, axes).ravel()
+        theta[tape.tables[axes]] = reorder_axes(table, c, axes).ravel()
     tape.run(work, theta)
     if tape.log_partition(work) == -math.inf:
-        raise Impossible("no record is possible under these zeros or conditions; relax one of them")
-    return Beliefs(tree, tuple(tape.belief(work, i) for i in range(len(tree.cliques))), total)
+        raise ImpossibleEvidenceError("no record is possible under these zeros or conditions; relax one of them")
+    return CalibratedTree(tree, tuple(tape.belief(work, i) for i in range(len(tree.cliques))), total)
 
 
 @dataclass(frozen=True)
-class Beliefs:
+class CalibratedTree:
     """A calibrated tree: expected counts over each clique, agreeing wherever cliques overlap."""
 
     tree: JunctionTree
@@ -59,7 +61,7 @@ class Beliefs:
 
     def marginal(self, columns: Iterable[str]) -> Array:
         """Return expected counts over any columns, axes in clique order."""
-        return self.many([clique(columns)])[0]
+        return self.many([make_clique(columns)])[0]
 
     def many(self, cliques: Sequence[Clique], *, max_cells: int = MAX_TOTAL) -> list[Array]:
         """Return expected counts over many cliques, sharing work between them.
@@ -93,22 +95,22 @@ class Beliefs:
             else:
                 axes, table = search.joint(frozenset(c))
             # A copy, so that a small answer does not keep a large work array alive.
-            answers[c] = transpose(table, axes, c).copy()
+            answers[c] = reorder_axes(table, axes, c).copy()
         return [answers[c] for c in cliques]
 
     def _project(self, home: int, group: Sequence[Clique]) -> list[Array]:
         axes, table = self.tree.axes[home], self.tables[home]
         if table.size <= _SMALL or not group:
-            return [project(table, axes, names) for names in group]
+            return [sum_out_axes(table, axes, names) for names in group]
         code, places, source, size = plan_sums(self.tree.domain, axes, group)
         work = np.empty(size)
         work[source] = table.ravel()
-        run(code, work)
+        run_tape(code, work)
         shapes = [self.tree.domain.sizes(names) for names in group]
         return [work[place].reshape(shape) for place, shape in zip(places, shapes, strict=True)]
 
 
-def project(table: Array, axes: Sequence[str], kept: Iterable[str]) -> Array:
+def sum_out_axes(table: Array, axes: Sequence[str], kept: Iterable[str]) -> Array:
     """Sum a table over the axes that are not kept."""
     names = set(kept)
     return np.asarray(table.sum(axis=tuple(i for i, name in enumerate(axes) if name not in names)))
@@ -124,7 +126,7 @@ class _Elimination:
     queries can be made together.
     """
 
-    beliefs: Beliefs
+    beliefs: CalibratedTree
     max_cells: int
     memo: dict[tuple[int, frozenset[str]], tuple[Clique, Array]] = field(default_factory=dict)
     tables: dict[int, dict[frozenset[str], Array]] = field(default_factory=dict)
@@ -186,7 +188,7 @@ class _Elimination:
             axes, table = self._gather(node, wanted, wanted | self.separators[node])
             given = self.tables[node][self.separators[node]]
             first = separator + tuple(name for name in axes if name not in separator)
-            table = transpose(table, axes, first)
+            table = reorder_axes(table, axes, first)
             given = given.reshape(given.shape + (1,) * (table.ndim - given.ndim))
             self.memo[key] = first, np.divide(table, given, out=np.zeros_like(table), where=given > 0)
         return self.memo[key]
@@ -214,6 +216,42 @@ class _Elimination:
                 f"above the limit of {self.max_cells:,}; ask for fewer columns"
             )
         cells = domain.cells
-        first = transpose(a, left, (*batch, *mine, *summed)).reshape(cells(batch), cells(mine), cells(summed))
-        second = transpose(b, right, (*batch, *summed, *other)).reshape(cells(batch), cells(summed), cells(other))
+        first = reorder_axes(a, left, (*batch, *mine, *summed)).reshape(cells(batch), cells(mine), cells(summed))
+        second = reorder_axes(b, right, (*batch, *summed, *other)).reshape(cells(batch), cells(summed), cells(other))
         return axes, (first @ second).reshape(domain.sizes(axes))
+
+
+# Records from a calibrated tree, with no more randomness than rounding needs.
+
+
+def sample_from_tree(
+    beliefs: CalibratedTree, n: int, rng: np.random.Generator, listener: Listener = ignore_event
+) -> Records:
+    """Make n records whose counts over each clique follow the beliefs up to rounding."""
+    tree, domain = beliefs.tree, beliefs.tree.domain
+    columns: dict[str, Array] = {}
+    with report_stage(listener, "sample", total=len(tree.cliques)) as work:
+        for axes, separator, table in zip(tree.axes, tree.separators, beliefs.tables, strict=True):
+            old, new = axes[: len(separator)], axes[len(separator) :]
+            groups, cells = domain.cells(old), domain.cells(new)
+            code = np.zeros(n, dtype=np.int64)
+            for name in old:
+                code *= domain.size(name)
+                code += columns[name]
+            drawn = apportion_groups(np.ascontiguousarray(table).reshape(groups, cells), code, rng)
+            for name in reversed(new):
+                drawn, column = np.divmod(drawn, domain.size(name))
+                columns[name] = column.astype(code_dtype(domain.size(name)))
+            work.advance()
+    return Records.of(domain, [columns[name] for name in domain.names])
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Draws from a calibrated tree, and does nothing to the records afterwards."""
+
+    beliefs: CalibratedTree
+
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
+        """Make n records."""
+        return sample_from_tree(self.beliefs, n, rng, listener)

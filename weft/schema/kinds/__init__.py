@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from weft.schema.kinds.base import Column, ColumnError, either, suggestion
 from weft.schema.kinds.boolean import Boolean
 from weft.schema.kinds.category import Category
 from weft.schema.kinds.datetime import Datetime
 from weft.schema.kinds.derived import Derived
 from weft.schema.kinds.duration import Duration
-from weft.schema.kinds.id import Id
+from weft.schema.kinds.identifier import Id
 from weft.schema.kinds.integer import Integer
+from weft.schema.kinds.kind import Column, ColumnError, format_alternatives, suggest_known_word
 from weft.schema.kinds.real import Real
-from weft.schema.kinds.time import Time
+from weft.schema.kinds.time_of_day import Time
 from weft.schema.kinds.unknown import Unknown, is_partial
-from weft.values.markers import Marker, written
+from weft.values.text_numbers import Marker, write_marker
 
 __all__ = [
     "KINDS",
@@ -32,9 +32,9 @@ __all__ = [
     "Real",
     "Time",
     "Unknown",
+    "add_markers",
     "column_from_dict",
-    "marked",
-    "suggestion",
+    "suggest_known_word",
 ]
 
 KINDS: dict[str, type[Column]] = {
@@ -51,19 +51,21 @@ def column_from_dict(name: str, entry: Any) -> Column:
     if kind == Unknown.kind and len(entry) == 1:
         return Unknown(name)
     if not isinstance(kind, str) or kind not in KINDS:
-        near = suggestion(kind, KINDS) if isinstance(kind, str) else ""
+        near = suggest_known_word(kind, KINDS) if isinstance(kind, str) else ""
         raise ColumnError(
-            name, f"kind must be {either([*KINDS, Unknown.kind])}.{near}", "kind" if "kind" in entry else None
+            name,
+            f"kind must be {format_alternatives([*KINDS, Unknown.kind])}.{near}",
+            "kind" if "kind" in entry else None,
         )
     spelling = KINDS[kind].spelling
     known = {spelling.get(f.name, f.name): f.name for f in fields(KINDS[kind]) if f.name not in KINDS[kind].unspelled}
     for key in entry:
         if key != "kind" and key not in known:
-            near = suggestion(key, known) or f" Known are {', '.join(known)}."
+            near = suggest_known_word(key, known) or f" Known are {', '.join(known)}."
             raise ColumnError(name, f'unknown key "{key}" for kind {kind}.{near}', key)
     if is_partial(entry):
-        return Unknown(name, stated=tuple((key, _plain(value)) for key, value in entry.items()))
-    given = {known[key]: _plain(value) for key, value in entry.items() if key != "kind"}
+        return Unknown(name, stated=tuple((key, _freeze_value(value)) for key, value in entry.items()))
+    given = {known[key]: _freeze_value(value) for key, value in entry.items() if key != "kind"}
     if isinstance(given.get("missing"), tuple):
         if not given["missing"]:
             raise ColumnError(name, "missing must list at least one marker, or be true or false", "missing")
@@ -73,15 +75,17 @@ def column_from_dict(name: str, entry: Any) -> Column:
     return KINDS[kind](name, **given)
 
 
-def marked(column: Column, markers: tuple[Marker, ...]) -> Column:
+def add_markers(column: Column, markers: tuple[Marker, ...]) -> Column:
     """Return a column with more markers of missing values, if it may be missing; those that it lists stay values."""
-    known = {written(value) for value in (*(column.listed or ()), *column.markers, *getattr(column, "special", ()))}
-    added = tuple(marker for marker in dict.fromkeys(markers) if written(marker) not in known)
+    known = {
+        write_marker(value) for value in (*(column.listed or ()), *column.markers, *getattr(column, "special", ()))
+    }
+    added = tuple(marker for marker in dict.fromkeys(markers) if write_marker(marker) not in known)
     return replace(column, markers=(*column.markers, *added)) if column.missing and added else column
 
 
-def _plain(value: Any) -> Any:
+def _freeze_value(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return tuple(_plain(item) for item in value)
+        return tuple(_freeze_value(item) for item in value)
     # TOML has dates of its own; they are kept as the text a person would write.
     return value.isoformat() if hasattr(value, "isoformat") else value

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from weft.schema.kinds.base import Coder, Column, Scalar
-from weft.schema.kinds.evidence import Evidence, Guess
-from weft.schema.kinds.labels import Label, one
-from weft.schema.kinds.listed import ListedCoder
+from weft.schema.kinds.category import ListedCoder
+from weft.schema.kinds.draft_facts import ColumnEvidence, Guess
+from weft.schema.kinds.kind import Coder, Column, Label, Scalar, make_single_label
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Boolean(Column):
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name both values."""
-        return [one("false", "value"), one("true", "value")]
+        return [make_single_label("false", "value"), make_single_label("true", "value")]
 
     @property
     def outside_remedy(self) -> str:
@@ -44,6 +43,6 @@ class Boolean(Column):
         return (False, True)
 
     @classmethod
-    def recognise(cls, evidence: Evidence) -> Guess | None:
+    def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
         """Take truth values."""
         return Guess({"kind": cls.kind}, "True or false.") if pa.types.is_boolean(evidence.type) else None

@@ -4,19 +4,112 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from weft.marginals.domain import Order
-from weft.schema.kinds.base import Coder, Column, Scalar
-from weft.schema.kinds.evidence import COMMON, FEW, MANY, VERY_MANY, Evidence, Guess
-from weft.schema.kinds.labels import Label, one
-from weft.schema.kinds.listed import ListedCoder
-from weft.values.limits import MAX_CODES
-from weft.values.text import is_text
+from weft.schema.kinds.draft_facts import (
+    COMMON,
+    MAX_CATEGORY_INTEGERS,
+    MAX_LISTED_TEXTS,
+    MAX_UNREMARKED_TEXTS,
+    ColumnEvidence,
+    Guess,
+)
+from weft.schema.kinds.kind import Coder, Column, ColumnError, Label, Policies, Scalar, make_single_label
+from weft.values.bins import MAX_CODES
+from weft.values.storage import missing_of
+from weft.values.text_numbers import is_text
+
+# Codes of columns that list their values: one code a value, in the order of the schema.
+
+
+class ListedCoder:
+    """One code a value, in the order of the schema, matched in the column's own type."""
+
+    def __init__(self, column: Column, arrow_type: pa.DataType, nan: bool, other: Scalar | None = None) -> None:
+        self._type, self._nan = arrow_type, nan
+        listed = column.listed or ()
+        self.values = make_listed_array(column, listed, arrow_type)
+        self._outcomes = Policies(column, len(listed), None if other is None else listed.index(other))
+        self.size = self._outcomes.size
+        try:
+            self.encode(pa.array([], arrow_type))
+            self.decode(np.empty(0, np.int64), np.random.default_rng(0))
+        except pa.ArrowException:  # a type that Arrow cannot look up in, whatever the rows hold
+            raise column.unfit(arrow_type) from None
+
+    def encode(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the code of each value."""
+        return self._outcomes.settle(*self._locate(array))
+
+    def fits(self, array: pa.Array) -> NDArray[np.bool_]:
+        """Return which values are in the list."""
+        return self._outcomes.fits(*self._locate(array))
+
+    def _locate(self, array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        array = array.cast(self.values.type)
+        if pa.types.is_floating(array.type):
+            array = pc.if_else(pc.is_nan(array), None, pc.add(array, pa.scalar(0.0, array.type)))
+        codes = pc.index_in(array, value_set=self.values, skip_nulls=True).fill_null(-1)
+        return codes.to_numpy(zero_copy_only=False).astype(np.int64), missing_of(array)
+
+    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
+        """Return the value of each code."""
+        array = self.values.take(self.indices(codes))
+        if self._nan and pa.types.is_floating(array.type):
+            array = array.fill_null(float("nan"))
+        return array.cast(self._type)
+
+    def indices(self, codes: NDArray[Any]) -> pa.Array:
+        """Return places in the list of values, null for missing."""
+        return pa.array(codes.astype(np.int64), mask=self._outcomes.is_missing(codes))
+
+
+def make_listed_array(column: Column, listed: tuple[Scalar, ...], arrow_type: pa.DataType) -> pa.Array:
+    """Return the schema's values in the type they are matched in: the column's, or one that Arrow can look up in."""
+    if is_text(arrow_type):
+        target = pa.large_string() if pa.types.is_string_view(arrow_type) else arrow_type
+        plain: list[Any] = [write_category_value(value) for value in listed]
+    elif pa.types.is_decimal256(arrow_type):
+        # Refused here, whatever the rows hold: Arrow cannot look up in this type, and a cast may fail on a value.
+        raise column.unfit(arrow_type)
+    else:
+        small_decimal = pa.types.is_decimal(arrow_type) and not pa.types.is_decimal128(arrow_type)
+        target = pa.decimal128(38, arrow_type.scale) if small_decimal else arrow_type
+        target = pa.large_binary() if pa.types.is_binary_view(arrow_type) else target
+        plain = list(listed)
+    try:
+        array = _cast_values(plain, target)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise ColumnError(
+            column.name, f"its values do not fit the column's type {arrow_type}; write them as that type does", "values"
+        ) from None
+    if len(pc.unique(array)) < len(array):
+        raise ColumnError(column.name, f"two of its values are the same in the column's type {arrow_type}", "values")
+    return array
+
+
+def _cast_values(plain: list[Any], target: pa.DataType) -> pa.Array:
+    if isinstance(plain[0], float) and pa.types.is_decimal(target):
+        plain = [repr(value) for value in plain]
+    if isinstance(plain[0], int) and not isinstance(plain[0], bool) and pa.types.is_integer(target):
+        return pa.array(plain, type=target)
+    array = pa.array(plain).cast(target)
+    if pa.types.is_floating(target):
+        array = pc.add(array, pa.scalar(0.0, target))  # -0.0 is 0.0
+    return array
+
+
+def write_category_value(value: Scalar) -> str:
+    """Return a value as text that means it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else repr(value)
 
 
 @dataclass(frozen=True)
@@ -78,7 +171,7 @@ class Category(Column):
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name each value as it is."""
-        return [one(str(value), "value") for value in self.values]
+        return [make_single_label(str(value), "value") for value in self.values]
 
     @property
     def outside_remedy(self) -> str:
@@ -91,33 +184,33 @@ class Category(Column):
         return self.values
 
     @classmethod
-    def recognise(cls, evidence: Evidence) -> Guess | None:
+    def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
         """Take text with a limited number of values, whole numbers that look like codes, and columns without values."""
         if pa.types.is_null(evidence.type):
             return Guess({"kind": cls.kind, "values": ["unknown"]}, "Nothing but missing values.")
         if is_text(evidence.type):
             if not len(evidence.values):
                 return Guess({"kind": cls.kind, "values": ["unknown"]}, "No value was seen: list the possible ones.")
-            if len(evidence.different) > VERY_MANY and not _breaks(evidence.different):
-                return _commonest(evidence)
+            if len(evidence.different) > MAX_LISTED_TEXTS and not _has_line_breaks(evidence.different):
+                return _guess_common_values(evidence)
             reason = "Text with a limited number of different values."
-            if len(evidence.different) > MANY:
+            if len(evidence.different) > MAX_UNREMARKED_TEXTS:
                 reason = (
                     "Text with very many different values: keep the common ones and declare other, or make it an id."
                 )
             return Guess({"kind": cls.kind, "values": sorted(evidence.different.to_pylist())}, reason)
-        if pa.types.is_integer(evidence.type) and 0 < len(evidence.different) <= FEW:
+        if pa.types.is_integer(evidence.type) and 0 < len(evidence.different) <= MAX_CATEGORY_INTEGERS:
             values = sorted(evidence.different.to_pylist())
             return Guess({"kind": cls.kind, "values": values}, "Whole numbers that look like codes.")
         return None
 
 
-def _commonest(evidence: Evidence) -> Guess:
+def _guess_common_values(evidence: ColumnEvidence) -> Guess:
     order = np.lexsort((np.arange(len(evidence.counts)), -evidence.counts))[:COMMON]
     values = sorted(evidence.different.take(pa.array(order)).to_pylist())
     reason = "Text with very many different values: the commonest are listed, and other stands for the rest."
     return Guess({"kind": "category", "values": values, "other": "other"}, reason)
 
 
-def _breaks(words: pa.Array) -> bool:
+def _has_line_breaks(words: pa.Array) -> bool:
     return bool(pc.any(pc.match_substring_regex(words, "[\r\n]")).as_py())

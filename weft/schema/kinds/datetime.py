@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -10,38 +11,121 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.marginals.domain import FineGrid
-from weft.schema.kinds.base import Column, ColumnError
-from weft.schema.kinds.binned import Binned, Bins, GridCoder, Scale
-from weft.schema.kinds.calendar import LEAST_DAYS, Calendar, Clock
-from weft.schema.kinds.evidence import FEW, Evidence, Guess
-from weft.schema.kinds.guessed_dates import DAY_NUMBER, date_format, day_numbers, moments
-from weft.schema.kinds.labels import Label
-from weft.schema.kinds.part import Part
-from weft.schema.kinds.pieced import PIECES_REMEDY, make_a_date
-from weft.schema.kinds.spans import Spans, span_grid
-from weft.values.grid import Grid, equal_width
-from weft.values.instants import (
+from weft.schema.kinds.attributes import AttributePart
+from weft.schema.kinds.date_parts import MIN_DAYS, PIECES_REMEDY, Calendar, Clock, make_a_date
+from weft.schema.kinds.draft_facts import MAX_CATEGORY_INTEGERS, ColumnEvidence, Guess
+from weft.schema.kinds.integer import common_step
+from weft.schema.kinds.kind import Column, ColumnError, Label
+from weft.schema.kinds.numeric_bins import BinnedColumn, Bins, GridCoder, Scale
+from weft.schema.kinds.time_bins import Spans, span_grid
+from weft.values.bins import EACH_CODE, BinGrid, equal_width
+from weft.values.storage import Carrier, Dates64, DayNumbers, Integers
+from weft.values.text_columns import TextMoments
+from weft.values.text_numbers import is_text, read_moments
+from weft.values.timestamps import (
     DAY,
     UNIT,
     Moment,
-    known_zone,
+    is_known_zone,
     name_span,
+    name_step,
     parse_span,
     parse_step,
     write_moment,
 )
-from weft.values.limits import EACH_CODE
-from weft.values.storage import Carrier, Dates64, DayNumbers, Integers
-from weft.values.text import is_text, read_moments
-from weft.values.written import TextMoments
 
-_EPOCHS = {"epoch": UNIT["s"], "epoch_ms": UNIT["ms"]}
+# How a column of dates is written, checked: its formats and its step.
+
+EPOCHS = {"epoch": UNIT["s"], "epoch_ms": UNIT["ms"]}
+"""Formats of whole numbers: time since 1970."""
+
+
+def check_formats(column: Datetime) -> None:
+    """Refuse formats that are none, and further formats of a column whose own format is not stated."""
+    form = column.format
+    if form is not None and not (isinstance(form, str) and ("%" in form or form in EPOCHS)):
+        raise ColumnError(
+            column.name, 'format must be in strptime letters, such as "%d/%m/%Y", or "epoch" or "epoch_ms"', "format"
+        )
+    object.__setattr__(column, "other_formats", tuple(column.other_formats))
+    if column.other_formats and column.text_format is None:
+        raise ColumnError(column.name, "other_formats needs format, which released values are written in", "format")
+    if not all(isinstance(each, str) and "%" in each for each in column.other_formats):
+        told = 'other_formats must list formats in strptime letters, such as ["%d/%m/%Y"]'
+        raise ColumnError(column.name, told, "other_formats")
+
+
+def check_step(column: Datetime) -> None:
+    """Refuse a step that is no length of time."""
+    if column.step is None:
+        return
+    try:
+        parse_step(column.step)
+    except ValueError:
+        told = 'step must be a time such as "1d", "1h", "15min", "1s" or "1ms"'
+        raise ColumnError(column.name, told, "step") from None
+
+
+# What a draft makes of dates, time stamps, and text or whole numbers that look like dates.
+
+DAY_NUMBER = "%Y%m%d"
+"""The format of days that are written as one whole number."""
+
+_NATURAL_STEPS = ("7d", "1d", "1h", "30min", "15min", "1min", "1s", "1ms", "1us", "1ns")
+_YEARS = (1800, 2200)  # whole numbers of eight digits that a draft takes for days
+_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y")
+
+
+def date_format(words: pa.Array) -> str | None:
+    """Return the usual format in which all texts are dates; None if there is none."""
+    for form in _FORMATS:
+        moments = read_moments(words, form)
+        if (
+            moments.null_count == 0
+            and pc.all(pc.equal(pc.strftime(moments, format=form), words.cast("string"))).as_py()
+        ):
+            return form
+    return None
+
+
+def day_numbers(values: pa.Array) -> Guess | None:
+    """Take whole numbers that are all days of these years, written yyyymmdd."""
+    ends = pc.min_max(values)
+    if not _YEARS[0] * 10_000 <= ends["min"].as_py() <= ends["max"].as_py() < _YEARS[1] * 10_000:
+        return None
+    reading = DayNumbers(values.type).read(values)
+    if reading.unreadable is None or reading.unreadable.any():
+        return None
+    entry = guess_moments(pa.array(reading.values.astype(np.int32)).cast(pa.date32())).entry
+    told = {"format": DAY_NUMBER, "type": str(values.type)}
+    return Guess(entry | told, "Whole numbers that are all days, written yyyymmdd.")
+
+
+def guess_moments(values: pa.Array) -> Guess:
+    """Return the entry of a column of dates or time stamps."""
+    date32, stamp = pa.types.is_date32(values.type), pa.types.is_timestamp(values.type)
+    unit = DAY if date32 else UNIT[values.type.unit] if stamp else UNIT["ms"]
+    zoned = stamp and values.type.tz is not None
+    if not len(values):
+        return Guess({"kind": "datetime", "range": ["2000-01-01", "2029-12-31"]}, "No value was seen: give the range.")
+    different = np.unique(values.cast(pa.int32() if date32 else pa.int64()).to_numpy())
+    low, high = int(different[0]) * unit, int(different[-1]) * unit
+    common = common_step(different.astype(np.int64)) * unit if len(different) > 1 else math.gcd(low, DAY)
+    step = next(size for size in map(parse_step, _NATURAL_STEPS) if common % size == 0)
+    days = not zoned and low % DAY == 0 and step % DAY == 0
+    entry = {
+        "kind": "datetime",
+        "range": [write_moment(low, days, zoned), write_moment(high, days, zoned)],
+        "step": name_step(step),
+    }
+    return Guess(entry, "Dates." if days else "Moments.")
 
 
 @dataclass(frozen=True)
-class Datetime(Binned):
+class Datetime(BinnedColumn):
     """A day or a moment. The highest end, given as a plain date, includes that whole day."""
 
     step: str | None = field(default=None, kw_only=True)
@@ -52,6 +136,9 @@ class Datetime(Binned):
     format: str | None = field(default=None, kw_only=True)
     """How a text column writes it, in strptime's letters, such as "%d/%m/%Y"; or how a column of whole numbers does:
     "%Y%m%d", "epoch" for seconds since 1970, "epoch_ms" for milliseconds."""
+    other_formats: tuple[str, ...] = field(default=(), kw_only=True)
+    """Further formats in which a text column may write it; each value is read in the first that fits, and released
+    values are written in `format`."""
     date: bool | None = field(default=None, kw_only=True)
     """Whether text and CSV hold a plain date (None: yes, if the ends are plain dates and steps are whole days)."""
 
@@ -66,20 +153,10 @@ class Datetime(Binned):
         super().__post_init__()
         self._check_pieces()
         self._need(self.date is None or isinstance(self.date, bool), "date must be true or false", "date")
+        check_formats(self)
+        check_step(self)
         self._need(
-            self.format is None or (isinstance(self.format, str) and ("%" in self.format or self.format in _EPOCHS)),
-            'format must be in strptime letters, such as "%d/%m/%Y", or "epoch" or "epoch_ms"',
-            "format",
-        )
-        if self.step is not None:
-            try:
-                parse_step(self.step)
-            except ValueError:
-                raise ColumnError(
-                    self.name, 'step must be a time such as "1d", "1h", "15min", "1s" or "1ms"', "step"
-                ) from None
-        self._need(
-            self.timezone is None or (isinstance(self.timezone, str) and known_zone(self.timezone)),
+            self.timezone is None or (isinstance(self.timezone, str) and is_known_zone(self.timezone)),
             'timezone must be a known zone such as "Europe/Berlin"',
             "timezone",
         )
@@ -144,9 +221,20 @@ class Datetime(Binned):
         return None if self._numbers else self.format
 
     @property
+    def text_formats(self) -> tuple[str, ...]:
+        """The formats in which text may spell it, if the schema says so."""
+        return () if self.text_format is None else (self.text_format, *self.other_formats)
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The formats of a text column, ISO dates or moments where the schema states none."""
+        plain = "%Y-%m-%d" if self.plain_date else "%Y-%m-%d %H:%M:%S"
+        return self.text_formats or (self.format or plain,)
+
+    @property
     def _numbers(self) -> bool:
         """Whether the source has no type of its own, and the schema says that it holds whole numbers."""
-        return self.format in _EPOCHS or (self.type is not None and pa.types.is_integer(self.arrow_type()))
+        return self.format in EPOCHS or (self.type is not None and pa.types.is_integer(self.arrow_type()))
 
     @property
     def outside_remedy(self) -> str:
@@ -158,7 +246,7 @@ class Datetime(Binned):
 
     def plain_type(self) -> pa.DataType:
         """Return text where a format is given, days for plain dates, and else time stamps that hold the step."""
-        if self.format in _EPOCHS:
+        if self.format in EPOCHS:
             return pa.int64()
         if self.format is not None:
             return pa.string()  # stays text, and is written back in the same format
@@ -171,7 +259,7 @@ class Datetime(Binned):
         """Return the codes in a column of dates, time stamps or text."""
         return self._coder(arrow_type, daily=False)[0]
 
-    def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Part:
+    def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> AttributePart:
         """Take weeks, weekdays and times of day apart, over a range that is long enough for it."""
         if self.after is not None:
             return super().part(fields, columns)
@@ -180,7 +268,7 @@ class Datetime(Binned):
         low, high = (Moment.parse(end).nanoseconds for end in self.ends)
         days = (high - low) // DAY
         plain = self.bins is None and self.edges is None
-        if not plain or not LEAST_DAYS <= days < EACH_CODE:
+        if not plain or not MIN_DAYS <= days < EACH_CODE:
             return super().part(fields, columns)
         coder, clock = self._coder(arrow_type, daily=True)
         return super().part(fields, columns) if clock.step > DAY else Calendar(self, coder, clock, stored)
@@ -190,9 +278,8 @@ class Datetime(Binned):
         carrier: Carrier
         zone: str | None = None
         day = self.plain_date
-        if is_text(arrow_type) and self.format not in _EPOCHS:
-            form = self.format or ("%Y-%m-%d" if self.plain_date else "%Y-%m-%d %H:%M:%S")
-            carrier, unit = TextMoments(arrow_type, form), UNIT["s"]
+        if is_text(arrow_type) and self.format not in EPOCHS:
+            carrier, unit = TextMoments(arrow_type, self.spellings), UNIT["s"]
         elif pa.types.is_date(arrow_type):
             carrier = Integers(arrow_type) if pa.types.is_date32(arrow_type) else Dates64(arrow_type)
             unit, day = DAY, True
@@ -201,8 +288,8 @@ class Datetime(Binned):
             carrier, unit, zone = Integers(arrow_type), UNIT[arrow_type.unit], arrow_type.tz
         elif pa.types.is_integer(arrow_type) and self.format == DAY_NUMBER:
             carrier, unit, day = DayNumbers(arrow_type), DAY, True
-        elif pa.types.is_integer(arrow_type) and self.format in _EPOCHS:
-            carrier, unit = Integers(arrow_type), _EPOCHS[self.format or ""]
+        elif pa.types.is_integer(arrow_type) and self.format in EPOCHS:
+            carrier, unit = Integers(arrow_type), EPOCHS[self.format or ""]
         else:
             raise self.unfit(arrow_type)
         if self.timezone is not None and zone is None:
@@ -220,7 +307,7 @@ class Datetime(Binned):
         edges = None if self.edges is None else [self.place(edge) for edge in self.edges]
         return Spans(low, high, self._step(day), self.bins, edges, [self.place(value) for value in self.special])
 
-    def gaps(self, scale: Scale) -> Grid:
+    def gaps(self, scale: Scale) -> BinGrid:
         """Return the bins of the time since another column."""
         try:
             return self._spans(scale.day > 0).grid(int(scale.unit))
@@ -251,7 +338,7 @@ class Datetime(Binned):
         self.need_fit(carrier.low <= cuts[0] and cuts[-1] - 1 <= carrier.high, arrow_type, "range")
         for value in special:
             self.need_fit(carrier.low <= value <= carrier.high, arrow_type, "special")
-        grid = Grid(cuts, cuts[0], step // unit, special, strict=True)
+        grid = BinGrid(cuts, cuts[0], step // unit, special, strict=True)
         if isinstance(carrier, TextMoments):
             steps = (cuts[-1] - 1 - cuts[0]) * unit // step
             self.check_format(carrier, [cuts[0] + i * step // unit for i in {0, min(1, steps), steps}] + special)
@@ -307,7 +394,7 @@ class Datetime(Binned):
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name bins of time on the column's own wall clock; a shift of the clock may move an edge by its hour."""
         if self.after is not None:
-            return self._spans(self.plain_date).labels(name_span) + self.special_labels(_span)
+            return self._spans(self.plain_date).labels(name_span) + self.special_labels(_normalise_span)
         texts = [self.ends[0], self.ends[1]] if self.edges is None else list(self.edges)
         moments = [Moment.parse(text) for text in texts]
         end = moments[-1].nanoseconds + (DAY if moments[-1].whole_day else 1)
@@ -326,21 +413,21 @@ class Datetime(Binned):
         return bins + self.special_labels(str)
 
     @classmethod
-    def recognise(cls, evidence: Evidence) -> Guess | None:
+    def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
         """Take dates and time stamps, and text that reads as dates in a usual format."""
         if pa.types.is_date(evidence.type) or pa.types.is_timestamp(evidence.type):
-            return moments(evidence.values)
-        if is_text(evidence.type) and len(evidence.values) and len(evidence.different) > FEW:
+            return guess_moments(evidence.values)
+        if is_text(evidence.type) and len(evidence.values) and len(evidence.different) > MAX_CATEGORY_INTEGERS:
             form = date_format(evidence.different)
             if form is not None:
-                entry = moments(read_moments(evidence.values, form)).entry
+                entry = guess_moments(read_moments(evidence.values, form)).entry
                 return Guess({**entry, "format": form}, f"Text that reads as dates in the format {form}.")
         if pa.types.is_integer(evidence.type) and len(evidence.values):
             return day_numbers(evidence.values)
         return None
 
 
-def _span(value: Any) -> str:
+def _normalise_span(value: Any) -> str:
     return name_span(parse_span(value))
 
 

@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 
 from weft.errors import DataError
 from weft.marginals.domain import Domain
-from weft.schema.kinds.base import Column, ColumnError, suggestion
-from weft.schema.kinds.binned import Binned, Scale
-from weft.schema.kinds.labels import Label
-from weft.schema.kinds.part import Arrays, named
-from weft.schema.kinds.policies import Policies
-from weft.schema.kinds.stored import dictionary_array
-from weft.values.instants import DAY, Moment
-from weft.values.storage import Reading, decoded
+from weft.schema.kinds.attributes import Arrays, dictionary_array, name_column_codes
+from weft.schema.kinds.kind import Column, ColumnError, Label, Policies, suggest_known_word
+from weft.schema.kinds.numeric_bins import BinnedColumn, Scale
+from weft.values.storage import Reading, decode_dictionary
+from weft.values.timestamps import DAY, Moment
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -31,15 +28,15 @@ Mask = NDArray[np.bool_]
 _FAR = 2.0**62  # differences beyond this are outside every range, and would not fit 64 bits
 
 
-def difference(column: Binned, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Difference:
+def make_difference(column: BinnedColumn, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Difference:
     """Return the difference of a column to the one that it comes after; ColumnError if they do not go together."""
-    base = _base(column, columns)
+    base = _find_base_column(column, columns)
     if base.missing and not column.missing:
         raise ColumnError(
             column.name, f'"{base.name}" may be missing, and then so is this column: set missing = true', "missing"
         )
     field = fields[column.name]
-    own, other = _scale(column, field), _scale(base, fields[base.name])
+    own, other = _get_scale(column, field), _get_scale(base, fields[base.name])
     if own.time != other.time:
         raise ColumnError(
             column.name, f'a column of kind {column.kind} cannot come after "{base.name}", a {base.kind}', "after"
@@ -61,44 +58,44 @@ def difference(column: Binned, fields: Mapping[str, pa.Field], columns: Mapping[
     return Difference(column, base, field.type, (own, other), bounds_of(column, columns))
 
 
-def _base(column: Binned, columns: Mapping[str, Column]) -> Binned:
+def _find_base_column(column: BinnedColumn, columns: Mapping[str, Column]) -> BinnedColumn:
     """Return the column that this one comes after, or say why there is none."""
     seen, at = [column.name], column
     while at.after is not None:
         base = columns.get(at.after)
         if base is None:
-            near = suggestion(at.after, columns) or " Name a column of the schema."
+            near = suggest_known_word(at.after, columns) or " Name a column of the schema."
             raise ColumnError(at.name, f'after names "{at.after}", which is no column.{near}', "after")
         if base.name in seen:
             listed = ", ".join(f'"{name}"' for name in seen)
             raise ColumnError(column.name, f"{listed} come after one another in a circle; leave one after out", "after")
-        if not isinstance(base, Binned) or type(base).scale is Binned.scale:
+        if not isinstance(base, BinnedColumn) or type(base).scale is BinnedColumn.scale:
             raise ColumnError(at.name, f'after must name a date or a number; "{base.name}" is a {base.kind}', "after")
         seen.append(base.name)
         at = base
     base = columns[column.after or ""]
-    assert isinstance(base, Binned)
+    assert isinstance(base, BinnedColumn)
     return base
 
 
-def _scale(column: Binned, field: pa.Field) -> Scale:
+def _get_scale(column: BinnedColumn, field: pa.Field) -> Scale:
     arrow_type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return column.scale(arrow_type, nan=not field.nullable)
 
 
-def bounds_of(column: Binned, columns: Mapping[str, Column]) -> tuple[Fraction, Fraction]:
+def bounds_of(column: BinnedColumn, columns: Mapping[str, Column]) -> tuple[Fraction, Fraction]:
     """Return the lowest and highest value that a column can have, from the schema alone; moments in nanoseconds."""
     lowest, highest = column.extent
-    low, high = _place(column, lowest, end=False), _place(column, highest, end=True)
+    low, high = _parse_place(column, lowest, end=False), _parse_place(column, highest, end=True)
     if column.after is None:
         return low, high
     base = columns[column.after]
-    assert isinstance(base, Binned)
+    assert isinstance(base, BinnedColumn)
     first, last = bounds_of(base, columns)
     return first + low, last + high
 
 
-def _place(column: Binned, value: Any, end: bool) -> Fraction:
+def _parse_place(column: BinnedColumn, value: Any, end: bool) -> Fraction:
     if not isinstance(value, str):
         place = column.place(value)
         return Fraction(str(place)) if isinstance(place, float) else Fraction(place)
@@ -113,8 +110,8 @@ class Difference:
 
     def __init__(
         self,
-        column: Binned,
-        base: Binned,
+        column: BinnedColumn,
+        base: BinnedColumn,
         arrow_type: pa.DataType,
         scales: tuple[Scale, Scale],
         span: tuple[Fraction, Fraction],
@@ -142,14 +139,14 @@ class Difference:
     def labels(self) -> list[tuple[Label, ...]]:
         """Name every difference."""
         stored = self._type.value_type if pa.types.is_dictionary(self._type) else self._type
-        return [named(self._column, stored, self._policies.size)]
+        return [name_column_codes(self._column, stored, self._policies.size)]
 
     def encode(self, arrays: Arrays) -> list[Ints]:
         """Return the code of each difference; missing where the column or the one it comes after is."""
         own = self._own.carrier.read(arrays[self.columns[0]])
         start, unknown = self._start(arrays[self.needs[0]])
         missing = own.missing
-        lost = _unreadable(own)
+        lost = _get_unreadable_mask(own)
         if self._clip:
             missing = missing | unknown | lost
         elif (unknown & ~missing).any():
@@ -157,7 +154,7 @@ class Difference:
                 f'column "{self.columns[0]}": a value stands where "{self.needs[0]}" is missing. '
                 'Set outside = "clip" to count it as missing'
             )
-        gap, far = _minus(own.values, start)
+        gap, far = _subtract_modulo(own.values, start)
         gap = np.where(far != 0, far * np.int64(_FAR), gap)
         codes = self._bins.locate(gap, own.off, self._clip)
         codes[lost] = -1
@@ -168,10 +165,33 @@ class Difference:
         drawn = np.asarray(codes[0]).astype(np.int64)
         missing = self._policies.is_missing(drawn)
         gap = self._bins.draw(np.where(missing, 0, drawn), rng)
-        start, unknown = self._start(decoded(made[self.needs[0]]))
+        start, unknown = self._start_of(made)
         array = self._own.carrier.write(np.where(unknown, np.uint64(0), start.view(np.uint64) + gap), missing | unknown)
         stored = dictionary_array(array, self._type) if pa.types.is_dictionary(self._type) else array
         return {self.columns[0]: stored}
+
+    def fits(self, arrays: Arrays) -> Mask:
+        """Return which rows have a difference inside its range, or a missing value that the schema allows."""
+        own, (start, unknown) = (
+            self._own.carrier.read(decode_dictionary(arrays[self.columns[0]])),
+            self._start_of(arrays),
+        )
+        gap, far = _subtract_modulo(own.values, start)
+        inside = (self._bins.locate(gap, own.off, clip=False) >= 0) & (far == 0) & ~unknown & ~_get_unreadable_mask(own)
+        return np.asarray(np.where(own.missing, self._column.missing, inside), dtype=bool)
+
+    def move(self, before: Arrays, after: Arrays) -> pa.Array:
+        """Return the column at its old distance from the other column's new values; missing where either is."""
+        own = self._own.carrier.read(decode_dictionary(before[self.columns[0]]))
+        old, unknown = self._start_of(before)
+        new, gone = self._start_of(after)
+        missing = own.missing | unknown | gone | _get_unreadable_mask(own)
+        moved = own.values.view(np.uint64) - old.view(np.uint64) + new.view(np.uint64)
+        array = self._own.carrier.write(np.where(missing, np.uint64(0), moved), missing)
+        return dictionary_array(array, self._type) if pa.types.is_dictionary(self._type) else array
+
+    def _start_of(self, arrays: Arrays) -> tuple[NDArray[Any], Mask]:
+        return self._start(decode_dictionary(arrays[self.needs[0]]))
 
     def _start(self, array: pa.Array) -> tuple[NDArray[Any], Mask]:
         """Return the values of the column that this one comes after, in its own integers, and which are missing."""
@@ -179,26 +199,26 @@ class Difference:
         values = reading.values
         ratio = self._other.unit / self._own.unit
         if ratio >= 1:
-            values = _times(values, int(ratio))
+            values = _multiply_saturating(values, int(ratio))
         else:  # a finer type: what both can tell
             values = values // np.array(ratio.denominator // ratio.numerator, values.dtype)
         if self._own.day > 1:
             values = values // self._own.day * self._own.day
-        return values, reading.missing | _unreadable(reading)
+        return values, reading.missing | _get_unreadable_mask(reading)
 
 
-def _unreadable(reading: Reading) -> Mask:
+def _get_unreadable_mask(reading: Reading) -> Mask:
     return np.zeros(len(reading.missing), bool) if reading.unreadable is None else reading.unreadable
 
 
-def _times(values: NDArray[Any], factor: int) -> NDArray[Any]:
+def _multiply_saturating(values: NDArray[Any], factor: int) -> NDArray[Any]:
     """Return products that fit 64 bits; what would not, and so lies outside every range, is held at their ends."""
     info = np.iinfo(values.dtype)
     low, high = -(int(info.max) // factor) if info.min else 0, int(info.max) // factor
     return np.asarray(np.clip(values, low, high) * values.dtype.type(factor))
 
 
-def _minus(values: NDArray[Any], start: NDArray[Any]) -> tuple[Ints, Ints]:
+def _subtract_modulo(values: NDArray[Any], start: NDArray[Any]) -> tuple[Ints, Ints]:
     """Return differences modulo 2^64, and the sign of those that do not fit: signed and unsigned integers alike."""
     about = values.astype(np.float64) - start.astype(np.float64)
     far = np.where(np.abs(about) > _FAR, np.sign(about), 0).astype(np.int64)

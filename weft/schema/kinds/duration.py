@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from weft.schema.kinds.base import ColumnError
-from weft.schema.kinds.binned import GridCoder
-from weft.schema.kinds.evidence import Evidence, Guess
+from weft.schema.kinds.draft_facts import ColumnEvidence, Guess
 from weft.schema.kinds.integer import common_step
-from weft.schema.kinds.spans import Spanned
-from weft.values.instants import UNIT, name_span, name_step, parse_span, parse_step
+from weft.schema.kinds.kind import ColumnError
+from weft.schema.kinds.numeric_bins import GridCoder
+from weft.schema.kinds.time_bins import Spanned
 from weft.values.storage import Carrier, Integers
-from weft.values.text import is_text
-from weft.values.written import TextSpans
+from weft.values.text_columns import TextSpans
+from weft.values.text_numbers import is_text
+from weft.values.timestamps import UNIT, name_span, name_step, parse_span, parse_step
 
 _STEPS = ("1d", "1h", "15min", "5min", "1min", "1s", "1ms", "1us", "1ns")
 
@@ -83,7 +83,7 @@ class Duration(Spanned):
         return name_span(held)
 
     @classmethod
-    def recognise(cls, evidence: Evidence) -> Guess | None:
+    def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
         """Take durations."""
         if not pa.types.is_duration(evidence.type):
             return None

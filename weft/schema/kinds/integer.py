@@ -14,17 +14,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.schema.kinds.base import ColumnError
-from weft.schema.kinds.binned import GridCoder, Scale, small_decimal
-from weft.schema.kinds.evidence import FEW, Evidence, Guess, with_codes, with_spikes
-from weft.schema.kinds.labels import Label
-from weft.schema.kinds.number import Number
-from weft.schema.kinds.sentinels import sentinels
-from weft.values.grid import Grid, equal_width
-from weft.values.limits import MAX_CODES
+from weft.schema.kinds.draft_facts import (
+    MAX_CATEGORY_INTEGERS,
+    ColumnEvidence,
+    Guess,
+    find_sentinels,
+    with_codes,
+    with_spikes,
+)
+from weft.schema.kinds.kind import ColumnError, Label
+from weft.schema.kinds.numeric_bins import GridCoder, Number, Scale, small_decimal
+from weft.values.bins import MAX_CODES, BinGrid, equal_width
 from weft.values.storage import Carrier, Decimals, Integers, WholeFloats
-from weft.values.text import is_text
-from weft.values.written import TextIntegers
+from weft.values.text_columns import TextIntegers
+from weft.values.text_numbers import is_text
 
 _EACH = 100  # possible values that a draft takes for numbers, however few of them were seen
 INTEGER_LIMITS = (-(2**63), 2**64 - 1)
@@ -92,7 +95,7 @@ class Integer(Number):
             self.need_fit(carrier.low <= value * unit <= carrier.high, arrow_type, "special")
         return GridCoder(self, self.gaps(scale), carrier)
 
-    def gaps(self, scale: Scale) -> Grid:
+    def gaps(self, scale: Scale) -> BinGrid:
         """Return the bins, in the integers of the scale."""
         unit = scale.unit.denominator
         low, high = self.ends
@@ -100,14 +103,16 @@ class Integer(Number):
         cuts = equal_width(low, high, self.step, self.bins) if edges is None else [*edges[:-1], high + 1]
         scaled = [cut * unit for cut in cuts[:-1]] + [high * unit + 1]
         special = [value * unit for value in self.special]
-        return Grid(scaled, low * unit, self.step * unit, special, strict=True)
+        return BinGrid(scaled, low * unit, self.step * unit, special, strict=True)
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Name the bins that hold a value beside the special ones, then these."""
         low, high = self.ends
         edges = self.edges
         cuts = equal_width(low, high, self.step, self.bins) if edges is None else [*edges[:-1], high + 1]
-        return [Label(_whole(a), _whole(b), "bin") for a, b in self._runs(cuts)] + self.special_labels(_whole)
+        return [Label(_format_whole(a), _format_whole(b), "bin") for a, b in self._runs(cuts)] + self.special_labels(
+            _format_whole
+        )
 
     def _runs(self, cuts: Sequence[int]) -> list[tuple[int, int]]:
         """First and last possible value of each bin that has one beside the special ones."""
@@ -126,7 +131,7 @@ class Integer(Number):
         return max(abs(int(value)) for value in (*self.ends, *self.special))
 
     @classmethod
-    def recognise(cls, evidence: Evidence) -> Guess | None:
+    def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
         """Take whole numbers, unless they are few and far between, as codes are."""
         if not pa.types.is_integer(evidence.type):
             return None
@@ -134,7 +139,7 @@ class Integer(Number):
             return Guess({"kind": cls.kind, "range": [0, 1]}, "No value was seen: give the possible range.")
         wide = pa.uint64() if pa.types.is_uint64(evidence.type) else pa.int64()
         every, many = np.unique(evidence.values.cast(wide).to_numpy(), return_counts=True)
-        codes = sentinels(every)
+        codes = find_sentinels(every)
         kept = ~np.isin(every, np.array(codes, every.dtype))
         different, counts = every[kept], many[kept]
         low, high = int(different[0]), int(different[-1])
@@ -142,7 +147,7 @@ class Integer(Number):
         entry = {"kind": cls.kind, "range": [low, high]} | ({"step": step} if step > 1 else {})
         if (high - low) // step + 1 <= _EACH:
             return with_codes(Guess(entry, "Whole numbers, few enough for one code each."), codes)
-        if len(different) <= FEW:
+        if len(different) <= MAX_CATEGORY_INTEGERS:
             return None
         return with_codes(with_spikes(Guess(entry, "Whole numbers over a wide range."), different, counts), codes)
 
@@ -155,5 +160,5 @@ def common_step(different: NDArray[Any]) -> int:
     return step if step and step < 2**63 and bool((gaps % np.uint64(step) == 0).all()) else 1
 
 
-def _whole(value: int) -> str:
+def _format_whole(value: int) -> str:
     return f"{value:,}" if abs(value) >= 10_000 else str(value)

@@ -16,18 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from weft.schema.kinds.base import Coder, ColumnError
-from weft.schema.kinds.binned import GridCoder, Scale, small_decimal
-from weft.schema.kinds.evidence import Evidence, Guess, with_codes, with_spikes
-from weft.schema.kinds.labels import Label
-from weft.schema.kinds.number import Number
-from weft.schema.kinds.policies import Policies
-from weft.schema.kinds.sentinels import sentinels
-from weft.values.floats import FloatBins, equal_edges, public_edges
-from weft.values.grid import Grid, equal_width
+from weft.schema.kinds.draft_facts import ColumnEvidence, Guess, find_sentinels, with_codes, with_spikes
+from weft.schema.kinds.kind import Coder, ColumnError, Label, Policies
+from weft.schema.kinds.numeric_bins import GridCoder, Number, Scale, small_decimal
+from weft.values.bins import BinGrid, FloatBins, equal_edges, equal_width, public_edges
 from weft.values.storage import Carrier, Decimals, Integers, ScaledFloats, decimal_array, floats_of, write_floats
-from weft.values.text import is_text, read_floats
-from weft.values.written import TextDecimals
+from weft.values.text_columns import TextDecimals
+from weft.values.text_numbers import is_text, read_floats
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,7 @@ class Real(Number):
         return self.decimals or 0
 
     def _member(self, value: Any, key: str) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
             raise ColumnError(self.name, f"{key} must hold finite numbers", key)
         return float(value) + 0.0  # so that -0.0 becomes 0.0
 
@@ -83,22 +78,22 @@ class Real(Number):
             carrier, scale = Decimals(arrow_type), arrow_type.scale
         else:
             raise self.unfit(arrow_type)
-        low, high = (_scaled(end, scale) for end in self.ends)
+        low, high = (_scale_exactly(end, scale) for end in self.ends)
         self.need_fit(carrier.low <= low and high <= carrier.high, arrow_type, "range")
-        special = [_scaled(value, scale) for value in self.special]
+        special = [_scale_exactly(value, scale) for value in self.special]
         for value in special:
             self.need_fit(value.denominator == 1 and carrier.low <= value <= carrier.high, arrow_type, "special")
         if self.edges is not None:
-            edges = [_scaled(edge, scale) for edge in self.edges]
+            edges = [_scale_exactly(edge, scale) for edge in self.edges]
         elif self.bins is not None:
             edges = [low + (high - low) * i / int(self.bins) for i in range(int(self.bins))]
         else:
-            edges = [_scaled(edge, scale) for edge in public_edges(*self.ends, self._digits(scale))[:-1]]
+            edges = [_scale_exactly(edge, scale) for edge in public_edges(*self.ends, self._digits(scale))[:-1]]
         step = 10 ** (scale - self._digits(scale))
         # A bin holds the integers from its left edge, rounded up, to before the next one's.
         cuts = [math.ceil(edge) for edge in edges[: len(edges) - (self.edges is not None)]] + [math.floor(high) + 1]
         origin = cuts[0] // step * step
-        return GridCoder(self, Grid(cuts, origin, step, [int(value) for value in special], strict=False), carrier)
+        return GridCoder(self, BinGrid(cuts, origin, step, [int(value) for value in special], strict=False), carrier)
 
     def scale(self, arrow_type: pa.DataType, nan: bool) -> Scale:
         """Return the integers of a column of floats, text, decimals or integers: in units of its last digit."""
@@ -106,7 +101,7 @@ class Real(Number):
             return Scale(Integers(arrow_type), Fraction(1), Fraction(1))
         if small_decimal(arrow_type):
             digits = self._digits(arrow_type.scale)
-            whole = all(_scaled(value, digits).denominator == 1 for value in self.special)
+            whole = all(_scale_exactly(value, digits).denominator == 1 for value in self.special)
             unit = Fraction(1, 10**arrow_type.scale)
             return Scale(Decimals(arrow_type), unit, Fraction(1, 10**digits) if whole else unit)
         narrow = pa.types.is_float32(arrow_type)
@@ -115,26 +110,26 @@ class Real(Number):
         if self.decimals is None:
             raise ColumnError(self.name, "a difference is exact: set decimals, such as decimals = 2", "decimals")
         digits = self.decimals
-        fits = all(_scaled(value, digits).denominator == 1 for value in self.special)
+        fits = all(_scale_exactly(value, digits).denominator == 1 for value in self.special)
         self._need(fits, f"special must have {digits} decimals where a column comes after another", "special")
         carrier = TextDecimals(arrow_type, digits) if is_text(arrow_type) else ScaledFloats(arrow_type, digits, nan)
         return Scale(carrier, Fraction(1, 10**digits), Fraction(1, 10**digits))
 
-    def gaps(self, scale: Scale) -> Grid:
+    def gaps(self, scale: Scale) -> BinGrid:
         """Return the bins of the difference to another column."""
         digits = len(str(scale.unit.denominator)) - 1
         step = 10 ** (digits - self._digits(digits))
-        low, high = (_scaled(end, digits) / step for end in self.ends)
+        low, high = (_scale_exactly(end, digits) / step for end in self.ends)
         first, last = math.ceil(low), math.floor(high)
         self._need(first <= last, "range holds no number with its decimals; widen it", "range")
         if self.edges is None:
             cuts = equal_width(first, last, 1, self.bins)
         else:
-            cuts = [*(math.ceil(_scaled(edge, digits) / step) for edge in self.edges[:-1]), last + 1]
-        special = [_scaled(value, digits) for value in self.special]
+            cuts = [*(math.ceil(_scale_exactly(edge, digits) / step) for edge in self.edges[:-1]), last + 1]
+        special = [_scale_exactly(value, digits) for value in self.special]
         self._need(all(value.denominator == 1 for value in special), "special has too many decimals", "special")
         scaled = [cut * step for cut in cuts[:-1]] + [last * step + 1]
-        return Grid(scaled, first * step, step, [int(value) for value in special], strict=False)
+        return BinGrid(scaled, first * step, step, [int(value) for value in special], strict=False)
 
     def _digits(self, scale: int) -> int:
         return scale if self.decimals is None else min(self.decimals, scale)
@@ -144,14 +139,14 @@ class Real(Number):
         if self.after is not None:
             return self._gap_labels(arrow_type)
         edges = self.cuts()
-        bins = [Label(_number(a), _number(b), "bin") for a, b in pairwise(edges)]
+        bins = [Label(_format_real(a), _format_real(b), "bin") for a, b in pairwise(edges)]
         wanted = size - len(self.special) - self.missing
         if len(bins) > wanted and self.decimals is not None:
             unit = 10.0**-self.decimals
             taken = [bisect_right(edges, s) - 1 for s in self.special]
             held = [round((b - a) / unit) - taken.count(i) for i, (a, b) in enumerate(pairwise(edges))]
             bins = [label for label, values in zip(bins, held, strict=True) if values > 0]
-        return bins + self.special_labels(_number)
+        return bins + self.special_labels(_format_real)
 
     def _gap_labels(self, arrow_type: pa.DataType) -> list[Label]:
         scale = self.scale(arrow_type, nan=False)
@@ -159,16 +154,16 @@ class Real(Number):
         starts, (steps, widths) = grid.starts().tolist(), grid.values()
         step = (starts[-1] - starts[0]) // max(steps[-1] - steps[0], 1)
         ends = [start + (width - 1) * step for start, width in zip(starts, widths, strict=True)]
-        bins = [Label(_number(a * unit), _number(b * unit), "bin") for a, b in zip(starts, ends, strict=True)]
-        return bins + self.special_labels(_number)
+        bins = [Label(_format_real(a * unit), _format_real(b * unit), "bin") for a, b in zip(starts, ends, strict=True)]
+        return bins + self.special_labels(_format_real)
 
     @classmethod
-    def recognise(cls, evidence: Evidence) -> Guess | None:
+    def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
         """Take floats and decimals."""
         if pa.types.is_decimal128(evidence.type):
-            return _decimal(evidence.values)
+            return _guess_decimal(evidence.values)
         if pa.types.is_float32(evidence.type) or pa.types.is_float64(evidence.type):
-            return _float(evidence.values.cast(pa.float64()).to_numpy(), pa.types.is_float32(evidence.type))
+            return _guess_float(evidence.values.cast(pa.float64()).to_numpy(), pa.types.is_float32(evidence.type))
         return None
 
 
@@ -196,17 +191,24 @@ class FloatCoder:
 
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
         """Return the code of each value."""
+        return self._outcomes.settle(*self._locate(array, self._clip))
+
+    def fits(self, array: pa.Array) -> NDArray[np.bool_]:
+        """Return which values lie in the range, or are special."""
+        return self._outcomes.fits(*self._locate(array, clip=False))
+
+    def _locate(self, array: pa.Array, clip: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         if is_text(self._type):
             values, unreadable = read_floats(array)
         else:
             values, unreadable = floats_of(array), None
         missing = np.isnan(values) if unreadable is None else np.isnan(values) & ~unreadable
-        codes = self.bins.locate(np.where(np.isnan(values), 0.0, values), self._clip)
+        codes = self.bins.locate(np.where(np.isnan(values), 0.0, values), clip)
         if unreadable is not None:
             codes[unreadable] = -1
-            if self._clip:
+            if clip:
                 missing |= unreadable
-        return self._outcomes.settle(codes, missing)
+        return codes, missing
 
     def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
         """Draw a value for each code."""
@@ -223,18 +225,18 @@ class FloatCoder:
         return pa.array(values, mask=missing).cast(pa.string()).cast(self._type)
 
 
-def _float(values: NDArray[np.float64], narrow: bool) -> Guess:
+def _guess_float(values: NDArray[np.float64], narrow: bool) -> Guess:
     dtype = np.float32 if narrow else np.float64
     finite = values[np.isfinite(values)] + 0.0
     if not len(finite):
         guess = Guess({"kind": "real", "range": [0.0, 1.0]}, "No finite value was seen: give the possible range.")
     else:
         every, many = np.unique(finite, return_counts=True)
-        codes = sentinels(every)
+        codes = find_sentinels(every)
         kept = ~np.isin(every, codes)
         different, counts = every[kept], many[kept]
         entry: dict[str, Any] = {"kind": "real", "range": [float(different[0]), float(different[-1])]}
-        places = _decimals(different, dtype)
+        places = _count_decimals(different, dtype)
         if places is not None:
             entry["decimals"] = places
         guess = with_codes(with_spikes(Guess(entry, "Numbers with a fraction."), different, counts), codes)
@@ -244,7 +246,7 @@ def _float(values: NDArray[np.float64], narrow: bool) -> Guess:
     return guess
 
 
-def _decimals(different: NDArray[np.float64], dtype: type[np.floating[Any]]) -> int | None:
+def _count_decimals(different: NDArray[np.float64], dtype: type[np.floating[Any]]) -> int | None:
     top = float(np.abs(different).max())
     for places in range(7):
         if top * 10.0**places > 2.0**50:
@@ -255,7 +257,7 @@ def _decimals(different: NDArray[np.float64], dtype: type[np.floating[Any]]) -> 
     return None
 
 
-def _decimal(values: pa.Array) -> Guess:
+def _guess_decimal(values: pa.Array) -> Guess:
     kind = values.type
     if not len(values):
         return Guess({"kind": "real", "range": [0.0, 1.0]}, "No value was seen: give the possible range.")
@@ -270,15 +272,15 @@ def _decimal(values: pa.Array) -> Guess:
     return with_spikes(guess, different / 10.0**kind.scale, counts) if abs(high) < 1e9 > abs(low) else guess
 
 
-def _scaled(value: float, scale: int) -> Fraction:
+def _scale_exactly(value: float, scale: int) -> Fraction:
     return Fraction(Decimal(repr(value))) * Fraction(10) ** scale
 
 
-def _number(value: float) -> str:
+def _format_real(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) and 10_000 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
-def _finite(value: int | float) -> bool:
+def _is_finite(value: int | float) -> bool:
     try:
         return math.isfinite(float(value))
     except OverflowError:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from weft.schema.kinds.base import Coder, Column, ColumnError
-from weft.schema.kinds.part import Part
+from weft.schema.kinds.attributes import AttributePart
+from weft.schema.kinds.kind import Coder, Column, ColumnError
 
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "category": ("values", "other"),
@@ -46,7 +46,7 @@ class Unknown(Column):
         """Refuse: there are no codes yet."""
         raise self._unfound()
 
-    def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Part:
+    def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> AttributePart:
         """Refuse: there are no attributes yet."""
         raise self._unfound()
 

@@ -9,26 +9,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.schema.kinds.base import Column, either, suggestion
-from weft.schema.rules.allowed import Allowed
-from weft.schema.rules.base import Readers, Rule, RuleError
-from weft.schema.rules.block import Block
+from weft.schema.kinds.kind import Column, format_alternatives, suggest_known_word
 from weft.schema.rules.clusters import check_together
-from weft.schema.rules.condition import Condition
-from weft.schema.rules.forbidden import Forbidden
-from weft.schema.rules.implication import Implication
+from weft.schema.rules.column_values import ColumnReader, UnfitValueError, Values
+from weft.schema.rules.combinations import Allowed, Forbidden
+from weft.schema.rules.conditions import Condition
+from weft.schema.rules.implications import Implication, MissingTogether, MissingWhen
+from weft.schema.rules.keys import Unique
 from weft.schema.rules.mapping import Mapped
-from weft.schema.rules.missing import MissingWhen
 from weft.schema.rules.order import Ordered
+from weft.schema.rules.repair_block import Block
+from weft.schema.rules.rule import Readers, Rule, RuleError
 from weft.schema.rules.sums import Summed
-from weft.schema.rules.together import MissingTogether
-from weft.schema.rules.unique import Unique
-from weft.schema.rules.values import Reader, UnfitValueError, Values
 
 __all__ = [
     "RULES",
     "Allowed",
     "Block",
+    "ColumnReader",
     "Condition",
     "Forbidden",
     "Implication",
@@ -36,7 +34,6 @@ __all__ = [
     "MissingTogether",
     "MissingWhen",
     "Ordered",
-    "Reader",
     "Readers",
     "Rule",
     "RuleError",
@@ -55,9 +52,9 @@ RULES: dict[str, type[Rule]] = {
 """Every sort of rule, by the key that it is known by."""
 
 
-def plain_readers(columns: Sequence[Column]) -> dict[str, Reader]:
+def plain_readers(columns: Sequence[Column]) -> dict[str, ColumnReader]:
     """Return readers for the types that columns have where their source declares none."""
-    return {column.name: Reader(column, pa.field(column.name, column.arrow_type())) for column in columns}
+    return {column.name: ColumnReader(column, pa.field(column.name, column.arrow_type())) for column in columns}
 
 
 def rules_from_list(entries: Any, columns: Sequence[Column], folder: Path | None) -> tuple[Rule, ...]:
@@ -68,7 +65,7 @@ def rules_from_list(entries: Any, columns: Sequence[Column], folder: Path | None
     made = []
     for index, entry in enumerate(entries):
         try:
-            made.append(_rule(entry, readers, folder))
+            made.append(_make_rule(entry, readers, folder))
         except RuleError as error:
             raise error.at(index) from None
         except UnfitValueError as fault:
@@ -76,18 +73,20 @@ def rules_from_list(entries: Any, columns: Sequence[Column], folder: Path | None
     return tuple(made)
 
 
-def _rule(entry: Any, readers: Readers, folder: Path | None) -> Rule:
+def _make_rule(entry: Any, readers: Readers, folder: Path | None) -> Rule:
     if not isinstance(entry, Mapping):
         raise RuleError('must be a table such as order = ["arrival", "departure"]')
     sorts = [key for key in RULES if key in entry]
     if len(sorts) != 1:
-        wrong = next((key for key in entry if suggestion(key, RULES)), None) if not sorts else None
-        near = "" if wrong is None else suggestion(wrong, RULES)
-        raise RuleError(f"must have one of the keys {either(RULES)}.{near}", wrong or next(iter(sorts[1:]), None))
+        wrong = next((key for key in entry if suggest_known_word(key, RULES)), None) if not sorts else None
+        near = "" if wrong is None else suggest_known_word(wrong, RULES)
+        raise RuleError(
+            f"must have one of the keys {format_alternatives(RULES)}.{near}", wrong or next(iter(sorts[1:]), None)
+        )
     sort = RULES[sorts[0]]
     for key in entry:
         if key not in (*sort.keys, "policy"):
-            near = suggestion(key, (*sort.keys, "policy")) or f" Known are {', '.join((*sort.keys, 'policy'))}."
+            near = suggest_known_word(key, (*sort.keys, "policy")) or f" Known are {', '.join((*sort.keys, 'policy'))}."
             raise RuleError(f'unknown key "{key}" for a rule with {sort.key}.{near}', key)
     policy = entry.get("policy", "keep")
     if policy not in ("keep", "refuse"):

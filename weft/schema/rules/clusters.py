@@ -1,8 +1,8 @@
 """Columns that rules tie together, and the combinations of their values that are left.
 
 Where every code of a column stands for one value, a rule can be asked of all combinations beforehand. What is left
-becomes one attribute (`weft/codec/group.py`), which no method can break; where nothing is left, the rules contradict
-one another.
+becomes one attribute (`weft/encoding/column_groups.py`), which no method can break; where nothing is left, the rules
+contradict one another.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.schema.rules.base import Readers, Rule, RuleError
-from weft.schema.rules.clause import Clause
-from weft.schema.rules.implication import Implication
-from weft.schema.rules.missing import MissingWhen
+from weft.schema.rules.column_values import Mask, Values
+from weft.schema.rules.implications import Clause, Implication, MissingWhen
 from weft.schema.rules.order import Ordered
-from weft.schema.rules.values import Mask, Values
+from weft.schema.rules.rule import Readers, Rule, RuleError
 
-MOST_CELLS = 1 << 20
+MAX_CLUSTER_CELLS = 1 << 20
 """Combinations that are looked at, possible or not."""
 
 Combinations = NDArray[np.int64]
@@ -45,18 +43,20 @@ class Cluster:
         return int(self.possible.sum())
 
 
-def cluster(
+def compile_cluster(
     columns: Sequence[str], rules: Sequence[tuple[int, Rule]], readers: Readers, sizes: Mapping[str, int]
 ) -> Cluster:
     """Ask rules of every combination of codes of these columns."""
     shape = tuple(sizes[name] for name in columns)
     possible = np.ones(math.prod(shape), bool)
     for _, rule in rules:
-        possible &= rule.holds(cells(columns, shape, rule.columns, readers))
+        possible &= rule.holds(expand_cell_values(columns, shape, rule.columns, readers))
     return Cluster(tuple(columns), shape, tuple(index for index, _ in rules), possible)
 
 
-def cells(columns: Sequence[str], shape: Sequence[int], wanted: Sequence[str], readers: Readers) -> dict[str, Values]:
+def expand_cell_values(
+    columns: Sequence[str], shape: Sequence[int], wanted: Sequence[str], readers: Readers
+) -> dict[str, Values]:
     """Return the values of some columns in every cell of a table, in C order."""
     made = {}
     for name in wanted:
@@ -69,7 +69,7 @@ def cells(columns: Sequence[str], shape: Sequence[int], wanted: Sequence[str], r
     return made
 
 
-def enumerable(rule: Rule, readers: Readers) -> bool:
+def can_enumerate_codes(rule: Rule, readers: Readers) -> bool:
     """Whether every combination of codes can be asked."""
     return rule.alone and all(readers[name].codes is not None for name in rule.columns)
 
@@ -78,17 +78,17 @@ def check_together(rules: Sequence[Rule], readers: Readers) -> None:
     """Refuse rules that leave no combination, or none to which one of them applies."""
     tied: list[tuple[set[str], list[tuple[int, Rule]]]] = []
     for index, rule in enumerate(rules):
-        if not enumerable(rule, readers):
+        if not can_enumerate_codes(rule, readers):
             continue
         columns, members = set(rule.columns), [(index, rule)]
         touching = [part for part in tied if part[0] & columns]
         joined = columns.union(*(part[0] for part in touching))
-        if math.prod(_size(readers, name) for name in joined) > MOST_CELLS:
+        if math.prod(_count_reader_codes(readers, name) for name in joined) > MAX_CLUSTER_CELLS:
             continue  # too many to ask; repairs find out
         tied = [part for part in tied if part not in touching]
         tied.append((joined, [member for part in touching for member in part[1]] + members))
     for joined, members in tied:
-        _check(sorted(joined), members, readers)
+        _validate_rules(sorted(joined), members, readers)
     _check_circles([(index, rule) for index, rule in enumerate(rules) if isinstance(rule, Ordered)])
 
 
@@ -111,14 +111,14 @@ def _check_circles(orders: Sequence[tuple[int, Ordered]]) -> None:
                     )
 
 
-def _size(readers: Readers, name: str) -> int:
+def _count_reader_codes(readers: Readers, name: str) -> int:
     known = readers[name].codes
     return 1 if known is None else len(known)
 
 
-def _check(columns: Sequence[str], members: Sequence[tuple[int, Rule]], readers: Readers) -> None:
-    sizes = {name: _size(readers, name) for name in columns}
-    found = cluster(columns, members, readers, sizes)
+def _validate_rules(columns: Sequence[str], members: Sequence[tuple[int, Rule]], readers: Readers) -> None:
+    sizes = {name: _count_reader_codes(readers, name) for name in columns}
+    found = compile_cluster(columns, members, readers, sizes)
     last = members[-1][0]
     listed = " and ".join(str(index + 1) for index, _ in members)
     which = f"rules {listed} contradict one another" if len(members) > 1 else "it contradicts itself"
@@ -128,6 +128,6 @@ def _check(columns: Sequence[str], members: Sequence[tuple[int, Rule]], readers:
         if not isinstance(rule, Implication | MissingWhen):
             continue
         clause: Clause = rule.clause
-        met = clause.applies(cells(columns, found.shape, clause.columns, readers))
+        met = clause.applies(expand_cell_values(columns, found.shape, clause.columns, readers))
         if not (met & found.possible).any():
             raise RuleError(f"{which}: no row can meet the when of rule {index + 1}; mend one", "when", index)

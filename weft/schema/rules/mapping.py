@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.schema.kinds.base import Scalar
-from weft.schema.rules.base import Readers, Rows, Rule, RuleError, known_column, point
-from weft.schema.rules.block import Block
-from weft.schema.rules.tables import read_table
-from weft.schema.rules.values import Mask, Reader, UnfitValueError, Values
+from weft.schema.kinds.kind import Scalar
+from weft.schema.rules.column_values import ColumnReader, Mask, UnfitValueError, Values
+from weft.schema.rules.reference_tables import read_table
+from weft.schema.rules.repair_block import Block
+from weft.schema.rules.rule import Readers, Rows, Rule, RuleError, require_column, validate_point
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Mapped(Rule):
     @classmethod
     def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `of`, `gives`, and `map = {...}` or the name of a CSV file that has both columns."""
-        of, gives = (known_column(entry.get(key), readers, key) for key in ("of", "gives"))
+        of, gives = (require_column(entry.get(key), readers, key) for key in ("of", "gives"))
         given = entry["map"]
         if isinstance(given, str):
             _, rows = read_table(given, folder, readers, "map", (of, gives))
             pairs = [(detail, general) for detail, general in rows if detail is not None]
         elif isinstance(given, Mapping):
             pairs = [
-                (_key(readers[of], detail), None if general == {"missing": True} else general)
+                (_parse_key(readers[of], detail), None if general == {"missing": True} else general)
                 for detail, general in given.items()
             ]
         else:
@@ -48,7 +48,7 @@ class Mapped(Rule):
 
     def entry(self) -> dict[str, Any]:
         """Return the map, wherever it came from."""
-        pairs = {_spelled(detail): {"missing": True} if g is None else g for detail, g in self.map}
+        pairs = {_spell_value(detail): {"missing": True} if g is None else g for detail, g in self.map}
         return {"of": self.of, "gives": self.gives, "map": pairs}
 
     @property
@@ -64,12 +64,12 @@ class Mapped(Rule):
             raise RuleError("of and gives must be different columns", "gives")
         if not self.map:
             raise RuleError("map is empty; say what each value gives", "map")
-        numbers = [point(readers[self.of], detail, "map") for detail, _ in self.map]
+        numbers = [validate_point(readers[self.of], detail, "map") for detail, _ in self.map]
         if len(set(numbers)) != len(numbers):
             raise RuleError(f'map gives a value of "{self.of}" two answers; leave one', "map")
         for _, general in self.map:
             if general is not None:
-                point(readers[self.gives], general, "map")
+                validate_point(readers[self.gives], general, "map")
             elif not readers[self.gives].column.missing:
                 raise RuleError(f'column "{self.gives}" is never missing; map to a value', "map")
         known = readers[self.of].codes
@@ -85,7 +85,7 @@ class Mapped(Rule):
         gives = values[self.gives]
         return np.asarray(free | (gives.missing & blank) | (~gives.missing & ~blank & (gives.numbers == wanted)))
 
-    def _answers(self, detail: Values, general: Reader) -> tuple[NDArray[Any], Mask, Mask]:
+    def _answers(self, detail: Values, general: ColumnReader) -> tuple[NDArray[Any], Mask, Mask]:
         """Return for each row the answer, whether it is missing, and whether there is none."""
         given = np.array([detail.reader.span(value)[0] for value, _ in self.map])
         blanks = np.array([value is None for _, value in self.map])
@@ -110,7 +110,7 @@ class Mapped(Rule):
         return f"{self.of} gives {self.gives}"
 
 
-def _key(reader: Reader, text: Any) -> Scalar:
+def _parse_key(reader: ColumnReader, text: Any) -> Scalar:
     try:
         value = reader.typed(str(text))
     except UnfitValueError as fault:
@@ -120,5 +120,5 @@ def _key(reader: Reader, text: Any) -> Scalar:
     return value
 
 
-def _spelled(value: Scalar) -> str:
+def _spell_value(value: Scalar) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)

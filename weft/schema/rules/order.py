@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from weft.schema.rules.base import Readers, Rows, Rule, RuleError, names_of
-from weft.schema.rules.block import Block
-from weft.schema.rules.values import Mask, Values
+from weft.schema.rules.column_values import Mask, Values
+from weft.schema.rules.repair_block import Block
+from weft.schema.rules.rule import Readers, Rows, Rule, RuleError, names_of
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.schema.kinds.binned import Binned
-from weft.schema.rules.base import Readers, Rows, Rule, RuleError, known_column, names_of
-from weft.schema.rules.block import Block
-from weft.schema.rules.condition import Conditions, all_hold, entry_of, read_conditions, shown_all
-from weft.schema.rules.values import MICRO, Mask, Reader, Values
-from weft.values.instants import DAY
+from weft.schema.kinds.numeric_bins import BinnedColumn
+from weft.schema.rules.column_values import MICRO, ColumnReader, Mask, Values
+from weft.schema.rules.conditions import Conditions, all_hold, entry_of, format_conditions, read_conditions
+from weft.schema.rules.repair_block import Block
+from weft.schema.rules.rule import Readers, Rows, Rule, RuleError, names_of, require_column
+from weft.values.timestamps import DAY
 
 _DAY = DAY // MICRO
 
@@ -39,7 +39,7 @@ class Summed(Rule):
     def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
         """Read `sum = [...]`, `is` and `when`."""
         when = read_conditions(entry["when"], readers, "when") if "when" in entry else ()
-        return cls(names_of(entry, "sum", readers), known_column(entry.get("is"), readers, "is"), when)
+        return cls(names_of(entry, "sum", readers), require_column(entry.get("is"), readers, "is"), when)
 
     def entry(self) -> dict[str, Any]:
         """Return the parts and the total."""
@@ -70,8 +70,8 @@ class Summed(Rule):
             return
         if readers[self.total].whole and not all(readers[name].whole for name in self.sum):
             raise RuleError(f'"{self.total}" is a whole number, and a part of it is not; make it a real', "is")
-        reach = [_reach(readers[name]) for name in self.sum]
-        low, high = _reach(readers[self.total])
+        reach = [_compute_extremes(readers[name]) for name in self.sum]
+        low, high = _compute_extremes(readers[self.total])
         if sum(part[0] for part in reach) > high or sum(part[1] for part in reach) < low:
             raise RuleError(
                 f'no sum of these columns lies in the range of "{self.total}", so that no row can keep it; '
@@ -83,7 +83,7 @@ class Summed(Rule):
         """Compare the total with the sum, to the digits that the total has."""
         wanted, whole = self._sums(values)
         total = values[self.total]
-        near = np.abs(total.numbers - wanted) <= _tolerance(total.reader, wanted)
+        near = np.abs(total.numbers - wanted) <= _compute_tolerance(total.reader, wanted)
         asked = all_hold(self.when, values) if self.when else np.ones(len(near), bool)
         return np.asarray(~whole | ~asked | (~total.missing & near))
 
@@ -102,37 +102,37 @@ class Summed(Rule):
         after = getattr(reader.column, "after", None)
         if after in self.sum:  # both stay together: the difference is what is set
             gap = wanted - part[after].numbers
-            assert isinstance(reader.column, Binned)
+            assert isinstance(reader.column, BinnedColumn)
             unit = MICRO if reader.moments else 1
             low, high = (reader.column.place(end) // unit for end in reader.column.ends)
             fits = broken & (gap >= low) & (gap <= high)
             block.put(self.total, rows[fits], reader.make(wanted[fits]))
             return
-        fits = broken & reader.fits(_rounded(reader, wanted))
-        block.set_numbers(self.total, rows[fits], _rounded(reader, wanted)[fits])
+        fits = broken & reader.fits(_round_to_decimals(reader, wanted))
+        block.set_numbers(self.total, rows[fits], _round_to_decimals(reader, wanted)[fits])
 
     def __str__(self) -> str:
         said = f"{self.total} = {' + '.join(self.sum)}"
-        return f"{said} when {shown_all(self.when)}" if self.when else said
+        return f"{said} when {format_conditions(self.when)}" if self.when else said
 
 
-def _reach(reader: Reader) -> tuple[Any, Any]:
+def _compute_extremes(reader: ColumnReader) -> tuple[Any, Any]:
     ends = [*reader.ends, *reader.special]
     return min(ends), max(ends)
 
 
-def _digits(reader: Reader) -> int | None:
+def _get_decimals(reader: ColumnReader) -> int | None:
     digits: int | None = getattr(reader.column, "decimals", None)
     return reader.type.scale if digits is None and pa.types.is_decimal(reader.type) else digits
 
 
-def _rounded(reader: Reader, numbers: NDArray[Any]) -> NDArray[Any]:
-    digits = _digits(reader)
+def _round_to_decimals(reader: ColumnReader, numbers: NDArray[Any]) -> NDArray[Any]:
+    digits = _get_decimals(reader)
     return numbers if digits is None or numbers.dtype.kind in "iu" else np.round(numbers, digits)
 
 
-def _tolerance(reader: Reader, numbers: NDArray[Any]) -> NDArray[Any]:
-    digits = _digits(reader)
+def _compute_tolerance(reader: ColumnReader, numbers: NDArray[Any]) -> NDArray[Any]:
+    digits = _get_decimals(reader)
     if numbers.dtype.kind in "iu":
         return np.zeros(1)
     precision = 1e-6 if pa.types.is_float32(reader.type) else 1e-9

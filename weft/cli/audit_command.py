@@ -1,0 +1,248 @@
+"""`weft audit`: attack a method as an outsider would, and see whether it gives away more than it claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from weft.cli import shared_options as o
+from weft.cli.failure import guard_command
+from weft.cli.shared_options import UsageError, flatten_options
+from weft.cli.terminal import Terminal
+from weft.progress import report_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from weft.audit.attacks import AttackFinding
+
+ATTACK = "The attack"
+BOTH: Any = "both"
+
+
+Methods = Annotated[
+    str,
+    typer.Option("--method", "-m", metavar="A,B", help="Methods, or all of them: all. `weft methods` lists them."),
+]
+Runs = Annotated[
+    int,
+    typer.Option(
+        min=40,
+        metavar="N",
+        help="Fits of each table; more bring the bound nearer to the truth.",
+        rich_help_panel=ATTACK,
+    ),
+]
+Relation = Annotated[
+    Literal["add-remove", "replace-one", "both"],
+    typer.Option(metavar="WHICH", help="add-remove, replace-one or both.", rich_help_panel=ATTACK),
+]
+Holds = Annotated[
+    Literal["model", "rows", "both"],
+    typer.Option(
+        "--from", metavar="WHAT", help="What the attacker holds: model, rows or both.", rich_help_panel=ATTACK
+    ),
+]
+Confidence = Annotated[
+    float,
+    typer.Option(min=0.5, max=0.999999, help="That all bounds shown hold, together.", rich_help_panel=ATTACK),
+]
+Plot = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.svg", help="Draw the bounds beside the claim.", rich_help_panel=o.OUTPUT),
+]
+
+
+@flatten_options
+def audit(
+    method: Methods = "auto",
+    option: o.Options = None,
+    epsilon: o.Epsilon = 4.0,
+    delta: o.Delta = 1e-5,
+    runs: Runs = 500,
+    neighbours: Relation = BOTH,
+    source: Holds = BOTH,
+    confidence: Confidence = 0.95,
+    plot: Plot = None,
+    *,
+    screen: o.Screen,
+) -> None:
+    """Try to catch a method giving away more than it claims.
+
+    Two made-up tables that differ in one row are released many times each, with
+    real noise, from end to end. An attacker guesses from each release which table
+    it came from. How often the guess is right shows how much is given away at
+    least, in the unit mu, beside what the budget allows.
+
+    Exit code 1: more than is claimed, the sign of a fault. A bound below the
+    claim proves no more than that this attack found none.
+
+    \b
+    [bold]Examples[/bold]
+      weft audit --method weave --epsilon 4 --runs 500
+      weft audit -m independent,mst -e 4 --runs 2000 --from model --plot audit.svg
+      weft audit -m privbayes -e 1 --delta 0 --json
+    """
+    terminal = screen.terminal()
+    with guard_command(terminal):
+        if plot is not None:
+            _check_plot(Path(plot))
+        with terminal.progress() as listener:
+            with report_stage(listener, "load"):
+                from weft.audit.attacks import RELATIONS, SOURCES, Audit, run_attacks
+                from weft.methods import METHODS, resolve_method_name
+                from weft.privacy import Budget
+
+                names = list(METHODS) if method == "all" else [resolve_method_name(name) for name in method.split(",")]
+            audits = [
+                Audit(
+                    method=name,
+                    budget=Budget(epsilon=epsilon, delta=delta),
+                    runs=runs,
+                    relations=RELATIONS if neighbours == "both" else (neighbours,),
+                    sources=SOURCES if source == "both" else (source,),
+                    confidence=1 - (1 - confidence) / len(names),
+                    options=o.parse_options(option),
+                )
+                for name in names
+            ]
+            for each in audits:
+                each.claim  # noqa: B018 (a method or option that is refused, is refused before the first fit)
+            findings = [finding for each in audits for finding in run_attacks(each, listener)]
+        if plot is not None:
+            _draw_findings(findings, Path(plot), epsilon, confidence)
+        _print_findings(terminal, findings, epsilon, delta, confidence, plot)
+
+
+def _check_plot(plot: Path) -> None:
+    from weft.io.atomic_files import check_writable
+
+    if plot.suffix.lower() != ".svg":
+        raise UsageError(f"--plot {plot}: name it .svg")
+    check_writable(plot)
+
+
+def _print_findings(
+    terminal: Terminal,
+    findings: Sequence[AttackFinding],
+    epsilon: float,
+    delta: float,
+    confidence: float,
+    plot: str | None,
+) -> None:
+    broken = list(dict.fromkeys(finding.method for finding in findings if finding.broken))
+    terminal.answer(
+        {
+            "epsilon": epsilon,
+            "delta": delta,
+            "confidence": confidence,
+            "findings": [_describe_finding(finding) for finding in findings],
+            "broken": broken,
+        }
+    )
+    from weft.cli import summary
+
+    for name in dict.fromkeys(finding.method for finding in findings):
+        own = [finding for finding in findings if finding.method == name]
+        told = f"{name}, epsilon {epsilon:g} at delta {delta:g}"
+        terminal.show(
+            summary.render_heading(f"{told}: an attack shows more than is claimed")
+            if name in broken
+            else summary.render_headline(f"{told}: no attack shows more than is claimed"),
+            _build_findings_table(own),
+            summary.render_note(_explain_findings(own)),
+        )
+    terminal.show(
+        summary.render_note(
+            f"At least the mu that was shown is given away, with {confidence:.4g} confidence for all attacks together. "
+            "More runs bring it nearer to the best guess, and that nearer to the truth. `share` is the part of the "
+            "claim that was shown."
+        )
+    )
+    if plot is not None:
+        terminal.show(*summary.render_files({Path(plot): "the bounds beside the claim"}))
+    if broken:
+        terminal.fail(
+            f"{', '.join(broken)}: an attack shows more than is claimed. At {confidence:.4g} confidence chance alone "
+            f"does this once in {1 / (1 - confidence):,.0f} audits: run it again with more --runs, and release nothing "
+            "with this method until it is explained."
+        )
+        raise typer.Exit(1)
+
+
+def _describe_finding(finding: AttackFinding) -> dict[str, Any]:
+    evidence = finding.evidence
+    return {
+        "method": finding.method,
+        "neighbours": finding.relation,
+        "table": finding.table,
+        "from": finding.source,
+        "claimed_mu": finding.claim.mu,
+        "mu_at_least": evidence.mu,
+        "estimated_mu": evidence.estimate,
+        "share_of_claim": finding.share,
+        "claimed_accuracy": finding.claim.accuracy,
+        "accuracy": evidence.accuracy,
+        "trials": 2 * evidence.trials,
+        "confidence": evidence.confidence,
+        "above_claim": finding.broken,
+    }
+
+
+def _build_findings_table(findings: Sequence[AttackFinding]) -> RenderableType:
+    from rich import box
+    from rich.padding import Padding
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in ("neighbours", "tables", "seen"):
+        table.add_column(name, no_wrap=True)
+    for name in ("claimed mu", "shown mu", "best guess", "share"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict", no_wrap=True)
+    for finding in findings:
+        evidence = finding.evidence
+        table.add_row(
+            finding.relation,
+            finding.table,
+            finding.source,
+            f"{finding.claim.mu:.3f}",
+            f"{evidence.mu:.3f}",
+            f"{evidence.estimate:.3f}",
+            f"{finding.share:.0%}",
+            "[bold red]ABOVE" if finding.broken else "[green]holds",
+        )
+    return Padding(table, (1, 0, 0, 0), expand=False)
+
+
+def _explain_findings(findings: Sequence[AttackFinding]) -> str:
+    """Say what the figures mean to somebody who has to decide."""
+    best = max(findings, key=lambda finding: finding.evidence.accuracy)
+    return (
+        "By the claim, whoever sees a release and has to say which of two equally likely tables it came from is right "
+        f"at most {best.claim.accuracy:.1%} of the time. The best attack was right {best.evidence.accuracy:.1%} of "
+        f"{2 * best.evidence.trials:,} times."
+    )
+
+
+def _draw_findings(findings: Sequence[AttackFinding], plot: Path, epsilon: float, confidence: float) -> None:
+    from weft.display import Spread, draw_dots
+    from weft.io.atomic_files import stage_files
+
+    def dot(mu: float) -> Spread:
+        return Spread(mu, 0.0, 1)
+
+    rows = {
+        f"{f.method}, {f.relation}, {f.table}, {f.source}": {
+            "claimed": dot(f.claim.mu),
+            "best guess": dot(f.evidence.estimate),
+            f"shown at {confidence:.4g} confidence": dot(f.evidence.mu),
+        }
+        for f in findings
+    }
+    with stage_files(plot) as (file,):
+        file.write_text(draw_dots(rows, f"mu, claimed and shown by attacks, epsilon {epsilon:g}"), encoding="utf-8")

@@ -1,0 +1,199 @@
+"""`weft budget`: what may be spent on a table in all, over its lifetime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from weft.cli import shared_options as o
+from weft.cli.failure import guard_command
+from weft.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from weft.privacy.lifetime import LifetimeRun, State
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Keep a lifetime budget: one file that every run on a table draws from.",
+)
+
+BudgetFile = Annotated[str, typer.Argument(metavar="FILE", help="The lifetime budget, such as clinic.budget.")]
+
+WIDTH = 40
+"""Signs of the bar."""
+
+
+@app.command()
+def create(
+    file: BudgetFile,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss that all runs together may cost.")],
+    delta: Annotated[
+        float, typer.Option(help="Chance that the epsilon bound fails; below one in the number of people. 0: pure.")
+    ] = 1e-6,
+    table: Annotated[str, typer.Option(metavar="NAME", help='What the table is called, as in "patients 2024".')] = "",
+    neighbours: o.Neighbours = "add-remove",
+    accounting: Annotated[
+        Literal["gaussian", "zcdp", "pure"] | None,
+        typer.Option(
+            help="How costs add up: gaussian (least noise for most methods), zcdp (cheaper for privbayes and "
+            "pb-pgm), or pure, which goes with delta 0."
+        ),
+    ] = None,
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """Make a lifetime budget for a table, once, before its first run.
+
+    All runs that name it with --budget draw from it, and are refused when it is used up.
+
+    \b
+    [bold]Examples[/bold]
+      weft budget create clinic.budget --epsilon 3 --delta 1e-6 --table "patients 2024"
+      weft synth stays.csv -s stays.toml -e 1 --budget clinic.budget -o synthetic.csv
+      weft budget show clinic.budget
+    """
+    terminal = Terminal(as_json, debug=debug)
+    with guard_command(terminal):
+        from weft.privacy import Budget, Lifetime
+
+        budget = Budget(epsilon=epsilon, delta=delta)
+        lifetime = Lifetime.create(Path(file), budget, table=table, accounting=accounting, relation=neighbours)
+        _print_state(terminal, Path(file), lifetime.state())
+
+
+@app.command()
+def show(file: BudgetFile, as_json: o.AsJson = False, debug: o.Debug = False) -> None:
+    """Show what was spent of a lifetime budget, what is left, and by which runs.
+
+    \b
+    [bold]Examples[/bold]
+      weft budget show clinic.budget
+      weft budget show clinic.budget --json
+    """
+    terminal = Terminal(as_json, debug=debug)
+    with guard_command(terminal):
+        from weft.privacy import Lifetime
+
+        _print_state(terminal, Path(file), Lifetime(file).state())
+
+
+@app.command()
+def release(
+    file: BudgetFile,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run, as `weft budget show` names it.")],
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """Give back what a run has set aside and will not spend.
+
+    A run does this itself when it ends, and one that was killed on this machine needs no help.
+    This is for a run that ended on another machine, in another container, or before a restart.
+
+    \b
+    [bold]Example[/bold]
+      weft budget release clinic.budget 3f9a61d2c4b80e57
+    """
+    terminal = Terminal(as_json, debug=debug)
+    with guard_command(terminal):
+        from weft.privacy import Lifetime
+
+        lifetime = Lifetime(file)
+        lifetime.end(run)
+        _print_state(terminal, Path(file), lifetime.state())
+
+
+def _print_state(terminal: Terminal, file: Path, state: State) -> None:
+    terminal.answer(_describe_state(state))
+    if terminal.json:
+        return
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from weft.cli import summary
+    from weft.privacy import at_most
+
+    named = state.facts["table"] or file
+    protects = "not known before the first run" if state.protects is None else f"one {state.protects}"
+    terminal.show(
+        summary.render_headline(f"Lifetime budget of {named}"),
+        summary.render_facts(
+            {
+                "allowed": f"epsilon {at_most(state.facts['epsilon'])} at delta {state.facts['delta']:g} for all runs "
+                "together, however they follow from each other",
+                "protects": f"{protects} ({state.facts['relation']} neighbours)",
+                "spent": f"{_draw_bar(state)} {_format_cost_share(state.spent, state)}",
+                **(
+                    {"held": f"{_format_cost_share(state.held, state)} by runs that are under way"}
+                    if state.held
+                    else {}
+                ),
+                "left": f"{_format_cost_share(state.left, state)}; {_describe_remainder(state)}",
+            }
+        ),
+    )
+    if not state.runs:
+        return
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for head in ("run", "begun", "of", "method", "allowed", "questions", "share of the lifetime"):
+        table.add_column(head, justify="right" if head in ("questions", "share of the lifetime") else "left")
+    for each in state.runs.values():
+        facts = each.facts
+        table.add_row(
+            each.run,
+            facts["time"],
+            escape(str(facts.get("source", ""))),
+            escape(str(facts.get("method", ""))),
+            _format_budget(facts["budget"]),
+            str(each.charges),
+            _format_cost_share(each.spent, state) + ("" if each.ended or not each.held else " (under way)"),
+        )
+    terminal.show(table)
+
+
+def _describe_state(state: State) -> dict[str, Any]:
+    return {
+        **{key: state.facts[key] for key in ("table", "epsilon", "delta", "accounting", "relation")},
+        "protects": state.protects,
+        "spent": state.spent / state.capacity,
+        "held": state.held / state.capacity,
+        "left": state.left / state.capacity,
+        "affordable_epsilon": _compute_affordable_epsilon(state),
+        "runs": [_describe_run(each, state) for each in state.runs.values()],
+    }
+
+
+def _describe_run(run: LifetimeRun, state: State) -> dict[str, Any]:
+    facts = {key: run.facts.get(key) for key in ("time", "source", "method", "budget", "accounting", "unit")}
+    return {"run": run.run, **facts, "charges": run.charges, "spent": run.spent / state.capacity, "ended": run.ended}
+
+
+def _compute_affordable_epsilon(state: State) -> float:
+    """Return the largest epsilon that one more run could spend, at the lifetime budget's own delta."""
+    from weft.privacy.filters import find_affordable_epsilon
+
+    return find_affordable_epsilon(state.left, state.budget, state.filter, state.filter)
+
+
+def _describe_remainder(state: State) -> str:
+    most = _compute_affordable_epsilon(state)
+    return f"enough for one run of epsilon {most:g} at delta {state.facts['delta']:g}" if most else "nothing more"
+
+
+def _draw_bar(state: State) -> str:
+    done = round(WIDTH * min(1.0, state.spent / state.capacity))
+    held = round(WIDTH * min(1.0, (state.spent + state.held) / state.capacity)) - done
+    return "█" * done + "▒" * held + "░" * (WIDTH - done - held)
+
+
+def _format_cost_share(cost: float, state: State) -> str:
+    return f"{cost / state.capacity:.1%}"
+
+
+def _format_budget(budget: dict[str, Any]) -> str:
+    from weft.privacy import Budget
+
+    return str(Budget.from_dict(budget))

@@ -1,0 +1,219 @@
+"""`weft demo`: the whole way of a table, in a folder, in half a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli import shared_options as o
+from weft.cli.failure import guard_command
+from weft.cli.fit_options import DEFAULT_METHOD, check_request, checkpoint_beside, fit_table
+from weft.cli.output_files import file_purposes, release_files
+from weft.cli.shared_options import flatten_options
+from weft.cli.terminal import Terminal
+from weft.errors import OutputError
+from weft.progress import Listener, report_stage
+from weft.synthesis.fit_request import FitRequest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from weft.synthesis.fitted import Fitted
+
+PRIVATE = "hospital.csv"
+SCHEMA = "hospital.toml"
+SHARES = ("emergencies", "nothing billed", "insurance not known", "no creatinine test")
+"""Figures of the comparison that are shares of the rows."""
+
+
+@flatten_options
+def demo(
+    folder: Annotated[str, typer.Option(help="Where to put the files.", rich_help_panel=o.OUTPUT)] = "weft-demo",
+    epsilon: o.Epsilon = 1.0,
+    rows: Annotated[int, typer.Option(min=1, help="Stays in the fictional hospital's table.")] = 20_000,
+    method: o.Method = None,
+    *,
+    screen: o.Screen,
+) -> None:
+    """Try Weft on a fictional hospital: make a table, release a private synthetic copy, compare the two.
+
+    \b
+    [bold]Examples[/bold]
+      weft demo
+      weft demo --epsilon 0.1 --folder noisier
+    """
+    terminal = screen.terminal()
+    home = Path(folder)
+    released = home / "released"
+    journal = released / "synthetic.ledger.jsonl"
+    out, model = released / "synthetic.csv", released / "model.weft"
+    with guard_command(terminal, journal, model) as rescue:
+        _make_folders(released)
+        request = FitRequest(
+            source=str(home / PRIVATE),
+            schema=str(home / SCHEMA),
+            epsilon=epsilon,
+            delta=1e-5,
+            journal=journal,
+            checkpoint=checkpoint_beside(journal),
+            method=DEFAULT_METHOD if method is None else method,
+        )
+        _check_own(home / PRIVATE)
+        check_request(request, terminal, release_files(out) | {"the model": model})
+        with terminal.progress() as listener:
+            with report_stage(listener, "make a hospital"):
+                real = _write_inputs(home, rows)
+            synthesizer = fit_table(request, None, listener, rescue.hold)
+            synthesizer.save(model)
+            rescue.safe()
+            from weft.release.publish import Files, publish
+
+            synthetic = synthesizer.sample(listener=listener)
+            card = publish(synthesizer.fitted_, [synthetic], Files.of(out), listener=listener)
+            closeness = _compare_tables(synthesizer.fitted_, real, synthetic)
+            reports = _write_reports(synthesizer.fitted_, home / PRIVATE, out, home, listener)
+        files = {home / PRIVATE: "the PRIVATE table (fictional)"}
+        files |= {home / SCHEMA: "what is public about its columns"} | file_purposes(out, journal, model) | reports
+        terminal.answer(card | {"comparison": closeness, "files": [str(path) for path in files]})
+        terminal.warn_stamps(card["stamps"])
+        if not (screen.as_json or screen.quiet):
+            _print_demo(terminal, synthesizer.fitted_, rows, card, closeness, files)
+
+
+def _make_folders(released: Path) -> None:
+    try:
+        released.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {released}: {error.strerror}.") from None
+
+
+def _check_own(private: Path) -> None:
+    """Refuse to write the fictional table over somebody's own of the same name: its first line tells."""
+    from weft.hospital import hospital
+
+    if not private.is_file():
+        return
+    names = ",".join(f'"{name}"' for name in hospital(1).column_names)
+    with private.open("rb") as file:
+        if file.readline(1 << 16).decode("utf-8", "replace").strip() != names:
+            raise OutputError(f"cannot write {private}: a table that the demo did not make is there. Choose --folder.")
+
+
+def _write_inputs(home: Path, rows: int) -> pa.Table:
+    from weft.hospital import hospital, hospital_schema
+    from weft.io.atomic_files import stage_files
+    from weft.io.table_files import write_table
+
+    table = hospital(rows)
+    with stage_files(home / PRIVATE, home / SCHEMA) as (private, schema):
+        write_table([table], private)
+        schema.write_text(hospital_schema(), encoding="utf-8")
+    return table
+
+
+def _compare_tables(fitted: Fitted, real: pa.Table, synthetic: pa.Table) -> dict[str, Any]:
+    """Compare with the private table, which only a demo on fictional data may show to everybody."""
+    from weft.encoding import count_broken_rows
+    from weft.evaluation.metrics import k_way
+
+    codec = fitted.codec
+    coded, made = codec.encode(real.cast(codec.arrow_schema)), codec.encode(synthetic)
+    return {
+        "columns_alike": 1 - k_way(coded, made, 1).tvd,
+        "pairs_alike": 1 - k_way(coded, made, 2).tvd,
+        "broken_rules": count_broken_rows(synthetic, fitted.schema),
+        "figures": {name: [figure(real), figure(synthetic)] for name, figure in _make_figure_functions().items()},
+    }
+
+
+def _write_reports(fitted: Fitted, private: Path, released: Path, home: Path, listener: Listener) -> dict[Path, str]:
+    """Write both editions of the report, where jinja2 is there to draw them; name their pages."""
+    from importlib.util import find_spec
+
+    if find_spec("jinja2") is None:
+        return {}
+    from weft.evaluation.report import private_report, releasable_report, write
+
+    with report_stage(listener, "report"):
+        ours, _ = write(private_report(private, released, fitted=fitted), home / "report.html")
+        theirs, _ = write(releasable_report(fitted, released), released.parent / "report.html")
+    return {
+        theirs: "the report for readers of the data: may go out with it",
+        ours: "the report: open it in a browser (PRIVATE: compared with the private table)",
+    }
+
+
+def _make_figure_functions() -> dict[str, Any]:
+    import pyarrow.compute as pc
+
+    def mean(name: str) -> Any:
+        return lambda table: float(pc.mean(pc.cast(table[name], "float64")).as_py() or 0.0)
+
+    def nights(severity: str) -> Any:
+        return lambda table: mean("length_of_stay")(table.filter(pc.equal(table["severity"], severity)))
+
+    def share(name: str, test: Any) -> Any:
+        return lambda table: float(pc.mean(pc.cast(test(table[name]), "float64")).as_py() or 0.0)
+
+    return {
+        "mean age": mean("age"),
+        "mean cost": mean("cost"),
+        "mean nights": mean("length_of_stay"),
+        "  of minor cases": nights("minor"),
+        "  of extreme cases": nights("extreme"),
+        "emergencies": share("emergency", lambda column: column),
+        "nothing billed": share("cost", lambda column: pc.equal(column, 0.0)),
+        "insurance not known": share("insurance", pc.is_null),
+        "no creatinine test": share("creatinine", pc.is_null),
+    }
+
+
+def _print_demo(
+    terminal: Terminal,
+    fitted: Fitted,
+    rows: int,
+    card: dict[str, Any],
+    closeness: dict[str, Any],
+    files: dict[Path, str],
+) -> None:
+    from weft.cli import summary
+
+    made, answers = card["table"]["rows"], sum(len(entry.scales) for entry in fitted.ledger.entries)
+    steps = {
+        "1. a private table": f"{rows:,} stays in a hospital that does not exist",
+        "2. noisy answers": f"{answers} noisy counts of it, within a budget of {fitted.ledger.budget}",
+        "3. a public table": f"{made:,} rows woven from those answers alone, by the method {fitted.method}",
+    }
+    private, schema, _, card_file, _, model, *_ = files
+    terminal.show(
+        summary.render_headline("A private table became one that can be shared"),
+        summary.render_facts(steps),
+        *summary.render_stamps(card["stamps"]),
+        summary.render_heading("What it cost"),
+        summary.render_facts(summary.describe_spending(fitted)),
+        summary.render_ledger_entries(fitted.ledger),
+        summary.render_heading("How close it is"),
+        summary.render_comparison(closeness["figures"], SHARES),
+        summary.render_facts(
+            {
+                "single columns": f"{closeness['columns_alike']:.1%} alike on average (100% would be identical)",
+                "pairs of columns": f"{closeness['pairs_alike']:.1%} alike on average",
+            }
+        ),
+        *summary.describe_learned_relations(fitted),
+        *summary.describe_known_facts(fitted.schema, closeness["broken_rules"]),
+        summary.render_note(
+            "Only fictional data may be compared in public like this: the comparison itself looks at private rows."
+        ),
+        *summary.render_files(files),
+        summary.render_heading("Try next"),
+        summary.render_commands(
+            f"less {card_file}",
+            f"weft ledger {model}",
+            f"weft sample {model} -n 5 -o -",
+            f"weft synth {private} --schema {schema} --epsilon 0.1 -o noisier.csv",
+            "weft schema draft YOUR.csv -o YOUR.toml",
+        ),
+    )

@@ -1,0 +1,394 @@
+"""`weft synth`: from a private table to a released one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import shared_options as o
+from weft.cli.discovered_schema import found_beside, keep_found, show_discovered_columns
+from weft.cli.failure import guard_command
+from weft.cli.fit_options import (
+    FitOptions,
+    ask_who_is_protected,
+    check_files,
+    check_request,
+    check_size,
+    fit_table,
+    is_incomplete,
+    journal_beside,
+)
+from weft.cli.output_files import (
+    OutputSpec,
+    Overwrite,
+    check_table,
+    collect_warnings,
+    confirm_overwrite,
+    file_purposes,
+    place_of,
+    print_summary,
+    release_files,
+    release_rows,
+    resolve_destination,
+)
+from weft.cli.shared_options import flatten_options
+from weft.cli.terminal import Terminal
+from weft.display import format_count
+from weft.progress import report_stage
+
+if TYPE_CHECKING:
+    from weft.synthesis.synthesizer import Synthesizer
+
+
+HELP = """Make a differentially private synthetic copy of a table.
+
+Writes the table with its card (NAME.card.md, NAME.card.json), all or nothing.
+Spending is written down first, in a PRIVATE journal beside it
+(NAME.ledger.jsonl).
+Without a schema, what the columns hold is found privately, for a share of the
+budget (--discover), and written down in NAME.schema.toml.
+
+\b
+[bold]Examples[/bold]
+  weft synth stays.csv --epsilon 1 -o synthetic.csv
+  weft synth stays.csv -e 1 --unit patient -o synthetic.csv
+  weft synth stays.csv --schema stays.toml --epsilon 1 -o synthetic.csv
+  weft synth stays.parquet -s stays.toml -e 0.5 -n 5000 -o made.parquet
+  weft synth stays.csv -s stays.toml -e 1 --model stays.weft -o made.csv
+  weft synth stays.csv -s stays.toml -e 1 --formulas escape -o for-excel.csv
+  weft synth stays.csv -s stays.toml -e 1 -o - | head
+  weft synth 'postgresql://host/db?table=stays' -s stays.toml -e 1 -o made.csv
+
+\b
+[bold]Records grown from private rows[/bold] (method bsg)
+  weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9 -o out.csv
+Each record keeps some columns of a row that passed a privacy test, and has
+its other omega columns drawn. The table is differentially private, unless:
+  weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9-11 \\
+    --option guarantee=deniability --option k=50 -o out.csv
+A record grown from a seed then shares what it kept with at least k rows, and
+where no row does, records are drawn whole: plausible deniability, NOT
+differential privacy. The budget pays for the model alone.
+Seeds may have rows of their own (--option "split=[0.5, 0.25, 0.25]"), and
+another method's model may draw the columns (--option model=mst).
+"""
+"""What `weft synth --help` says before the options."""
+
+ModelKept = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Keep the model too, to sample from later.", rich_help_panel=o.OUTPUT),
+]
+Metadata = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORMATS",
+        help="Describe the table for other programs, in NAME.FORMAT.json: frictionless, csvw, croissant.",
+        rich_help_panel=o.OUTPUT,
+    ),
+]
+
+
+@flatten_options
+def synth(
+    options: FitOptions,
+    output: o.Out,
+    screen: o.Screen,
+    rows: o.Rows = None,
+    model: ModelKept = None,
+    formulas: o.Formulas = "keep",
+    metadata: Metadata = None,
+    overwrite: Overwrite = False,
+    verbose: o.Verbose = False,
+) -> None:
+    """Make a differentially private synthetic copy of a table."""
+    terminal = screen.terminal(data_on_stdout=output == "-")
+    with guard_command(terminal):
+        out = resolve_destination(output)
+    place = place_of(out)
+    kept = None if model is None else Path(model)
+    spending = journal_beside(place, options.journal)
+    beside = [form.strip() for form in (metadata or "").split(",") if form.strip()]
+    with guard_command(terminal, spending, kept) as rescue:
+        request = options.request(spending)
+        found = found_beside(place) if is_incomplete(request) else None
+        named = None if found is None else str(found)
+        wanted = OutputSpec(output, rows, request.seed, formulas, model, beside, str(spending), named, overwrite)
+        wanted.check(out)
+        check_request(request, terminal, wanted.files(out))
+        confirm_overwrite(terminal, wanted.files(out), overwrite)
+        request = replace(ask_who_is_protected(request, terminal), outputs=wanted.to_dict())
+        check_size(request, terminal, few_rows=options.few_rows)
+        with terminal.progress() as listener:
+            synthesizer = fit_table(request, rows, listener, rescue.hold)
+            card = wanted.make(synthesizer, out, request.source, listener, rescue)
+        wanted.tell(terminal, synthesizer, card, out, rescue, verbose)
+
+
+# `weft fit`: learn a private table once, to sample from later.
+
+ModelOut = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="The model file.", rich_help_panel=o.OUTPUT)
+]
+RowsLater = Annotated[
+    int | None,
+    typer.Option(
+        "--rows",
+        "-n",
+        min=1,
+        metavar="N",
+        help="Rows that may be sampled later, for a method that must know (bsg with omega).",
+    ),
+]
+
+
+@flatten_options
+def fit(
+    options: FitOptions,
+    output: ModelOut,
+    screen: o.Screen,
+    rows: RowsLater = None,
+    overwrite: Overwrite = False,
+    verbose: o.Verbose = False,
+) -> None:
+    """Learn a model of a private table, within a budget.
+
+    The model file holds the noisy model, its schema and its ledger: no private row.
+    Sampling from it costs nothing more, however often it is done.
+
+    \b
+    [bold]Examples[/bold]
+      weft fit stays.csv --schema stays.toml --epsilon 1 -o stays.weft
+      weft fit stays.csv -s stays.toml -e 1 --method independent -o stays.weft
+      weft sample stays.weft -n 100000 -o synthetic.parquet
+      weft fit stays.csv -s stays.toml -e 1 -m bsg -n 500 --option omega=9 -o seeds.weft
+    """
+    model = Path(output)
+    terminal = screen.terminal()
+    spending = journal_beside(model, options.journal)
+    with guard_command(terminal, spending, model) as rescue:
+        request = options.request(spending)
+        found = found_beside(model) if is_incomplete(request) else None
+        targets = {"the model": model} | ({"the schema that is found": found} if found else {})
+        check_request(request, terminal, targets)
+        confirm_overwrite(terminal, targets, overwrite)
+        noted = {
+            "model": str(model.resolve()),
+            "found": found and str(found.resolve()),
+            "journal": str(spending.resolve()),
+            "overwrite": overwrite,
+        }
+        request = replace(ask_who_is_protected(request, terminal), outputs=noted)
+        check_size(request, terminal, few_rows=options.few_rows)
+        with terminal.progress() as listener:
+            synthesizer = fit_table(request, rows, listener, rescue.hold)
+            synthesizer.save(model)
+            rescue.safe()
+            found = keep_found(synthesizer, found, request.source)
+            tell_fit(terminal, synthesizer, model, spending, found, verbose)
+
+
+def tell_fit(
+    terminal: Terminal, synthesizer: Synthesizer, model: Path, spending: Path, found: Path | None, verbose: bool
+) -> None:
+    """Say what was learned, and what it cost."""
+    from weft.cli import summary
+
+    fitted = synthesizer.fitted_
+    ledger = fitted.ledger
+    warned = collect_warnings(fitted, spending)
+    terminal.answer(
+        {
+            "method": {"name": fitted.method, "options": fitted.options},
+            "stamps": list(ledger.stamps),
+            "ledger": ledger.to_dict(),
+            "warnings": warned,
+            "files": [str(path) for path in (model, spending, found) if path],
+        }
+    )
+    terminal.warn_stamps(ledger.stamps)
+    terminal.warn_quietly(warned)
+    terminal.show(
+        summary.render_headline(
+            f"model of {format_count(len(fitted.schema.columns), 'column')}, method {fitted.method}"
+        ),
+        *summary.render_stamps(ledger.stamps),
+        summary.render_facts(summary.describe_spending(fitted)),
+        *([] if found is None else [show_discovered_columns(synthesizer.discovered_)]),
+        *([summary.render_ledger_entries(ledger)] if verbose else []),
+        *summary.render_noise_points(fitted),
+        *summary.render_warnings(warned),
+        *summary.describe_learned_relations(fitted),
+        *summary.render_files(file_purposes(None, spending, model, found)),
+        summary.render_heading("Try next"),
+        summary.render_commands(f"weft sample {model} -o synthetic.csv"),
+    )
+
+
+# `weft sample`: rows from a model, at no further cost.
+
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only rows such as sex=F, age>=65, ward=a|b, ward!=c, income is missing; may be given several times. "
+        "Without -n: those of a whole table that meet all.",
+    ),
+]
+
+OnSpark = Annotated[
+    bool,
+    typer.Option(
+        "--spark",
+        metavar="",
+        help="Make the rows on Spark's executors, as Parquet files in the new folder -o; the same files for the same "
+        "seed on any number of executors.",
+    ),
+]
+
+
+@flatten_options
+def sample(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model file made by `weft fit`, or by `weft synth --model`.")
+    ],
+    output: o.Out,
+    rows: o.Rows = None,
+    where: Where = None,
+    seed: o.Seed = None,
+    formulas: o.Formulas = "keep",
+    spark: OnSpark = False,
+    overwrite: Overwrite = False,
+    memory: o.Memory = None,
+    *,
+    screen: o.Screen,
+) -> None:
+    """Make synthetic rows from a model. Costs no budget, however often and however many.
+
+    Rows are made and written in blocks, so the table may be larger than memory.
+
+    \b
+    [bold]Examples[/bold]
+      weft sample stays.weft -o synthetic.csv
+      weft sample stays.weft -n 50000000 -o synthetic.parquet
+      weft sample stays.weft -n 10 --seed 1 -o -
+      weft sample stays.weft -n 500 --where "sex=F" --where "age>=65" -o old.csv
+      weft sample stays.weft --where "ward=surgery|medicine" -o wards.csv
+      weft sample stays.weft -n 1000000000 --spark -o made/
+
+    With --where every row meets all conditions, and the card says so: such a
+    table is a part, and not the whole.
+    """
+    terminal = screen.terminal(data_on_stdout=output == "-")
+    with guard_command(terminal):
+        if spark:
+            if overwrite:
+                raise o.UsageError("--spark fills a new folder and replaces nothing: leave out --overwrite")
+            _on_spark(terminal, Path(model), output, rows, where, seed, formulas)
+            return
+        out = resolve_destination(output)
+        check_files({"the model": Path(model)}, release_files(out))
+        check_table(out)
+        confirm_overwrite(terminal, release_files(out), overwrite)
+        o.check_model_file(Path(model))
+        with terminal.progress() as listener:
+            with report_stage(listener, "load"):
+                from weft.synthesis.synthesizer import load
+
+                synthesizer = load(model).set_params(memory=memory)
+            if out is not None:
+                card = release_rows(synthesizer, out, rows, seed, formulas, listener, where)
+        if out is None:
+            card = release_rows(synthesizer, None, rows, seed, formulas, where=where)
+        print_summary(terminal, synthesizer, card, out)
+
+
+def _on_spark(
+    terminal: Terminal,
+    model: Path,
+    output: str,
+    rows: int | None,
+    where: list[str] | None,
+    seed: int | None,
+    formulas: str,
+) -> None:
+    if where or formulas != "keep":
+        raise o.UsageError("--spark makes whole tables, as Parquet files: leave out --where and --formulas")
+    from weft.io.output_tables import Dataset
+    from weft.release.spark_release import publish_dataset
+    from weft.synthesis.statement import default_rows
+
+    dataset = Dataset.of(output)
+    check_files({"the model": model}, release_files(dataset))
+    o.check_model_file(model)
+    with terminal.progress() as listener:
+        with report_stage(listener, "load"):
+            from weft.synthesis.synthesizer import load
+
+            synthesizer = load(model)
+        fitted = synthesizer.fitted_
+        wanted = default_rows(fitted) if rows is None else rows
+        card = publish_dataset(model, fitted, wanted, dataset, seed, listener)
+    print_summary(terminal, synthesizer, card, dataset)
+
+
+# `weft resume`: finish a run that died after its last question.
+
+
+@flatten_options
+def resume(
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="The file NAME-....checkpoint that lies beside the journal.")
+    ],
+    overwrite: Overwrite = False,
+    verbose: o.Verbose = False,
+    *,
+    screen: o.Screen,
+) -> None:
+    """Finish a run that died after its last question, from its noisy answers.
+
+    Nothing is drawn a second time, nothing is charged, and no private row is
+    read: the run goes on from the answers that it had, and writes what it was
+    to write. A run that died before its last question, or before an answer was
+    on record, must not be finished, and this says so. What is there already
+    is replaced only if the run was to do so, or with --overwrite.
+
+    \b
+    [bold]Example[/bold]
+      weft resume made-1f2e3d4c.checkpoint
+    """
+    path = Path(checkpoint)
+    terminal = screen.terminal()
+    with guard_command(terminal) as rescue:
+        with terminal.progress() as listener:
+            with report_stage(listener, "load"):
+                from weft.synthesis.resume import finish_run, read_unfinished, remove_checkpoint
+
+            run = read_unfinished(path)
+            if not run.wanted:
+                raise o.UsageError(f"{path} was written from Python: finish it there (weft.synthesis.resume)")
+            overwrite |= bool(run.wanted.get("overwrite"))
+            if "output" not in run.wanted:
+                model, found = Path(run.wanted["model"]), run.wanted["found"]
+                check_files({"the checkpoint": path}, {"the model": model})
+                confirm_overwrite(terminal, {"the model": model}, overwrite)
+                synthesizer = finish_run(run, listener)
+                synthesizer.save(model)
+                kept = keep_found(synthesizer, found and Path(found), str(run.header["source"]))
+                remove_checkpoint(path)
+            else:
+                wanted = OutputSpec.from_dict(run.wanted)
+                out = resolve_destination(wanted.output)
+                wanted.check(out)
+                check_files({"the checkpoint": path}, wanted.files(out))
+                confirm_overwrite(terminal, wanted.files(out), overwrite)
+                synthesizer = finish_run(run, listener)
+                card = wanted.make(synthesizer, out, str(run.header["source"]), listener, rescue)
+        if "output" not in run.wanted:
+            tell_fit(terminal, synthesizer, model, Path(run.wanted["journal"]), kept, verbose)
+            return
+        wanted.tell(terminal, synthesizer, card, out, rescue, verbose)
+        remove_checkpoint(path)

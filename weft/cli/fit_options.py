@@ -1,0 +1,359 @@
+"""What `synth`, `fit` and `demo` share: from the options of a command line to a fitted synthesizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from weft.cli import shared_options as o
+from weft.cli.shared_options import PRIVACY, TextFile, UsageError
+from weft.cli.terminal import Terminal
+from weft.errors import BudgetError
+from weft.io.atomic_files import check_appendable, check_writable
+from weft.io.formats import replace_ending
+from weft.io.output_paths import JOURNAL_ENDING, Source, check_apart
+from weft.progress import Listener, report_stage
+from weft.synthesis.fit_request import FitRequest
+
+if TYPE_CHECKING:
+    from weft.synthesis.synthesizer import Synthesizer
+
+
+# Who is protected, as the command line states it where no schema does.
+
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        metavar="COLUMN",
+        help="Column that identifies the person, who may have several rows. This or --one-row-per-person is required "
+        "where no schema states who is protected.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+OneRow = Annotated[
+    bool,
+    typer.Option(
+        "--one-row-per-person",
+        metavar="",
+        help="Every row is another person's.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+RowsPerUnit = Annotated[
+    int | None,
+    typer.Option(
+        "--rows-per-unit",
+        min=1,
+        metavar="N",
+        help="With --unit: contribution bound. Further rows of a person are left out at random. Default: 5.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class DeclaredUnit:
+    """Who is protected, as the command line says it where there is no schema."""
+
+    unit: str | Literal[False] | None = None
+    rows_per_unit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyUnitOptions:
+    """Whose rows they are, where no schema says it."""
+
+    unit: Unit = None
+    one_row_per_person: OneRow = False
+    rows_per_unit: RowsPerUnit = None
+
+    def who(self, schema: str | None) -> DeclaredUnit:
+        """Return who is protected; refuse what contradicts itself, or a schema that says it already."""
+        if self.unit is not None and self.one_row_per_person:
+            raise UsageError("--unit and --one-row-per-person contradict one another: give one of them")
+        if schema is not None and self != PrivacyUnitOptions() and _describes_all(schema):
+            raise UsageError("with --schema, the schema states who is protected: set unit and rows_per_unit there")
+        if self.rows_per_unit is not None and self.unit is None:
+            raise UsageError("--rows-per-unit goes with --unit COLUMN")
+        return DeclaredUnit(False if self.one_row_per_person else self.unit, self.rows_per_unit)
+
+
+def _describes_all(schema: str) -> bool:
+    """Tell whether a schema states who is protected, by a unit or by describing all columns without one."""
+    from weft.schema import Schema
+    from weft.synthesis.discovery import states_person
+
+    return states_person(Schema.load(schema))
+
+
+DEFAULT_METHOD = "auto"
+
+MAX_INSECURE_EPSILON = 1000.0
+"""Largest epsilon that can be spent on rows that are public."""
+
+WHO_IS_PROTECTED = (
+    "state who is protected: --unit COLUMN where a column identifies the person, who may have several rows, or "
+    "--one-row-per-person where every row is another person's"
+)
+
+LARGE_EPSILON = 10.0
+"""Past this the guarantee is there but says little."""
+
+
+def check_request(request: FitRequest, terminal: Terminal, targets: Mapping[str, Path]) -> None:
+    """Refuse, before anything is read or spent, what could not be finished; warn of what promises little.
+
+    `targets` are the files to be written, by what they are.
+    """
+    plan = request.options.get("marginals")
+    assert request.journal is not None
+    inputs: dict[str, Source | None] = {
+        "the private table": request.source,
+        "the schema": None if request.schema is None else Path(str(request.schema)),
+        "the lifetime budget": None if request.budget_file is None else Path(request.budget_file),
+        "the public table": request.options.get("public") or None,
+        "the plan of marginals": plan if isinstance(plan, Path) else None,
+    }
+    check_files(inputs, targets, {"the journal": Path(request.journal)})
+    _check_epsilon(request)
+    if request.epsilon > LARGE_EPSILON:
+        from weft.privacy.conversions import format_odds_growth
+
+        terminal.warn(
+            f"epsilon {request.epsilon:g} promises little: in the worst case somebody's odds of guessing right "
+            f"about a person rise by a factor of e^{request.epsilon:g}, which is nearly "
+            f"{format_odds_growth(request.epsilon)}. "
+            "1 is strong; up to 10 is in use."
+        )
+
+
+def _check_epsilon(request: FitRequest) -> None:
+    from weft.privacy.budget import MAX_EPSILON
+
+    if request.epsilon > MAX_EPSILON and not (request.insecure and request.epsilon <= MAX_INSECURE_EPSILON):
+        remedy = f"up to {MAX_INSECURE_EPSILON:g} with --insecure, if the rows are public"
+        raise BudgetError(
+            f"epsilon {request.epsilon:g} protects nobody: choose one of at most {MAX_EPSILON:g}, or {remedy}."
+        )
+
+
+def fit_table(
+    request: FitRequest, rows: int | None, listener: Listener, hold: Callable[[Synthesizer], None]
+) -> Synthesizer:
+    """Learn the table; `hold` gets the synthesizer before it has cost anything.
+
+    `rows` will be sampled: an option of methods that must know before the fit.
+    """
+    request, synthesizer = prepare_fit(request, listener, rows)
+    hold(synthesizer)
+    return synthesizer.fit_request(request, listener=listener)
+
+
+def prepare_fit(request: FitRequest, listener: Listener, rows: int | None = None) -> tuple[FitRequest, Synthesizer]:
+    """Return the request with the options that its method takes, and an empty synthesizer with its settings."""
+    with report_stage(listener, "load"):  # the libraries take a second or two
+        from weft.methods import takes_option
+        from weft.synthesis.synthesizer import Synthesizer
+
+    for name in request.options:
+        if name in Synthesizer().get_params():
+            raise UsageError(f"--option {name}: it is no option of a method. See `weft synth --help`.")
+    if "rows" in request.options:
+        raise UsageError("--option rows: write --rows N")
+    synthesizer = Synthesizer.of_request(request)
+    if rows is not None and takes_option(request.method, "rows"):
+        synthesizer.set_params(rows=rows)
+    return replace(request, options=synthesizer.options), synthesizer
+
+
+def is_incomplete(request: FitRequest) -> bool:
+    """Return whether something is left to be found privately."""
+    schema = request.read_schema() if request.schema is not None else None
+    return schema is None or schema.incomplete
+
+
+def ask_who_is_protected(request: FitRequest, terminal: Terminal) -> FitRequest:
+    """Return the request with an answer to who is protected, where only a person can give it.
+
+    UsageError with both options, before the table is read, where nobody sits at the terminal.
+    """
+    if request.unit is not None or (request.schema is not None and _describes_all(str(request.schema))):
+        return request
+    if not terminal.asks:
+        raise UsageError(WHO_IS_PROTECTED)
+    from weft.synthesis.discovery import possible_units
+
+    terminal.say("Who is protected? Weft has to know which rows belong to the same person.")
+    if likely := possible_units(request.source, *([] if request.dialect is None else [request.dialect])):
+        told = ", ".join(f'"{name}"' for name in likely)
+        terminal.say(f"PRIVATE hint from the rows: {told} may identify a person with several rows.")
+    if said := terminal.prompt("Column that identifies the person (empty: every row is another person)"):
+        return replace(request, unit=said)
+    if terminal.confirm("Is every row another person's?"):
+        return replace(request, unit=False)
+    raise UsageError(WHO_IS_PROTECTED)
+
+
+def check_size(request: FitRequest, terminal: Terminal, *, few_rows: bool, share: float | None = None) -> None:
+    """Ask, or refuse, before anything is spent, where a table has too few rows for what is to be found in it.
+
+    `few_rows`: the user goes on with too few. `share` is the share of the budget that is for discovery, where it is
+    not the request's own.
+    """
+    share = request.discover if share is None else share
+    incomplete = is_incomplete(request)
+    if few_rows and not incomplete:
+        raise UsageError("--few-rows has no effect: the schema states all columns. Leave it out")
+    if few_rows or not incomplete or not share or request.delta <= 0 or request.source == "-":
+        return
+    from weft.curator import PrivateTable
+    from weft.errors import DataError
+    from weft.io.dialect import DEFAULT_DIALECT
+    from weft.privacy import Adjacency
+    from weft.synthesis.discovery import ROWS_PER_UNIT, rows_needed
+
+    table = PrivateTable(request.source, dialect=request.dialect or DEFAULT_DIALECT)
+    bound = (request.rows_per_unit or ROWS_PER_UNIT) if request.unit else 1
+    columns = len(table.column_names())
+    needed = rows_needed(columns, request.read_budget(), Adjacency(request.neighbours, bound), share)
+    if table.has_rows(needed):
+        return
+    told = (
+        f"the table has too few rows for epsilon {request.epsilon:g}: with {columns} columns, about {needed:,} are "
+        'needed to list a value that half of them have. Fewer come out as "other"'
+    )
+    if not terminal.asks:
+        raise DataError(f"{told}. State the columns in a schema, raise epsilon, or pass --few-rows to go on")
+    terminal.say(f"PRIVATE: {told}.")
+    if not terminal.confirm("Spend the budget all the same?"):
+        raise UsageError("nothing was spent, as you chose")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """The options of a command that learns a private table."""
+
+    source: o.Input
+    epsilon: o.Epsilon
+    schema: o.SchemaFile = None
+    delta: o.Delta = 1e-5
+    method: o.Method = None
+    preset: o.Preset = None
+    option: o.Options = None
+    marginals: o.Marginals = None
+    public: o.Public = None
+    neighbours: o.Neighbours = "add-remove"
+    discover: o.Discover = 0.1
+    protected: PrivacyUnitOptions
+    journal: o.Journal = None
+    budget: o.LifetimeBudget = None
+    seed: o.Seed = None
+    noise_seed: o.NoiseSeed = None
+    engine: o.Engine = "auto"
+    memory: o.Memory = None
+    text: TextFile
+    trust_data_for_schema: o.TrustDataForSchema = False
+    few_rows: o.FewRows = False
+    insecure: o.Insecure = False
+
+    def request(self, journal: Path) -> FitRequest:
+        """Return what is asked for, read and checked one by one."""
+        source, who = one_or_several(self.source), self.protected.who(self.schema)
+        return FitRequest(
+            source=source,
+            schema=self.schema,
+            unit=who.unit,
+            rows_per_unit=who.rows_per_unit,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            insecure=self.insecure,
+            method=DEFAULT_METHOD if self.method is None else self.method,
+            options=o.with_public(
+                o.with_plan(o.with_preset(o.parse_options(self.option), self.preset), self.marginals), self.public
+            ),
+            neighbours=self.neighbours,
+            discover=self.discover,
+            trust_data_for_schema=self.trust_data_for_schema,
+            engine=self.engine,
+            memory=self.memory,
+            dialect=self.text.dialect,
+            journal=journal,
+            budget_file=None if self.budget is None else Path(self.budget),
+            checkpoint=None if source == "-" else checkpoint_beside(journal),
+            seed=self.seed,
+            noise_seed=self.noise_seed,
+        )
+
+
+def one_or_several(source: list[str]) -> str | list[str]:
+    """Return the name of a table, or those of the files that are one together."""
+    return source if len(source) > 1 else source[0]
+
+
+def check_files(
+    inputs: Mapping[str, Source | None], outputs: Mapping[str, Path], records: Mapping[str, Path] | None = None
+) -> None:
+    """Refuse outputs that cannot be written, or that would destroy what is read or kept (`weft.io.output_paths`)."""
+    check_apart(inputs, outputs, records)
+    for target in outputs.values():
+        check_writable(target)
+    for record in (records or {}).values():
+        check_appendable(record)
+
+
+def checkpoint_beside(journal: Path) -> Path:
+    """Return the name after which the checkpoint of a run is called: its journal's."""
+    return journal.with_name(journal.name.removesuffix(JOURNAL_ENDING) + ".checkpoint")
+
+
+def journal_beside(out: Path | None, asked: str | None) -> Path:
+    """Return where spending is recorded: where asked, beside the output, or in this folder."""
+    if asked is not None:
+        return Path(asked)
+    if out is None or not out.name:  # a folder, which is refused in better words
+        return Path(f"weft{JOURNAL_ENDING}")
+    return replace_ending(out, JOURNAL_ENDING)
+
+
+# What a draft may cost that is made from noisy answers: the same options for schemas and for plans of marginals.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """Whether the private rows are asked, and what that may cost."""
+
+    private: Annotated[
+        bool,
+        typer.Option(
+            "--private",
+            metavar="",
+            help="Ask the private table, with noise, for --epsilon.",
+            rich_help_panel=o.PRIVACY,
+        ),
+    ] = False
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
+    ] = None
+    delta: o.Delta = 1e-5
+    journal: o.Journal = None
+    budget: o.LifetimeBudget = None
+
+    def request(self, out: Path | None, **asked: Any) -> FitRequest:
+        """Return a request at this price."""
+        if not self.private or self.epsilon is None:
+            raise o.UsageError("--private and --epsilon go together: what is asked of private rows has a price")
+        if out is None:
+            raise o.UsageError("--private needs -o FILE: what was paid for must not be lost")
+        return FitRequest(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            journal=journal_beside(out, self.journal),
+            budget_file=None if self.budget is None else Path(self.budget),
+            **asked,
+        )

@@ -1,0 +1,311 @@
+"""`weft query`: counts from a model, with how far each may be off, at no further cost."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import shared_options as o
+from weft.cli.failure import guard_command, ledger_of
+from weft.cli.fit_options import check_files
+from weft.cli.shared_options import flatten_options
+from weft.cli.terminal import Terminal, hang_up
+from weft.progress import report_stage
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from weft.evaluation.query_counts import Counts
+    from weft.privacy import Ledger
+    from weft.release.verification import Findings
+
+
+SHOWN = 60
+"""Cells that the screen shows; CSV and JSON have all."""
+BAR = 20
+
+
+@flatten_options
+def query(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model file made by `weft fit`, or by `weft synth --model`.")
+    ],
+    columns: Annotated[
+        list[str] | None, typer.Argument(metavar="[COLUMN]...", help="What to count by. Default: all rows together.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Count only rows such as sex=F, age>=65, ward=a|b; may be given several times. As in `weft sample`.",
+        ),
+    ] = None,
+    bins: Annotated[
+        int, typer.Option("--bins", min=2, metavar="N", help="Most bins of a column with many numbers or dates.")
+    ] = 20,
+    as_csv: Annotated[
+        str | None,
+        typer.Option(
+            "--csv", metavar="FILE", help="Write the counts to a file; - for stdout.", rich_help_panel=o.OUTPUT
+        ),
+    ] = None,
+    *,
+    screen: o.Screen,
+) -> None:
+    """Count rows by some columns, with a range for each count. Costs no budget.
+
+    Columns that were counted together, with noise, are answered from the
+    released tables; others by what the model expects. A line below the counts
+    says which it was, and what the range covers.
+
+    \b
+    [bold]Examples[/bold]
+      weft query stays.weft
+      weft query stays.weft age sex
+      weft query stays.weft ward --where "age>=65"
+      weft query stays.weft cost --bins 8 --csv cost.csv
+    """
+    out = None if as_csv in (None, "-") else Path(str(as_csv))
+    terminal = screen.terminal(data_on_stdout=as_csv == "-")
+    with guard_command(terminal):
+        if screen.as_json and as_csv == "-":
+            raise o.UsageError("--json and --csv - both want stdout: give one of them")
+        check_files({"the model": Path(model)}, {} if out is None else {"the counts": out})
+        o.check_model_file(Path(model))
+        with terminal.progress() as listener:
+            with report_stage(listener, "load"):
+                from weft.synthesis.synthesizer import load
+
+                synthesizer = load(model)
+            with report_stage(listener, "count"):
+                found = synthesizer.query(*(columns or []), where=where or None, bins=bins)
+        terminal.warn_stamps(found.stamps, always=as_csv == "-")  # before lines that `head` may cut off
+        if as_csv is not None:
+            _write_counts(found, out)
+        terminal.answer(found.to_dict() | {"files": [str(out)] if out else []})
+        if as_csv != "-":
+            terminal.show(*_render_counts(found, out))
+
+
+def _write_counts(found: Counts, out: Path | None) -> None:
+    """Write the counts as CSV, whole or not at all."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    table = found.table
+    writer.writerow(table.column_names)
+    writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    if out is None:
+        try:
+            sys.stdout.write(text.getvalue())
+            sys.stdout.flush()
+        except BrokenPipeError:
+            hang_up(sys.stdout)
+        return
+    from weft.io.atomic_files import stage_files
+
+    with stage_files(out) as (draft,):
+        draft.write_text(text.getvalue(), encoding="utf-8")
+
+
+def _render_counts(found: Counts, out: Path | None) -> list[RenderableType]:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    from weft.evaluation.query_counts import FREE
+    from weft.synthesis.statement import VOID, is_void
+
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for name in found.columns or ("",):
+        grid.add_column(Text(name))
+    for head in ("rows", "±", "95% range"):
+        grid.add_column(head, justify="right")
+    grid.add_column("")
+    top = max(float(found.count.max()), 1e-300)
+    for place, cell in enumerate(found):
+        if place == SHOWN:
+            break
+        bar = "█" * round(BAR * cell.count / top) or "▏"
+        spread = f"{cell.low:,.0f} to {cell.high:,.0f}"
+        values = [Text(value) for value in cell.values or ("all rows",)]
+        grid.add_row(*values, f"{cell.count:,.0f}", f"{cell.standard_error:,.0f}", spread, bar)
+    parts: list[RenderableType] = [Padding(Text(text, style="bold red"), 0) for text in found.stamps]
+    if found.where:
+        parts.append(Padding(Text(f"Rows with {' and '.join(found.where)}"), 0))
+    parts.append(grid)
+    if len(found) > SHOWN:
+        parts.append(Text(f"... and {len(found) - SHOWN:,} more; --csv FILE writes all of them."))
+    free = f"{VOID} {FREE}" if is_void(found.stamps) else FREE
+    parts += ["", Padding(Text(found.meaning), 0), Padding(Text(free), 0)]
+    return [*parts, Text(f"The counts: {out}")] if out else parts
+
+
+# `weft ledger`: what was asked of private rows, and what it cost.
+
+
+def ledger(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A model file, or a journal (NAME.ledger.jsonl).")],
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """Show what was spent: every question, its noise and its price.
+
+    A journal may hold several runs; what they spend on one table adds up.
+
+    \b
+    [bold]Examples[/bold]
+      weft ledger stays.weft
+      weft ledger synthetic.ledger.jsonl
+      weft ledger stays.weft --json
+    """
+    terminal = Terminal(as_json, debug=debug)
+    with guard_command(terminal):
+        path = Path(file)
+        ledgers = _read_ledgers(path)
+        terminal.answer({"runs": [_describe_ledger(each) for each in ledgers]})
+        if as_json:
+            return
+        from weft.cli import summary
+        from weft.synthesis.statement import describe_joint_cost
+
+        for number, each in enumerate(ledgers, 1):
+            spent = {
+                "spent": summary.describe_spent(each),
+                "neighbours": str(each.adjacency),
+                "accounting": each.accounting.name,
+            }
+            if len(ledgers) > 1:
+                terminal.show(summary.render_heading(f"Run {number} of {len(ledgers)}"))
+            terminal.show(
+                *summary.render_stamps(each.stamps), summary.render_facts(spent), summary.render_ledger_entries(each)
+            )
+        spent_together = describe_joint_cost(ledgers)
+        if spent_together is not None:
+            terminal.show(summary.render_note(f"This ledger holds {spent_together}."))
+
+
+def _describe_ledger(ledger: Ledger) -> dict[str, object]:
+    from weft.synthesis.statement import compute_cost_shares
+
+    facts: dict[str, object] = {"epsilon": None, "delta": None}
+    if not ledger.deniable:
+        statement = ledger.spend_statement()
+        facts = {"epsilon": statement.epsilon, "delta": statement.delta}
+    return facts | {"costs": compute_cost_shares(ledger)} | ledger.to_dict()
+
+
+def _read_ledgers(path: Path) -> list[Ledger]:
+    """Read a model's ledger, or the ledgers of a journal's runs."""
+    from weft.privacy import read_journal
+    from weft.synthesis import model_file as modelfile
+
+    if _is_journal(path):
+        return [ledger_of(run) for run in read_journal(path)]
+    o.check_model_file(path, "neither a model file nor a journal (NAME.ledger.jsonl)")
+    return [modelfile.load_model(path).ledger]
+
+
+def _is_journal(path: Path) -> bool:
+    """Whether a file begins as a journal does, with an object of JSON; one that cannot be read does not."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1) in (b"{", b"\n")
+    except OSError:
+        return False
+
+
+# `weft verify`: whether the files of a release belong together and say what follows.
+
+
+@flatten_options
+def verify(
+    place: Annotated[
+        str, typer.Argument(metavar="PLACE", help="A folder of releases, or a table or a card of one.")
+    ] = ".",
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="The table's lifetime budget: does it still have the entries of the releases?"
+        ),
+    ] = None,
+    *,
+    screen: o.Screen,
+) -> None:
+    """Check releases against their cards: hashes, columns, ledger, guarantee, warnings; and that models load.
+
+    Every rule of a card is checked on the rows: values and ranges, formulas, what stays the same for a person,
+    keys and all others. What cannot be checked is said to be so.
+
+    A release that was interrupted while its files were put in place is finished first.
+    Nothing private is needed or read. A card proves nothing about the private table:
+    what is found is damage, careless editing, and files of different releases.
+
+    \b
+    [bold]Examples[/bold]
+      weft verify released
+      weft verify synthetic.csv
+      weft verify 'sqlite:made.sqlite?table=stays'
+      weft verify released --budget clinic.budget
+      weft verify released --json
+    """
+    terminal = screen.terminal()
+    with guard_command(terminal):
+        from weft.release.verification import verify as checked
+
+        found = checked(place, None if budget is None else Path(budget))
+        terminal.answer(
+            {
+                "ok": not found.wrong,
+                "checks": [
+                    {
+                        "file": c.file,
+                        "what": c.what,
+                        "ok": c.wrong is None and c.skipped is None,
+                        "wrong": c.wrong,
+                        "not_checked": c.skipped,
+                    }
+                    for c in found.checks
+                ],
+                "recovered": list(found.recovered),
+                "unchecked": list(found.unchecked),
+            }
+        )
+        if not (screen.as_json or screen.quiet):
+            _print_verification(terminal, found)
+        for check in found.wrong:
+            terminal.fail(f"{check.file}: {check.wrong}")
+        if found.wrong:
+            raise typer.Exit(1)
+
+
+def _print_verification(terminal: Terminal, found: Findings) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from weft.cli import summary
+    from weft.display import format_count
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in ("file", "what was checked", "holds"):
+        table.add_column(name)
+    for check in found.checks:
+        holds = "[green]yes[/green]" if check.wrong is None else "[bold red]NO[/bold red]"
+        holds = holds if check.skipped is None else "[yellow]not checked[/yellow]"
+        table.add_row(escape(check.file), escape(check.what), holds)
+    terminal.show(table)
+    for did in found.recovered:
+        terminal.show(summary.render_note(did))
+    for name in found.unchecked:
+        terminal.show(summary.render_note(f"{name}: no card is for it, so nothing is claimed of it"))
+    for check in found.skipped:
+        terminal.show(summary.render_note(f"{check.file}: {check.what} was not checked: {check.skipped}"))
+    if not found.wrong:
+        left = f", {format_count(len(found.skipped), 'statement')} not checked" if found.skipped else ""
+        terminal.show(summary.render_headline(f"everything that was checked holds{left}"))

@@ -1,0 +1,167 @@
+"""`weft plan`: what a budget would give, before any of it is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli import shared_options as o
+from weft.cli.failure import guard_command
+from weft.cli.fit_options import check_files
+from weft.cli.shared_options import flatten_options
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from weft.evaluation.forecast import Plan
+
+SCHEMAS = (".toml", ".json")
+SHOWN = 12
+"""Columns that the screen names; the page and the JSON name all."""
+BAR = 28
+
+
+@flatten_options
+def plan(
+    table: Annotated[
+        str,
+        typer.Argument(metavar="SCHEMA", help="A schema (TOML or JSON); or the table it is for, with --schema."),
+    ],
+    schema: o.SchemaFile = None,
+    epsilon: o.Epsilon = 1.0,
+    delta: o.Delta = 1e-5,
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", "-n", min=1, metavar="N", help="About how many rows the table has. Default: 10,000."),
+    ] = None,
+    method: o.Method = None,
+    option: o.Options = None,
+    marginals: o.Marginals = None,
+    target_error: Annotated[
+        float | None,
+        typer.Option("--target-error", metavar="SHARE", help="Look for the epsilon at which columns are so far off."),
+    ] = None,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Draw it as a page too.", rich_help_panel=o.OUTPUT)
+    ] = None,
+    *,
+    screen: o.Screen,
+) -> None:
+    """Say what a budget would give, before any of it is spent.
+
+    No table is opened: the recipe is tried on made-up rows of the schema's
+    columns. The number of rows is yours to say.
+
+    \b
+    [bold]Examples[/bold]
+      weft plan stays.toml --rows 20000 --epsilon 1
+      weft plan stays.toml --rows 20000 --target-error 0.02
+      weft plan stays.toml --rows 20000 -e 0.5 --method mst --html plan.html
+    """
+    terminal = screen.terminal()
+    with guard_command(terminal):
+        from weft.evaluation.forecast import ROWS
+        from weft.evaluation.forecast import plan as planned
+
+        file = _schema_file(table, schema)
+        out = None if html is None else Path(html)
+        inputs = {"the schema": file, "the plan of marginals": None if marginals is None else Path(marginals)}
+        check_files(inputs, {} if out is None else {"the page": out})
+        with terminal.progress() as listener:
+            made = planned(
+                file,
+                rows or ROWS,
+                epsilon,
+                delta,
+                method=method or "auto",
+                options=o.with_plan(o.parse_options(option), marginals),
+                target_error=target_error,
+                listener=listener,
+            )
+        if out is not None:
+            _write_plan_page(made, out)
+        terminal.answer(made.to_dict() | {"files": [str(out)] if out else []})
+        terminal.show(*_render_plan(made, rows is None, out))
+
+
+def _schema_file(table: str, schema: str | None) -> Path:
+    """Return the schema to plan by; a table is never opened."""
+    if schema is not None:
+        return Path(schema)
+    if Path(table).suffix.lower() in SCHEMAS:
+        return Path(table)
+    raise o.UsageError(
+        f"{table}: a plan needs a schema, and opens no table. Name it with --schema FILE; `weft schema draft {table} "
+        "-o draft.toml` proposes one."
+    )
+
+
+def _write_plan_page(made: Plan, out: Path) -> None:
+    from weft.evaluation.forecast_page import render_forecast_page
+    from weft.io.atomic_files import stage_files
+
+    with stage_files(out) as (draft,):
+        draft.write_text(render_forecast_page(made), encoding="utf-8")
+
+
+def _render_plan(made: Plan, assumed: bool, out: Path | None) -> list[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from weft.evaluation.forecast_page import ERRORS, NOT_READ, describe_effort, describe_expectations
+
+    def wrapped(text: str) -> RenderableType:
+        return Padding(Text(text), 0)  # names of columns are text, whatever signs are in them
+
+    head = f"Plan: method {made.method}, epsilon {made.epsilon:g}, {made.rows:,} rows"
+    parts: list[RenderableType] = [Text(head, style="bold")]
+    if assumed:
+        parts.append(wrapped(f"No number of rows was given: this is for {made.rows:,} (--rows says how many)."))
+    parts += [
+        "",
+        *map(wrapped, describe_expectations(made)),
+        "",
+        _render_curve(made),
+        "",
+        _render_column_errors(made),
+        "",
+    ]
+    parts += [wrapped(made.meaning), "", *map(wrapped, (describe_effort(made), ERRORS, NOT_READ))]
+    return [*parts, Text(f"The page: {out}")] if out else parts
+
+
+def _render_curve(made: Plan) -> RenderableType:
+    from rich.table import Table
+
+    from weft.display import format_percent
+
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for head, side in (("epsilon", "right"), ("columns", "right"), ("", "left"), ("pairs", "right"), ("", "left")):
+        grid.add_column(head, justify=side)  # type: ignore[arg-type]
+    top = max(max(point.columns, point.pairs) for point in made.curve) or 1.0
+    for point in made.curve:
+        cells = [f"{point.epsilon:g}"]
+        for error in (point.columns, point.pairs):
+            cells += [format_percent(error), "█" * max(round(BAR * error / top), 1)]
+        grid.add_row(*cells, style="bold" if abs(point.epsilon - made.epsilon) < 1e-12 else "")
+    return grid
+
+
+def _render_column_errors(made: Plan) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    from weft.display import format_percent
+
+    errors = sorted(made.here.columns.items(), key=lambda pair: -pair[1])
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("column")
+    grid.add_column("values or bins", justify="right")
+    grid.add_column("expected error", justify="right")
+    for name, error in errors[:SHOWN]:
+        grid.add_row(Text(name), f"{made.codes[name]:,}", format_percent(error))
+    if len(errors) > SHOWN:
+        grid.add_row(f"and {len(errors) - SHOWN} more", "", f"below {format_percent(errors[SHOWN - 1][1])}")
+    return grid

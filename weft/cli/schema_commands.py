@@ -1,0 +1,305 @@
+"""`weft schema`: begin a schema from a table, and check one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft.cli import schema_exchange as exchange
+from weft.cli import schema_review as review
+from weft.cli import shared_options as o
+from weft.cli.discovered_schema import paid_draft
+from weft.cli.failure import guard_command
+from weft.cli.fit_options import Price, PrivacyUnitOptions, check_files, one_or_several
+from weft.cli.shared_options import TextFile, flatten_options
+from weft.cli.terminal import Terminal
+from weft.errors import OutputError
+from weft.io.addresses import without_credentials
+from weft.progress import report_stage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import RenderableType
+
+    from weft.drafting.draft import Draft
+    from weft.encoding import Codec
+    from weft.io.dialect import Dialect
+    from weft.schema import Schema
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Begin a schema from a table or a dictionary, review it, check it.",
+)
+app.command("review")(review.review)
+app.command("import")(exchange.import_schema)
+app.command("export")(exchange.export_schema)
+
+
+@app.command()
+@flatten_options
+def draft(
+    source: o.Input,
+    price: Price,
+    protected: PrivacyUnitOptions,
+    text: TextFile,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
+    ] = "-",
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Replace the file if it is there already.")
+    ] = False,
+    few_rows: o.FewRows = False,
+    debug: o.Debug = False,
+) -> None:
+    """Draft a schema from a table, for a person to review.
+
+    The draft is PRIVATE: value lists and ranges in it are read from the rows and
+    marked from_data. `weft schema review` steps through them. Lists of more than
+    200 values go to files of their own, in NAME.values beside the draft.
+    With --private the facts are found with noise, for a price, and marked as paid
+    for: such a schema may be shown to anybody, and is used at no further cost.
+
+    \b
+    [bold]Examples[/bold]
+      weft schema draft stays.csv -o stays.toml
+      weft schema review stays.toml
+      weft schema draft stays.csv --private --epsilon 0.1 -o stays.toml
+
+    A file that is there already is left alone, for it may have been reviewed; --force replaces it.
+    """
+    out = None if output == "-" else Path(output)
+    terminal = Terminal(debug=debug, data_on_stdout=out is None)
+    with guard_command(terminal):
+        named = one_or_several(source)
+        if price.private or price.epsilon is not None:
+            who = protected.who(None)
+            request = price.request(
+                out, source=named, unit=who.unit, rows_per_unit=who.rows_per_unit, dialect=text.dialect
+            )
+            assert out is not None
+            _check_free(out, force)
+            paid_draft(terminal, request, out, few_rows)
+        else:
+            _read_draft(terminal, named, text.dialect, out, force)
+
+
+def _read_draft(terminal: Terminal, source: str | list[str], dialect: Dialect, out: Path | None, force: bool) -> None:
+    from weft.drafting.draft_sources import sketch_source
+
+    if out is not None:
+        check_files({"the private table": source}, {"the draft": out})
+        _check_free(out, force)
+    with terminal.progress() as listener, report_stage(listener, "read and draft"):
+        drafted = sketch_source(source, dialect)
+    if out is None:
+        sys.stdout.buffer.write(drafted.inline().encode())
+    else:
+        _write_draft(drafted, out, source, force)
+        terminal.show(f"[bold green]✓[/bold green] {out} drafted; next: weft schema review {out}")
+    terminal.warn("the draft holds facts of private rows: keep it to yourself until every from_data mark is reviewed")
+
+
+@app.command()
+@flatten_options
+def check(
+    schema: Annotated[str, typer.Argument(metavar="SCHEMA", help="TOML, or domain JSON.")],
+    text: TextFile,
+    source: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="A table: its column names and types must fit.")
+    ] = None,
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """Check a schema: its codes column by column, what still comes from data, what could hurt.
+
+    With a table, also checks that names and types fit. No row is looked at.
+
+    \b
+    [bold]Examples[/bold]
+      weft schema check stays.toml
+      weft schema check stays.toml stays.csv
+    """
+    terminal = Terminal(as_json, debug=debug)
+    with guard_command(terminal):
+        from weft.encoding import Codec
+        from weft.schema import Schema
+
+        dialect = text.dialect
+        read = dialect.marking(Schema.load(schema))
+        stated = read.stated if read.incomplete else read
+        codec = Codec(stated, _arrow_schema(stated, source, dialect))
+        found = _collect_findings(stated, codec) | {"found_privately": [column.name for column in read.unknown]}
+        terminal.answer(found)
+        if not as_json:
+            _print_check(terminal, found, schema, source)
+
+
+def _collect_findings(schema: Schema, codec: Codec) -> dict[str, Any]:
+    from weft.drafting.schema_check import review_schema as findings
+
+    domain = codec.domain
+    columns = [
+        {
+            "name": field.name,
+            "kind": schema.column(field.name).kind,
+            "type": str(field.type),
+            "codes": codec.codes_of(field.name),
+            "modelled": schema.column(field.name).modelled,
+            "attributes": [] if (part := codec.part_of(field.name)) is None else list(part.domain),
+            "missing": schema.column(field.name).missing,
+            "outside": schema.column(field.name).outside,
+            "from_data": list(schema.column(field.name).from_data),
+        }
+        for field in codec.arrow_schema
+    ]
+    told: dict[str | None, list[str]] = {}
+    for finding in findings(schema, codec.arrow_schema):
+        if finding.level == "warning":
+            told.setdefault(finding.column, []).append(finding.text)
+    return {
+        "columns": columns,
+        "rules": [
+            {
+                "rule": str(form.rule),
+                "attribute": form.attribute,
+                "form": form.text,
+                "policy": form.rule.policy,
+                "rows": form.policy,
+            }
+            for form in codec.forms
+        ],
+        "log10_domain": domain.log10_size(),
+        "unit": schema.unit,
+        "rows_per_unit": schema.rows_per_unit,
+        "warnings": [("" if name is None else f'column "{name}": ') + "; also, ".join(told[name]) for name in told],
+    }
+
+
+def _print_check(terminal: Terminal, found: dict[str, Any], schema: str, source: str | None) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from weft.cli import summary
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("column", no_wrap=True)
+    table.add_column("kind")
+    table.add_column("type")
+    table.add_column("codes", justify="right")
+    table.add_column("missing")
+    table.add_column("outside")
+    table.add_column("from data", style="bold yellow")
+    for column in found["columns"]:
+        codes = _describe_codes(column)
+        table.add_row(
+            escape(column["name"]),
+            column["kind"],
+            escape(column["type"]),
+            codes,
+            "yes" if column["missing"] else "",
+            column["outside"] if column["modelled"] else "",
+            ", ".join(column["from_data"]),
+        )
+    protects = (
+        "one row" if found["unit"] is None else f"all rows of one {found['unit']}, up to {found['rows_per_unit']}"
+    )
+    terminal.show(
+        _render_verdict(schema, found["columns"]),
+        *([] if source is None else [_render_match(source)]),
+        table,
+        summary.render_facts({"whole domain": f"10^{found['log10_domain']:.1f} cells", "protects": protects}),
+    )
+    if found["rules"]:
+        terminal.show(_render_rules(found["rules"]))
+    if found["found_privately"]:
+        told = ", ".join(found["found_privately"])
+        terminal.show(
+            _render_line("!", "yellow", f"not described yet, hence found privately by a run, at a price: {told}")
+        )
+    for warning in found["warnings"]:
+        terminal.warn(warning)
+
+
+def _describe_codes(column: Mapping[str, Any]) -> str:
+    if column["codes"] is None:
+        return "computed" if column["modelled"] else "made anew"
+    grouped = column["attributes"] and column["name"] not in column["attributes"]
+    return f"{column['codes']:,}" + (", in a group" if grouped else "")
+
+
+def _render_rules(rules: Sequence[Mapping[str, Any]]) -> RenderableType:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("rule", overflow="fold")
+    table.add_column("becomes", overflow="fold")
+    table.add_column("rows that break it", overflow="fold")
+    for rule in rules:
+        table.add_row(escape(rule["rule"]), escape(rule["form"]), escape(rule["rows"]))
+    return table
+
+
+def _render_verdict(schema: str, columns: Sequence[Mapping[str, Any]]) -> RenderableType:
+    marks = [len(column["from_data"]) for column in columns if column["from_data"]]
+    if not marks:
+        return _render_line("✓", "green", f"{schema} is sound")
+    facts = "1 fact" if sum(marks) == 1 else f"{sum(marks)} facts"
+    places = "1 column" if len(marks) == 1 else f"{len(marks)} columns"
+    are = "is" if sum(marks) == 1 else "are"
+    return _render_line(
+        "!", "yellow", f"{schema} is sound, but {facts} in {places} {are} still to be reviewed before synth"
+    )
+
+
+def _render_line(sign: str, colour: str, text: str) -> RenderableType:
+    from rich.text import Text
+
+    return Text.assemble((f"{sign} ", f"bold {colour}"), (text, "bold"))
+
+
+def _render_match(source: str) -> Any:
+    named = without_credentials(source) or source
+    return _render_line("✓", "green", f"names and types fit {named}; no row was looked at")
+
+
+def _write_draft(drafted: Draft, out: Path, source: str | list[str], force: bool) -> None:
+    """Write a draft, after the long lists that it names, which lie in a folder beside it."""
+    from weft.io.atomic_files import stage_files
+
+    folder = out.with_name(f"{out.stem}.values")
+    text, lists = drafted.apart(folder.name)
+    targets = [folder / name for name in lists]
+    for target in targets:
+        _check_free(target, force)
+    if targets:
+        folder.mkdir(exist_ok=True)
+        check_files({"the private table": source}, {f"the values {target.name}": target for target in targets})
+        with stage_files(*targets) as files:
+            for file, values in zip(files, lists.values(), strict=True):
+                file.write_text("\n".join(values) + "\n", encoding="utf-8", newline="")
+    with stage_files(out) as (file,):
+        file.write_text(text, encoding="utf-8")
+
+
+def _check_free(out: Path, force: bool) -> None:
+    """Refuse to write over a schema that may hold somebody's work."""
+    if out.is_file() and not force:
+        raise OutputError(f"{out} is there already, and may have been reviewed. Choose another name, or pass --force.")
+
+
+def _arrow_schema(schema: Schema, source: str | None, dialect: Dialect) -> pa.Schema:
+    from weft.drafting.draft_sources import source_schema
+    from weft.io.text_to_types import csv_arrow_schema
+
+    if source is None:
+        dialect.check((), "without a table")
+        return csv_arrow_schema(schema)
+    return source_schema(schema, source, dialect)

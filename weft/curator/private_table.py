@@ -1,0 +1,164 @@
+"""Opening a private table: whoever asks gets a curator for it, never the rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.curator.curator import Curator
+from weft.curator.value_queries import ValueCurator
+from weft.engines import BATCH_ROWS, ROOM, Opened, open_engine
+from weft.engines.frames import find_ambiguous_types
+from weft.engines.sources import names_are_in_file, open_reader, source_name
+from weft.engines.value_listing import Listing, open_listing
+from weft.errors import DataError
+from weft.io.dialect import DEFAULT_DIALECT, Dialect
+from weft.io.file_faults import NO_HEADER, NO_LABELS, looks_like_a_row
+from weft.memory_plan import MemoryPlan
+from weft.privacy import Ledger
+from weft.privacy.mechanisms import Release
+from weft.progress import Listener, ignore_event, report_stage
+from weft.schema import Schema
+from weft.schema.column_names import names_id, names_person
+from weft.schema.kinds import Unknown
+from weft.values.storage import decode_dictionary
+from weft.values.text_numbers import is_text, repair_text
+
+
+@dataclass(frozen=True)
+class PrivateTable:
+    """A table that is opened with one schema after another, each of them public or made from released answers."""
+
+    source: Any
+    engine: Literal["auto", "memory", "stream"] = "auto"
+    dialect: Dialect = DEFAULT_DIALECT
+    listener: Listener = ignore_event
+    room: MemoryPlan = ROOM
+
+    def columns(self, schema: Schema | None = None) -> pa.Schema:
+        """Return the names of the columns, and their types, declared or as a schema has them read.
+
+        Both are public, and no row is read.
+        """
+        known: Any = _Anything() if schema is None else schema
+        read: pa.Schema = open_reader(self.source, known, BATCH_ROWS, self.dialect).schema
+        return read
+
+    def column_names(self) -> list[str]:
+        """Return the names of the columns, which are taken to be public; refuse a first line that is a row.
+
+        A file whose first line is somebody's row would release that row as the names of its columns.
+        """
+        names: list[str] = self.columns().names
+        guessed = self.dialect.header is None and names_are_in_file(self.source)
+        if guessed and (looks_like_a_row(names) or self._names_are_values(names)):
+            told = NO_HEADER if isinstance(self.source, str | os.PathLike | list | tuple) else NO_LABELS
+            raise DataError(f"{source_name(self.source)}: {told}")
+        return names
+
+    def _names_are_values(self, names: Sequence[str]) -> bool:
+        """Tell whether what the first line has for the name of a column is also a value of it."""
+        reader = open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect)  # type: ignore[arg-type]
+        named = [name for name in names if name]
+        for batch, _ in reader.start(named):
+            for name in named:
+                words = batch.column(name)
+                if is_text(words.type) and pc.any(pc.equal(_fold_case(words), name.strip().lower())).as_py():
+                    return True
+        return False
+
+    def ambiguous_types(self) -> dict[str, pa.DataType]:
+        """Return the columns of a data frame whose type loses how values were written (`weft.engines.frames`)."""
+        return find_ambiguous_types(self.source)
+
+    def possible_units(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that are named like somebody's id and whose values come back in several rows.
+
+        PRIVATE: a hint on the curator's screen. It decides nothing, and nothing of it is released.
+        """
+        likely = [name for name in names if names_id(name) or names_person(name)]
+        if not likely:
+            return []
+        schema = Schema(tuple(Unknown(name, missing=True) for name in likely), extra_columns="ignore")
+        listed = self._listing(schema).values(likely)
+        return [name for name in likely if _comes_back(listed[name][0].tolist())]
+
+    def has_rows(self, least: int) -> bool:
+        """Tell whether the table has so many rows. PRIVATE: an exact answer, for the curator's screen."""
+        reader = open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect)  # type: ignore[arg-type]
+        rows = 0
+        for batch, _ in reader.start(reader.schema.names[:1]):
+            rows += batch.num_rows
+            if rows >= least:
+                return True
+        return rows >= least
+
+    def first_rows(self, most: int) -> pa.Table:
+        """Return the first rows as text. PRIVATE: for the curator's screen, and they go into nothing."""
+        self.column_names()
+        reader = open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect)  # type: ignore[arg-type]
+        batch = next((batch for batch, _ in reader.start(reader.schema.names)), None)
+        found = reader.schema.empty_table() if batch is None else pa.Table.from_batches([batch.slice(0, most)])
+        words = [_format_values(column.combine_chunks()) for column in found.columns]
+        return pa.Table.from_arrays(words, names=found.column_names)
+
+    def look(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> Curator:
+        """Open the table with a schema; the curator's shares are of `whole`, a part of the budget."""
+        with report_stage(self.listener, "read"):
+            opened = self.open(schema)
+        return Curator(opened.engine, ledger, release, whole, self.room.cells)
+
+    def open(self, schema: Schema) -> Opened:
+        """Open the table with a schema, in the room that there is."""
+        return open_engine(
+            self.source, schema, engine=self.engine, listener=self.listener, dialect=self.dialect, room=self.room
+        )
+
+    def values(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> ValueCurator:
+        """Open the table to ask for values as they are written."""
+        return ValueCurator(self._listing(schema), ledger, release, whole)
+
+    def _listing(self, schema: Schema) -> Listing:
+        return open_listing(self.source, schema, BATCH_ROWS, self.dialect, self.listener)
+
+
+class _Anything:
+    """A schema that knows nothing and has every column: for opening a table to see which columns it has."""
+
+    columns: tuple[Unknown, ...] = ()
+    extra_columns = "ignore"
+    unit = None
+    rules: tuple[Any, ...] = ()
+
+    def __contains__(self, name: object) -> bool:
+        return bool(name)
+
+    def column(self, name: str) -> Unknown:
+        """Return a column of which nothing is known."""
+        return Unknown(name, missing=True)
+
+
+def _fold_case(words: pa.Array) -> pa.Array:
+    return pc.utf8_lower(pc.utf8_trim_whitespace(repair_text(words)))
+
+
+def _format_values(array: pa.Array) -> pa.Array:
+    """Return values as text, in Arrow's words: Python has no dates beyond the year 9999."""
+    try:
+        return decode_dictionary(array).cast(pa.string())
+    except pa.ArrowException:
+        return pa.array([str(value) for value in decode_dictionary(array).to_pylist()])
+
+
+def _comes_back(rows: Sequence[int]) -> bool:
+    """Whether values repeat as persons do: many of them, most with a few rows each."""
+    return len(rows) > _MIN_DISTINCT_IDS and sum(rows) > len(rows) and sum(rows) / len(rows) <= _ROWS_EACH
+
+
+_MIN_DISTINCT_IDS = 30
+_ROWS_EACH = 100

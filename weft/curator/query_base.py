@@ -1,0 +1,195 @@
+"""What all questions to private rows have in common: the ledger first, then the engine, then noise.
+
+A question is charged to the ledger first, then asked, and leaves with integer noise on it. Whoever holds a
+curator can learn nothing of the rows but what the ledger shows. Neighbouring tables differ in one privacy unit,
+added, removed or replaced (`Adjacency`); by parallel reading of the text below, "a row" means the at most
+`rows_per_unit` rows of a unit, and every sensitivity comes from `weft.privacy.sensitivity`, where it is scaled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from weft.engines import Engine
+from weft.errors import MethodError
+from weft.marginals.counting import MAX_CELLS
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array, Measured, NoisyMarginal
+from weft.marginals.pooling import Released
+from weft.privacy import Accounting, Adjacency, Charge, Ledger
+from weft.privacy.charge import Purpose
+from weft.privacy.mechanisms import Release
+
+CELLS_PER_PASS = 1 << 25
+"""Cells counted in one pass over the rows; longer lists of cliques are split, so that memory stays bounded."""
+
+
+class QueryBase:
+    """Holds the engine, the ledger and the mechanisms; families of questions are built on it.
+
+    Prices are given as a `share` of the whole budget (or of what was left of it: `Curator.rest`). What a share buys
+    depends on the accounting: a share of rho and rounded Gaussian noise, or, under pure accounting, a share of epsilon
+    and two-sided geometric noise (`Accounting.counts`).
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        ledger: Ledger,
+        release: Release,
+        whole: float = 1.0,
+        cells: int | None = None,
+        public: Engine | None = None,
+    ) -> None:
+        """Open the door; `whole` is the part of the budget that shares are of, `cells` are counted in one pass.
+
+        `public` holds rows of the same attributes that anybody may see.
+        """
+        self._engine = engine
+        self._ledger = ledger
+        self._release = release
+        self._released: list[Released] = []
+        self._coding: Mapping[str, Array] = {}
+        self._part = ""
+        self._whole = whole
+        self._cells = cells or CELLS_PER_PASS
+        self._public = public
+
+    @property
+    def domain(self) -> Domain:
+        """Attributes and sizes: public."""
+        return self._engine.domain
+
+    @property
+    def accounting(self) -> Accounting:
+        """How the budget is counted."""
+        return self._ledger.accounting
+
+    @property
+    def left(self) -> float:
+        """Share of the budget not spent yet on these rows."""
+        return self.left_with(0.0)
+
+    def slack(self, part: float) -> float:
+        """Return the total-variation distance that a part of the budget's delta pays for."""
+        return part * self._ledger.budget.delta / (1 + math.exp(self._ledger.budget.epsilon or math.inf))
+
+    def left_with(self, slack: float) -> float:
+        """Return the share of the budget, as it is now, that would be left after paying for this slack."""
+        return self._ledger.left_with(slack, self._part) / self._capacity
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """Every marginal measured so far, also under a recoding: public, as the questions are."""
+        return tuple(held.noisy.measured for held in self._released if held.clique)
+
+    @property
+    def released(self) -> tuple[Released, ...]:
+        """The noisy tables themselves, in the codes they were asked in: public, since they were released."""
+        return tuple(self._released)
+
+    def _keep(self, tables: Iterable[NoisyMarginal]) -> None:
+        """Keep what was released of these rows, so that whoever has the model can combine it again."""
+        for noisy in tables:
+            coding = {name: self._coding[name] for name in noisy.clique if name in self._coding}
+            self._released.append(Released(noisy, coding))
+
+    def rho(self, share: float = 1.0) -> float:
+        """Return the zCDP parameter of a share: a table measured with it has noise variance sensitivity^2 / (2 rho).
+
+        Under pure accounting this is the rho of a Gaussian of the same variance as the noise.
+        """
+        return self.accounting.find_gaussian_rho(share * self._capacity)
+
+    def sigma(self, share: float) -> float:
+        """Return the noise standard deviation of a cell of one marginal measured with this share."""
+        return self._noise(share)[1]
+
+    def sigma_of(self, rho: Array | float) -> Array:
+        """Return the same for a zCDP parameter, as `rho` gives it."""
+        return np.asarray(self._marginal_sensitivity() / np.sqrt(2 * np.asarray(rho, np.float64)))
+
+    @property
+    def _capacity(self) -> float:
+        """What a share of 1 costs: the whole budget, or what was left of it when this curator began."""
+        return self._whole * self._ledger.capacity
+
+    @property
+    def _adjacency(self) -> Adjacency:
+        return self._ledger.adjacency
+
+    def _marginal_sensitivity(self) -> float:
+        return self._adjacency.marginal(self.accounting.counts.norm)
+
+    def _noise(self, share: float, sensitivity: float | None = None) -> tuple[float, float]:
+        """Return the mechanism's scale, and the standard deviation of its noise, for one table at this share."""
+        sensitivity = self._marginal_sensitivity() if sensitivity is None else sensitivity
+        cost = share * self._capacity
+        if not cost > 0:
+            raise ValueError(f"a share of the budget must be above 0, not {share}")
+        scale = self.accounting.find_scale(cost, sensitivity)
+        return scale, self.accounting.counts.deviation(scale)
+
+    def _require_gaussian(self, what: str) -> None:
+        """Refuse a question whose sensitivity is known in L2 norm only, where noise is priced by another norm."""
+        if self.accounting.counts.norm != "l2":
+            raise ValueError(f"{what} with Gaussian noise: {self.accounting} accounting cannot pay for them")
+
+    def _charge(
+        self,
+        purpose: Purpose,
+        question: str,
+        sensitivity: float | Sequence[float],
+        scales: Sequence[float],
+        draws: int,
+    ) -> Charge:
+        """Enter a question in the ledger; only after this returns may a row be touched."""
+        noise = self.accounting.counts
+        charge = Charge.counts(noise, question, sensitivity=sensitivity, scale=scales, draws=draws)
+        return self._enter(replace(charge, purpose=purpose))
+
+    def _enter(self, charge: Charge) -> Charge:
+        """Enter a question as one to these rows: all, or a part of them."""
+        if self._part:
+            charge = replace(charge, question=f"{charge.question} (rows for {self._part})", part=self._part)
+        return self._ledger.charge(charge)
+
+    def _check(self, cliques: Sequence[Clique]) -> None:
+        """Refuse what cannot be counted, before it is charged."""
+        for c in cliques:
+            if list(c) != sorted(set(c)) or any(name not in self.domain for name in c):
+                raise ValueError(f"{c} is not a clique of the table's attributes")
+            if self.domain.cells(c) > MAX_CELLS:
+                raise MethodError(
+                    f"the table over {', '.join(c)} has {self.domain.cells(c):,} cells, above {MAX_CELLS:,}: "
+                    "choose fewer columns, or coarser bins in the schema"
+                )
+
+    @property
+    def has_public(self) -> bool:
+        """Whether there are rows of the same attributes that anybody may see."""
+        return self._public is not None
+
+    def public(self, cliques: Sequence[Clique]) -> list[Array]:
+        """Return tables of the public rows, as counts: no private row is read, so nothing is charged."""
+        assert self._public is not None, "ask has_public first"
+        return [np.asarray(table) for batch in self._passes(cliques) for table in self._public.count(batch)]
+
+    def _count(self, cliques: Sequence[Clique]) -> list[Array]:
+        return [table for batch in self._passes(cliques) for table in self._engine.count(batch)]
+
+    def _passes(self, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
+        batch: list[Clique] = []
+        cells = 0
+        for c in cliques:
+            size = self.domain.cells(c)
+            if batch and cells + size > self._cells:
+                yield batch
+                batch, cells = [], 0
+            batch.append(c)
+            cells += size
+        yield batch

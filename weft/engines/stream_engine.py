@@ -1,0 +1,125 @@
+"""Rows that stay where they are and are read batch by batch: the engine for tables larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.encoding import Codec
+from weft.engines.memory_engine import MemoryEngine
+from weft.engines.privacy_units import SPILL, Owners, Units, sizes_of
+from weft.engines.recoding import Deal, Joined, Maps, Recoding, iterate_divided_rows, names_of
+from weft.engines.spill import Growing
+from weft.errors import DataError
+from weft.io.reader import Reader
+from weft.marginals.counting import Counter, Counts
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.records import Records
+from weft.progress import Listener, ignore_event
+
+
+@dataclass(frozen=True)
+class StreamEngine:
+    """Counts what a reader gives: each `count` is one pass that reads, encodes, adds to the tables and forgets."""
+
+    reader: Reader
+    codec: Codec
+    recoding: Recoding
+    keep: NDArray[np.bool_] | None = None
+    """Which rows, by position, the privacy unit's limit left; None: all."""
+
+    listener: Listener = ignore_event
+    threads: int | None = None
+    owners: Owners | None = None
+    """The privacy unit of each row, by position; None: every row is a unit of its own."""
+    spill: int = SPILL
+    """Octets past which what is known of each row is in files."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes that can be counted."""
+        return self.recoding.domain
+
+    def count(self, cliques: Sequence[Clique]) -> list[Counts]:
+        """Return the exact table of each clique, in one pass over the rows and the columns that it needs."""
+        asked = {name for clique in cliques for name in clique}
+        domain = self.domain.project([name for name in self.domain if name in asked] or self.domain.names[:1])
+        counter = Counter(domain, tuple(cliques), self.threads)
+        flat = counter.zeros()
+        codec = self.codec.narrowed(self.recoding.sources(domain.names))
+        at = 0
+        for batch, records in self.reader.read(codec.reads, codec.encode, self.listener, "count"):
+            if self.keep is not None:
+                records = records.take(self.keep[at : at + batch.num_rows])
+                at += batch.num_rows
+            counter.add(self.recoding.apply(records, domain.names), flat)
+        return counter.tables(flat)
+
+    def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
+        """Return the distinct rows over some attributes and how many there are of each; holds their codes in memory."""
+        return self._held(names).groups(names)
+
+    def _held(self, names: Sequence[str]) -> MemoryEngine:
+        """Read the codes of some attributes into memory."""
+        wanted = [name for name in self.domain if name in names] or list(self.domain.names[:1])
+        codec = self.codec.narrowed(self.recoding.sources(wanted))
+        pieces = [self.recoding.apply(Records.empty(codec.domain), wanted)]
+        at = 0
+        for batch, records in self.reader.read(codec.reads, codec.encode, self.listener, "read"):
+            if self.keep is not None:
+                records = records.take(self.keep[at : at + batch.num_rows])
+                at += batch.num_rows
+            pieces.append(self.recoding.apply(records, wanted))
+        return MemoryEngine(Records.concatenate(pieces), self.listener, self.threads)
+
+    def unit_sizes(self, most: int) -> Counts:
+        """Return how many privacy units have 1, 2, ..., `most` rows, without a pass over them."""
+        if self.owners is None or self.keep is None:
+            raise ValueError("rows that are units of their own have no numbers to ask for")
+        return sizes_of(self.owners, most, self.keep)
+
+    def split(self, shares: Sequence[float], deal: Deal) -> list[StreamEngine]:
+        """Return a view of each part, divided by one coin a privacy unit.
+
+        What is known of each row (some 30 bytes, and one for each part) is in files where it is much.
+
+        Which part a row is in is remembered by its position, so the source must give its rows in one order.
+        """
+        self.check_order()
+        names = Growing(np.uint64, self.spill)
+        codec = self.codec.narrowed(self.codec.domain.names)  # rows were refused when they were read first
+        for _, records in self.reader.read(codec.reads, codec.encode, self.listener, "divide"):
+            names.add(names_of(records))
+        masks = iterate_divided_rows(names.whole(), self.keep, self.owners, shares, deal, self.spill)
+        return [replace(self, keep=mask) for mask in masks]
+
+    def check_order(self) -> None:
+        """Refuse a source whose rows cannot be known by their position."""
+        if not self.reader.ordered:
+            raise DataError(
+                f"{self.reader.name} gives its rows in no fixed order, so they cannot be divided into parts while they "
+                "are streamed: use the memory engine, or all rows for everything"
+            )
+
+    def recode(self, maps: Maps) -> StreamEngine:
+        """Return a view in which some attributes have their codes replaced."""
+        return replace(self, recoding=self.recoding.then(maps))
+
+    def arrange(self, joined: Joined, kept: Sequence[str]) -> StreamEngine:
+        """Return a view of some attributes, and of new ones that join others."""
+        return replace(self, recoding=self.recoding.arranged(joined, kept))
+
+
+def check_stream(
+    reader: Reader, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
+) -> tuple[NDArray[np.bool_] | None, Owners | None]:
+    """Read a whole table once before any question: refuse rows that do not fit, and choose the rows of each unit.
+
+    A refusal now costs nothing. Later, when a charge stands in the ledger, no pass can be refused any more.
+    """
+    for batch, _ in reader.read(units.beside(codec.reads), codec.encode, listener, "check"):
+        units.see(batch)
+    return units.keep(rng)

@@ -1,0 +1,120 @@
+"""Rows as they are written: the values of columns of which nobody has said what they may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.engines.privacy_units import Units
+from weft.engines.sources import open_reader
+from weft.io.dialect import DEFAULT_DIALECT, Dialect
+from weft.io.reader import Reader
+from weft.marginals.counting import Counts
+from weft.marginals.domain import Domain
+from weft.progress import Listener, ignore_event
+from weft.schema import Schema
+from weft.values.storage import decode_dictionary
+from weft.values.text_numbers import blank_marked_values, repair_text
+
+_TEXT = pa.large_string()
+
+_MERGED = 32
+"""Batches whose different values are held before they are brought together."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Counts the different values of columns; missing ones, blank ones and markers are none."""
+
+    reader: Callable[[], Reader]
+    """Opens the table anew, for each question."""
+
+    schema: Schema
+    rng: np.random.Generator
+    """Chooses the rows of a unit that stay, anew for each question, by the law of `weft.engines.privacy_units`."""
+
+    listener: Listener = ignore_event
+
+    @property
+    def domain(self) -> Domain:
+        """No attribute: nothing is coded yet."""
+        return Domain((), ())
+
+    def values(self, columns: Sequence[str]) -> dict[str, list[Counts]]:
+        """Return of each column how many rows have each of its different values, and these, packed; in one pass.
+
+        Where a unit may have several rows, the texts of all rows are in memory, for which of them stay is known last.
+        """
+        unit = None if self.schema.unit is None else self.schema.column(self.schema.unit)
+        units = Units(self.schema.unit, self.schema.rows_per_unit, () if unit is None else unit.markers)
+        held: dict[str, list[Any]] = {name: [] for name in columns}
+        read = self.reader().read(units.beside(columns), lambda b: self._words(b, columns), self.listener, "count")
+        for batch, words in read:
+            units.see(batch)
+            for name, array in zip(columns, words, strict=True):
+                held[name].append(array if unit is not None else _count_values(array))
+                if unit is None and len(held[name]) >= _MERGED:
+                    held[name] = [_merge_counts(held[name])]
+        keep, _ = units.keep(self.rng)
+        if keep is not None:
+            kept = pa.array(keep)
+            held = {name: [_count_values(pa.chunked_array(each, _TEXT).filter(kept))] for name, each in held.items()}
+        return {
+            name: _pack_table(_merge_counts([_count_values(pa.array([], _TEXT)), *each])) for name, each in held.items()
+        }
+
+    def _words(self, batch: pa.RecordBatch, columns: Sequence[str]) -> list[pa.Array]:
+        return [self._written(batch.column(name), name) for name in columns]
+
+    def _written(self, array: pa.Array, name: str) -> pa.Array:
+        """Return the values of a column as text, null where there is none."""
+        array = decode_dictionary(array)
+        array = pa.nulls(len(array), _TEXT) if pa.types.is_null(array.type) else array
+        words = repair_text(array.cast(_TEXT))
+        words = blank_marked_values(words, self.schema.column(name).markers)
+        return pc.if_else(pc.equal(pc.utf8_trim_whitespace(words), ""), None, words)
+
+
+def open_listing(
+    source: Any, schema: Schema, batch_rows: int, dialect: Dialect = DEFAULT_DIALECT, listener: Listener = ignore_event
+) -> Listing:
+    """Open a table to list values; at most `schema.rows_per_unit` rows of each privacy unit are kept."""
+    schema = dialect.marking(schema)
+    reader = partial(open_reader, source, schema, batch_rows, dialect)
+    return Listing(reader, schema, np.random.default_rng(), listener)
+
+
+def _count_values(array: pa.Array | pa.ChunkedArray) -> pa.Table:
+    found = pc.value_counts(array.drop_null())
+    return pa.table({"value": found.field("values"), "rows": found.field("counts")})
+
+
+def _merge_counts(pieces: Sequence[pa.Table]) -> pa.Table:
+    both = pa.concat_tables(pieces).group_by("value", use_threads=False).aggregate([("rows", "sum")])
+    return pa.table({"value": both.column("value"), "rows": both.column("rows_sum")})
+
+
+def _pack_table(table: pa.Table) -> list[Counts]:
+    values = table.column("value").combine_chunks()
+    rows = table.column("rows").combine_chunks()
+    return pack_value_counts(values, rows.to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+def pack_value_counts(values: pa.Array, counts: Counts) -> list[Counts]:
+    """Return texts and their counts as whole numbers (`weft.privacy.partitions`), in the order of their bytes.
+
+    >>> [array.tolist() for array in pack_value_counts(pa.array(["bc", "a"]), np.array([3, 5]))]
+    [[5, 3], [1, 2], [97, 98, 99]]
+    """
+    order = pc.array_sort_indices(values.cast(pa.large_binary()))
+    texts = pa.concat_arrays([values.cast(pa.large_binary()).take(order)])
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[: len(texts) + 1] if len(texts) else np.zeros(1, np.int64)
+    octets = np.frombuffer(data, np.uint8)[: ends[-1]] if data is not None else np.empty(0, np.uint8)
+    return [np.asarray(counts, np.int64)[order.to_numpy(zero_copy_only=False)], np.diff(ends), octets]

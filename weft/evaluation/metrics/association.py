@@ -1,0 +1,136 @@
+"""How columns hang together: Cramer's V and correlation matrices, and what synthesis changed in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from weft.evaluation.metrics.aligned_tables import Floats, number_cells, validate_shared_domain
+from weft.marginals.counting import count_marginals
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
+
+_DENSE_CELLS = 1 << 18
+_BATCH_CELLS = 1 << 22
+_ROWS_A_BLOCK = 1 << 12
+
+
+@dataclass(frozen=True)
+class MatrixDifference:
+    """A matrix over columns for each table."""
+
+    names: tuple[str, ...]
+    real: Floats
+    synth: Floats
+
+    @property
+    def matrix(self) -> Floats:
+        """Synthetic less real."""
+        return self.synth - self.real
+
+    @property
+    def mean_absolute(self) -> float:
+        """Mean absolute difference over pairs of different columns (0 for a single column)."""
+        upper = np.abs(self.matrix)[np.triu_indices(len(self.names), 1)]
+        return float(np.mean(upper)) if len(upper) else 0.0
+
+
+def cramers_v(table: Array) -> float:
+    """Cramer's V of a two-way table of counts, in [0, 1], without bias correction; 0 if an axis has one code only.
+
+    V^2 = (sum of n_ij^2 / (n_i n_j) - 1) / (min(r, c) - 1), where r and c count the codes that occur.
+    """
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    squares = np.square(table, dtype=np.float64)
+    return _compute_strength(float(_invert_counts(rows) @ squares @ _invert_counts(columns)), rows, columns)
+
+
+def _compute_strength(squares: float, rows: Array, columns: Array) -> float:
+    """Return V of the sum of n_ij^2 / (n_i n_j)."""
+    levels = min(np.count_nonzero(rows), np.count_nonzero(columns)) - 1
+    return min(1.0, math.sqrt(max(0.0, squares - 1) / levels)) if levels > 0 else 0.0
+
+
+def _invert_counts(counts: Array) -> Floats:
+    return np.divide(1.0, counts, out=np.zeros(len(counts)), where=counts > 0)
+
+
+def associations(records: Records, *, threads: int | None = None) -> Floats:
+    """Cramer's V of all pairs of columns (`cramers_v`); the diagonal is 1."""
+    domain = validate_shared_domain(records)
+    matrix = np.eye(len(domain))
+
+    def enter(pair: Clique, value: float) -> None:
+        i, j = (domain.index(name) for name in pair)
+        matrix[i, j] = matrix[j, i] = value
+
+    for batch in pair_batches(domain):
+        for pair, table in zip(batch, count_marginals(records, batch, threads), strict=True):
+            enter(pair, cramers_v(table))
+    for pair in large_pairs(domain):
+        enter(pair, _sparse_v(records, pair))
+    return matrix
+
+
+def _sparse_v(records: Records, pair: Clique) -> float:
+    """Cramer's V of a pair whose table would be too large, by its filled cells."""
+    rows, columns = count_marginals(records, [(name,) for name in pair])
+    cells, counts = np.unique(number_cells((records,), pair)[0], return_counts=True)
+    i, j = np.divmod(cells, records.domain.size(pair[1]))
+    return _compute_strength(float(np.sum(counts / rows[i] * counts / columns[j])), rows, columns)
+
+
+def large_pairs(domain: Domain) -> Iterator[Clique]:
+    """List the pairs whose tables are too large to be filled."""
+    return (pair for pair in combinations(domain.names, 2) if domain.cells(pair) > _DENSE_CELLS)
+
+
+def pair_batches(domain: Domain) -> Iterator[list[Clique]]:
+    """List the other pairs so that the tables of each list fit comfortably in memory together."""
+    batch: list[Clique] = []
+    cells = 0
+    for pair in combinations(domain.names, 2):
+        size = domain.cells(pair)
+        if size > _DENSE_CELLS:
+            continue
+        if cells + size > _BATCH_CELLS:
+            yield batch
+            batch, cells = [], 0
+        batch.append(pair)
+        cells += size
+    yield batch
+
+
+def correlations(records: Records, columns: Sequence[str] | None = None) -> Floats:
+    """Pearson correlation of the codes of ordered columns (None: of all); 0 with a constant column."""
+    domain = validate_shared_domain(records)
+    chosen = [records.column(name) for name in (domain.names if columns is None else columns)]
+    means = np.array([column.mean(dtype=np.float64) for column in chosen])
+    products = np.zeros((len(chosen), len(chosen)))
+    for start in range(0, len(records), _ROWS_A_BLOCK):
+        block = np.stack([column[start : start + _ROWS_A_BLOCK] for column in chosen]) - means[:, None]
+        products += block @ block.T
+    spread = np.sqrt(np.diag(products))
+    spread[[column.min() == column.max() for column in chosen]] = np.inf
+    matrix: Floats = np.clip(products / np.outer(spread, spread), -1.0, 1.0)
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
+
+
+def association_difference(real: Records, synth: Records, *, threads: int | None = None) -> MatrixDifference:
+    """Cramer's V of all pairs in both tables."""
+    domain = validate_shared_domain(real, synth)
+    matrices = (associations(records, threads=threads) for records in (real, synth))
+    return MatrixDifference(domain.names, *matrices)
+
+
+def correlation_difference(real: Records, synth: Records, columns: Sequence[str] | None = None) -> MatrixDifference:
+    """Correlations of the ordered columns in both tables."""
+    domain = validate_shared_domain(real, synth)
+    names = domain.names if columns is None else tuple(columns)
+    return MatrixDifference(names, correlations(real, names), correlations(synth, names))

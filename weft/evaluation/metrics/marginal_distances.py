@@ -1,0 +1,164 @@
+"""How far the marginals of two tables are apart: k-way total variation, pairwise L1, NIST density."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+
+from weft.evaluation.metrics.aligned_tables import Floats, Ints, fold_cliques, validate_shared_domain
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.records import Records
+
+
+@dataclass(frozen=True)
+class KWay:
+    """Total variation distance, half the L1 distance of the normalised tables, of several k-way marginals."""
+
+    k: int
+    cliques: tuple[Clique, ...]
+    """The marginals compared, columns in the table's order."""
+    tvds: Floats
+    """Distance of each, in [0, 1]."""
+
+    @property
+    def tvd(self) -> float:
+        """Mean total variation distance."""
+        return float(np.mean(self.tvds))
+
+    @property
+    def l1(self) -> float:
+        """Mean L1 distance: twice the total variation, in [0, 2]."""
+        return 2 * self.tvd
+
+
+@dataclass(frozen=True)
+class PairwiseL1:
+    """L1 distance of every 2-way marginal (PrivSyn's first task), in [0, 2]."""
+
+    names: tuple[str, ...]
+    matrix: Floats
+    """Symmetric; the diagonal holds the 1-way distances, which is what the marginal of (a, a) gives."""
+
+    @property
+    def mean(self) -> float:
+        """Mean over all pairs of different columns (the column itself where there is only one)."""
+        upper = self.matrix[np.triu_indices(len(self.names), min(1, len(self.names) - 1))]
+        return float(np.mean(upper))
+
+
+def k_way(
+    real: Records,
+    synth: Records,
+    k: int,
+    *,
+    limit: int | None = 300,
+    seed: int = 0,
+    threads: int | None = None,
+) -> KWay:
+    """Compare all k-way marginals, or `limit` distinct ones drawn with the seed where there are more."""
+    domain = validate_shared_domain(real, synth)
+    chosen = _choose_cliques(domain, k, limit, np.random.default_rng([seed, k]))
+    return KWay(k, tuple(chosen), distances(real, synth, chosen, threads))
+
+
+def pairwise_l1(real: Records, synth: Records, *, threads: int | None = None) -> PairwiseL1:
+    """Compare all 2-way and 1-way marginals."""
+    domain = validate_shared_domain(real, synth)
+    d = len(domain)
+    rows, columns = np.triu_indices(d)
+    cliques = [
+        (domain.names[i],) if i == j else (domain.names[i], domain.names[j])
+        for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
+    ]
+    matrix = np.zeros((d, d))
+    matrix[rows, columns] = matrix[columns, rows] = 2 * distances(real, synth, cliques, threads)
+    return PairwiseL1(domain.names, matrix)
+
+
+def nist_density(real: Records, synth: Records, *, limit: int | None = 300, seed: int = 0) -> float:
+    """Return NIST's 2018 density score, 1 less the mean 3-way distance: 1 is perfect (not scaled to 1e6)."""
+    return 1 - k_way(real, synth, 3, limit=limit, seed=seed).tvd
+
+
+def distances(real: Records, synth: Records, cliques: Sequence[Clique], threads: int | None = None) -> Floats:
+    """Total variation distance of each of these marginals, both tables normalised by their own row count."""
+    return np.array(fold_cliques(real, synth, cliques, partial(_total_variation, len(real), len(synth)), threads))
+
+
+def _total_variation(n: int, m: int, a: Ints, b: Ints) -> float:
+    # Over the common denominator every term is an integer: one rounding, at the division, whatever the order.
+    common = math.lcm(n, m)
+    if common < 1 << 61:
+        return int(np.abs(a * (common // n) - b * (common // m)).sum()) / (2 * common)
+    return 0.5 * float(np.abs(a / n - b / m).sum())
+
+
+def _choose_cliques(domain: Domain, k: int, limit: int | None, rng: np.random.Generator) -> list[Clique]:
+    d = len(domain)
+    if not 1 <= k <= d:
+        raise ValueError(f"a {k}-way marginal needs k from 1 to the number of columns ({d})")
+    picked: set[tuple[int, ...]] = set()
+    if limit is None or math.comb(d, k) <= limit:
+        picked.update(combinations(range(d), k))
+    else:
+        while len(picked) < limit:
+            picked.add(tuple(sorted(rng.choice(d, k, replace=False).tolist())))
+    return [tuple(domain.names[i] for i in columns) for columns in sorted(picked)]
+
+
+# Whether what is rare in the real table still occurs in the synthetic one.
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Rare values, or pairs of values, of some columns: how many there are, how many of them appear."""
+
+    cliques: tuple[Clique, ...]
+    rare: Ints
+    """Number of rare cells of each clique in the real table."""
+    found: Ints
+    """How many of those occur in the synthetic table."""
+    invented: Ints
+    """Number of cells that occur in the synthetic table only."""
+
+    @property
+    def share(self) -> float:
+        """Share of the rare cells that appear; 1 where nothing is rare."""
+        rare = int(self.rare.sum())
+        return int(self.found.sum()) / rare if rare else 1.0
+
+
+def coverage(
+    real: Records,
+    synth: Records,
+    *,
+    ways: int = 1,
+    rare: float = 0.01,
+    cliques: Sequence[Clique] | None = None,
+    threads: int | None = None,
+) -> Coverage:
+    """Find the values (ways=1) or pairs of values (ways=2) that at most a share `rare` of the real rows has.
+
+    All cliques of `ways` columns are looked at, unless some are given.
+    """
+    domain = validate_shared_domain(real, synth)
+    if not 0 < rare <= 1:
+        raise ValueError("`rare` is a share of the rows: above 0, at most 1")
+    chosen = tuple(combinations(domain.names, ways)) if cliques is None else tuple(cliques)
+    figures = fold_cliques(real, synth, chosen, partial(_count_rare_cells, rare * len(real)), threads)
+    table: Ints = np.array(figures, np.int64).reshape(len(chosen), 3)
+    return Coverage(chosen, table[:, 0], table[:, 1], table[:, 2])
+
+
+def _count_rare_cells(most: float, a: Ints, b: Ints) -> tuple[int, int, int]:
+    rare = (a > 0) & (a <= most)
+    return (
+        int(np.count_nonzero(rare)),
+        int(np.count_nonzero(rare & (b > 0))),
+        int(np.count_nonzero((a == 0) & (b > 0))),
+    )

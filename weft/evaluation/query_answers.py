@@ -1,0 +1,385 @@
+"""Ask a fitted model how many rows there are of each combination of values: post-processing, at no further cost.
+
+Three ways, the first that can: released tables that have all the columns, combined with the right variance
+(`pool_released_counts`); what the model expects, where it was not measured; and synthetic rows, counted, where codes do
+not tell what is asked (a derived column, a condition inside a bin).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy import sparse
+
+from weft.encoding.condition_codes import select_condition_codes
+from weft.errors import ConditionError, MethodError
+from weft.evaluation import query_counts as words
+from weft.evaluation.pooled_counts import Axis, Pooled, pool_released_counts
+from weft.evaluation.query_counts import (
+    CodeBins,
+    Counts,
+    Shown,
+    Source,
+    bins_of,
+    find_bin_start,
+    round_width,
+    view_column_codes,
+)
+from weft.marginals.domain import Clique, make_clique
+from weft.marginals.marginal import Array
+from weft.marginals.records import Records
+from weft.models import answer_from_model
+from weft.models.arranged import find_measured_sources
+from weft.models.recoded import RecodedModel
+from weft.schema.kinds.identifier import Id
+from weft.schema.kinds.kind import suggest_known_word
+from weft.schema.rules.conditions import Conditions, Where, all_hold, read_where, write_conditions
+from weft.synthesis.fitted import Fitted
+from weft.synthesis.synthesizer import MAX_QUERY_BINS
+from weft.values.storage import decode_dictionary
+
+# How the codes of attributes become the cells of an answer.
+
+
+@dataclass(frozen=True)
+class AnswerLayout:
+    """How codes of attributes become cells of the answer."""
+
+    shown: tuple[Shown, ...]
+    columns: tuple[CodeBins, ...]
+    allowed: Mapping[str, Array]
+
+    def attribute_bins(self, name: str) -> tuple[Array, int]:
+        """Return the cell of each code of an attribute, -1 for what conditions rule out, and the number of cells."""
+        own = [found for one, found in zip(self.shown, self.columns, strict=True) if one.attribute == name]
+        shape = tuple(len(found.labels) for found in own)
+        met = self.allowed.get(name)
+        size = len(own[0].codes) if own else len(met if met is not None else ())
+        cells = np.ravel_multi_index([found.codes for found in own], shape) if own else np.zeros(size, np.int64)
+        return np.where(met, cells, -1) if met is not None else cells, int(np.prod(shape))
+
+    def axes(self, coding: Mapping[str, Array], shares: Mapping[str, Array] | None = None) -> dict[str, Axis]:
+        """Return the attributes in working codes; `shares` divide a working code where bins cut it."""
+        made = {}
+        for name, codes in coding.items():
+            cells, size = self.attribute_bins(name)
+            many = int(codes.max()) + 1
+            each = 1.0 / np.bincount(codes, minlength=many)[codes]
+            parts = (shares or {}).get(name, each)
+            kept = cells >= 0
+            bins = sparse.coo_array((parts[kept], (cells[kept], codes[kept])), shape=(size, many))
+            made[name] = Axis(codes, many, bins.tocsr())
+        return made
+
+    def shape_of(self, table: Array) -> Array:
+        """Put the axes of attributes into those of columns, in the order asked for."""
+        names = sorted({*(one.attribute for one in self.shown), *self.allowed})
+        at = {name: [i for i, one in enumerate(self.shown) if one.attribute == name] for name in names}
+        order = list(itertools.chain.from_iterable(at.values()))
+        whole = table.reshape([len(self.columns[i].labels) for i in order])
+        return np.transpose(whole, np.argsort(order))
+
+
+# Synthetic rows, counted: for what codes do not tell.
+
+ROWS = 200_000
+"""Synthetic rows that are made and counted."""
+
+MAX_VALUES = 50
+"""Different values that are told apart, unless they are numbers or dates."""
+
+
+def draw_counted_rows(fitted: Fitted, conditions: Conditions) -> tuple[pa.Table, Array, int]:
+    """Return synthetic rows, which of them meet conditions, and how many there are: always the same ones."""
+    rng = np.random.default_rng(0)
+    made = int(fitted.model.total) if fitted.model.fixed_records else ROWS
+    table = fitted.codec.decode(fitted.model.sample(made, rng), rng)
+    met = all_hold(conditions, fitted.codec.block(table)) if conditions else np.ones(len(table), bool)
+    return table, met, made
+
+
+def by_values(column: pa.ChunkedArray, most: int) -> CodeBins:
+    """Return bins of values that have no codes: as they are if few, else with round ends, or the common ones."""
+    array = decode_dictionary(column.combine_chunks())
+    kinds = pc.value_counts(array)
+    values, counts = kinds.field("values"), kinds.field("counts").to_numpy()
+    if len(values) > most and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        return _bin_numbers(array, most)
+    if len(values) > most and pa.types.is_temporal(array.type) and not pa.types.is_duration(array.type):
+        return _bin_days(array, most)
+    ranked = np.argsort(-counts, kind="stable")[: max(most, MAX_VALUES)]
+    named: list[Any] = values.take(pa.array(np.sort(ranked))).to_pylist()
+    named = sorted(named, key=lambda value: (value is None, str(value) if isinstance(value, str) else value))
+    place = pc.index_in(array, pa.array(named, array.type))
+    labels = ["missing" if value is None else str(value) for value in named]
+    codes = place.fill_null(len(labels)).to_numpy(zero_copy_only=False).astype(np.int64)
+    if (codes == len(labels)).any():
+        labels.append(f"{len(values) - len(named):,} rarer values together")
+    return CodeBins(codes, tuple(labels))
+
+
+def _bin_numbers(array: pa.Array, most: int) -> CodeBins:
+    missing = pc.is_null(array, nan_is_null=True).to_numpy(zero_copy_only=False)
+    numbers = np.where(missing, np.nan, array.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+    width = round_width(low, high, most)
+    first = find_bin_start(low, width)
+    many = find_bin_start(high, width) - first + 1
+    codes = np.where(missing, many, np.floor(np.where(missing, low, numbers) / width + 1e-9) - first).astype(np.int64)
+    ends = [(first + i) * width for i in range(many + 1)]
+    close = 1 if pa.types.is_integer(array.type) else 0
+    labels = [f"{a:,.10g} to {b - close:,.10g}" for a, b in pairwise(ends)]
+    return CodeBins(codes, (*labels, *(["missing"] if missing.any() else [])))
+
+
+def _bin_days(array: pa.Array, most: int) -> CodeBins:
+    missing = pc.is_null(array).to_numpy(zero_copy_only=False)
+    days = array.cast(pa.timestamp("us")).cast(pa.date32(), safe=False) if pa.types.is_timestamp(array.type) else array
+    numbers = days.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    there = numbers[~missing]
+    low, high = (int(there.min()), int(there.max())) if len(there) else (0, 0)
+    width = -(-(high - low + 1) // most)
+    many = (high - low) // width + 1
+    codes = np.where(missing, many, (numbers - low) // width)
+    starts = [low + i * width for i in range(many)]
+    labels = [f"{np.datetime64(a, 'D')} to {np.datetime64(min(a + width - 1, high), 'D')}" for a in starts]
+    return CodeBins(codes, (*labels, *(["missing"] if missing.any() else [])))
+
+
+DEFAULT_BINS = MAX_QUERY_BINS
+"""Bins of a column with many ordered values, unless more or fewer are asked for."""
+
+MAX_ANSWER_CELLS = 200_000
+"""Cells of an answer: what is larger nobody reads."""
+
+MAX_MODEL_CELLS = 1 << 22
+"""Cells of a table that the model is asked for; past it rows are counted."""
+
+ROUND = 4
+"""Codes a bin that are fine enough to cut bins with round ends from."""
+
+
+def answer_query(
+    fitted: Fitted, columns: Sequence[str], where: Where | None = None, bins: int = DEFAULT_BINS
+) -> Counts:
+    """Count rows by some columns, or all rows; ConditionError, MethodError for what cannot be asked."""
+    question = Question(fitted, tuple(columns), where, bins)
+    return question.measured() or question.expected() or question.counted()
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of which model."""
+
+    fitted: Fitted
+    columns: tuple[str, ...]
+    where: Where | None
+    most: int
+
+    def __post_init__(self) -> None:
+        schema = self.fitted.schema
+        for name in self.columns:
+            if name not in schema:
+                near = suggest_known_word(name, [column.name for column in schema.columns])
+                raise MethodError(f'the model has no column "{name}".{near}')
+            if isinstance(schema.column(name), Id):
+                raise MethodError(f'column "{name}" is an id, which is made anew: nothing can be counted by it')
+        if len(set(self.columns)) < len(self.columns):
+            raise MethodError("a column is named twice: name each once")
+        if isinstance(self.most, bool) or not isinstance(self.most, int):
+            raise MethodError(f"bins must be a whole number such as {DEFAULT_BINS}, not a {type(self.most).__name__}")
+        if self.most < 2:
+            raise MethodError(f"{self.most} bins are too few to count in: choose at least 2")
+        self._conditions  # noqa: B018 (conditions that are none are refused first)
+
+    @cached_property
+    def _conditions(self) -> Conditions:
+        return () if self.where is None else read_where(self.where, self.fitted.codec.readers)
+
+    @cached_property
+    def _shown(self) -> list[Shown] | None:
+        """The columns as codes; None if one is not."""
+        found = [view_column_codes(self.fitted.codec, name) for name in self.columns]
+        return None if any(one is None for one in found) else [one for one in found if one is not None]
+
+    @cached_property
+    def _allowed(self) -> Mapping[str, Array] | None:
+        """Which codes meet the conditions; None where codes do not tell."""
+        allowed = select_condition_codes(self._conditions, self.fitted.codec)
+        for name, met in (allowed or {}).items():
+            if not met.any():
+                raise ConditionError(f"no row can have these values of {name}; relax a condition")
+        return allowed
+
+    @property
+    def _random(self) -> list[str]:
+        """The columns asked about, or what they are made from in turn, that a plan of marginals has left to chance."""
+        schema, told_by = self.fitted.schema, find_measured_sources(self.fitted.model)
+        found: dict[str, None] = {}
+        waiting = [*self.columns, *(name for name, _ in self._conditions)]
+        while waiting:
+            new = [name for name in dict.fromkeys(waiting) if name not in found]
+            found |= dict.fromkeys(new)
+            waiting = [each for name in new for each in schema.column(name).made_from]
+        return [name for name in found if told_by.get(name, name) is None]
+
+    @property
+    def _attributes(self) -> Clique | None:
+        if self._shown is None or self._allowed is None:
+            return None
+        return make_clique([*(one.attribute for one in self._shown), *self._allowed])
+
+    def measured(self) -> Counts | None:
+        """Combine released tables; None if no table has all that is asked."""
+        attributes = self._attributes
+        if attributes is None or self.fitted.model.fixed_records:
+            return None
+        domain = self.fitted.codec.domain
+        sizes = {name: domain.size(name) for name in attributes}
+        codings: dict[bytes, dict[str, Array]] = {}
+        for held in self.fitted.released:
+            if set(attributes) <= set(held.clique):
+                coding = {name: np.asarray(held.codes(name, sizes[name]), np.int64) for name in attributes}
+                codings[b"".join(codes.tobytes() for codes in coding.values())] = coding
+        best: tuple[tuple[float, float], AnswerLayout, Pooled] | None = None
+        for coding in codings.values():
+            layout = self._layout(coding)
+            if layout is None:
+                continue
+            found = pool_released_counts(self.fitted.released, layout.axes(coding), sizes)
+            if found.missing:
+                continue
+            # Codes fine enough for bins with round ends come first, then the smaller error.
+            fine = sum(min(int(codes.max()) + 1, ROUND * self.most) for codes in coding.values())
+            rank = (float(fine), -float(found.variance.mean()))
+            if best is None or rank > best[0]:
+                best = (rank, layout, found)
+        if best is None:
+            return None
+        _, layout, found = best
+        return self._made(layout, found.counts, found.variance, "measured", words.explain_measured_range(self.fitted))
+
+    def expected(self) -> Counts | None:
+        """Take what the model expects, with the noise of what was measured; None if that would be too large a table."""
+        attributes = self._attributes
+        if attributes is None:
+            return None
+        model, domain = self.fitted.model, self.fitted.codec.domain
+        maps = model.maps if isinstance(model, RecodedModel) else {}
+        inner = model.inner if isinstance(model, RecodedModel) else model
+        if inner.domain.cells(attributes) > MAX_MODEL_CELLS:
+            return None
+        layout = self._layout({name: np.arange(domain.size(name)) for name in attributes})
+        assert layout is not None
+        coding = {name: maps[name].codes if name in maps else np.arange(domain.size(name)) for name in attributes}
+        shares = {name: maps[name].shares() for name in attributes if name in maps}
+        axes = layout.axes(coding, shares)
+        table, records = answer_from_model(inner, attributes)
+        counts = np.asarray(table, np.float64)
+        for place, name in enumerate(attributes):
+            counts = axes[name].binned(counts, place)
+        sampling = np.zeros(counts.shape)
+        if records:
+            part = np.clip(counts / max(model.total, 1e-300), 0.0, 1.0)
+            sampling = np.maximum(part * (1 - part), 1 / records) / records * model.total**2
+        told = pool_released_counts(self.fitted.released, axes, {name: domain.size(name) for name in attributes})
+        noise = np.maximum(told.variance, self._propagated(axes, counts))
+        meaning = words.explain_expected_range(self.fitted, records, told.missing)
+        return self._made(layout, counts, noise + sampling, "model", meaning)
+
+    def _propagated(self, axes: Mapping[str, Axis], counts: Array) -> Array:
+        """Return the variance that the noise of single columns would give each cell, were it a product of them.
+
+        A model multiplies where `pool_released_counts` adds: a large cell is off by as large a part as the columns are
+        that make it.
+        """
+        sizes = {name: self.fitted.codec.domain.size(name) for name in axes}
+        relative = np.zeros(counts.shape)
+        for place, name in enumerate(sorted(axes)):
+            alone = counts.sum(axis=tuple(i for i in range(counts.ndim) if i != place))
+            spread = pool_released_counts(self.fitted.released, {name: axes[name]}, sizes).variance
+            part = spread / np.maximum(np.maximum(alone**2, spread), 1e-300)
+            relative += part.reshape([-1 if i == place else 1 for i in range(counts.ndim)])
+        return counts**2 * relative
+
+    def counted(self) -> Counts:
+        """Count synthetic rows."""
+        table, keep, made = draw_counted_rows(self.fitted, self._conditions)
+        codes, labels = [], []
+        records: Records | None = None
+        for name in self.columns:
+            asked = view_column_codes(self.fitted.codec, name)
+            if asked is None:
+                column = by_values(table.column(name), self.most)
+                codes.append(column.codes)
+                labels.append(column.labels)
+                continue
+            records = records or self.fitted.codec.encode(table)
+            own = bins_of(asked, np.arange(len(asked.values)), self.most)
+            assert own is not None
+            codes.append(own.codes[records.column(asked.attribute)])
+            labels.append(own.labels)
+        shape = tuple(map(len, labels))
+        _check_cells(shape)
+        cell = np.ravel_multi_index([c[keep] for c in codes], shape) if codes else np.zeros(keep.sum(), np.int64)
+        part = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape) / made
+        total = self.fitted.model.total
+        error = np.sqrt(np.maximum(part * (1 - part), 1 / made) / made) * total
+        meaning = words.explain_counted_range(self.fitted, made)
+        return self._counts(tuple(labels), part * total, error, "rows", meaning)
+
+    def _layout(self, coding: Mapping[str, Array]) -> AnswerLayout | None:
+        """Return bins that cut no code of a coding; None if the columns or conditions do."""
+        assert self._shown is not None
+        assert self._allowed is not None
+        for name, met in self._allowed.items():
+            if not _respects_codes(coding[name], met):
+                return None
+        columns = []
+        for one in self._shown:
+            found = bins_of(one, coding[one.attribute], self.most)
+            if found is None:
+                return None
+            columns.append(found.only(self._allowed.get(one.attribute)))
+        _check_cells([len(found.labels) for found in columns])
+        return AnswerLayout(tuple(self._shown), tuple(columns), self._allowed)
+
+    def _made(self, layout: AnswerLayout, counts: Array, variance: Array, source: Source, meaning: str) -> Counts:
+        labels = tuple(found.labels for found in layout.columns)
+        return self._counts(labels, layout.shape_of(counts), np.sqrt(layout.shape_of(variance)), source, meaning)
+
+    def _counts(
+        self, labels: tuple[tuple[str, ...], ...], counts: Array, error: Array, source: Source, meaning: str
+    ) -> Counts:
+        stamps = self.fitted.ledger.stamps
+        # What was measured is told, whatever records have instead of it.
+        if source != "measured" and (random := self._random):
+            error, meaning = (
+                np.full(error.shape, max(self.fitted.model.total, 1.0)),
+                words.explain_random_counts(random),
+            )
+        told = tuple(write_conditions(self._conditions))
+        return Counts(self.columns, labels, counts, error, source, meaning, told, tuple(stamps))
+
+
+def _respects_codes(coding: Array, met: Array) -> bool:
+    """Whether a condition takes every code of a coding whole, or not at all."""
+    inside = np.bincount(coding, weights=met)
+    return bool(((inside == 0) | (inside == np.bincount(coding))).all())
+
+
+def _check_cells(shape: Sequence[int]) -> None:
+    if int(np.prod(np.array(shape, object))) > MAX_ANSWER_CELLS:
+        raise MethodError(
+            f"the answer would have {int(np.prod(np.array(shape, object))):,} cells, above {MAX_ANSWER_CELLS:,}: "
+            f"name fewer "
+            "columns, or fewer bins (--bins)"
+        )

@@ -1,0 +1,37 @@
+"""The report on a synthetic table: one page that can be read, printed or published, and its JSON twin.
+
+Two editions. `private_report` compares with the real rows and is for the curator's eyes; `releasable_report` uses
+released answers only and may go out with the data. What they call a release must be shown to be one: by the card
+beside the file, or by drawing the rows themselves.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.evaluation.report.editions import private_report as private_report
+    from weft.evaluation.report.editions import read_records as read_records
+    from weft.evaluation.report.editions import releasable_report as releasable_report
+    from weft.evaluation.report.report_figures import Report as Report
+    from weft.evaluation.report.report_page import render as render
+    from weft.evaluation.report.report_page import write as write
+
+_HOME = {
+    "Report": "report_figures",
+    "private_report": "editions",
+    "read_records": "editions",
+    "releasable_report": "editions",
+    "render": "report_page",
+    "write": "report_page",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: the summary of a run needs one module of this package, and not all of them.
+    if name in _HOME:
+        return getattr(import_module(f"weft.evaluation.report.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

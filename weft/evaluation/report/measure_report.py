@@ -1,0 +1,359 @@
+"""Gather the figures of a report: against the real rows (PRIVATE), or against released answers only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weft import __version__
+from weft.encoding import Codec
+from weft.errors import WeftError
+from weft.evaluation.metrics import associations, coverage, range_queries, svm_misclassification
+from weft.evaluation.metrics.aligned_tables import validate_shared_domain
+from weft.evaluation.report import cautions
+from weft.evaluation.report import report_texts as words
+from weft.evaluation.report.noise_floor import by_column, compute_combined_sigma, compute_expected_tvd
+from weft.evaluation.report.report_codes import Floats, Grouping, View, group_codes, make_bars, shares_of
+from weft.evaluation.report.report_figures import (
+    ColumnFigures,
+    Guarantee,
+    NumberFigures,
+    PairFigures,
+    PairGrid,
+    PeopleFigures,
+    Prediction,
+    Questions,
+    Report,
+    RuleFigures,
+)
+from weft.evaluation.report.report_pairs import (
+    MAX_GRIDS,
+    PairMatrices,
+    compare_pairs,
+    compute_model_shares,
+    count_pair_shares,
+    make_pair_grid,
+    marginal_figures,
+    of_model,
+    of_records,
+    select_columns,
+    select_worst_pairs,
+)
+from weft.evaluation.report.report_values import number_figures, people_figures, rule_figures
+from weft.marginals.counting import count_marginals
+from weft.marginals.domain import Clique, Domain, make_clique
+from weft.marginals.marginal import Array, Measured
+from weft.marginals.records import Records
+from weft.progress import Listener, ignore_event, report_stage
+from weft.schema.kinds import Id
+from weft.schema.kinds.kind import Label
+from weft.synthesis.fitted import Fitted
+from weft.synthesis.statement import explain_guarantee
+
+GRID_SIZE = 14
+"""Values or bins of a column in a heat map."""
+MAX_TARGETS = 5
+"""Columns that are predicted from the others."""
+TRAINING_ROWS = 2000
+TARGET_VALUES = 8
+FEATURE_VALUES = 64
+"""Columns with more values than this predict nothing from so few rows, and are left out of the features."""
+_CERTAIN = 3.0  # times sigma, below which a count says nothing
+
+Index = Mapping[str, Sequence[Measured]]
+
+SEED = 0
+"""Draws the random questions and the training rows, so that the same tables give the same report."""
+
+
+def measure_private(
+    real: Records,
+    synth: Records,
+    codec: Codec,
+    fitted: Fitted | None = None,
+    *,
+    tables: tuple[pa.Table, pa.Table] | None = None,
+    listener: Listener = ignore_event,
+) -> Report:
+    """Compare a synthetic table with the real one. PRIVATE: nothing here carries noise.
+
+    Both are coded by the schema of `codec`. With `fitted`, the report also tells what was spent and how much of each
+    distance the privacy noise explains: the caller vouches that this model made the rows (`private_report` checks it).
+    With `tables`, the same rows as values, it also tells what codes do not show: numbers, dates, rules, people.
+    """
+    measured = _get_measured_tables(fitted, validate_shared_domain(real, synth))
+    view, rows, made = View.of(codec, synth), real, synth
+    real, synth, domain = view.records(rows), view.records(made), view.domain
+    named, index = {name: view.labels(name) for name in domain}, by_column(_merge_measured_codes(measured, domain))
+    with report_stage(listener, "compare columns"):
+        ones = [count_marginals(table, [(name,) for name in domain]) for table in (real, synth)]
+        columns = tuple(
+            _make_column_figures(codec, name, named[name], a, b, index)
+            for name, a, b in zip(domain, *ones, strict=True)
+        )
+        rare = coverage(real, synth)
+    with report_stage(listener, "compare pairs"):
+        found = compare_pairs(real, synth)
+        pairs = _make_pair_figures(domain, found, _list_measured_pairs(measured))
+        grids = _make_worst_grids(real, synth, pairs, named, ones)
+    with report_stage(listener, "compare values"):
+        numbers, rules, people = _measure_values(codec, *(tables or (None, None))[::-1])
+        seen = cautions.of_values(numbers, rules, people)
+    with report_stage(listener, "ask questions"):
+        questions = _run_range_queries(real, synth)
+    with report_stage(listener, "predict"):
+        predictions, note = _measure_predictions(real, synth, ones[0], found.real)
+    with report_stage(listener, "weigh noise"):
+        weighed = () if fitted is None else marginal_figures(fitted, measured, made, lambda c: of_records(c, rows))
+    return Report(
+        edition="private",
+        reference="private table",
+        rows=len(synth),
+        reference_rows=len(real),
+        stamps=() if fitted is None else fitted.ledger.stamps,
+        guarantee=None if fitted is None else _make_guarantee(fitted),
+        headlines=words.against_real(columns, pairs, questions, rare, predictions),
+        cautions=cautions.join_cautions(codec.schema, *seen, *cautions.against_real(columns, pairs)),
+        columns=columns,
+        numbers=numbers,
+        rules=rules,
+        people=people,
+        pairs=pairs,
+        grids=grids,
+        questions=questions,
+        predictions=predictions,
+        prediction_note=note,
+        marginals=weighed,
+        ledger=None if fitted is None else fitted.ledger.to_dict(),
+        **_of_table(codec),
+    )
+
+
+def _make_pair_figures(domain: Domain, found: PairMatrices, together: set[Clique]) -> tuple[PairFigures, ...]:
+    return tuple(
+        PairFigures(
+            (domain.names[i], domain.names[j]),
+            float(found.distance[i, j]),
+            float(found.real[i, j]),
+            float(found.synth[i, j]),
+            make_clique((domain.names[i], domain.names[j])) in together,
+            None if math.isnan(found.rests_on[i, j]) else float(found.rests_on[i, j]),
+        )
+        for i, j in combinations(range(len(domain)), 2)
+    )
+
+
+def _compare_with_model(
+    fitted: Fitted, view: View, synth: Records, groups: dict[str, Grouping]
+) -> tuple[list[PairFigures], tuple[PairGrid, ...]]:
+    """Set every pair that was measured beside the model, and draw those that hang together most."""
+    domain, matrix, together = view.domain, associations(synth), _list_measured_pairs(fitted.measured)
+    pairs, found = [], {}
+    for i, j in combinations(range(len(domain)), 2):
+        names = (domain.names[i], domain.names[j])
+        asked = make_clique(names) in together
+        distance = None
+        if asked:
+            reference, rows = compute_model_shares(fitted, view, names, groups), count_pair_shares(synth, names, groups)
+            found[names] = reference, rows
+            distance = float(np.abs(reference - rows).sum()) / 2
+        pairs.append(PairFigures(names, distance, None, float(matrix[i, j]), asked))
+    strongest = sorted((p for p in pairs if p.measured), key=lambda p: -p.association_synth)[:MAX_GRIDS]
+    return pairs, tuple(make_pair_grid(pair.columns, groups, *found[pair.columns]) for pair in strongest)
+
+
+def _make_worst_grids(
+    real: Records,
+    synth: Records,
+    pairs: Sequence[PairFigures],
+    named: Mapping[str, Sequence[Label]],
+    ones: Sequence[Sequence[Array]],
+) -> tuple[PairGrid, ...]:
+    """Draw the pairs that are farthest off."""
+    weights = (a / len(real) + b / len(synth) for a, b in zip(*ones, strict=True))
+    groups = {n: group_codes(named[n], w, GRID_SIZE, GRID_SIZE) for n, w in zip(real.domain, weights, strict=True)}
+    return tuple(
+        make_pair_grid(
+            pair.columns, groups, *(count_pair_shares(table, pair.columns, groups) for table in (real, synth))
+        )
+        for pair in select_worst_pairs(pairs)
+    )
+
+
+def _of_table(codec: Codec) -> dict[str, Any]:
+    """Return what a report says of the columns of the table that have no figures of their own."""
+    columns = codec.schema.columns
+    return {
+        "table_columns": len(columns),
+        "made_anew": tuple(column.name for column in columns if isinstance(column, Id)),
+        "derived": tuple(c.name for c in columns if not (c.modelled or isinstance(c, Id))),
+        "weft": __version__,
+    }
+
+
+def _run_range_queries(real: Records, synth: Records) -> Questions:
+    asked = range_queries(real, synth, seed=SEED)
+    return Questions(
+        len(asked.queries),
+        asked.error,
+        float(asked.errors.max()),
+        tuple(asked.real.tolist()),
+        tuple(asked.synth.tolist()),
+    )
+
+
+def measure_releasable(
+    fitted: Fitted, synth: Records, *, table: pa.Table | None = None, listener: Listener = ignore_event
+) -> Report:
+    """Compare a synthetic table with the model that made it, and say how much noise the model carries.
+
+    Nothing but the model and the synthetic rows is used: post-processing, free, if `synth` is a sample of the model.
+    The caller vouches for that, since coded rows cannot show it and private ones would be published in exact counts;
+    `releasable_report` checks it. With `table`, the same rows as values, it also tells what codes do not show.
+    """
+    model, codec = fitted.model, fitted.codec
+    validate_shared_domain(synth)
+    if synth.domain != codec.domain:
+        raise WeftError("the model was fitted on other columns than the synthetic table has: give the rows it made")
+    measured = fitted.measured
+    view, fine = View.of(codec, synth), synth
+    synth, domain = view.records(fine), view.domain
+    named, index = {name: view.labels(name) for name in domain}, by_column(_merge_measured_codes(measured, domain))
+    with report_stage(listener, "compare columns"):
+        expected = [view.fold(name, np.asarray(model.marginal([name]), np.float64)) for name in domain]
+        made = count_marginals(synth, [(name,) for name in domain])
+        columns = tuple(
+            _make_column_figures(codec, name, named[name], a, b, index)
+            for name, a, b in zip(domain, expected, made, strict=True)
+        )
+        drowned = sum(_count_drowned_codes(name, table, index) for name, table in zip(domain, expected, strict=True))
+    with report_stage(listener, "compare pairs"):
+        groups = {
+            n: group_codes(named[n], b / len(synth), GRID_SIZE, GRID_SIZE) for n, b in zip(domain, made, strict=True)
+        }
+        pairs, grids = _compare_with_model(fitted, view, synth, groups)
+    with report_stage(listener, "describe values"):
+        numbers, rules, people = _measure_values(codec, table)
+        seen = cautions.of_values(numbers, rules, people)
+        marginals = marginal_figures(fitted, measured, fine, of_model)
+    return Report(
+        edition="releasable",
+        reference="noisy model",
+        rows=len(synth),
+        reference_rows=None,
+        stamps=fitted.ledger.stamps,
+        guarantee=_make_guarantee(fitted),
+        headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
+        cautions=cautions.join_cautions(codec.schema, *seen, *cautions.against_model(columns, pairs)),
+        columns=columns,
+        numbers=numbers,
+        rules=rules,
+        people=people,
+        pairs=tuple(pairs),
+        grids=grids,
+        questions=None,
+        predictions=(),
+        prediction_note="",
+        marginals=marginals,
+        ledger=fitted.ledger.to_dict(),
+        **_of_table(codec),
+    )
+
+
+def _measure_values(
+    codec: Codec, synth: pa.Table | None, real: pa.Table | None = None
+) -> tuple[tuple[NumberFigures, ...], tuple[RuleFigures, ...], PeopleFigures | None]:
+    """Return what values show and codes do not; with `real` it is PRIVATE."""
+    if synth is None:
+        return (), (), None
+    schema = codec.schema
+    return number_figures(schema, synth, real), rule_figures(codec, synth, real), people_figures(schema, synth, real)
+
+
+def _merge_measured_codes(measured: Sequence[Measured], domain: Domain) -> list[Measured]:
+    """Return the measured tables in the codes that are looked at: where these are fewer, noise adds up."""
+    made = []
+    for table in measured:
+        sizes = [min(a, b) for a, b in zip(table.shape, domain.sizes(table.clique), strict=True)]
+        wider = math.sqrt(math.prod(a / b for a, b in zip(table.shape, sizes, strict=True)))
+        made.append(replace(table, shape=tuple(sizes), sigma=table.sigma * wider))
+    return made
+
+
+def _get_measured_tables(fitted: Fitted | None, domain: Domain) -> tuple[Measured, ...]:
+    if fitted is None:
+        return ()
+    if fitted.codec.domain != domain:
+        raise WeftError("the model was fitted with another schema than these tables are read with: give its own")
+    return fitted.measured
+
+
+def _make_guarantee(fitted: Fitted) -> Guarantee:
+    ledger = fitted.ledger
+    statement = ledger.spend_statement()
+    return Guarantee(
+        None if ledger.deniable else statement.epsilon,
+        None if ledger.deniable else statement.delta,
+        str(ledger.adjacency),
+        fitted.method,
+        min(ledger.used, 1.0),
+        explain_guarantee(fitted),
+    )
+
+
+def _make_column_figures(
+    codec: Codec, name: str, named: Sequence[Label], reference: Array, synth: Array, index: Index
+) -> ColumnFigures:
+    a, b = shares_of(reference), shares_of(synth)
+    sigma = compute_combined_sigma((name,), index)
+    return ColumnFigures(
+        name,
+        codec.schema.column(codec.part(name).columns[0]).kind,
+        len(named),
+        float(np.abs(a - b).sum()) / 2,
+        None if sigma is None else compute_expected_tvd(reference, sigma),
+        make_bars(named, a, b, None if sigma is None else sigma / max(float(reference.sum()), 1.0)),
+    )
+
+
+def _count_drowned_codes(name: str, table: Floats, index: Index) -> int:
+    sigma = compute_combined_sigma((name,), index)
+    return 0 if sigma is None else int(np.count_nonzero(table < _CERTAIN * sigma))
+
+
+def _list_measured_pairs(measured: Sequence[Measured]) -> set[Clique]:
+    return {pair for table in measured for pair in combinations(table.clique, 2)}
+
+
+def _measure_predictions(
+    real: Records, synth: Records, ones: Sequence[Array], relations: Floats
+) -> tuple[tuple[Prediction, ...], str]:
+    """Predict a few columns that can be predicted, and say which; or say why none was."""
+    domain = real.domain
+    fit = [
+        i
+        for i, table in enumerate(ones)
+        if 2 <= np.count_nonzero(table) <= TARGET_VALUES
+        and len(table) <= FEATURE_VALUES
+        and table.max() <= 0.95 * table.sum()
+    ]
+    pull = {i: float(np.sort(np.delete(relations[i], i))[-3:].sum()) for i in fit} if len(domain) > 1 else {}
+    targets = sorted(sorted(pull, key=lambda i: -pull[i])[:MAX_TARGETS])
+    if not targets:
+        return (), "No column has few enough values, and spread enough, to be worth predicting."
+    made = []
+    told = [name for name in domain if domain.size(name) <= FEATURE_VALUES]
+    learned, tested = (select_columns(table, told) for table in (synth, real))
+    try:
+        for i in targets:
+            rates = svm_misclassification(tested, learned, target=domain.names[i], seed=SEED, cap=TRAINING_ROWS)
+            made.append(Prediction(domain.names[i], 1 - rates.synth, 1 - rates.real, 1 - rates.majority))
+    except WeftError as error:
+        return (), f"Left out: {error}."
+    return tuple(made), ""

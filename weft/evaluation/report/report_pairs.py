@@ -1,0 +1,234 @@
+"""All pairs of columns of two tables, counted once: how far apart they are, and how strongly each hangs together.
+
+The same figures as `weft.evaluation.metrics.pairwise_l1` and `associations` give, for half the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from weft.evaluation.metrics import associations, cramers_v, distances
+from weft.evaluation.metrics.association import large_pairs, pair_batches
+from weft.evaluation.report.noise_floor import by_column, compute_combined_sigma, compute_expected_tvd
+from weft.evaluation.report.report_codes import Floats, Grouping, View, shares_of
+from weft.evaluation.report.report_figures import STRONG, MarginalFigures, PairFigures, PairGrid
+from weft.marginals.counting import count_marginals
+from weft.marginals.domain import Clique, Domain, make_clique
+from weft.marginals.marginal import Array, Measured
+from weft.marginals.noise_error import compute_expected_noise
+from weft.marginals.records import Records
+from weft.models.arranged import unwrap_arrangement
+from weft.models.recoded import RecodedModel
+from weft.synthesis.fitted import Fitted
+
+
+@dataclass(frozen=True)
+class PairMatrices:
+    """Symmetric matrices over the columns; the diagonals are not filled."""
+
+    distance: Floats
+    """Total variation."""
+    real: Floats
+    """Cramer's V in the real table."""
+    synth: Floats
+    """Cramer's V in the synthetic one."""
+    rests_on: Floats
+    """Share of the rows in the fewest cells that make half of the relation, where it is stronger; NaN: not known."""
+
+
+def compare_pairs(real: Records, synth: Records) -> PairMatrices:
+    """Count every pair in both tables, densely where that is cheap."""
+    figures = np.zeros((4, len(real.domain), len(real.domain)))
+    for batch in pair_batches(real.domain):
+        for pair, a, b in zip(batch, count_marginals(real, batch), count_marginals(synth, batch), strict=True):
+            gap = float(np.abs(a / len(real) - b / len(synth)).sum()) / 2
+            before, after = cramers_v(a), cramers_v(b)
+            stronger = a if before >= after else b
+            told = rests_on(stronger) if max(before, after) >= STRONG else float("nan")
+            _set_pair_figures(figures, real.domain, pair, gap, before, after, told)
+    for pair in large_pairs(real.domain):
+        ours, theirs = select_columns(real, pair), select_columns(synth, pair)
+        gap = float(distances(ours, theirs, [pair])[0])
+        both = (associations(table)[0, 1] for table in (ours, theirs))
+        _set_pair_figures(figures, real.domain, pair, gap, *both, float("nan"))
+    return PairMatrices(*figures)
+
+
+def rests_on(table: Array) -> float:
+    """Return the share of the rows in the fewest cells that make half of chi-square.
+
+    A cell that is emptier than chance would have it counts for the rows that chance would give it.
+
+    >>> rests_on(np.array([[500, 0], [0, 500]])), rests_on(np.array([[995, 0], [0, 5]]))
+    (0.75, 0.005)
+    """
+    counts = np.asarray(table, np.float64)
+    expected = counts.sum(1, keepdims=True) * counts.sum(0, keepdims=True) / max(counts.sum(), 1.0)
+    parts = np.divide((counts - expected) ** 2, expected, out=np.zeros_like(counts), where=expected > 0).ravel()
+    order = np.argsort(-parts, kind="stable")
+    reached = int(np.searchsorted(np.cumsum(parts[order]), parts.sum() * (0.5 - 1e-9))) + 1
+    held = np.maximum(counts, expected).ravel()[order[:reached]].sum()
+    return min(float(held / max(counts.sum(), 1.0)), 1.0)
+
+
+def _set_pair_figures(figures: Floats, domain: Domain, pair: Clique, *values: float) -> None:
+    i, j = (domain.index(name) for name in pair)
+    figures[:, i, j] = figures[:, j, i] = values
+
+
+def select_columns(table: Records, names: Sequence[str]) -> Records:
+    """Return the records of some columns."""
+    return Records(table.domain.project(names), tuple(table.column(name) for name in names))
+
+
+# Heat maps of pairs of columns: shares of groups of codes, in tables and in models.
+
+MAX_GRIDS = 200
+"""Pairs that carry their two heat maps; the others only their figures."""
+
+
+def select_worst_pairs(pairs: Sequence[PairFigures]) -> list[PairFigures]:
+    """Return the pairs that are farthest off, as many as carry their heat maps."""
+
+    def score(pair: PairFigures) -> float:
+        return max(pair.distance or 0.0, abs(pair.association_synth - (pair.association or 0.0)))
+
+    return sorted(pairs, key=score, reverse=True)[:MAX_GRIDS]
+
+
+def count_pair_shares(table: Records, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
+    """Return the shares of a pair's groups in a table."""
+    a, b = (groups[name].groups[table.column(name)] for name in names)
+    shape = tuple(len(groups[name].labels) for name in names)
+    cells = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1])
+    return shares_of(cells.reshape(shape))
+
+
+def compute_model_shares(fitted: Fitted, view: View, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
+    """Return the shares of a pair's groups in a model."""
+    model = fitted.model
+    table = (model.inner if isinstance(model, RecodedModel) else model).marginal(names)
+    table = table if make_clique(names) == names else table.T
+    spreads = [_map_codes_to_groups(fitted, view, name, groups[name]) for name in names]
+    return shares_of(spreads[0].T @ table @ spreads[1])
+
+
+def _map_codes_to_groups(fitted: Fitted, view: View, name: str, grouping: Grouping) -> Floats:
+    """Share of each of the model's codes that belongs to each group of a chart."""
+    model = fitted.model
+    size = fitted.codec.domain.size(name)
+    codes, shares = np.arange(size), np.ones(size)
+    if isinstance(model, RecodedModel) and name in model.maps:
+        codes, shares, size = model.maps[name].codes, model.maps[name].shares(), model.maps[name].size
+    made = np.zeros((size, len(grouping.labels)))
+    shown = grouping.groups[view.groups[name]] if name in view.groups else grouping.groups
+    np.add.at(made, (codes, shown), shares)
+    return made
+
+
+def make_pair_grid(names: tuple[str, str], groups: dict[str, Grouping], reference: Floats, synth: Floats) -> PairGrid:
+    """Return both heat maps of a pair."""
+    rows, across = (tuple(str(label) for label in groups[name].labels) for name in names)
+    rest = [tuple(i for i, label in enumerate(groups[name].labels) if label.sort == "rest") for name in names]
+    return PairGrid(names, rows, across, _nest_tuples(reference), _nest_tuples(synth), (rest[0], rest[1]))
+
+
+def _nest_tuples(table: Floats) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in table.tolist())
+
+
+# Measured marginals: how far the synthetic rows are from each, beside what noise alone explains.
+
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class MeasuredView:
+    """The codes in which marginals were measured: those of the schema, or with rare values merged."""
+
+    fitted: Fitted
+    merged: bool
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The attributes in these codes."""
+        plain, model = self.fitted.codec.domain, unwrap_arrangement(self.fitted.model)
+        if not (self.merged and isinstance(model, RecodedModel)):
+            return plain
+        sizes = (model.maps[name].size if name in model.maps else plain.size(name) for name in plain)
+        return Domain(plain.names, tuple(sizes))
+
+    def records(self, table: Records) -> Records:
+        """Put records into these codes."""
+        model = unwrap_arrangement(self.fitted.model)
+        if not (self.merged and isinstance(model, RecodedModel)):
+            return table
+        columns = [
+            model.maps[name].codes[column] if name in model.maps else column
+            for name, column in zip(table.domain, table.columns, strict=True)
+        ]
+        return Records.of(self.domain, columns)
+
+    def model_table(self, columns: Clique) -> Array:
+        """Expected counts of the model in these codes."""
+        model = unwrap_arrangement(self.fitted.model)
+        if self.merged and isinstance(model, RecodedModel):
+            return model.inner.marginal(columns)
+        return self.fitted.model.marginal(columns)
+
+
+Reference = Callable[[Sequence[Clique]], Iterator[Array]]
+"""Gives the tables of some cliques, one after the other."""
+
+
+def of_records(view: MeasuredView, table: Records) -> Reference:
+    """Take exact counts of records as the reference."""
+    records = view.records(table)
+
+    def tables(cliques: Sequence[Clique]) -> Iterator[Array]:
+        for start in range(0, len(cliques), _BATCH):
+            yield from count_marginals(records, cliques[start : start + _BATCH])
+
+    return tables
+
+
+def of_model(view: MeasuredView) -> Reference:
+    """Take the model's expected counts as the reference."""
+    return lambda cliques: (view.model_table(c) for c in cliques)
+
+
+def marginal_figures(
+    fitted: Fitted, measured: Sequence[Measured], synth: Records, reference: Callable[[MeasuredView], Reference]
+) -> tuple[MarginalFigures, ...]:
+    """Set the distance of every measured marginal beside what noise alone explains; in the codes it was asked in."""
+    figures: dict[int, MarginalFigures] = {}
+    index = by_column(measured)
+    plain, merged = MeasuredView(fitted, False), MeasuredView(fitted, True)
+    fits: dict[bool, list[int]] = {False: [], True: []}
+    for i, table in enumerate(measured):
+        if table.shape == plain.domain.sizes(table.clique):
+            fits[False].append(i)
+        elif table.shape == merged.domain.sizes(table.clique):
+            fits[True].append(i)
+    for view in (plain, merged):
+        chosen = fits[view.merged]
+        cliques = [measured[i].clique for i in chosen]
+        if not chosen:
+            continue
+        tables = zip(chosen, reference(view)(cliques), of_records(view, synth)(cliques), strict=True)
+        for i, expected, made in tables:
+            asked = measured[i]
+            sigma = compute_combined_sigma(asked.clique, index) or asked.sigma
+            figures[i] = MarginalFigures(
+                asked.clique,
+                asked.cells,
+                asked.sigma,
+                float(compute_expected_noise(asked.cells, asked.sigma)),
+                compute_expected_tvd(expected, sigma),
+                float(np.abs(shares_of(expected) - shares_of(made)).sum()) / 2,
+            )
+    return tuple(figures[i] for i in sorted(figures))

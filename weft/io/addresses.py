@@ -1,0 +1,133 @@
+"""Sources that are named by an address, `prefix:rest`, and what each is: the one list of them.
+
+Whoever opens, drafts, records or protects a table asks here. Nothing heavy is imported until a table is opened.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import DataError
+from weft.io.table_addresses import PostgresAddress, SparkAddress, SqliteAddress
+
+if TYPE_CHECKING:
+    from weft.io.reader import Reader
+    from weft.schema import Schema
+
+Opener = Callable[[str, "Schema | None", int], "Reader"]
+"""Opens an address (without its prefix) for reading with a schema, so many rows at a time; no row is read yet."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
+_WORDS = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s,;()'"]+)""")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of source: what can be told of its addresses, and how they are opened."""
+
+    open: Opener
+
+    name: Callable[[str], str]
+    """What messages and records call an address: no user and no password is in it. DataError if it is none."""
+
+    reads: Callable[[str], Iterable[str | Path]] = lambda address: ()
+    """The files that a table is read from, which no output may replace: paths, or patterns as text."""
+
+    queries: bool = False
+    """Whether an address can read files by names that nobody can guess."""
+
+    written: bool = False
+    """Whether its cells are text until a schema says what they mean."""
+
+
+def kind_of_address(source: Any) -> tuple[Kind, str] | None:
+    """Return the kind of a source that is an address, and the rest of it; None for a file or an object.
+
+    DataError for an address of a kind that nobody knows; it is not repeated, for it may hold a password.
+    """
+    if not isinstance(source, str):
+        return None
+    prefix, colon, address = source.partition(":")
+    if colon and prefix in KINDS:
+        return KINDS[prefix], address
+    if _SCHEME.match(source):
+        raise DataError(
+            f"no table is read from an address of this kind; known are {', '.join(f'{each}:' for each in KINDS)}"
+        )
+    return None
+
+
+def without_credentials(source: str) -> str | None:
+    """Return what records call a source that is an address; None if it is none."""
+    found = kind_of_address(source)
+    return None if found is None else found[0].name(found[1])
+
+
+def files_of_duckdb(address: str) -> Iterator[str | Path]:
+    """Yield the database file, and every word of the query: a word that names no file is harmless."""
+    query = address
+    if not _QUERY.match(address):
+        path, _, question = address.partition("?")
+        if path:
+            yield Path(path)
+            yield Path(f"{path}.wal")
+        query = question.partition("=")[2]
+    for found in _WORDS.finditer(query):
+        single, double, bare = found.groups()
+        word = single.replace("''", "'") if single else double.replace('""', '"') if double else bare
+        if word:
+            word = os.path.expanduser(word.removeprefix("file://"))  # noqa: PTH111 (a word need not be a path)
+            # Only a word such as 'd/*.csv' is a pattern: '*' and '%' are found in any query. Folders are not read.
+            yield word if glob.has_magic(word) and ("." in word or "/" in word) else Path(word)
+
+
+def _open_duckdb(address: str, schema: Schema | None, batch_rows: int) -> Reader:
+    from weft.io.duckdb_source import open_duckdb
+
+    return open_duckdb(address, schema, batch_rows)
+
+
+def _open_sqlite(address: str, schema: Schema | None, batch_rows: int) -> Reader:
+    from weft.io.sqlite import open_sqlite
+
+    return open_sqlite(address, schema, batch_rows)
+
+
+def _open_postgres(address: str, schema: Schema | None, batch_rows: int) -> Reader:
+    from weft.io.postgres import open_postgres
+
+    return open_postgres(address, schema, batch_rows)
+
+
+def _open_spark(address: str, schema: Schema | None, batch_rows: int) -> Reader:
+    from weft.io.spark_source import open_spark
+
+    return open_spark(address, schema, batch_rows)
+
+
+_POSTGRES = Kind(_open_postgres, lambda address: PostgresAddress.of(address).name)
+
+KINDS: dict[str, Kind] = {
+    "duckdb": Kind(_open_duckdb, lambda address: f"duckdb:{address}", files_of_duckdb, queries=True),
+    "sqlite": Kind(
+        _open_sqlite,
+        lambda address: SqliteAddress.of(address).name,
+        lambda address: SqliteAddress.of(address).files(),
+        written=True,
+    ),
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
+    "spark": Kind(
+        _open_spark,
+        lambda address: SparkAddress.of(address).name,
+        lambda address: SparkAddress.of(address).files(),
+    ),
+}
+"""Sources by the prefix of their addresses."""

@@ -1,0 +1,257 @@
+"""Excel workbooks: one sheet, its first row the names of the columns, each cell read by itself.
+
+A cell of a workbook has a type of its own, whatever stands above it: it is written down as a CSV would have it, and
+read in the type that the schema declares.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import date, datetime
+from functools import lru_cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.display import format_count
+from weft.errors import DataError, OutputError, SchemaError
+from weft.io.dialect import DEFAULT_DIALECT, Dialect
+from weft.io.file_faults import readable_file
+from weft.io.formats.format import CellFormat, Sink, Write, WriteOptions
+from weft.io.formats.jsonl_files import finite_rows
+from weft.io.frame_values import make_typed_batch, text_batch, write_value
+from weft.io.text_to_types import make_column_names
+from weft.schema import Schema
+from weft.schema.schema import check_names
+
+# Bounded memory for workbooks: a small file may name billions of cells, or unpack without end.
+
+MAX_CELLS = 1 << 25
+"""Cells of a sheet, blank ones between others included: a million rows of 32 columns."""
+
+MAX_MEMORY = 3 << 30
+"""Octets of address space that opening a sheet may take."""
+
+_DAMAGED = 3  # of which the reader says more
+_PROGRAM = f"""
+import sys
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, ({MAX_MEMORY}, {MAX_MEMORY}))
+except ImportError:
+    pass
+from python_calamine import CalamineError, CalamineWorkbook
+try:
+    sheet = CalamineWorkbook.from_path(sys.argv[1]).get_sheet_by_index(int(sys.argv[2]))
+except (CalamineError, ValueError, IndexError, OSError):
+    sys.exit({_DAMAGED})
+sys.exit(0 if sheet.total_height * sheet.total_width <= {MAX_CELLS} else 1)
+"""
+
+
+def require_bounded(path: Path, place: int) -> None:
+    """Refuse a workbook whose sheet takes too much memory to open.
+
+    Parameters
+    ----------
+    place
+        Which sheet, counted from 0.
+
+    Raises
+    ------
+    DataError
+        If the sheet has more than `MAX_CELLS` cells, or takes more than `MAX_MEMORY` to open.
+    """
+    status = path.stat()
+    if not _can_open_sheet(str(path), place, status.st_size, status.st_mtime_ns):
+        raise DataError(
+            f"{path}: the sheet takes more than {MAX_MEMORY >> 30} GiB of memory, or has more than {MAX_CELLS:,} "
+            "cells. Save its table alone, as CSV or Parquet"
+        )
+
+
+@lru_cache(maxsize=64)
+def _can_open_sheet(path: str, place: int, _size: int, _changed: int) -> bool:
+    if not sys.executable:  # inside another program there is no Python to start
+        return True
+    # -P: a module in the current folder is not taken for the library.
+    words = [sys.executable, "-P", "-c", _PROGRAM, path, str(place)]
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
+    except OSError:
+        return True
+    return done.returncode in (0, _DAMAGED)
+
+
+_ROWS = 1 << 16
+_SHEET_ROWS = (1 << 20) - 1  # of one sheet, below the names
+
+
+Sheet = str | int | None
+"""A sheet as it is declared: its name, or its place counted from 1; None for the first."""
+
+
+class Excel(CellFormat):
+    """One sheet of a workbook: the first one, or the one that the dialect names."""
+
+    name = "excel"
+    endings = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+    written_endings = (".xlsx",)
+    magic = (
+        (b"PK\x03\x04", "a zip archive or an Excel workbook; name it .zip or .xlsx"),
+        (b"\xd0\xcf\x11\xe0", "an old Excel workbook; name it .xls"),
+    )
+    dialect_options = ("sheet", "header")
+    names_in_first_line = True
+
+    def read_names(self, path: Path, dialect: Dialect = DEFAULT_DIALECT, schema: Schema | None = None) -> list[str]:
+        """Return the columns of a sheet: as its first row names them, or else the schema's, or numbered ones."""
+        return excel_names(path, dialect, schema)
+
+    def batches(self, path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a sheet batch by batch, in the schema's types."""
+        return excel_batches(path, schema, dialect)
+
+    def read_whole(self, path: Path, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
+        """Read a whole sheet as text."""
+        with readable_file(path):
+            return excel_text(path, dialect)
+
+    def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> AbstractContextManager[Write]:
+        """Begin a workbook of one sheet."""
+        return _open_excel_writer(sink, arrow)
+
+
+EXCEL = Excel()
+"""Workbooks of Excel and LibreOffice."""
+
+
+def excel_names(path: Path, dialect: Dialect = DEFAULT_DIALECT, schema: Schema | None = None) -> list[str]:
+    """Return the columns of a sheet: as its first row names them, or else the schema's, or numbered ones."""
+    return _open_sheet(path, dialect, schema)[0]
+
+
+def excel_batches(path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a sheet batch by batch, in the schema's types."""
+    names, rows = _open_sheet(path, dialect, schema)
+    try:
+        check_names(schema, names)
+    except SchemaError as fault:
+        raise SchemaError(f"{path}: {fault}") from None
+    for columns in _iterate_columns(path, names, rows):
+        yield make_typed_batch(dict(zip(names, columns, strict=True)), str(path), schema)
+
+
+def excel_text(path: Path, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
+    """Read a whole sheet as text; for drafts, which guess what it holds."""
+    names, rows = _open_sheet(path, dialect, None)
+    places = [str(place) for place in range(len(names))]  # names may repeat
+    batches = [
+        text_batch(dict(zip(places, columns, strict=True)), str(path))
+        for columns in _iterate_columns(path, names, rows)
+    ]
+    empty = pa.schema([(place, pa.string()) for place in places])
+    return pa.Table.from_batches(batches, empty).rename_columns(names)
+
+
+def _open_sheet(path: Path, dialect: Dialect, schema: Schema | None) -> tuple[list[str], Iterator[list[Any]]]:
+    """Open a sheet of a workbook: its names, and the rows below them."""
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ImportError:
+        raise DataError("an Excel workbook needs the python-calamine package: pip install 'weft[excel]'") from None
+    try:
+        sheet = dialect.sheet
+        place = 0 if sheet is None else _find_sheet(path, CalamineWorkbook.from_path(str(path)).sheet_names, sheet)
+        require_bounded(path, place)
+        cells = CalamineWorkbook.from_path(str(path)).get_sheet_by_index(place)
+        rows = iter(cells.to_python(skip_empty_area=False))
+    except OSError:
+        raise
+    except (CalamineError, ValueError, IndexError):
+        rows = None
+    if rows is None:  # outside the handler: what the library says may quote the file
+        raise DataError(f"{path}: the workbook is damaged or locked, or no Excel file")
+    first: list[Any] = next(rows, [])
+    if not dialect.named:
+        return make_column_names(len(first), schema), chain([first], rows)
+    names = [write_value(cell).strip() for cell in first]
+    while names and not names[-1]:
+        names.pop()
+    if not names:
+        raise DataError(f"{path}: the first row of the sheet is blank, but must name the columns")
+    return names, rows
+
+
+def _find_sheet(path: Path, names: Sequence[str], sheet: Sheet) -> int:
+    """Return where a declared sheet is among those of a workbook; a name wins over a place that is written alike."""
+    if sheet is None:
+        return 0
+    if sheet in names:
+        return names.index(str(sheet))
+    places = [str(place) for place in range(1, len(names) + 1)]
+    if str(sheet) in places:
+        return places.index(str(sheet))
+    # What its sheets are called is not said: a name may tell of somebody.
+    raise DataError(
+        f"{path}: the workbook has {format_count(len(names), 'sheet')}, and none is {sheet!r}, by its name or by "
+        f"its place. "
+        "Give the name of one as it stands there, or its place, counted from 1"
+    )
+
+
+def _iterate_columns(path: Path, names: Sequence[str], rows: Iterator[list[Any]]) -> Iterator[list[Sequence[Any]]]:
+    """Yield the cells below the names, column by column; blank rows are none."""
+    while block := list(islice(rows, _ROWS)):
+        cells = np.array(block, dtype=object)
+        filled = cells != ""
+        if filled[:, len(names) :].any():
+            raise DataError(f"{path}: a row has a cell where the first row names no column. Take it out, or name it")
+        yield list(cells[filled.any(axis=1), : len(names)].T)
+
+
+@contextmanager
+def _open_excel_writer(sink: Any, arrow: pa.Schema) -> Iterator[Write]:
+    try:
+        import xlsxwriter
+    except ImportError:
+        raise OutputError("an Excel workbook needs the xlsxwriter package: pip install 'weft[excel]'") from None
+    # Text is text, whatever it looks like: no formula of it runs.
+    texts = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
+    book = xlsxwriter.Workbook(
+        str(sink), {"constant_memory": True, "default_date_format": "yyyy-mm-dd hh:mm:ss"} | texts
+    )
+    book.set_properties({"created": datetime(2000, 1, 1)})  # the same rows are the same file
+    day = book.add_format({"num_format": "yyyy-mm-dd"})
+    sheet = book.add_worksheet()
+    sheet.add_write_handler(date, lambda sheet, row, column, value, *_: sheet.write_datetime(row, column, value, day))
+    sheet.write_row(0, 0, arrow.names)
+    at = 1
+
+    def write(table: pa.Table) -> None:
+        nonlocal at
+        if at + table.num_rows > _SHEET_ROWS + 1:
+            raise OutputError(f"a sheet of Excel holds at most {_SHEET_ROWS:,} rows; write a .csv or .parquet file")
+        for batch in table.to_batches(max_chunksize=1 << 14):
+            for row in zip(*(column.to_pylist() for column in _convert_cells(batch).columns), strict=True):
+                sheet.write_row(at, 0, row)
+                at += 1
+
+    yield write
+    book.close()
+
+
+def _convert_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows in types that a cell can hold: moments without a zone, and no not-a-number."""
+    batch = finite_rows(batch)
+    for place, field in enumerate(batch.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            batch = batch.set_column(place, field.name, pc.local_timestamp(batch.column(place)))
+    return batch

@@ -1,0 +1,215 @@
+"""ORC files: their types are declared by the file, and are those of the rows that are made.
+
+A stripe's encodings, dictionaries and statistics do not show in what is read. Arrow holds time stamps of ORC in
+nanoseconds, so that those before 1677 or after 2262 cannot be read.
+
+ORC has fewer types than Arrow. What it lacks is written in a type that holds the same values: whole numbers without a
+sign in a wider type, units of time stamps as nanoseconds in UTC, categories as their values, times of day and lengths
+of time as text (`stored_type`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import DataError, OutputError
+from weft.io.formats.format import FileLayout, Sink, TypedFormat, Write, WriteOptions
+from weft.schema.column_names import require_distinct
+from weft.values.storage import missing_of
+from weft.values.text_columns import TextSpans
+
+_MAGIC = b"ORC"
+_HEAD = 64  # bytes of which some are no text in any file
+_MIN_STEP, _MAX_STEP = 64, 1024  # rows decoded at a time
+_AHEAD = 32  # steps that Arrow decodes before they are asked for
+_DECODED = 1 << 27  # octets that these steps may take together
+_MAX_BATCH = 1 << 26  # octets of the rows that are put together in a batch
+_MAX_DIGITS = 38  # of a decimal
+
+
+class Orc(TypedFormat):
+    """Apache ORC."""
+
+    name = "orc"
+    endings = (".orc",)
+    written_endings = (".orc",)
+    magic = ((_MAGIC, "an ORC file; name it .orc"),)
+    keeps_types = False
+
+    def recognise(self, head: bytes) -> str | None:
+        """Return what a message calls an ORC file; None for text whose first word begins with the same letters."""
+        octets = any(byte < 32 and byte not in b"\t\n\r" for byte in head[len(_MAGIC) : _HEAD])
+        return super().recognise(head) if octets else None
+
+    def read_layout(self, path: Path) -> FileLayout:
+        """Return the types of a file, without what libraries note about them, and the number of its rows."""
+        file = _import_orc().ORCFile(str(path))
+        arrow = file.schema.remove_metadata()
+        return FileLayout(arrow.names, arrow, file.nrows)
+
+    def batches(self, path: Path, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Read some columns, a few rows at a time, so that memory does not grow with the stripes.
+
+        What is read is checked, for ORC has no checksums: types, text, and that no row is lost.
+        """
+        require_distinct(columns)
+        rows = 0
+        for batch in _join_small_batches(_scan_columns(path, columns, batch_rows), batch_rows):
+            batch.validate(full=True)
+            rows += batch.num_rows
+            yield batch
+        if rows != _import_orc().ORCFile(str(path)).nrows:
+            raise DataError(f"{path} is damaged: it does not have as many rows as it states. Write it again")
+
+    def stored_type(self, arrow_type: pa.DataType) -> pa.DataType:
+        """Return the type of ORC that holds the values of a type of Arrow.
+
+        Raises
+        ------
+        OutputError
+            If no type of ORC holds them.
+        """
+        kept, kinds = arrow_type, pa.types
+        if kinds.is_dictionary(arrow_type):
+            return self.stored_type(arrow_type.value_type)
+        if kinds.is_unsigned_integer(arrow_type):
+            kept = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20)}[arrow_type.bit_width]
+        elif kinds.is_float16(arrow_type):
+            kept = pa.float32()
+        elif kinds.is_timestamp(arrow_type):
+            kept = pa.timestamp("ns", None if arrow_type.tz is None else "UTC")
+        elif kinds.is_date(arrow_type):
+            kept = pa.date32()
+        elif kinds.is_decimal(arrow_type) and arrow_type.precision <= _MAX_DIGITS:
+            kept = pa.decimal128(arrow_type.precision, arrow_type.scale)
+        elif any(test(arrow_type) for test in _AS_BINARY):
+            kept = pa.binary()
+        elif any(test(arrow_type) for test in _AS_TEXT):
+            kept = pa.string()
+        elif not (kinds.is_boolean(kept) or kinds.is_integer(kept) or kinds.is_floating(kept)):
+            raise OutputError(f"an ORC file cannot hold {arrow_type}; write a .parquet or .arrow file")
+        return kept
+
+    @contextmanager
+    def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> Iterator[Write]:
+        """Begin a file that is compressed with zstd."""
+        stored = pa.schema(
+            [(field.name, _choose_written_type(field.type, self.stored_type(field.type))) for field in arrow]
+        )
+        with _import_orc().ORCWriter(sink if hasattr(sink, "write") else str(sink), compression="zstd") as writer:
+            writer.write(stored.empty_table())  # so that a table without rows has its columns
+            yield lambda table: writer.write(_with_written_spans(table).cast(stored))
+
+
+ORC = Orc()
+"""ORC."""
+
+_AS_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+_AS_TEXT = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_time, pa.types.is_duration, pa.types.is_decimal, pa.types.is_null),
+)
+_PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
+
+
+def _import_orc() -> Any:
+    try:
+        import pyarrow.orc
+    except ImportError:
+        raise DataError("this build of pyarrow has no ORC: install the one of PyPI, or take a .parquet file") from None
+    return pyarrow.orc
+
+
+def _choose_written_type(arrow_type: pa.DataType, stored: pa.DataType) -> pa.DataType:
+    """Return the type that the writer gets. It stores time stamps of any unit, of which nanoseconds would cut some."""
+    return arrow_type if pa.types.is_timestamp(arrow_type) else stored
+
+
+def _with_written_spans(table: pa.Table) -> pa.Table:
+    """Return a table whose lengths of time are text: 1:30:00, and 1500ms where there is a part of a second."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_duration(field.type):
+            chunks = [_write_spans(chunk) for chunk in table.column(place).chunks]
+            table = table.set_column(place, field.name, pa.chunked_array(chunks, pa.string()))
+    return table
+
+
+def _write_spans(spans: pa.Array) -> pa.Array:
+    counts, parts = spans.cast(pa.int64()), _PARTS[spans.type.unit]
+    held = counts.fill_null(0).to_numpy(zero_copy_only=False)
+    clocks = TextSpans(pa.string()).write((held // parts).view(np.uint64), missing_of(counts))
+    exact = pc.binary_join_element_wise(counts.cast(pa.string()), spans.type.unit, "")
+    return pc.if_else(pa.array(held % parts == 0), clocks, exact)
+
+
+def _scan_columns(path: Path, columns: Sequence[str], most_rows: int) -> Iterator[pa.RecordBatch]:
+    """Read some columns in small steps: of a stripe, only what a step needs is decoded.
+
+    A dictionary holds a text once, however many rows have it: a file of a kilobyte may stand for gigabytes. The first
+    pass over texts takes short steps and measures them, later ones take longer steps where they fit the memory. The
+    length of a step changes memory and time, never what is read.
+    """
+    import pyarrow.dataset
+
+    table, names = pyarrow.dataset.dataset(str(path), format="orc"), list(columns)
+    texts = [name for name in names if not pa.types.is_primitive(table.schema.field(name).type)]
+    known, found = _get_text_widths(*_identify_version(path)), dict.fromkeys(texts, 0)
+    step = _choose_step_rows([known.get(name) for name in texts])
+    try:
+        for batch in table.to_batches(
+            columns=names, batch_size=min(step, most_rows), use_threads=False, batch_readahead=1
+        ):
+            for name in texts:
+                found[name] = max(found[name], batch.column(name).nbytes // max(batch.num_rows, 1))
+            yield batch
+        known.update(found)
+        return
+    except pa.ArrowInvalid as fault:
+        outside = "out of range" in str(fault)  # whose text quotes the value
+        if not outside:
+            raise
+    raise DataError(
+        f"{path}: a time stamp lies before 1677 or after 2262, which cannot be read from ORC. Store it as text or as a "
+        "date, or write the table to a .parquet file"
+    )
+
+
+def _identify_version(path: Path) -> tuple[str, int, int]:
+    status = path.stat()
+    return str(path), status.st_size, status.st_mtime_ns
+
+
+@lru_cache(maxsize=64)
+def _get_text_widths(_path: str, _size: int, _changed: int) -> dict[str, int]:
+    """Return the octets that texts take in a row of a file, by column, as far as passes over it have measured them."""
+    return {}
+
+
+def _choose_step_rows(widths: Sequence[int | None]) -> int:
+    """Return how many rows are decoded at a time, where texts take so many octets a row (None: not measured)."""
+    if None in widths:
+        return _MIN_STEP
+    return max(_MIN_STEP, min(_MAX_STEP, _DECODED // (_AHEAD * max(1, sum(each or 0 for each in widths)))))
+
+
+def _join_small_batches(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
+    """Put small batches together, up to a number of rows and of octets."""
+    held: list[pa.RecordBatch] = []
+    rows = octets = 0
+    for batch in batches:
+        size = batch.nbytes
+        if held and (rows + batch.num_rows > most_rows or octets + size > _MAX_BATCH):
+            yield pa.concat_batches(held)
+            held, rows, octets = [], 0, 0
+        held.append(batch)
+        rows, octets = rows + batch.num_rows, octets + size
+    if held:
+        yield pa.concat_batches(held)

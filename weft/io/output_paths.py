@@ -1,0 +1,205 @@
+"""Files compared as files, before anything is read: no command may write over what it reads, or over a record.
+
+Two names are one file if they lead to the same place (links are followed) or to the same inode (hard links, and names
+that differ in case where the file system does not tell case apart). A source may be more than a file: a folder and a
+pattern also read what will be written into them, so that a release among private rows would be private rows of the next
+run. Of a DuckDB query every word that names a file counts as read: a table that is refused by mistake can be written
+elsewhere, one that is overwritten by mistake is gone.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from weft.errors import OutputError
+from weft.file_names import JOURNAL_ENDING as JOURNAL_ENDING
+from weft.io.addresses import kind_of_address
+from weft.io.formats import replace_ending, table_endings
+
+Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""What is read. A text is a table as engines open it: a file, a folder, a pattern, an address such as
+`duckdb:...`; a path is one file; a list is all of its members."""
+
+_JOURNAL = b'{"run"'
+_SQLITE = b"SQLite format 3"
+
+
+def check_apart(
+    inputs: Mapping[str, Source | None], outputs: Mapping[str, Path], records: Mapping[str, Path] | None = None
+) -> None:
+    """Refuse outputs that are inputs or records, that inputs would take in, or that are one file; OutputError.
+
+    Keys say what a file is, as in "the private table" or "the journal". `records` are appended to, never replaced: such
+    a file must not be there yet, or hold a record already.
+    """
+    written = [*outputs.items(), *(records or {}).items()]
+    for role, target in written:
+        for what, source in inputs.items():
+            if source is not None:
+                _check_read(role, target, what, source)
+    for place, (role, target) in enumerate(written):
+        for other, earlier in written[:place]:
+            if same_file(target, earlier):
+                raise OutputError(f"cannot write {target}: it is to be {other} and {role}. Give them different names.")
+    for role, target in outputs.items():
+        if _is_database(target):
+            raise OutputError(
+                f"cannot write {role} to {target}: it is a database, perhaps a lifetime budget. Choose another name."
+            )
+        if any(found[0].queries for source in inputs.values() if (found := kind_of_address(source))):
+            _check_known(role, target)
+        if is_journal(target):
+            raise OutputError(
+                f"cannot write {role} to {target}: it is a record of what was spent, which must be kept. Choose "
+                "another name."
+            )
+    for role, target in (records or {}).items():
+        if _is_nonempty_file(target) and not is_journal(target):
+            raise OutputError(f"cannot keep {role} in {target}: the file holds something else. Choose another name.")
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two names lead to one file, or would once it is written."""
+    return not _identify_path(one).isdisjoint(_identify_path(other))
+
+
+def share_files(one: Source, other: Source) -> bool:
+    """Whether two sources read some file both, by whatever names: folders, patterns, lists, links, databases."""
+    keys = [
+        set().union(
+            *(_identify_path(path) for each in _iterate_plain_sources(source) for path in _list_source_files(each))
+        )
+        for source in (one, other)
+    ]
+    return not keys[0].isdisjoint(keys[1])
+
+
+def is_journal(path: Path) -> bool:
+    """Whether a file is named as budget journals are, even if it is damaged, or begins as they do."""
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return path.name.endswith(JOURNAL_ENDING) or file.read(64).lstrip(b"\n").startswith(_JOURNAL)
+    return False
+
+
+def _is_database(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(16).startswith(_SQLITE)
+    return False
+
+
+def _check_known(role: str, target: Path) -> None:
+    """Refuse to replace a file that is none of ours: a query may read it by a view, or by a name nobody can guess."""
+    if not _is_nonempty_file(target) or target.name.endswith((".card.md", ".card.json", ".weft", ".html", ".json")):
+        return
+    if not replace_ending(target, ".card.json").is_file():
+        raise OutputError(
+            f"cannot write {role} to {target}: the file is there and is no release, so that the query may read it. "
+            "Choose another name."
+        )
+
+
+def _is_nonempty_file(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return path.is_file() and path.stat().st_size > 0
+    return False
+
+
+def _check_read(role: str, target: Path, what: str, source: Source) -> None:
+    """Refuse a target that is read, or that a folder or pattern would read the next time."""
+    keys = _identify_path(target)
+    for each in _iterate_plain_sources(source):
+        if any(not keys.isdisjoint(_identify_path(path)) for path in _list_source_files(each)):
+            raise OutputError(f"cannot write {target}: it is an input of this command ({what}). Choose another name.")
+        if _would_read(each, target):
+            raise OutputError(
+                f"cannot write {role} to {target}: it would lie among the files of {each}, and the next run would read "
+                f"it as {what}. Write it to another folder."
+            )
+
+
+def _identify_path(path: Path) -> set[tuple[object, ...]]:
+    """Return what tells a file from others: its place, and its inode if it is there."""
+    keys: set[tuple[object, ...]] = set()
+    with suppress(OSError, RuntimeError, ValueError):  # a loop of links, a name that cannot be
+        place = path.resolve()
+        name = place.name.casefold() if _folds_case(place.parent) else place.name
+        keys.add((os.path.normcase(place.parent), os.path.normcase(name)))
+    with suppress(OSError, ValueError):
+        status = path.stat()
+        keys.add((status.st_dev, status.st_ino))
+    return keys
+
+
+def _folds_case(folder: Path) -> bool:
+    """Whether the file system takes names of a folder that differ in case for the same."""
+    with suppress(OSError, ValueError):
+        other = folder.with_name(folder.name.swapcase())
+        return other.name != folder.name and other.samefile(folder)
+    return False
+
+
+def _iterate_plain_sources(source: Source) -> Iterator[str | Path]:
+    """Yield the plain sources of which one consists: paths as they are, texts that may be folders or patterns."""
+    if isinstance(source, str):
+        if found := kind_of_address(source):
+            kind, address = found
+            kind.name(address)  # which refuses an address that is none, or that holds a password
+            yield from kind.reads(address)
+        else:
+            yield source
+    elif isinstance(source, os.PathLike):
+        yield Path(source)
+    else:
+        for each in source:
+            yield from _iterate_plain_sources(str(each))
+
+
+def _list_source_files(source: str | Path) -> Iterable[Path]:
+    """Return the files that a plain source reads now."""
+    with suppress(OSError, ValueError):
+        path = Path(source)
+        if isinstance(source, Path) or path.is_file():
+            return [path]
+        if path.is_dir():
+            return [each for each in path.rglob("*") if each.name.lower().endswith(table_endings())]
+        return [Path(each) for each in glob.glob(source, recursive=True)]  # noqa: PTH207 (absolute patterns too)
+    return []
+
+
+def _would_read(source: str | Path, target: Path) -> bool:
+    """Whether a folder or pattern takes in a target that need not be there yet."""
+    if isinstance(source, Path):
+        return False
+    with suppress(OSError, RuntimeError, ValueError):
+        path, place = Path(source), target.resolve()
+        if path.is_dir():
+            return place.is_relative_to(path.resolve()) and place.name.lower().endswith(table_endings())
+        if not path.exists() and glob.has_magic(source):
+            fixed, pattern = _split_pattern(path)
+            base = fixed.resolve()
+            return place.is_relative_to(base) and _matches_pattern(place.relative_to(base).parts, pattern)
+    return False
+
+
+def _split_pattern(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder in which a pattern begins, and the rest of it, part by part."""
+    magic = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
+    return Path(*path.parts[:magic]), path.parts[magic:]
+
+
+def _matches_pattern(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Whether a path has the parts that a pattern asks for, `**` being any number of them."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return _matches_pattern(parts, pattern[1:]) or (bool(parts) and _matches_pattern(parts[1:], pattern))
+    return bool(parts) and fnmatch.fnmatch(parts[0], pattern[0]) and _matches_pattern(parts[1:], pattern[1:])

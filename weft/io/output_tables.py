@@ -1,0 +1,250 @@
+"""Releases that are no file: a new table of a database, its card in this folder, or a folder that Spark fills."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.display import format_count
+from weft.errors import DataError, OutputError
+from weft.io.addresses import kind_of_address
+from weft.io.atomic_files import check_appendable
+from weft.io.formats import get_ending, table_endings
+from weft.io.output_paths import same_file
+from weft.io.table_addresses import PostgresAddress, SqliteAddress, quote_literal
+from weft.progress import Listener, ignore_event, report_stage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BUDGET = {"entries", "head"}  # tables of a lifetime budget (weft.privacy.hash_chain)
+
+
+@dataclass(frozen=True)
+class DatabaseTable:
+    """A table to be made in a database."""
+
+    address: SqliteAddress | PostgresAddress
+
+    @classmethod
+    def of(cls, output: str) -> DatabaseTable | None:
+        """Return the table that an output names; None if it names a file. OutputError if none can be written there."""
+        try:
+            if kind_of_address(output) is None:
+                return None
+            prefix, _, address = output.partition(":")
+            if prefix in ("postgresql", "postgres"):
+                return cls(PostgresAddress.of(address))
+            if prefix == "sqlite":
+                return cls(SqliteAddress.of(address))
+            raise OutputError(f"no table can be written to {prefix}: addresses; write a .parquet file")
+        except DataError as fault:
+            raise OutputError(str(fault)) from None
+
+    @property
+    def name(self) -> str:
+        """What messages and the card call it: no user is in it."""
+        return self.address.name
+
+    @property
+    def place(self) -> Path:
+        """The name, in this folder, that the files beside the table have with their endings."""
+        table = self.address.table
+        own = table if isinstance(table, str) else table[-1]
+        return Path("".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in own))
+
+    def check(self, files: Iterable[Path]) -> None:
+        """Refuse a table that is there already, or that cannot be made, before any budget is spent on it.
+
+        `files` are those to be written beside it, none of which may be the database.
+        """
+        if isinstance(self.address, SqliteAddress):
+            if any(same_file(Path(self.address.path), file) for file in files):
+                raise OutputError(
+                    f"cannot write {self.name}: another file of this command has its name. Choose another."
+                )
+            self._check_file(Path(self.address.path), self.address.table)
+            return
+        table = self.address.quoted_table
+        schema = quote_literal(self.address.table[0]) if len(self.address.table) > 1 else "current_schema()"
+        allowing = f"SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = {schema}"  # noqa: S608
+        with self._connected() as connection:
+            there = _fetch_value(connection, f"SELECT to_regclass({quote_literal(table)}) IS NOT NULL")
+            allowed = _fetch_value(connection, f"SELECT coalesce(({allowing}), false)")
+        if there:
+            raise self._taken()
+        if not allowed:
+            raise OutputError(
+                f"cannot write {self.name}: this user may make no table there. Ask for the right to CREATE."
+            )
+
+    def _check_file(self, path: Path, table: str) -> None:
+        check_appendable(path)
+        if not path.is_file():
+            if path.exists():
+                raise OutputError(f"cannot write {self.name}: {path} is no plain file. Choose another name.")
+            return
+        with self._connected() as connection:
+            found = _fetch_value(connection, "SELECT lower(group_concat(name, char(10))) FROM sqlite_master") or ""
+        names = set(str(found).split("\n"))
+        if names >= _BUDGET:
+            raise OutputError(f"cannot write {self.name}: the database is a lifetime budget. Choose another.")
+        if table.lower() in names:
+            raise self._taken()
+
+    def _taken(self) -> OutputError:
+        return OutputError(
+            f"cannot write {self.name}: the table is there already. Choose another name, or drop it first."
+        )
+
+    @contextmanager
+    def written(self, tables: Iterable[pa.Table], listener: Listener = ignore_event) -> Iterator[tuple[int, str]]:
+        """Write blocks of rows as they come, and lend their number and their hash as the database holds them
+        (`weft.io.adbc`); they are kept once this ends well, else none is."""
+        new = Path(self.address.path) if isinstance(self.address, SqliteAddress) else None
+        new = None if new is None or new.exists() else new
+        done = False
+        try:
+            with self._connected() as connection, report_stage(listener, "write") as work:
+                rows = 0
+                for number, block in enumerate(tables):
+                    self._append(connection, block, first=number == 0)
+                    rows += block.num_rows
+                    work.advance(note=format_count(rows, "row"))
+                yield rows, self._hash(connection, block.column_names)
+                connection.commit()
+                done = True
+        finally:
+            if new is not None and not done:
+                new.unlink(missing_ok=True)
+
+    def _append(self, connection: Any, block: pa.Table, first: bool) -> None:
+        table = self.address.table
+        target: dict[str, Any] = {"table_name": table if isinstance(table, str) else table[-1]}
+        if not isinstance(table, str) and len(table) > 1:
+            target["db_schema_name"] = table[0]
+        with connection.cursor() as cursor:
+            plain = _convert_for_driver(block, texts=isinstance(self.address, SqliteAddress))
+            cursor.adbc_ingest(data=plain, mode="create" if first else "append", **target)
+
+    def _hash(self, connection: Any, columns: Sequence[str]) -> str:
+        from weft.io.adbc import digest_batches, in_order, list_setup_statements  # loads Arrow, which help does without
+
+        with connection.cursor() as cursor:
+            for statement in list_setup_statements(self.address):
+                cursor.execute(statement)
+            cursor.execute(in_order(self.address, columns))
+            with cursor.fetch_record_batch() as lines:
+                return digest_batches(lines)[1]
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """Connect for one transaction, which is undone unless it is committed; no word of the database gets out."""
+        from weft.io.adbc import import_driver
+        from weft.io.postgres import connect_postgres
+
+        if isinstance(self.address, PostgresAddress):
+            try:
+                connection = connect_postgres(self.address, autocommit=False)
+            except DataError as fault:
+                raise OutputError(f"cannot write {fault}") from None
+        else:
+            dbapi = import_driver("sqlite", "sqlite")
+            with self._told(dbapi.Error):
+                connection = dbapi.connect(f"file:{urllib.parse.quote(self.address.path)}")
+        import adbc_driver_manager
+
+        try:
+            with self._told(adbc_driver_manager.Error):
+                yield connection
+        finally:
+            with suppress(adbc_driver_manager.Error):
+                connection.rollback()
+            connection.close()
+
+    @contextmanager
+    def _told(self, error: type[Exception]) -> Iterator[None]:
+        try:
+            yield
+        except error:
+            raise OutputError(
+                f"cannot write {self.name}: the database refused it, or the connection was lost. Nothing was left "
+                "behind; see that the database runs, and that this user may make tables there."
+            ) from None
+
+
+def _fetch_value(connection: Any, question: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(question)
+        return cursor.fetchone()[0]
+
+
+def _convert_for_driver(block: pa.Table, texts: bool) -> pa.Table:
+    """Return rows in types that the driver stores; with `texts`, dates and decimals as they are written."""
+    import pyarrow as pa
+
+    kinds = {field.name: _choose_stored_type(field.type, texts) for field in block.schema}
+    return block.cast(pa.schema(kinds.items())) if len(kinds) == block.num_columns else block
+
+
+def _choose_stored_type(arrow: pa.DataType, texts: bool) -> pa.DataType:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(arrow):
+        return _choose_stored_type(arrow.value_type, texts)
+    if pa.types.is_float16(arrow):
+        return pa.float32()
+    if pa.types.is_boolean(arrow) or pa.types.is_floating(arrow) or (pa.types.is_integer(arrow)):
+        return pa.float64() if texts and pa.types.is_uint64(arrow) else arrow
+    if not texts and pa.types.is_date(arrow):
+        return pa.date32()
+    if not texts and pa.types.is_timestamp(arrow):
+        return pa.timestamp("us", arrow.tz)
+    if not texts and pa.types.is_time(arrow):
+        return pa.time64("us")
+    if not texts and pa.types.is_decimal(arrow):
+        return arrow
+    return pa.string()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A folder of Parquet files, and its cards beside it."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, output: str) -> Dataset:
+        """Return the folder that an output names; OutputError if that is no folder, or there already."""
+        if output == "-" or "://" in output or get_ending(output) in table_endings():
+            raise OutputError(
+                "--spark writes Parquet files into a new folder, which all executors see under the same path: name "
+                "one, as in -o made/"
+            )
+        made = cls(Path(output))
+        made.check()
+        return made
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter((self.folder, self.card, self.card_json))
+
+    @property
+    def card(self) -> Path:
+        """The card, for people."""
+        return self.folder.with_name(self.folder.name + ".card.md")
+
+    @property
+    def card_json(self) -> Path:
+        """The card, for machines."""
+        return self.folder.with_name(self.folder.name + ".card.json")
+
+    def check(self) -> None:
+        """Refuse a folder that is there already, or that cannot be made."""
+        if self.folder.exists():
+            raise OutputError(f"cannot write {self.folder}: it is there already. Choose another name, or remove it.")
+        if not self.folder.parent.is_dir():
+            raise OutputError(f"cannot write {self.folder}: there is no folder {self.folder.parent}.")

@@ -1,0 +1,110 @@
+"""Columns of text, as a file or a cell has them, in the types that the schema declares: value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import DataError, SchemaError, raise_together
+from weft.io.csv_scan import lists_breaks, require_listed_breaks
+from weft.io.dialect import NOT_UTF8, Dialect
+from weft.schema import Column, Schema
+from weft.schema.kinds import suggest_known_word
+from weft.schema.schema import check_names
+from weft.schema.type_conversion import adopt_type, interpret_values
+from weft.values.text_numbers import NumberFormat, blank_marked_values, is_text, is_utf8
+
+
+def read_type(column: Column, dialect: Dialect) -> pa.DataType:
+    """Type that pyarrow reads: text where reading must not fail, or where the column or the file has its own format.
+
+    Whole numbers are read from text in any case: Arrow would take 0x10 for 16 where all of a block is plain.
+    """
+    wanted = column.arrow_type()
+    own = column.text_format is not None or column.markers or column.number_format is not None
+    number = pa.types.is_floating(wanted) or pa.types.is_decimal(wanted)
+    if pa.types.is_integer(wanted) or not column.read or column.outside != "refuse" or own:
+        return pa.string()
+    return pa.string() if number and dialect.number_format is not None else wanted
+
+
+def convert_batch(batch: pa.RecordBatch, schema: Schema, name: str, form: NumberFormat | None = None) -> pa.RecordBatch:
+    """Give a batch of text the types that the schema declares; messages call its file by `name`.
+
+    `form` is how the file writes numbers.
+    """
+    check_names(schema, batch.schema.names)
+    arrays: dict[str, pa.Array] = {}
+    faults: list[DataError] = []
+    for each in batch.schema.names:
+        if each in schema:
+            try:
+                arrays[each] = convert_text_column(batch.column(each), schema.column(each), name, form)
+            except DataError as fault:
+                faults.append(fault)
+    raise_together(faults)
+    return _make_batch(arrays, schema)
+
+
+def _make_batch(arrays: Mapping[str, pa.Array], schema: Schema) -> pa.RecordBatch:
+    fields = [pa.field(name, schema.column(name).arrow_type()) for name in arrays]
+    return pa.RecordBatch.from_arrays(list(arrays.values()), schema=pa.schema(fields))
+
+
+def convert_text_column(array: pa.Array, column: Column, name: str, form: NumberFormat | None = None) -> pa.Array:
+    """Give a column of text the type that the schema declares, value by value."""
+    try:
+        return _convert_column(array, column, form)
+    except DataError as fault:
+        told = str(fault)
+    raise DataError(f"{name}, {told}")
+
+
+def _convert_column(array: pa.Array, column: Column, form: NumberFormat | None) -> pa.Array:
+    wanted = column.arrow_type()
+    if not column.read:
+        return pa.nulls(len(array), wanted)
+    if lists_breaks(column) and "values" not in column.paid:  # outside a list that was found, they are other values
+        require_listed_breaks(array, column)
+    if column.as_written and is_text(array.type) and not is_utf8(array):
+        raise DataError(f'column "{column.name}": a value {NOT_UTF8}')
+    if is_text(array.type) and (column.missing or not is_text(wanted)):
+        array = pc.if_else(pc.equal(array, ""), None, array)
+    if is_text(array.type):
+        number = pa.types.is_integer(wanted) or pa.types.is_floating(wanted) or pa.types.is_decimal(wanted)
+        array = interpret_values(array, column, form) if number else blank_marked_values(array, column.markers)
+    # Ids are told apart by their bytes, and never read.
+    return array if array.type == wanted and not column.modelled else adopt_type(array, wanted, column)
+
+
+# The columns of a file that declares no types.
+
+
+def csv_arrow_schema(schema: Schema, names: Sequence[str] | None = None) -> pa.Schema:
+    """Return the Arrow schema that the codec sees for a CSV file with these columns (None: the schema's order)."""
+    order = [column.name for column in schema.columns if column.in_table] if names is None else list(names)
+    check_names(schema, order)
+    return pa.schema([pa.field(name, schema.column(name).arrow_type()) for name in order if name in schema])
+
+
+def check_columns(schema: Schema, names: Sequence[str], file: str) -> None:
+    """Refuse a file whose columns are not the schema's. Names of which none is known may be values, and stay unsaid."""
+    known = [column.name for column in schema.columns if column.in_table]
+    if not any(name in schema or suggest_known_word(name, known) for name in names):
+        raise DataError(
+            f"{file}: its first line names none of the schema's columns. If it names none at all, pass --no-header "
+            "(Dialect(header=False)); else take the schema of this table"
+        )
+    try:
+        check_names(schema, list(names))
+    except SchemaError as fault:
+        raise SchemaError(f"{file}: {fault}") from None
+
+
+def make_column_names(width: int, schema: Schema | None) -> list[str]:
+    """Return the names of columns that a file does not name: the schema's in their order, or column_1, column_2, ..."""
+    numbered = [f"column_{place}" for place in range(1, width + 1)]
+    named = [] if schema is None else [column.name for column in schema.columns if column.in_table]
+    return numbered if set(named) <= set(numbered) else named

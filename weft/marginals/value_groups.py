@@ -1,0 +1,180 @@
+"""Groups of codes: merge values of an attribute that noise would drown, and tell them apart again at the end.
+
+PrivSyn, section 5.3: values whose noisy count is below a threshold (3 sigma in the paper) are merged before pairs are
+measured. The map depends on a noisy table only and acts on each record alone, so a recoded record still adds to one
+cell of every table: sensitivities stay what they were. Codes that stand apart are never merged, and of an ordered
+attribute only neighbours are: a group of ages is a range of ages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weft.marginals.domain import Order
+from weft.marginals.marginal import Array, NoisyMarginal
+from weft.marginals.records import Codes, code_dtype
+
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class ValueMap:
+    """A recoding of one attribute: the group of each code."""
+
+    codes: Array
+    """New code of each old code."""
+    size: int
+    """Number of new codes."""
+    counts: Array
+    """Noisy counts of the old codes, negative ones cut to zero: how merged values are told apart again."""
+
+    @property
+    def merged(self) -> Array:
+        """Old codes that share their new code with others."""
+        return np.flatnonzero(np.bincount(self.codes, minlength=self.size)[self.codes] > 1)
+
+    def fold(self, marginal: NoisyMarginal) -> NoisyMarginal:
+        """Return an already released 1-way table in the new codes: counts of merged values add up, nothing is
+        counted again.
+
+        A cell of k merged values has sqrt(k) times the noise of one, but a `NoisyMarginal` has one sigma. It gets the
+        root mean square of its cells' sigmas: that keeps the variance of the total, and so the table's
+        weight in the common total, exact.
+        """
+        sigma = marginal.sigma * float(np.sqrt(self.codes.size / self.size))
+        return replace(marginal, table=sum_by_codes(marginal.table, self.codes, self.size), sigma=sigma)
+
+    def then(self, further: ValueMap) -> ValueMap:
+        """Return the map to the groups of groups; counts of groups are divided as this map divides them."""
+        return ValueMap(further.codes[self.codes], further.size, self.shares() * further.counts[self.codes])
+
+    def shares(self) -> Array:
+        """Return the part of its new code that each old code gets back: 1 for values that were not merged."""
+        members = np.bincount(self.codes, minlength=self.size)
+        weights = np.where(members[self.codes] > 1, self.counts, 1.0)
+        total = np.bincount(self.codes, weights=weights, minlength=self.size)
+        even = 1 / np.maximum(members, 1)
+        return np.where(total[self.codes] > 1e-300, weights / np.maximum(total, 1e-300)[self.codes], even[self.codes])
+
+    def unfold(self, codes: Array, rng: np.random.Generator) -> Codes:
+        """Return old codes; those of a group become its values by their noisy counts, evenly if all are 0.
+
+        Which record gets which value is left to chance, how many get it is not.
+        """
+        codes = np.asarray(codes)
+        members = np.bincount(self.codes, minlength=self.size)
+        by_group = np.argsort(self.codes, kind="stable")  # old codes, group by group
+        first = np.concatenate([[0], np.cumsum(members)[:-1]])
+        records: Codes = by_group[first[codes]].astype(code_dtype(self.codes.size))
+        drawn = np.flatnonzero(members[codes] > 1)
+        if drawn.size:
+            # One running sum over all groups: a point between a group's ends falls on one of its codes by its share.
+            ends = np.cumsum(self.shares()[by_group])
+            begin = np.concatenate([[0.0], ends])[first]
+            last = first + members - 1
+            groups = codes[drawn]
+            points = begin[groups] + _spread_evenly(groups, rng) * (ends[last[groups]] - begin[groups])
+            places = np.clip(np.searchsorted(ends, points, side="right"), first[groups], last[groups])
+            records[drawn] = by_group[places]
+        return records
+
+
+def _spread_evenly(groups: Array, rng: np.random.Generator) -> Array:
+    """Return a point between 0 and 1 for each record, those of a group spread evenly, in random order.
+
+    >>> sorted((4 * _spread_evenly(np.array([7, 7, 7, 7]), np.random.default_rng(0))).astype(int).tolist())
+    [0, 1, 2, 3]
+    """
+    shuffled = rng.permutation(len(groups))
+    by_group = shuffled[np.argsort(groups[shuffled], kind="stable")]
+    number = np.bincount(groups)
+    rank = np.empty(len(groups), np.int64)
+    rank[by_group] = np.arange(len(groups)) - (np.cumsum(number) - number)[groups[by_group]]
+    return np.asarray((rank + rng.random(len(groups))) / number[groups])
+
+
+def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: float = 0.0) -> Array:
+    """Return the group of each code of an ordered attribute: neighbours, about `groups` groups of about equal counts.
+
+    A code that holds much of a group by itself is one by itself, and so is a code that stands apart; the others are
+    divided anew, so that what lies beside a heap at 0 is told apart too, but into groups of no fewer than `least`.
+
+    >>> coarse_groups(np.array([1, 1, 9, 1, 1, 2, 0, 7]), {7}, 2).tolist()
+    [0, 0, 1, 2, 2, 2, 2, 3]
+    """
+    counts = np.maximum(np.asarray(counts, np.float64), 0)
+    kept = np.ones(len(counts), bool)
+    kept[list(apart)] = False
+    each = max(counts[kept].sum() / max(groups, 1), _TINY)
+    single = (counts >= 0.5 * each) | ~kept
+    each = max(counts[~single].sum() / max(groups, 1), least, _TINY)
+    runs = np.cumsum(single | np.concatenate([[False], single[:-1]]))  # a new one at each single code, and after it
+    total = np.bincount(runs, weights=counts)
+    parts = np.maximum(np.rint(total / each), 1)
+    middle = np.cumsum(counts) - counts / 2 - (np.cumsum(total) - total)[runs]
+    inside = np.minimum(np.floor(middle / np.maximum(total, _TINY)[runs] * parts[runs]), parts[runs] - 1)
+    inside = np.where(single, 0, np.maximum(inside, 0))
+    return np.asarray(np.unique(runs * (parts.max() + 1.0) + inside, return_inverse=True)[1])
+
+
+def divide_groups(codes: Array, breaks: Array) -> Array:
+    """Return groups of neighbours, those divided that lie on both sides of one of the `breaks`.
+
+    >>> divide_groups(np.array([0, 0, 0, 1, 2]), np.array([2])).tolist()
+    [0, 0, 1, 2, 3]
+    """
+    side = np.searchsorted(breaks, np.arange(len(codes)), side="right")
+    return np.asarray(np.unique(codes * (len(breaks) + 1) + side, return_inverse=True)[1])
+
+
+def sum_by_codes(table: Array, codes: Array, size: int, axis: int = 0) -> Array:
+    """Return a table with the cells along one axis added up by their new codes.
+
+    >>> sum_by_codes(np.array([[1, 2, 3]]), np.array([0, 1, 0]), 2, axis=1)
+    array([[4, 2]])
+    """
+    summed = np.zeros((size, *np.delete(table.shape, axis)), table.dtype)
+    np.add.at(summed, codes, np.moveaxis(table, axis, 0))
+    return np.moveaxis(summed, 0, axis)
+
+
+def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = None) -> ValueMap:
+    """Return the map that keeps values with a noisy count of at least `threshold` and merges others.
+
+    Of unordered values all rare ones become one, the last; of ordered ones neighbours are joined until together they
+    are no longer rare (the noise of k values together is sqrt(k) times as large). With fewer than two rare values, or
+    none beside another, nothing is merged.
+    """
+    if marginal.table.ndim != 1:
+        raise ValueError(f"values are merged by a 1-way table, not by one over {marginal.clique}")
+    order = order or Order()
+    counts = np.maximum(marginal.table, 0).astype(np.float64)
+    rare = marginal.table < threshold
+    rare[list(order.apart)] = False
+    if np.count_nonzero(rare) < 2:
+        return ValueMap(np.arange(counts.size), counts.size, counts)
+    if order.ordered:
+        groups = _group_neighbours(np.asarray(marginal.table, np.float64), rare, threshold)
+        return ValueMap(groups, int(groups.max()) + 1, counts)
+    kept = int(counts.size - np.count_nonzero(rare))
+    codes = np.where(rare, kept, np.cumsum(~rare) - 1)
+    return ValueMap(codes, kept + 1, counts)
+
+
+def _group_neighbours(table: Array, rare: Array, threshold: float) -> Array:
+    """Return groups of codes in their order: runs of rare neighbours, each cut where it is common enough.
+
+    A code that stands apart is not called rare, and so it ends the run before it.
+    """
+    groups = np.zeros(len(table), np.int64)
+    group, held, members = -1, 0.0, 0
+    for code in range(len(table)):
+        if not rare[code] or members == 0 or held >= threshold * np.sqrt(members):
+            group, held, members = group + 1, 0.0, 0
+        groups[code] = group
+        if rare[code]:
+            held, members = held + table[code], members + 1
+    return groups

@@ -1,0 +1,300 @@
+"""The options of a recipe: what each means, and whether a value fits it, which is asked before anything is spent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from numbers import Integral, Real
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from weft.bounds import Bounds, bounds_of
+from weft.errors import MethodError
+
+# When an option has an effect: one that the chosen mode would ignore is refused, before anything is spent.
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What another option must be: one of some values; or, without values, set or not set at all."""
+
+    option: str
+    values: tuple[Any, ...] = ()
+    given: bool = True
+
+    def met(self, value: Any) -> bool:
+        """Whether a value of the other option is such a one; an empty list, 0 and none are not set."""
+        if self.values:
+            return value in self.values
+        return bool(value) == self.given
+
+    def __str__(self) -> str:
+        if self.values:
+            return f"{self.option} is {' or '.join(map(str, self.values))}"
+        return f"{self.option} is {'given' if self.given else 'left out'}"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An option that is a mapping: the dataclass that takes it, and when its members have an effect."""
+
+    taker: type[Any]
+    needs: Mapping[str, tuple[Needs, ...]]
+
+    def refuse_idle(self, option: str, given: Mapping[str, Any], whole: Mapping[str, Any]) -> None:
+        """Refuse members that were given, other than they are by default, and that nothing would look at."""
+        usual = {each.name: each.default for each in fields(self.taker)}
+        changed = [name for name, value in given.items() if name in usual and value != usual[name]]
+        refuse_idle(changed, self.needs, {**usual, **whole}, f"{option}, ")
+
+
+def only_with(option: str, *values: Any) -> Needs:
+    """Say that an option counts only with another one, of one of these values if there are any."""
+    return Needs(option, values)
+
+
+def only_without(option: str) -> Needs:
+    """Say that an option counts only where another one is not set."""
+    return Needs(option, given=False)
+
+
+def refuse_idle(
+    given: Iterable[str], needs: Mapping[str, Iterable[Needs]], values: Mapping[str, Any], inside: str = ""
+) -> None:
+    """Refuse options that were given and that nothing would look at; `values` has all options as they will be."""
+    for name in given:
+        for need in needs.get(name, ()):
+            if not need.met(values[need.option]):
+                raise MethodError(
+                    f"option {inside}{name} would have no effect: it counts only if {need}. Leave it out, or change "
+                    f"{need.option}."
+                )
+
+
+_T = TypeVar("_T")
+
+_WORDS = {
+    int: "a whole number",
+    float: "a finite number",
+    bool: "true or false",
+    str: "a text",
+    NoneType: "none",
+    Any: "anything",
+}
+_PLURAL_KINDS = {int: "whole numbers", float: "finite numbers", str: "texts"}
+_SOME: dict[Any, list[Any]] = {int: [1, 2], float: [0.5, 0.25], str: ["age", "ward"]}
+
+_MEANING, _NEEDS, _PARTS = "meaning", "needs", "parts"
+_MAX_NUMBER = 1e300
+_SHOWN = 80
+
+
+def convert_to_plain(value: Any) -> Any:
+    """Return numbers and arrays of numpy, also inside lists and mappings, as Python's own: what a file can hold.
+
+    >>> convert_to_plain({"a": np.arange(2), "b": (np.float64(0.5), None)})
+    {'a': [0, 1], 'b': [0.5, None]}
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: convert_to_plain(each) for key, each in value.items()}
+    return [convert_to_plain(each) for each in value] if isinstance(value, list | tuple | range) else value
+
+
+def matches_kind(value: Any, kind: Any) -> bool:
+    """Whether a plain value is of a declared kind. A truth value is no number, a text no list.
+
+    >>> matches_kind(2, int | None), matches_kind(2.5, int)
+    (True, False)
+    >>> matches_kind(True, float), matches_kind("ab", Sequence[str])
+    (False, False)
+    """
+    parts, origin = get_args(kind), get_origin(kind)
+    if origin in (Union, UnionType):
+        return any(matches_kind(value, part) for part in parts)
+    if origin is Literal:
+        return value in parts
+    if origin in (Sequence, tuple):
+        return isinstance(value, list | tuple) and all(matches_kind(item, parts[0]) for item in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            matches_kind(k, parts[0]) and matches_kind(v, parts[1]) for k, v in value.items()
+        )
+    if kind in (int, float):
+        number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+        return number and abs(value) <= _MAX_NUMBER
+    return kind is Any or isinstance(value, kind)
+
+
+def describe_kind(kind: Any) -> str:
+    """Say what a declared kind takes, with an example of what is not written as it is said.
+
+    >>> describe_kind(int | None)
+    'a whole number, or none'
+    >>> print(describe_kind(Sequence[Sequence[str]]))
+    a list of lists of texts, as JSON: '[["age", "ward"]]'
+    """
+    parts, origin = get_args(kind), get_origin(kind)
+    if origin in (Union, UnionType):
+        return ", or ".join(describe_kind(part) for part in parts)
+    if origin is Literal:
+        return " or ".join(repr(part) for part in parts)
+    if origin in (Sequence, tuple):
+        return f"a list of {_describe_list_items(parts[0])}, as JSON: '{json.dumps(_make_example(kind))}'"
+    if origin is Mapping:
+        return f"a table from names to values, as JSON: '{json.dumps(_make_example(kind))}'"
+    return _WORDS[kind]
+
+
+def _describe_list_items(kind: Any) -> str:
+    return _PLURAL_KINDS[kind] if kind in _PLURAL_KINDS else f"lists of {_describe_list_items(get_args(kind)[0])}"
+
+
+def _make_example(kind: Any) -> Any:
+    parts = get_args(kind)
+    if get_origin(kind) is Mapping:
+        return {"age" if parts[1] is not Any else "name": 0.5 if parts[1] is float else 10}
+    return _SOME[parts[0]] if parts[0] in _SOME else [_make_example(parts[0])]
+
+
+def format_option_value(value: Any) -> str:
+    """Return a value as Python writes it, cut short if it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists without end
+        return "what was given"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def suggest_word(word: str, known: Sequence[str]) -> str:
+    """Say which of the known words may have been meant."""
+    close = get_close_matches(word, known, n=1)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    return f"There are: {', '.join(known)}." if known else "It takes none."
+
+
+def check_fields(option: str, given: Mapping[str, Any], taker: type[Any]) -> None:
+    """Refuse what a dataclass behind an option does not take: names that it lacks, values of another kind."""
+    kinds = get_type_hints(taker)
+    names = [each.name for each in fields(taker)]
+    for name, value in given.items():
+        if name not in names:
+            raise MethodError(f"option {option}: there is no {name!r} in it. {suggest_word(name, names)}")
+        if not (matches_kind(value, kinds[name]) or (kinds[name] is float and value == math.inf)):
+            raise MethodError(
+                f"option {option}, {name}: {describe_kind(kinds[name])}; not {format_option_value(value)}."
+            )
+    check_bounds(taker, given, f"{option}, ")
+
+
+def check_bounds(taker: type[Any], given: Mapping[str, Any], inside: str = "") -> None:
+    """Refuse numbers out of the range that the fields of a dataclass declare; `inside` is the option that holds it."""
+    for name, bounds in bounds_of(taker).items():
+        if name in given and not bounds.holds(given[name]):
+            many = f", at most {bounds.members:,} of them" if isinstance(given[name], list | tuple) else ""
+            raise MethodError(f"option {inside}{name} must lie {bounds}{many}; not {format_option_value(given[name])}.")
+
+
+def option(default: _T, meaning: str, *needs: Needs, parts: Parts | None = None) -> _T:
+    """Declare an option of a recipe: its default, what it means to whoever sets it, and when it has an effect.
+
+    `parts` tells the same of the members of an option that is a mapping.
+
+    >>> @dataclass(frozen=True)
+    ... class Recipe:
+    ...     rounds: int = option(8, "Rounds of refinement.")
+    >>> Recipe().rounds, options_of(Recipe)[0].meaning
+    (8, 'Rounds of refinement.')
+    """
+    metadata = {_MEANING: meaning, _NEEDS: needs, _PARTS: parts}
+    if isinstance(default, Mapping):  # a recipe that is made without one has its own
+        made: _T = field(default_factory=lambda: deepcopy(default), metadata=metadata)
+    else:
+        made = field(default=default, metadata=metadata)
+    return made
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a recipe, as a person reads of it."""
+
+    name: str
+    default: Any
+    meaning: str
+    bounds: Bounds | None = None
+    """What a number must lie within."""
+    needs: tuple[Needs, ...] = ()
+    """What other options must be for it to have an effect."""
+    parts: Parts | None = None
+    """Of a mapping, the same of its members."""
+
+
+def options_of(recipe: type[Any]) -> list[Option]:
+    """Return the options of a recipe, in its order; KeyError if one does not say what it means."""
+    made = recipe()
+    bounds = bounds_of(recipe)
+    return [
+        Option(
+            each.name,
+            convert_to_plain(getattr(made, each.name)),
+            each.metadata[_MEANING],
+            bounds.get(each.name),
+            each.metadata[_NEEDS],
+            each.metadata[_PARTS],
+        )
+        for each in fields(recipe)
+    ]
+
+
+# Published settings by one name: `preset="paper"` stands for the options that a recipe's paper used.
+
+
+PAPER = "paper"
+"""The preset that there is."""
+
+Published = Mapping[str, Any]
+"""Options of a recipe as its paper has them."""
+
+
+def get_published_settings(**settings: Any) -> Published:
+    """Return the published settings of a recipe, which nobody can change."""
+    return MappingProxyType(settings)
+
+
+def with_preset(name: str, paper: Published | None, preset: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a method's options with those of a preset where they are not given.
+
+    Of an option that is itself a mapping of names to settings, what is given replaces those of the same name.
+    """
+    if preset is None:
+        return dict(options)
+    if preset != PAPER:
+        raise MethodError(f'preset: there is "{PAPER}", for the published settings; not {format_option_value(preset)}.')
+    if paper is None:
+        raise MethodError(
+            f'preset: method {name!r} follows no paper, so that there are no published settings. Leave "{PAPER}" out, '
+            "or choose a method of a paper; `weft methods` lists them."
+        )
+    made = {**paper, **options}
+    for key, value in paper.items():
+        if isinstance(value, Mapping) and isinstance(made[key], Mapping):
+            made[key] = {**value, **made[key]}
+    return made
+
+
+def compare_with_paper(recipe: type[Any], paper: Published) -> dict[str, tuple[Any, Any]]:
+    """Return the options in which a recipe's defaults differ from its paper: default and published value of each."""
+    usual = {option.name: option.default for option in options_of(recipe)}
+    return {
+        name: (usual[name], convert_to_plain(value))
+        for name, value in paper.items()
+        if usual[name] != convert_to_plain(value)
+    }

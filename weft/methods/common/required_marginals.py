@@ -1,0 +1,92 @@
+"""Marginals that a person names: their parts of the budget, and random ones where nobody names any."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.errors import MethodError
+from weft.marginals.domain import Clique, Domain, make_clique
+from weft.methods.common.allocation import by_size
+from weft.methods.common.discretisation import check_marginals, check_noise
+from weft.privacy import AccountingLike
+
+MAX_REQUIRED_CELLS = 1 << 28
+"""Cells of a named marginal, all values of its columns told apart, past which its table would not fit memory."""
+
+_TRIES = 20
+"""Draws for each random view, before fewer of them are taken."""
+
+
+def check_given(domain: Domain, marginals: Sequence[Sequence[str]], emphasis: Sequence[float]) -> None:
+    """Refuse marginals without columns, with unknown or too many ones, and factors that are not one for each."""
+    check_marginals(domain, marginals)
+    for names in marginals:
+        cells = domain.cells(make_clique(names))
+        if cells > MAX_REQUIRED_CELLS:
+            raise MethodError(
+                f"the marginal over {', '.join(names)} has {cells:,} cells, above {MAX_REQUIRED_CELLS:,}: leave a "
+                f"column out."
+            )
+    if emphasis and len(emphasis) != len(marginals):
+        raise MethodError("emphasis needs one positive number for each of the marginals.")
+
+
+def allocate_to_required(
+    domain: Domain,
+    marginals: Sequence[Sequence[str]],
+    emphasis: Sequence[float],
+    accounting: AccountingLike,
+    *,
+    even: bool = False,
+) -> dict[Clique, float]:
+    """Return each named marginal with its part of the budget: by its size, times its emphasis; no marginal twice.
+
+    With `even` parts the size does not count.
+    """
+    factors: dict[Clique, float] = {}
+    for names, factor in zip(marginals, emphasis or [1.0] * len(marginals), strict=True):
+        factors[make_clique(names)] = max(factor, factors.get(make_clique(names), 0.0))
+    parts = [1.0] * len(factors) if even else by_size([domain.cells(c) for c in factors], accounting)
+    return {c: part * factor for (c, factor), part in zip(factors.items(), parts, strict=True)}
+
+
+def check_emphasis(
+    curator: Curator,
+    marginals: Sequence[Sequence[str]],
+    emphasis: Sequence[float],
+    share: float,
+    scale: Callable[[Clique], float] = lambda c: 1.0,
+) -> None:
+    """Refuse parts so far apart that the noise on what gets least could not be drawn, before anything is charged.
+
+    `scale` tells what a marginal is multiplied by when it is asked, if anything.
+    """
+    prices = allocate_to_required(curator.domain, marginals, emphasis, curator.accounting)
+    whole = math.fsum(prices.values())
+    for c, price in prices.items():
+        asked = {"emphasis" if emphasis else "marginals": (share * price / whole, 1)}
+        check_noise(curator, sensitivity=max(scale(c), 8.0), **asked)
+
+
+def random_views(domain: Domain, views: int, max_cells: int, most: int, rng: np.random.Generator) -> list[Clique]:
+    """Draw so many sets of columns, each as large as `max_cells` cells allow, of at most `most` columns.
+
+    >>> random_views(Domain(("a", "b", "c"), (2, 2, 900)), 5, 64, 8, np.random.default_rng(0))
+    [('a', 'b')]
+    """
+    found: dict[Clique, None] = {}
+    for _ in range(_TRIES * views):
+        taken: list[str] = []
+        for i in rng.permutation(len(domain)):
+            name = domain.names[i]
+            if len(taken) < most and math.prod(domain.sizes(taken)) * domain.size(name) <= max_cells:
+                taken.append(name)
+        if len(taken) > 1:
+            found[make_clique(taken)] = None
+        if len(found) == views:
+            break
+    return list(found)

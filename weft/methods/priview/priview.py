@@ -1,0 +1,172 @@
+"""PriView (Qardaji, Yang, Li; SIGMOD 2014; as told in DPSyn, section 3.3): a few views that cover all pairs or triples.
+
+Nothing is asked about which columns belong together: the budget goes to views of some six binary columns each, chosen
+by a covering design without looking. The views are made to agree and to be non-negative; any other marginal is the
+table of maximum entropy that fits what they tell of it.
+
+Where the defaults differ from the paper (`preset="paper"`):
+- `accounting` gaussian, published pure: the paper's Laplace noise (here geometric), for a delta of 0.
+- `max_cells` null, published 256: views of eight binary columns. By default they have six: Gaussian noise grows with
+  the root of their number, Laplace noise with the number, so that more and smaller views are better with it (3-way
+  error on nltcs at epsilon 1: .0042 and .0051).
+- `share_columns` 0.1, published 0.01: by default it is spent on the one-way marginals, which tell the number of rows
+  and which values are too rare to be told apart; in the paper the number of rows is public, here it is paid for.
+- `rare` 3.0, published 0.0: no value is merged in the paper, whose columns are binary.
+
+With the preset, too:
+- Columns need not be binary: a view is bounded by its cells (`max_cells`), not by its columns.
+- After Ripple the views are brought to exact agreement without negative cells, so that GUM can make records of them.
+- The strength t is the largest up to `most_strength` at which the noise of a cell stays below `noise` of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from weft.bounds import Bounds, Deviations, Share
+from weft.curator import Curator
+from weft.errors import MethodError
+from weft.marginals.domain import Clique, Domain
+from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.pooling import common_total
+from weft.marginals.reconciliation import make_consistent, reconcile
+from weft.marginals.simplex import apply_ripple
+from weft.methods.common.discretisation import check_noise, check_shares, look_at_columns
+from weft.methods.common.final_fit import GUM, check_gum
+from weft.methods.common.options import Published, get_published_settings, only_without, option
+from weft.methods.common.view_cover import can_list_sets, fewest_views, find_covering_views, random_views
+from weft.methods.priview.view_model import Solver, ViewsModel
+from weft.models import Model
+from weft.models.gum.gum_model import GumModel, GumOptions
+from weft.privacy import AccountingName
+from weft.progress import Listener, ignore_event, report_stage
+
+RIPPLES = 3
+"""Rounds of agreement and Ripple."""
+
+
+@dataclass(frozen=True)
+class PriView:
+    """Views that cover all pairs, or all triples, chosen without looking; any marginal follows by maximum entropy."""
+
+    completes_seeds: ClassVar[bool] = False
+    paper: ClassVar[Published | None] = get_published_settings(
+        accounting="pure",
+        views="covering",
+        most_strength=3,
+        max_cells=256,
+        share_columns=0.01,
+        rare=0.0,
+        nonnegativity="ripple",
+        solver="entropy",
+    )
+
+    accounting: AccountingName = option(
+        "gaussian", '"gaussian"; "paper" for zCDP with the closed form; "pure" for the geometric noise of the paper.'
+    )
+    views: Literal["covering", "random"] = option(
+        "covering", "How views are chosen: a covering design, or at random and as many."
+    )
+    strength: Annotated[int, Bounds(0, 5)] = option(
+        0, "Columns of which every set is in some view (the paper's t); 0: by the rows, the columns and the budget."
+    )
+    most_strength: Annotated[int, Bounds(1, 5)] = option(
+        3, "The largest strength that is chosen by itself.", only_without("strength")
+    )
+    noise: Annotated[float, Bounds(1e-6, 1.0)] = option(
+        0.002,
+        "Noise of a cell of a view, as a share of the rows, up to which a larger strength is chosen.",
+        only_without("strength"),
+    )
+    max_cells: Annotated[int | None, Bounds(2, 1 << 20)] = option(
+        None, "Cells of a view. None: 64, which are six binary columns; 1,000 where columns are not all binary."
+    )
+    share_columns: Share = option(0.1, "Share of the budget for one-way marginals, which tell the number of rows.")
+    rare: Deviations = option(
+        3.0,
+        "Values whose noisy count is below this many standard deviations are merged; 0: none, and only the rows are "
+        "counted.",
+    )
+    nonnegativity: Literal["ripple", "simplex"] = option(
+        "ripple", "How cells below zero are mended: the paper's Ripple first, or the nearest table at once."
+    )
+    solver: Solver = option(
+        "entropy", 'How other marginals are worked out: "entropy", or the paper\'s "least-squares" and "linear".'
+    )
+    gum: Mapping[str, Any] = option(
+        {},
+        'Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.gum_model.GumOptions`.',
+        parts=GUM,
+    )
+
+    def check(self, domain: Domain) -> None:
+        """Refuse shares that leave nothing, a strength that cannot be, and unknown options of the synthesis."""
+        check_shares(share_columns=self.share_columns)
+        if self.strength and not can_list_sets(domain, min(self.strength, len(domain))):
+            raise MethodError(
+                f"option strength: {self.strength} of {len(domain)} columns make too many sets; choose a smaller one."
+            )
+        check_gum(self.gum)
+
+    def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> Model:
+        """One-way marginals, views by design, agreement, and the model."""
+        check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
+        if self.rare <= 0:
+            with report_stage(listener, "count"):
+                count = curator.total(self.share_columns)
+            return self._learn(curator, [], count, rng, listener)
+        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
+        return columns.unfold(self._learn(columns.curator, columns.tables, None, rng, listener))
+
+    def _learn(
+        self,
+        curator: Curator,
+        alone: list[NoisyMarginal],
+        count: NoisyMarginal | None,
+        rng: np.random.Generator,
+        listener: Listener,
+    ) -> ViewsModel:
+        """Measure views and make them agree; the columns alone, or the count of rows, are known."""
+        counted = [] if count is None else [count]
+        rows = max(common_total([*alone, *counted])[0], 1.0)
+        with report_stage(listener, "choose views"):  # by the noisy number of rows, the columns and the budget alone
+            chosen = self._choose(curator, rows, rng)
+        with report_stage(listener, "measure views"):
+            noisy = curator.measure(chosen, share=curator.left)
+        with report_stage(listener, "reconcile"):
+            every = [*alone, *noisy]
+            total = max(common_total([*every, *counted])[0], 1.0)
+            tables = reconcile(self._rippled(every, total), total=total)
+        different = {table.clique: table for table in tables.tables}
+        records = GumModel(curator.domain, tables.total, tuple(different.values()), GumOptions(**self.gum))
+        return ViewsModel(records, self.solver)
+
+    def _choose(self, curator: Curator, rows: float, rng: np.random.Generator) -> list[Clique]:
+        domain = curator.domain
+        cells = self.max_cells or (64 if max(domain.shape) <= 2 else 1_000)
+        views = find_covering_views(domain, self.strength or self._strength(curator, rows, cells), cells, rng)
+        return random_views(domain, len(views), cells, rng) if self.views == "random" else views
+
+    def _strength(self, curator: Curator, rows: float, cells: int) -> int:
+        """Return the largest strength at which the views that it takes leave a cell little noise."""
+        best = min(2, len(curator.domain))
+        for t in range(best + 1, min(self.most_strength, len(curator.domain)) + 1):
+            few = fewest_views(curator.domain, t, cells)
+            if can_list_sets(curator.domain, t) and curator.sigma(curator.left / few) <= self.noise * rows:
+                best = t
+        return min(best, self.most_strength)
+
+    def _rippled(self, noisy: Sequence[NoisyMarginal], total: float) -> list[NoisyMarginal]:
+        """Alternate agreement and Ripple, as the paper does."""
+        tables = list(noisy)
+        if self.nonnegativity == "simplex":
+            return tables
+        for _ in range(RIPPLES):
+            agreed = make_consistent(tables, total=total)
+            theta = min(m.sigma for m in tables) / 10
+            tables = [replace(m, table=apply_ripple(a.table, theta)) for m, a in zip(tables, agreed, strict=True)]
+        return tables

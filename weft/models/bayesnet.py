@@ -1,0 +1,325 @@
+"""A Bayesian network: every attribute drawn given a few attributes that come before it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from weft.errors import MethodError
+from weft.marginals.domain import Clique, Domain, make_clique
+from weft.marginals.marginal import Array, Marginal
+from weft.marginals.records import Codes, Records, code_dtype
+from weft.models import Model, Sequential
+from weft.models import stored_arrays as stored
+from weft.models.apportion import apportion_groups
+from weft.models.conditional import Evidence, Sampler
+from weft.progress import Listener, ignore_event, report_stage
+
+MAX_CELLS = 1 << 24
+"""Largest table that exact inference may pass through; beyond it a marginal is counted on synthetic records."""
+
+COUNTED = 1 << 20
+"""Synthetic records on which such a marginal is counted."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """An attribute, its parents, and its distribution for each configuration of theirs."""
+
+    child: str
+    parents: tuple[str, ...]
+    table: Array
+    """One row a configuration (parents' codes or buckets, the last varies fastest), one column a code of the child;
+    every row sums to one."""
+
+
+@dataclass(frozen=True)
+class BayesNet:
+    """A distribution that is a product of conditional ones, scaled to a noisy total.
+
+    >>> domain = Domain(("a", "b"), (2, 2))
+    >>> net = BayesNet.of(domain, 10.0, [Marginal(("a", "b"), np.array([[4.0, 0.0], [3.0, 3.0]]))])
+    >>> net.order, net.marginal(["b"]).tolist()
+    (('a', 'b'), [7.0, 3.0])
+    """
+
+    kind: ClassVar[str] = "bayesnet"
+    fixed_records: ClassVar[bool] = False
+    relates_columns: ClassVar[bool] = True
+
+    domain: Domain
+    total: float
+    families: tuple[Family, ...]
+    """One for each attribute, parents before children."""
+    buckets: Mapping[str, Array] = field(default_factory=dict)
+    """For some attributes: the bucket of each code, which is what children see of it."""
+
+    def __post_init__(self) -> None:
+        for name, buckets in self.buckets.items():
+            if name not in self.domain or buckets.shape != (self.domain.size(name),) or buckets.min() < 0:
+                raise ValueError(f"the buckets of {name!r} do not fit its attribute")
+        seen: set[str] = set()
+        for family in self.families:
+            shape = (math.prod(self.width(name) for name in family.parents), self.domain.size(family.child))
+            if family.child in seen or not seen.issuperset(family.parents) or family.table.shape != shape:
+                raise ValueError(f"the family of {family.child!r} does not fit those before it")
+            if family.table.min() < 0 or not np.allclose(family.table.sum(axis=1), 1.0):
+                raise ValueError(f"the distributions of {family.child!r} do not sum to one")
+            seen.add(family.child)
+        if seen != set(self.domain):
+            raise ValueError("a Bayesian network needs one family for each attribute")
+
+    @classmethod
+    def of(cls, domain: Domain, total: float, tables: Sequence[Marginal]) -> Self:
+        """Make a network of non-negative tables in order: attributes new in a table depend on all others in it.
+
+        Several new ones are drawn one after another. An attribute in no table is uniform.
+        """
+        families: list[Family] = []
+        seen: set[str] = set()
+        for table in [*tables, *(Marginal((name,), np.ones(size)) for name, size in zip(domain, domain.shape))]:  # noqa: B905
+            for child in (name for name in table.clique if name not in seen):
+                seen.add(child)
+                part = table.project([name for name in table.clique if name in seen])
+                parents = tuple(name for name in part.clique if name != child)
+                counts = np.moveaxis(part.table, part.clique.index(child), -1)
+                families.append(Family(child, parents, normalise_rows(counts.reshape(-1, domain.size(child)))))
+                # The next new attribute of this table may depend on this one: `seen` has it now.
+        return cls(domain, total, tuple(families))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The attributes, parents before children."""
+        return tuple(family.child for family in self.families)
+
+    def width(self, name: str) -> int:
+        """Return the number of codes, or buckets, that children see of an attribute."""
+        return int(self.buckets[name].max()) + 1 if name in self.buckets else self.domain.size(name)
+
+    def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
+        """Make n records by ancestral sampling, one attribute at a time for all of them."""
+        return self.complete({}, n, rng, listener)
+
+    def complete(
+        self, known: Mapping[str, Codes], n: int, rng: np.random.Generator, listener: Listener = ignore_event
+    ) -> Records:
+        """Make n records that keep the known columns, which must come first in `order`; draw the others."""
+        if set(known) != set(self.order[: len(known)]) or any(len(column) != n for column in known.values()):
+            raise ValueError("the known columns must be the first of the network's order, n codes each")
+        columns: dict[str, Array] = dict(known)
+        with report_stage(listener, "sample", len(self.families) - len(known)) as work:
+            for family in self.families[len(known) :]:
+                group = np.zeros(n, np.int64)
+                for name in family.parents:
+                    group *= self.width(name)
+                    group += self.buckets[name][columns[name]] if name in self.buckets else columns[name]
+                drawn = apportion_groups(family.table, group, rng)
+                columns[family.child] = drawn.astype(code_dtype(self.domain.size(family.child)))
+                work.advance()
+        return Records.of(self.domain, [columns[name] for name in self.domain])
+
+    def marginal(self, columns: Sequence[str]) -> Array:
+        """Return expected counts over the clique of these columns.
+
+        Exact, by eliminating the other attributes one by one. Where that would pass through a table of more than
+        MAX_CELLS cells, the answer is counted on COUNTED synthetic records, always the same ones.
+        """
+        return self.answered(columns)[0]
+
+    def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
+        """Return the same, and on how many records it was counted; 0 where it is exact."""
+        wanted = make_clique(columns)
+        factors = self._factors(wanted)
+        for name in _choose_elimination_order(factors, wanted, self.domain):
+            joined = [f for f in factors if name in f[0]]
+            scope = make_clique({n for names, _ in joined for n in names})
+            if self.domain.cells(scope) > MAX_CELLS:
+                return self._counted(wanted), COUNTED
+            factors = [f for f in factors if name not in f[0]]
+            factors.append(
+                (tuple(n for n in scope if n != name), _multiply_factors(joined, scope).sum(axis=scope.index(name)))
+            )
+        table = np.broadcast_to(_multiply_factors(factors, wanted), self.domain.sizes(wanted))
+        return np.asarray(self.total * table), 0
+
+    def conditioned(self, evidence: Evidence) -> Sampler | None:
+        """Return what draws exactly under evidence, by a junction tree of the families; None if that is too large."""
+        from weft.models.bayesnet_inference import condition_network
+        from weft.models.mrf.junction_tree import MAX_CELLS as MOST
+
+        if any(self.domain.cells((*family.parents, family.child)) > MOST for family in self.families):
+            return None
+        return condition_network(self.domain, self._factors(self.domain.names), evidence)
+
+    def _factors(self, wanted: Clique) -> list[tuple[Clique, Array]]:
+        """Return the conditional tables that matter, over codes: those of the columns and of what they depend on."""
+        needed = set(wanted)
+        factors = []
+        for family in reversed(self.families):
+            if family.child not in needed:
+                continue
+            needed.update(family.parents)
+            table = family.table.reshape(*(self.width(name) for name in family.parents), -1)
+            for axis, name in enumerate(family.parents):
+                if name in self.buckets:
+                    table = table.take(self.buckets[name], axis=axis)
+            names = (*family.parents, family.child)
+            factors.append((make_clique(names), np.transpose(table, np.argsort(np.array(names, dtype=object)))))
+        return factors
+
+    def _counted(self, wanted: Clique) -> Array:
+        records = self.sample(COUNTED, np.random.default_rng(0))
+        cell = np.zeros(COUNTED, np.int64)
+        for name in wanted:
+            cell = cell * self.domain.size(name) + records.column(name)
+        counts = np.bincount(cell, minlength=self.domain.cells(wanted)).reshape(self.domain.sizes(wanted))
+        return np.asarray(counts * (self.total / COUNTED))
+
+    def network(self) -> BayesNet:
+        """Return the network, which it is already."""
+        return self
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the structure as JSON and the conditional tables as arrays."""
+        meta = {
+            "total": self.total,
+            "families": [[family.child, list(family.parents)] for family in self.families],
+            "buckets": list(self.buckets),
+        }
+        arrays = {f"family-{i}": family.table for i, family in enumerate(self.families)}
+        return meta, arrays | {f"buckets-{i}": codes for i, codes in enumerate(self.buckets.values())}
+
+    @classmethod
+    def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Rebuild the network; one that contradicts itself is refused."""
+        try:
+            buckets = {}
+            for i, name in enumerate(stored.read_members(meta, "buckets")):
+                size = domain.size(name)
+                buckets[name] = stored.read_codes(arrays, f"buckets-{i}", size, size)
+            widths = {name: int(codes.max()) + 1 for name, codes in buckets.items()}
+            families = []
+            for i, (child, parents) in enumerate(stored.read_members(meta, "families")):
+                if len(set(parents)) != len(parents):
+                    raise ValueError(f"the parents of {child!r} repeat")
+                rows = math.prod(widths.get(name, domain.size(name)) for name in parents)
+                table = stored.read_array(arrays, f"family-{i}", (rows, domain.size(child)), 0.0, 1 + 1e-6)
+                families.append(Family(child, tuple(parents), table))
+            return cls(domain, stored.read_total(meta), tuple(families), buckets)
+        except (KeyError, TypeError, ValueError) as error:
+            raise stored.make_damage_error(f"its Bayesian network does not hang together ({error})") from None
+
+
+def normalise_rows(counts: Array) -> Array:
+    """Return each row of non-negative counts as a distribution; a row of zeros gets that of all rows together.
+
+    >>> normalise_rows(np.array([[1.0, 3.0], [0.0, 0.0]])).tolist()
+    [[0.25, 0.75], [0.25, 0.75]]
+    """
+    overall = counts.sum(axis=0)
+    overall = overall / overall.sum() if overall.sum() > 0 else np.full(overall.shape, 1 / overall.size)
+    totals = counts.sum(axis=1, keepdims=True)
+    return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), overall)
+
+
+def _choose_elimination_order(factors: Sequence[tuple[Clique, Array]], kept: Clique, domain: Domain) -> list[str]:
+    """Return the attributes to sum out, each time the one whose joined table is smallest."""
+    scopes = [set(names) for names, _ in factors]
+    left = set().union(*scopes) - set(kept) if scopes else set()
+    order = []
+    while left:
+        joined = {name: set().union(*(scope for scope in scopes if name in scope)) for name in left}
+        best = min(left, key=lambda name: (domain.cells(joined[name]), name))
+        scopes = [scope for scope in scopes if best not in scope] + [joined[best] - {best}]
+        left.remove(best)
+        order.append(best)
+    return order
+
+
+def _multiply_factors(factors: Sequence[tuple[Clique, Array]], scope: Clique) -> Array:
+    """Return the product of factors over a scope that holds all of their attributes."""
+    product = np.ones((1,) * len(scope))
+    for names, table in factors:
+        sizes = dict(zip(names, table.shape, strict=True))
+        product = product * table.reshape([sizes.get(name, 1) for name in scope])
+    return product
+
+
+# A Bayesian network of measured tables that keeps to what the tables say.
+
+
+WORKED = 1 << 18
+"""Records on which it is counted how parents go together in the network."""
+
+ROUNDS = 20
+"""Rounds of raking; what is left after them is far below any noise."""
+
+
+def fit_network(domain: Domain, total: float, tables: Sequence[Marginal], rng: np.random.Generator) -> BayesNet:
+    """Make a network of non-negative tables in order, as `BayesNet.of` does, after raking each to those before it."""
+    columns: dict[str, Array] = {}
+    fitted = []
+    for table in tables:
+        old = tuple(name for name in table.clique if name in columns)
+        new = tuple(name for name in table.clique if name not in columns)
+        group = np.zeros(WORKED, np.int64)
+        for name in old:
+            group = group * domain.size(name) + columns[name]
+        order = [table.clique.index(name) for name in (*old, *new)]
+        counts = np.transpose(table.table, order).reshape(*domain.sizes(old), domain.cells(new))
+        if len(old) > 1 and counts.sum() > 0:
+            met = np.bincount(group, minlength=domain.cells(old)).reshape(domain.sizes(old))
+            counts = rake_to_parents(counts / counts.sum(), met / WORKED)
+        cells = apportion_groups(normalise_rows(counts.reshape(-1, domain.cells(new))), group, rng)
+        columns |= dict(zip(new, np.unravel_index(cells, domain.sizes(new)), strict=True)) if new else {}
+        back = np.transpose(counts.reshape(domain.sizes((*old, *new))), np.argsort(order))
+        fitted.append(Marginal(table.clique, back))
+    return BayesNet.of(domain, total, fitted)
+
+
+def rake_to_parents(table: Array, parents: Array) -> Array:
+    """Scale a table, child last, to a distribution of its parents and to its own pairs of child and each parent."""
+    others = [tuple(k for k in range(parents.ndim) if k != i) for i in range(parents.ndim)]
+    pairs = [table.sum(axis=axes, keepdims=True) for axes in others]
+    for _ in range(ROUNDS):
+        for axes, pair in zip(others, pairs, strict=True):
+            table = table * _divide_where_found(pair, table.sum(axis=axes, keepdims=True))
+        table = table * _divide_where_found(parents[..., None], table.sum(axis=-1, keepdims=True))
+    return table
+
+
+def _divide_where_found(wanted: Array, found: Array) -> Array:
+    """Return wanted / found; 0 where nothing is found, for nothing can be scaled there."""
+    return np.divide(wanted, found, out=np.zeros_like(found), where=found > 0)
+
+
+# Models whose attributes can be drawn one after another, exactly: what a record grown from a seed needs.
+
+
+def convert_to_network(model: Model) -> BayesNet:
+    """Return a model as a Bayesian network with the same distribution; MethodError if it cannot be had exactly."""
+    if isinstance(model, Sequential):
+        return model.network()
+    raise MethodError(
+        f"a {model.kind} model has no exact conditional distributions, so no record can be grown from a seed "
+        "by it: choose another method's, such as mst, privbayes or bsg's own"
+    )
+
+
+def chain_cliques(model: Model, cliques: Sequence[Clique]) -> BayesNet:
+    """Return the network in which the new attributes of each clique, one after another, follow the others in it."""
+    families: list[Family] = []
+    seen: set[str] = set()
+    for c in cliques:
+        table = Marginal(c, model.marginal(c))
+        for child in (name for name in c if name not in seen):
+            seen.add(child)
+            part = table.project([name for name in c if name in seen])
+            parents = tuple(name for name in part.clique if name != child)
+            counts = np.moveaxis(part.table, part.clique.index(child), -1).reshape(-1, model.domain.size(child))
+            families.append(Family(child, parents, normalise_rows(counts)))
+    return BayesNet(model.domain, model.total, tuple(families))

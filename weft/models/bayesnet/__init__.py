@@ -1,1 +1,0 @@
-"""Bayesian networks: each attribute drawn given its parents."""

@@ -1,0 +1,345 @@
+"""GUM, the gradual update method: records adjusted to many overlapping tables (PrivSyn, section 5).
+
+Records start with the right one-way distributions and are changed until they agree with all tables, with no graph to
+triangulate and no limit on how the tables overlap. The paper's strategies update one marginal at a time; the default,
+"guided", weighs each change against every table that it touches. `docs/decisions/005-gum.md` has the comparison.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import pairwise, repeat
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+
+from weft.bounds import Bounds, bounds_of
+from weft.marginals.counting import count_marginals
+from weft.marginals.domain import Clique, Domain, make_clique
+from weft.marginals.marginal import Array, Marginal
+from weft.marginals.records import Records, code_dtype
+from weft.models import stored_arrays as stored
+from weft.models.gum import gum_presets as published
+from weft.models.gum.gum_kernels import sweep_rows, update_rows
+from weft.models.gum.gum_plan import GumComponent, GumPlan, KernelLayout
+from weft.progress import Listener, ignore_event, report_stage
+
+Strategy = Literal["guided", "replace", "duplicate", "half", "alternate", "half-duplicate", "half-replace"]
+Decay = Literal["step", "exponential", "linear", "sqrt", "constant"]
+
+_SHARES: dict[str, tuple[float, float]] = {
+    "replace": (0.0, 0.0),
+    "duplicate": (1.0, 1.0),
+    "half": (0.5, 0.5),
+    "alternate": (0.0, 1.0),
+    "half-duplicate": (0.5, 1.0),
+    "half-replace": (0.5, 0.0),
+}
+"""Share of duplicates in even and in odd iterations."""
+
+_LANE_ROWS = 1 << 16
+_LANES = 8
+_MARGINAL_ROWS = 100_000
+_EXACT_PASSES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class GumOptions:
+    """How records are adjusted. Everything below `strategy` that tells of alpha is for the paper's strategies."""
+
+    strategy: Strategy = "guided"
+    """"guided": one attribute at a time, only where it helps over all tables. The paper's, one marginal at a time:
+    "replace" (S1), "duplicate" (S2), "half" of each (S3), "alternate" replace and duplicate (S4), "half-duplicate":
+    half of each in even iterations, duplicates in odd ones (S5, what the authors' code does), "half-replace" (S6)."""
+    iterations: Annotated[int, Bounds(0, 10_000)] = 40
+    """Most passes over all marginals, or sweeps over all records."""
+    tolerance: Annotated[float, Bounds(0.0, 1.0)] = 0.003
+    """Stop once a pass moves fewer than this share of the records a marginal (guided: of the values)."""
+    alpha: Annotated[float, Bounds(1e-6, math.inf)] = 1.0
+    """Factor by which an under-counted cell may grow in the first pass; infinity closes every gap at once."""
+    decay: Decay = "step"
+    """How alpha falls with iteration t: "step" rate^(t // length), "exponential" e^(-rate t), "linear" 1/(1 + rate t),
+    "sqrt" 1/sqrt(1 + rate t), or "constant"."""
+    rate: Annotated[float, Bounds(0.0, 1e6)] = 0.84
+    """The schedule's constant (the paper's k)."""
+    length: Annotated[int, Bounds(1, 10_000)] = 5
+    """Iterations between the steps of "step" (the paper's s)."""
+    append: bool = True
+    """Leave an attribute that lies in a single table out of the adjusting, and draw it last, given the others."""
+    separate: bool = True
+    """Adjust attributes that no chain of tables connects on their own, and join the columns."""
+    least_rows: Annotated[int, Bounds(1, 1 << 24)] = 500
+    """Adjust at least so many records; a smaller sample is a random part of them."""
+    block_rows: Annotated[int, Bounds(1, 1 << 24)] = 1 << 20
+    """Adjust at most so many records together; a larger sample is made of blocks."""
+
+    def __post_init__(self) -> None:
+        if self.strategy not in get_args(Strategy):
+            raise ValueError(f"there is no strategy {self.strategy!r}; choose from {', '.join(get_args(Strategy))}")
+        if self.decay not in get_args(Decay):
+            raise ValueError(f"there is no decay {self.decay!r}; choose from {', '.join(get_args(Decay))}")
+        for name, bounds in bounds_of(GumOptions).items():
+            if not bounds.holds(getattr(self, name)):
+                raise ValueError(f"{name} must lie {bounds}")
+        if self.least_rows > self.block_rows:
+            raise ValueError("block_rows must be at least least_rows")
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """Return the authors' settings: S5, alpha from 1 by steps of 0.84 every 20 of 100 iterations."""
+        return cls(**{**published.PRIVSYN, **changes})
+
+    @classmethod
+    def challenge(cls, **changes: Any) -> Self:
+        """Return DPSyn's settings in NIST's challenge: S5, alpha 0.2 in each of 100 iterations."""
+        return cls(**{**published.DPSYN, **changes})
+
+    @classmethod
+    def mcf(cls, **changes: Any) -> Self:
+        """Return min-cost flow, the paper's strawman: every gap is closed at once by replacing."""
+        return cls(**{**published.MCF, **changes})
+
+    @classmethod
+    def stored(cls, values: Mapping[str, Any]) -> Self:
+        """Return the options of a model file: every value of the kind that it has by default."""
+        options = {**values, "alpha": math.inf} if values["alpha"] is None else dict(values)
+        usual = cls()
+        for name, value in options.items():
+            # A whole number stands for any number, but a truth value for none.
+            kinds = (int, float) if isinstance(getattr(usual, name), float) else (type(getattr(usual, name)),)
+            if type(value) not in kinds:
+                raise ValueError(f"{name} is of another kind")
+        return cls(**options)
+
+    def alpha_at(self, t: int) -> float:
+        """Alpha of iteration t, counted from 0."""
+        match self.decay:
+            case "step":
+                return self.alpha * self.rate ** (t // self.length)
+            case "exponential":
+                return self.alpha * math.exp(-self.rate * t)
+            case "linear":
+                return self.alpha / (1 + self.rate * t)
+            case "sqrt":
+                return self.alpha / math.sqrt(1 + self.rate * t)
+            case "constant":
+                return self.alpha
+
+
+@dataclass(frozen=True)
+class GumModel:
+    """Tables that agree with each other, and the way to make records of them.
+
+    >>> pair = Marginal(("a", "b"), np.array([[40.0, 10.0], [0.0, 50.0]]))
+    >>> model = GumModel(Domain(("a", "b"), (2, 2)), 100.0, (pair,))
+    >>> model.marginal(["b"])
+    array([40., 60.])
+    >>> records = model.sample(1000, np.random.default_rng(0))
+    >>> count_marginals(records, [("a", "b")])[0]
+    array([[400, 100],
+           [  0, 500]])
+    """
+
+    kind: ClassVar[str] = "gum"
+    fixed_records: ClassVar[bool] = False
+    relates_columns: ClassVar[bool] = True
+
+    domain: Domain
+    total: float
+    tables: tuple[Marginal, ...]
+    """Non-negative tables of one total; they cover every attribute, best with its one-way table."""
+    options: GumOptions = field(default_factory=GumOptions)
+    exact: tuple[Clique, ...] = ()
+    """Tables that records match to the last one, whatever that does to the others: the last of them wins."""
+
+    def __post_init__(self) -> None:
+        for marginal in self.tables:
+            if marginal.table.shape != self.domain.sizes(marginal.clique):
+                raise ValueError(f"the table over {marginal.clique} does not have the shape of its columns")
+            if marginal.table.size and marginal.table.min() < 0:
+                raise ValueError(f"the table over {marginal.clique} has negative cells: reconcile the tables first")
+        bare = set(self.domain).difference(*(m.clique for m in self.tables))
+        if bare:
+            raise ValueError(f"no table has the column {sorted(bare)[0]!r}")
+        if not set(self.exact) <= {m.clique for m in self.tables}:
+            raise ValueError("what is matched exactly must be among the tables")
+
+    @cached_property
+    def _held(self) -> tuple[frozenset[str], ...]:
+        return tuple(frozenset(m.clique) for m in self.tables)
+
+    def marginal(self, columns: Sequence[str]) -> Array:
+        """Sum the smallest table that has the columns, or count them on records that the model makes for it."""
+        return self.answered(columns)[0]
+
+    def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
+        """Return the same, and on how many records it was counted; 0 where a table has the columns."""
+        wanted = make_clique(columns)
+        covering = [m for m, held in zip(self.tables, self._held, strict=True) if held.issuperset(wanted)]
+        if covering or not wanted:
+            found = min(covering, key=lambda m: m.cells).project(wanted).table if covering else np.ones(())
+        else:
+            found = count_marginals(self._records, [wanted])[0].astype(np.float64)
+        total = found.sum()
+        scaled = found * (self.total / total) if total > 0 else np.full(found.shape, self.total / found.size)
+        return scaled, 0 if covering or not wanted else len(self._records)
+
+    @cached_property
+    def _records(self) -> Records:
+        n = max(self.options.least_rows, min(round(self.total), _MARGINAL_ROWS))
+        return self.sample(n, np.random.default_rng(0))
+
+    def sample(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        listener: Listener = ignore_event,
+        errors: list[float] | None = None,
+        threads: int | None = None,
+    ) -> Records:
+        """Make n records; the same ones for one state of `rng`, whatever the number of threads.
+
+        The mean total variation over the adjusted tables is told to the listener after each iteration, and
+        appended to `errors` if given.
+        """
+        blocks = list(self.blocks(n, rng, listener, errors, threads))
+        return Records.concatenate(blocks) if blocks else Records.empty(self.domain)
+
+    def blocks(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        listener: Listener = ignore_event,
+        errors: list[float] | None = None,
+        threads: int | None = None,
+    ) -> Iterator[Records]:
+        """Make n records in blocks of at most `block_rows`, each adjusted on its own: for n larger than memory."""
+        options = self.options
+        blocks = -(-n // options.block_rows)
+        passes = blocks * options.iterations * sum(bool(part.tables) for part in self._plan.parts)
+        with report_stage(listener, "adjust records", passes) as work:
+
+            def tell(error: float, steps: int) -> None:
+                work.advance(steps, f"mean total variation {error:.4f}")
+                if errors is not None:
+                    errors.append(error)
+
+            for b in range(blocks):
+                size = (b + 1) * n // blocks - b * n // blocks
+                yield self._block(size, rng, tell, threads)
+
+    @cached_property
+    def _plan(self) -> GumPlan:
+        return GumPlan.of(self.domain, self.tables, self.options.append, self.options.separate)
+
+    def _block(self, n: int, rng: np.random.Generator, tell: Tell, threads: int | None) -> Records:
+        columns: dict[str, Array] = {}
+        for part in self._plan.parts:
+            rows = part.start(max(n, self.options.least_rows), rng)
+            if part.tables:
+                adjust = _run_sweeps if self.options.strategy == "guided" else _run_updates
+                adjust(rows, part, self.options, rng, tell, threads)
+            # Early rows take more of the changes than late ones, so a part of the records must be a random part.
+            rows = rows[rng.permutation(len(rows))[:n]]
+            columns.update(zip(part.names, np.ascontiguousarray(rows.T), strict=True))
+        for appended in self._plan.appended:
+            columns[appended.name] = appended.draw(columns, rng)
+        if self.exact:
+            _match_exactly(columns, [m for c in self.exact for m in self.tables if m.clique == c], rng)
+        return Records.of(self.domain, [columns[name] for name in self.domain])
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the tables end to end; JSON knows no infinity, so an infinite alpha is null."""
+        options = asdict(self.options)
+        if math.isinf(options["alpha"]):
+            options["alpha"] = None
+        meta = {"total": self.total, "cliques": [list(m.clique) for m in self.tables], "options": options}
+        meta |= {"exact": [list(c) for c in self.exact]} if self.exact else {}
+        return meta, {"tables": np.concatenate([m.table.ravel() for m in self.tables] or [np.zeros(0)])}
+
+    @classmethod
+    def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Cut the tables apart again."""
+        cliques = stored.read_cliques(meta, "cliques", domain)
+        tables = stored.end_to_end(arrays, "tables", [domain.sizes(c) for c in cliques], 0.0)
+        made = tuple(Marginal(c, table) for c, table in zip(cliques, tables, strict=True))
+        try:
+            exact = tuple(stored.read_cliques(meta, "exact", domain)) if "exact" in meta else ()
+            return cls(domain, stored.read_total(meta), made, GumOptions.stored(meta["options"]), exact)
+        except (KeyError, TypeError, ValueError) as error:
+            raise stored.make_damage_error(f"its options or tables do not fit ({error})") from None
+
+
+Tell = Callable[[float, int], None]
+"""Takes the mean total variation after an iteration, and how many of the planned iterations that was."""
+
+
+def _match_exactly(columns: dict[str, Array], tables: Sequence[Marginal], rng: np.random.Generator) -> None:
+    """Close every gap to these tables at once, by replacing: DPSyn's last step for what counts most."""
+    state = rng.integers(1 << 63, size=1, dtype=np.uint64)
+    for table in tables:
+        widest = max(table.table.shape)
+        rows = np.stack([np.asarray(columns[name]) for name in table.clique], axis=1).astype(code_dtype(widest))
+        layout = KernelLayout.of(table.clique, (table,))
+        target = layout.targets(len(rows), rng)
+        for _ in range(_EXACT_PASSES):  # a pass that meets the odd remainder leaves a record or two
+            if not update_rows(rows, layout.column, layout.stride, target, math.inf, 0.0, state):
+                break
+        columns.update(zip(table.clique, np.ascontiguousarray(rows.T), strict=True))
+
+
+def _run_updates(
+    rows: Array, part: GumComponent, options: GumOptions, rng: np.random.Generator, tell: Tell, _: int | None
+) -> None:
+    """Follow the paper: pass over the marginals, the worst first, until a pass moves few records."""
+    layout, n = part.layout, len(rows)
+    target = layout.targets(n, rng)
+    state = rng.integers(1 << 63, size=1, dtype=np.uint64)
+    distance = layout.distances(layout.gaps(rows, target))
+    for t in range(options.iterations):
+        alpha, share = options.alpha_at(t), _SHARES[options.strategy][t % 2]
+        moved = 0
+        for m in np.argsort(-distance, kind="stable"):
+            own, cells = slice(*layout.start[m : m + 2]), slice(*layout.offset[m : m + 2])
+            moved += update_rows(rows, layout.column[own], layout.stride[own], target[cells], alpha, share, state)
+        distance = layout.distances(layout.gaps(rows, target))
+        done = moved < options.tolerance * n * len(distance)
+        tell(float(distance.mean()) / (2 * n), options.iterations - t if done else 1)
+        if done:
+            return
+
+
+def _run_sweeps(
+    rows: Array, part: GumComponent, options: GumOptions, rng: np.random.Generator, tell: Tell, threads: int | None
+) -> None:
+    """Sweep over the records until few values change.
+
+    Large tables are swept in lanes, each with its share of every cell's gap, in whole records; the number of lanes
+    depends on the number of rows only, so threads do not change the outcome.
+    """
+    layout, n = part.layout, len(rows)
+    target = layout.targets(n, rng)
+    gap = layout.gaps(rows, target).astype(np.float64)
+    # A gap in a cell of t records weighs 1/sqrt(t): between squared error, which neglects small cells, and
+    # chi-square, which is slow to mend large ones.
+    weight = (1.0 + target) ** -0.5
+    lanes = min(_LANES, max(1, n // _LANE_ROWS))
+    bounds = [k * n // lanes for k in range(lanes + 1)]
+    with ThreadPoolExecutor(min(lanes, threads or os.cpu_count() or 1)) as pool:
+        for t in range(options.iterations):
+            shift = rng.random(len(gap)) if lanes > 1 else 0.0
+            ends = [np.floor(gap * (k / lanes) + shift) for k in range(lanes + 1)]
+            shares = [np.stack([b - a, weight], axis=1).astype(np.float32) for a, b in pairwise(ends)]
+            states = rng.integers(1 << 63, size=(lanes, 1), dtype=np.uint64)
+            parts = [rows[low:high] for low, high in pairwise(bounds)]
+            taken = sum(pool.map(sweep_rows, parts, repeat(layout.views), shares, states))
+            gap = np.sum([share[:, 0] for share in shares], axis=0, dtype=np.float64)
+            done = taken < options.tolerance * rows.size
+            tell(float(layout.distances(gap).mean()) / (2 * n), options.iterations - t if done else 1)
+            if done:
+                return

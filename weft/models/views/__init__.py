@@ -1,1 +1,0 @@
-"""Views that agree, and any marginal and records made of them."""

@@ -1,0 +1,567 @@
+"""Whether the files of a release are what its card says: what a stranger can check without the private table.
+
+A card is the manifest of its release. Everything that follows from something else in it is computed anew and compared:
+the hash of the table, the page from the card's own JSON, the guarantee from the ledger, whose entries are priced
+again, the warnings that facts of the card demand, and every rule of the schema on the rows. That finds files of
+different releases beside each other, damage, and careless editing. It does not find a forger, who can write a card that
+agrees with itself: a card proves nothing about rows that nobody but the curator has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.display import format_count
+from weft.encoding import Codec
+from weft.errors import DataError, WeftError
+from weft.io.adbc import digest_batches, in_order, list_setup_statements
+from weft.io.addresses import kind_of_address
+from weft.io.atomic_files import hash_file, recover_files
+from weft.io.file_faults import readable_file
+from weft.io.formats import find_format, format_of, get_ending, list_writable_endings, replace_ending
+from weft.io.formats.csv_files import CSV, SIGNS, escape_name
+from weft.io.formats.format import FileLayout, Format
+from weft.io.output_tables import DatabaseTable, Dataset
+from weft.io.postgres import begin_postgres, postgres_columns
+from weft.io.sqlite import begin_sqlite, sqlite_columns
+from weft.io.table_addresses import SqliteAddress
+from weft.io.table_files import open_files
+from weft.privacy import Ledger, Lifetime
+from weft.release.card import CARD, render_card
+from weft.release.row_checks import RowStatement, TableChecks
+from weft.release.spark_release import PARTS, dataset_sha256, parts_of
+from weft.schema import Column, Schema
+from weft.schema.kinds.unknown import Unknown
+from weft.schema.type_conversion import convert_type, interpret_values
+from weft.synthesis import model_file as modelfile
+from weft.synthesis.model_file import warns_of_facts
+from weft.synthesis.statement import compute_cost_shares, explain_ledger_guarantee
+from weft.values.text_numbers import blank_marked_values, is_text
+
+# What `weft verify` found.
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that a card says."""
+
+    file: str
+    what: str
+    wrong: str | None = None
+    """What does not hold; None if all is well."""
+    skipped: str | None = None
+    """Why it was not checked; None if it was."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found in a folder, or about one release."""
+
+    checks: tuple[Check, ...]
+    recovered: tuple[str, ...] = ()
+    """What an interrupted run had left, and what was done about it."""
+    unchecked: tuple[str, ...] = ()
+    """Tables without a card, of which nothing is claimed."""
+
+    @property
+    def wrong(self) -> list[Check]:
+        """The checks that failed."""
+        return [check for check in self.checks if check.wrong is not None]
+
+    @property
+    def skipped(self) -> list[Check]:
+        """What was not checked."""
+        return [check for check in self.checks if check.skipped is not None]
+
+
+# A released file, read back in the types that its rows had before they were written.
+
+_BATCH = 1 << 17
+
+Reread = tuple[pa.Table, dict[str, int]]
+"""Some rows, and for each column the number of values that its type cannot hold."""
+
+
+def reread_release(file: Path, codec: Codec, escaped: bool) -> Iterator[Reread]:
+    """Yield the rows of a released file, or of a folder of parts; WeftError if they cannot be read."""
+    files = parts_of(file) if file.is_dir() else [file]
+    typed = _find_release_format(file).is_typed
+    names = {escape_name(name) if escaped else name: name for name in codec.arrow_schema.names}
+    # Read as text: no policy of the schema may change a value on the way.
+    schema = codec.schema if typed else Schema(tuple(Unknown(name) for name in names))
+    reader = open_files(files, schema, _BATCH)
+    if [names.get(name) for name in reader.schema.names] != codec.arrow_schema.names:
+        raise WeftError("the table's columns differ from the card's")
+    for batch, _ in reader.start(reader.schema.names):
+        table = pa.Table.from_batches([batch]).rename_columns([names[name] for name in batch.schema.names])
+        yield _in_own_types(table, codec) if typed else _in_types(table, codec, escaped)
+
+
+def _in_own_types(table: pa.Table, codec: Codec) -> Reread:
+    """Return rows of declared types in those that they had; a format may hold times and lengths of time as text."""
+    unreadable: dict[str, int] = {}
+    for place, field in enumerate(codec.arrow_schema):
+        timed = pa.types.is_time(field.type) or pa.types.is_duration(field.type)
+        if timed and is_text(table.schema.field(place).type):
+            words = table.column(place).combine_chunks()
+            array, unreadable[field.name] = _in_type(words, codec.schema.column(field.name), field.type, escaped=False)
+            table = table.set_column(place, field, array)
+    return table.cast(codec.arrow_schema), unreadable
+
+
+def _in_types(table: pa.Table, codec: Codec, escaped: bool) -> Reread:
+    arrays, unreadable = [], {}
+    for field in codec.arrow_schema:
+        column = codec.schema.column(field.name)
+        words = table.column(field.name).combine_chunks().cast(pa.string())
+        wanted = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        array, lost = _in_type(words, column, wanted, escaped)
+        unreadable[field.name] = lost
+        arrays.append(array)
+    types = [pa.field(field.name, array.type) for field, array in zip(codec.arrow_schema, arrays, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(types)), unreadable
+
+
+def _in_type(words: pa.Array, column: Column, wanted: pa.DataType, escaped: bool) -> tuple[pa.Array, int]:
+    """Return a column of text in its type, and the number of values that cannot be read in it."""
+    if is_text(wanted):
+        if escaped:
+            words = pc.replace_substring_regex(words, f"^'([{''.join(SIGNS[:2])}\\-{''.join(SIGNS[3:])}])", r"\1")
+        gone = column.missing or not (column.modelled or column.kind == "id")
+        return (pc.if_else(pc.equal(words, ""), None, words) if gone else words).cast(wanted), 0
+    words = pc.if_else(pc.equal(words, ""), None, words)
+    number = pa.types.is_integer(wanted) or pa.types.is_floating(wanted) or pa.types.is_decimal(wanted)
+    words = interpret_values(words, column) if number else blank_marked_values(words, column.markers)
+    strict = replace(column, outside="refuse") if column.outside == "clip" else column
+    made, unreadable = convert_type(words, wanted, strict)
+    return made, int(unreadable.sum())
+
+
+# Whether the rows of a released table are as its card says: values, formulas, constants of a person, and rules.
+
+WHAT = "what the card says of the rows"
+
+
+def check_rows(facts: dict[str, Any], name: str, table: Path | None) -> Iterator[Check]:
+    """Yield a check for each statement of a card about its rows; what cannot be checked is said to be so.
+
+    `name` is that of the card, `table` the file that it is for.
+    """
+    schema = facts["schema"]
+    if "codec" not in schema:
+        yield Check(name, WHAT, skipped="the card was written by an earlier Weft and does not hold the schema")
+        return
+    if schema["codec"] is None:
+        yield Check(name, WHAT, skipped="the card leaves out the schema, because facts of it were read from the data")
+        return
+    codec = Codec.from_dict(schema["codec"])
+    if [str(rule) for rule in codec.schema.rules] != [rule["rule"] for rule in schema["rules"]]:
+        yield Check(name, WHAT, "the rules that it lists are not those of its schema")
+        return
+    if kind_of_address(str(facts["table"]["file"])) is not None:
+        yield Check(name, WHAT, skipped="rows are checked in files, not in databases; export the table to check them")
+        return
+    if table is None or not table.exists():
+        yield Check(name, WHAT, skipped="the table is not a file beside the card")
+        return
+    checks = TableChecks(codec)
+    try:
+        for rows, unreadable in reread_release(table, codec, facts["table"]["formulas"] == "escape"):
+            checks.add(rows, unreadable)
+    except WeftError as fault:
+        yield Check(name, WHAT, f"the rows cannot be read: {fault}")
+        return
+    stated = {check["what"]: check["broken_rows"] for check in facts["checks"]}
+    for statement in checks.statements():
+        yield _compare_statement(name, statement, stated.get(statement.what))
+    if facts["table"]["conditions"]:
+        yield Check(name, "conditions of the sample", skipped="a card holds them as text for people")
+
+
+def _compare_statement(name: str, statement: RowStatement, stated: int | None) -> Check:
+    """Compare what was found on the rows with what the card says; a card may say that some rows break a rule."""
+    if statement.broken_rows is None:
+        return Check(name, statement.what, skipped=statement.reason)
+    if statement.broken_rows == (stated or 0):
+        return Check(name, statement.what)
+    told = f"{statement.reason}: " if statement.reason else ""
+    return Check(
+        name, statement.what, f"{told}violated in {format_count(statement.broken_rows, 'row')} ({statement.what})"
+    )
+
+
+# A released table of a database, read back to be compared with its card.
+
+_LINES = 1 << 16  # read at a time
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a database holds."""
+
+    columns: list[str]
+    rows: int
+    sha256: str
+
+
+def find_stored_table(name: str) -> DatabaseTable | None:
+    """Return the table that a card names; None if it names a file. DataError if no release can be there."""
+    return None if kind_of_address(name) is None else DatabaseTable.of(name)
+
+
+def may_be_opened(table: DatabaseTable, folder: Path) -> bool:
+    """Whether a card may have its table opened: a file in its own folder.
+
+    A card may come from anybody. A server that it names would be sent the user's name and password.
+    """
+    if not isinstance(table.address, SqliteAddress):
+        return False
+    return (folder / table.address.path).resolve().is_relative_to(folder.resolve())
+
+
+def read_back(table: DatabaseTable, folder: Path) -> Stored:
+    """Read a table in one transaction; the name of a file is taken from this folder on.
+
+    DataError if it is not there or cannot be reached.
+    """
+    address = table.address
+    if isinstance(address, SqliteAddress):
+        address = replace(address, path=str(folder / address.path))
+        snapshot = begin_sqlite(address)
+        columns = sqlite_columns(snapshot, address)
+    else:
+        snapshot = begin_postgres(address)
+        columns = postgres_columns(snapshot, address)
+    try:
+        for statement in list_setup_statements(address):
+            snapshot.run(statement)
+        return Stored(columns, *digest_batches(snapshot.batches(in_order(address, columns), _LINES)))
+    finally:
+        snapshot.close()
+
+
+def card_of_table(table: DatabaseTable, ending: str) -> Path:
+    """Return the card of a table, which lies in the current folder; WeftError if it is not there."""
+    card = replace_ending(table.place, ending)
+    if not card.is_file():
+        raise WeftError(
+            f"{table.name}: there is no card ({card.name}) in this folder. Cards of tables in databases lie where the "
+            "command was run: go there, or name the card"
+        )
+    return card
+
+
+CARD_ENDING = ".card.json"
+MAX_CARD = 64 << 20
+"""Bytes past which a file is no card."""
+
+_NEAR = 1e-9
+"""Relative difference that is the rounding of another machine."""
+
+_DAMAGED = "cannot be checked: the card is damaged"
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, WeftError)
+
+_Back = Callable[[], Stored | str | None]
+
+
+def verify(place: Path | str, budget: Path | None = None) -> Findings:
+    """Check the release that a table or a card belongs to, or all releases and models in a folder.
+
+    A table of a database is named by its address, or by its card in this folder, and read back from there.
+
+    With the lifetime budget of the table, also that its file still has the entry at which each release was made: a file
+    that was cut, made anew or replaced by an old copy has not.
+
+    Releases that were interrupted while their files were moved are finished first (`weft.io.atomic_files`).
+    """
+    table = find_stored_table(place) if isinstance(place, str) else None
+    place = Path(place) if table is None else card_of_table(table, CARD_ENDING)
+    if table is not None and _get_nested(_read_card(place), "table", "file") != table.name:
+        raise WeftError(f"{place}, the card of that name in this folder, is for another table than {table.name}.")
+    if not place.exists():
+        raise DataError(f"{place}: no such file or folder")
+    one = not place.is_dir() or Dataset(place.resolve()).card_json.is_file()
+    folder = place.resolve().parent if one and place.is_dir() else place.parent if one else place
+    recovered = tuple(recover_files(folder))
+    if one:
+        card = Dataset(place.resolve()).card_json if place.is_dir() else _card_of(place)
+        if not card.is_file():
+            raise WeftError(f"{place}: there is no card ({card.name}) beside it: it is no release, or a part of one.")
+        return Findings((*_verify_release(card, table), *_verify_lifetime_entries([card], budget)), recovered)
+    cards = sorted(folder.glob(f"*{CARD_ENDING}"))
+    models = sorted(folder.glob("*.weft"))
+    pages = [page for page in sorted(folder.glob("*.card.md")) if page.with_suffix(".json") not in cards]
+    if not (cards or models or pages):
+        raise WeftError(f"{place}: no release is here: no card ({CARD_ENDING}) and no model (.weft).")
+    checks = [check for card in cards for check in _verify_release(card)]
+    checks += [Check(page.name, "card", f"its card ({page.with_suffix('.json').name}) is missing") for page in pages]
+    checks += [_verify_model(model, cards) for model in models]
+    checks += _verify_lifetime_entries(cards, budget)
+    named = {_find_released_table(_read_card(card), card) for card in cards}
+    tables = [
+        path for path in sorted(folder.iterdir()) if get_ending(path) in list_writable_endings() and path not in named
+    ]
+    return Findings(tuple(checks), recovered, tuple(path.name for path in tables))
+
+
+def _card_of(place: Path) -> Path:
+    if place.name.endswith(CARD_ENDING):
+        return place
+    return place.with_suffix(".json") if place.name.endswith(".card.md") else replace_ending(place, CARD_ENDING)
+
+
+def _read_card(card: Path) -> dict[str, Any]:
+    """Return what a card says; an empty mapping if it is none."""
+    try:
+        if card.stat().st_size > MAX_CARD:
+            return {}
+        facts = json.loads(card.read_bytes())
+        return facts if isinstance(facts, dict) else {}
+    except _DAMAGE:
+        return {}
+
+
+def _get_nested(facts: Any, *keys: str) -> Any:
+    """Return what stands under a key of a key; None where there is none, whatever shape a card has."""
+    for key in keys:
+        facts = facts.get(key) if isinstance(facts, dict) else None
+    return facts
+
+
+def _find_released_table(facts: dict[str, Any], card: Path) -> Path | None:
+    """Return the table that a card is for, which lies beside it."""
+    try:
+        name = str(facts["table"]["file"])
+        return card.with_name(name) if name == Path(name).name and name != ".." else None
+    except _DAMAGE:
+        return None
+
+
+def _verify_release(card: Path, named: DatabaseTable | None = None) -> Iterator[Check]:
+    """Check one card, and what it speaks of; `named` is its table of a database, if the user named it."""
+    facts = _read_card(card)
+    if facts.get("card") != CARD:
+        newer = isinstance(facts.get("card"), int) and facts["card"] > CARD
+        told = "written by a newer Weft: update weft to check it" if newer else "not a card of this version, or damaged"
+        yield Check(card.name, "card", told)
+        return
+    back = cache(partial(_read_back, facts, card, named))
+    steps: list[tuple[str, str, Callable[[dict[str, Any], Path], str | None]]] = [
+        (_page_of(card).name, "page says what the card says", _verify_page),
+        (card.name, "table is the one that the card is for", partial(_verify_hash, back=back)),
+        (card.name, "columns and types", partial(_verify_columns, back=back)),
+        (card.name, "ledger, priced again", _verify_ledger),
+        (card.name, "guarantee follows from the ledger", _verify_guarantee),
+        (card.name, "warnings that must be there", _verify_stamps),
+    ]
+    for file, what, step in steps:
+        try:
+            yield Check(file, what, step(facts, card))
+        except _DAMAGE:
+            yield Check(file, what, _DAMAGED)
+    try:
+        yield from check_rows(facts, card.name, _find_released_table(facts, card))
+    except _DAMAGE:
+        yield Check(card.name, "what the card says of the rows", _DAMAGED)
+
+
+def _verify_lifetime_entries(cards: list[Path], budget: Path | None) -> Iterator[Check]:
+    """Look for the entries of releases in a lifetime budget."""
+    if budget is None:
+        return
+    known = Lifetime(budget).state().hashes
+    for card in cards:
+        privacy = _get_nested(_read_card(card), "privacy")
+        said = _get_nested(privacy, "lifetime")
+        wrong: str | None = None
+        if not isinstance(privacy, dict) or not isinstance(said, dict | None):
+            wrong = _DAMAGED
+        elif said is None:
+            wrong = "the release did not draw from a lifetime budget"
+        elif _get_nested(said, "head") not in known:
+            wrong = f"{budget} has no such entry: it is another file, or was cut"
+        yield Check(card.name, "entry of the lifetime budget", wrong)
+
+
+def _page_of(card: Path) -> Path:
+    return card.with_suffix(".md")
+
+
+def _verify_page(facts: dict[str, Any], card: Path) -> str | None:
+    page = _page_of(card)
+    if not page.is_file():
+        return "the page is missing"
+    return (
+        None if page.read_bytes() == render_card(facts).encode() else "the page is of another release, or was changed"
+    )
+
+
+def _verify_hash(facts: dict[str, Any], card: Path, back: _Back) -> str | None:
+    if (found := back()) is not None:
+        if isinstance(found, str):
+            return found
+        if found.rows != facts["table"]["rows"]:
+            return f"the card says {facts['table']['rows']} rows, the table has {found.rows}"
+        return None if found.sha256 == facts["table"]["sha256"] else _describe_change(facts["table"]["file"])
+    table = _find_released_table(facts, card)
+    if table is None or not table.exists():
+        return f"the table {facts['table']['file']} is not beside the card"
+    same = (dataset_sha256(table) if table.is_dir() else hash_file(table)) == facts["table"]["sha256"]
+    return None if same else _describe_change(table.name)
+
+
+def _describe_change(name: str) -> str:
+    return f"{name} is another table, or was changed since it was made"
+
+
+def _read_back(facts: dict[str, Any], card: Path, named: DatabaseTable | None) -> Stored | str | None:
+    """Return what a database holds of a card's table, or why it was not read; None if the table is a file."""
+    table = find_stored_table(str(facts["table"]["file"]))
+    if table is None:
+        return None
+    folder = card.resolve().parent
+    if named is None and not may_be_opened(table, folder):
+        command = f"weft verify {shlex.quote(table.name)}"  # to be pasted, and the name is whoever wrote the card's
+        return f"not read back: no card decides which database is opened. Name the table: {command}"
+    try:
+        return read_back(named or table, folder)
+    except DataError as unread:
+        return f"cannot be read back: {unread}"
+
+
+def _verify_columns(facts: dict[str, Any], card: Path, back: _Back) -> str | None:
+    if (stored := back()) is not None:  # the types are the database's own
+        if isinstance(stored, str):
+            return "not checked: the table was not read back"
+        same = stored.columns == [column["name"] for column in facts["columns"]]
+        return None if same else "the table's columns differ from the card's"
+    table = _find_released_table(facts, card)
+    if table is None or not table.exists():
+        return "there is no table to compare with"
+    said = [(column["name"], column["type"]) for column in facts["columns"]]
+    form = _find_release_format(table)
+    layouts = [_read_file_layout(form, path) for path in (parts_of(table) if table.is_dir() else [table])]
+    counts = [each.rows for each in layouts if each.rows is not None]
+    if len(counts) == len(layouts) and sum(counts) != facts["table"]["rows"]:
+        return f"the card says {facts['table']['rows']} rows, the table has {sum(counts)}"
+    if form.is_typed:
+        wanted = _list_expected_columns(form, facts, said)
+        same = all(_list_declared_columns(each, wanted) == wanted for each in layouts)
+        return None if same else "the table's columns or types differ from the card's"
+    shown = escape_name if facts["table"]["formulas"] == "escape" else str
+    names = [shown(name) for name, _ in said]
+    same = all(each.names in (names, None) for each in layouts)
+    return None if same else "the table's columns differ from the card's"
+
+
+def _find_release_format(table: Path) -> Format:
+    """Return the format of a released table: a folder holds the parts that Spark made."""
+    return (find_format(PARTS) if table.is_dir() else format_of(table)) or CSV
+
+
+def _read_file_layout(form: Format, path: Path) -> FileLayout:
+    with readable_file(path):
+        return form.read_layout(path)
+
+
+def _list_declared_columns(layout: FileLayout, wanted: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the columns that a file declares, with their types as far as they are compared."""
+    typed = any(kind for _, kind in wanted)
+    return [(field.name, str(field.type) if typed else "") for field in layout.types or ()]
+
+
+def _list_expected_columns(form: Format, facts: dict[str, Any], said: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the columns that a card names, with the types that the format declares for them; blank if not known."""
+    if form.keeps_types:
+        return said
+    codec = facts["schema"].get("codec")
+    if codec is None:  # the card holds no types, only their names
+        return [(name, "") for name, _ in said]
+    arrow = Codec.from_dict(codec).arrow_schema
+    same = [(field.name, str(field.type)) for field in arrow] == said
+    return [(field.name, str(form.stored_type(field.type))) for field in arrow] if same else said
+
+
+def _verify_ledger(facts: dict[str, Any], _card: Path) -> str | None:
+    stated = facts["ledger"]
+    ledger = Ledger.from_dict(stated)  # prices every entry again, and refuses an overspent one
+    priced = ledger.to_dict()
+    if not math.isclose(priced["capacity"], stated["capacity"], rel_tol=_NEAR):
+        return "its budget is not what it says that may be spent"
+    pairs = zip(priced["entries"], stated["entries"], strict=True)
+    if not all(math.isclose(own["cost"], said["cost"], rel_tol=_NEAR, abs_tol=1e-300) for own, said in pairs):
+        return "an entry does not cost what it says"
+    if not _agree_closely(compute_cost_shares(ledger), facts["costs"]):
+        return "the shares of the budget do not add up to what the card says"
+    return None
+
+
+def _verify_guarantee(facts: dict[str, Any], _card: Path) -> str | None:
+    privacy, ledger = facts["privacy"], Ledger.from_dict(facts["ledger"])
+    statement = ledger.spend_statement()
+    follows = {
+        "epsilon": None if ledger.deniable else statement.epsilon,
+        "delta": None if ledger.deniable else statement.delta,
+        "neighbours": str(ledger.adjacency),
+        "relation": ledger.adjacency.relation,
+        "rows_per_unit": ledger.adjacency.rows_per_unit,
+        "accounting": ledger.accounting.name,
+        "budget_used": min(ledger.used, 1.0),
+    }
+    for name, value in follows.items():
+        if not _agree_closely(value, privacy[name]):
+            return f"{name} is not what the ledger gives"
+    # A table whose unit column is called "row" is told like one that has none.
+    if privacy["meaning"] not in {explain_ledger_guarantee(ledger, unit) for unit in (None, privacy["unit"])}:
+        return "what it promises to people is not what the ledger gives"
+    return None
+
+
+def _verify_stamps(facts: dict[str, Any], _card: Path) -> str | None:
+    ledger = Ledger.from_dict(facts["ledger"])  # adds what follows from its budget and its entries
+    stamps = facts["stamps"]
+    if list(ledger.stamps) != stamps:
+        return "a warning of the ledger is missing"
+    marked = [fact for column in facts["columns"] for fact in column["from_data"]]
+    if (marked or facts["schema"]["facts_read_from_the_data"]) and not warns_of_facts(stamps):
+        return "facts were read from the private table, and nothing warns of it"
+    return None
+
+
+def _agree_closely(own: Any, said: Any) -> bool:
+    """Whether two plain values agree, numbers up to rounding."""
+    if isinstance(own, dict):
+        return (
+            isinstance(said, dict) and own.keys() == said.keys() and all(_agree_closely(own[k], said[k]) for k in own)
+        )
+    if isinstance(own, float):
+        return isinstance(said, int | float) and math.isclose(own, said, rel_tol=_NEAR, abs_tol=1e-300)
+    return bool(own == said)
+
+
+def _verify_model(model: Path, cards: list[Path]) -> Check:
+    """Check that a model file loads; say which of the tables it made."""
+    try:
+        fitted = modelfile.load_model(model)
+    except WeftError as error:
+        return Check(model.name, "model file", str(error))
+    own = json.loads(json.dumps([fitted.method, fitted.options, fitted.ledger.to_dict()]))
+    made = [card.name for card in cards if _get_fit_identity(_read_card(card)) == own]
+    return Check(model.name, f"model file, which made {', '.join(made)}" if made else "model file")
+
+
+def _get_fit_identity(facts: dict[str, Any]) -> Any:
+    try:
+        return [facts["method"]["name"], facts["method"]["options"], facts["ledger"]]
+    except _DAMAGE:
+        return None

@@ -1,0 +1,150 @@
+"""Between columns and attributes: what a person sees, and what is counted.
+
+A part stands for one column or several. It turns their values into the codes of its attributes (none, one or more), and
+such codes back into values. It acts on each row alone and on public facts alone, so that a row still adds one to one
+cell of every table, whatever the part makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.marginals.domain import Domain
+from weft.schema.kinds.category import ListedCoder
+from weft.schema.kinds.kind import Coder, Column, ColumnError, Label, make_single_label
+from weft.values.timestamps import is_known_zone
+
+# Coders of columns as they are stored: by the values of a dictionary, where a column has one.
+
+
+class DictionaryCoder:
+    """A dictionary-encoded column, coded by its values. Its dictionary is made from the schema, not from data."""
+
+    def __init__(self, inner: Coder, arrow_type: pa.DataType) -> None:
+        self.inner, self._type = inner, arrow_type
+        self.size = inner.size
+
+    def encode(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the code of each value."""
+        return self.inner.encode(array)
+
+    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
+        """Return a value for each code."""
+        if isinstance(self.inner, ListedCoder):
+            return _make_dictionary_array(self.inner.indices(codes), self.inner.values, self._type)
+        return dictionary_array(self.inner.decode(codes, rng), self._type)
+
+
+def cast_to_stored_type(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """Return an array in a type that may be a dictionary of its own."""
+    return dictionary_array(array, arrow_type) if pa.types.is_dictionary(arrow_type) else array
+
+
+def dictionary_array(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """Encode a plain array as a dictionary of this type."""
+    encoded = array.dictionary_encode()
+    return _make_dictionary_array(encoded.indices, encoded.dictionary, arrow_type)
+
+
+def _make_dictionary_array(indices: pa.Array, values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(
+        indices.cast(arrow_type.index_type), values.cast(arrow_type.value_type), ordered=arrow_type.ordered
+    )
+
+
+def plain_coder(coder: Coder) -> Coder:
+    """Return the coder of the values, however they are stored."""
+    return coder.inner if isinstance(coder, DictionaryCoder) else coder
+
+
+def coder_of(column: Column, field: pa.Field) -> Coder:
+    """Return the coder of a column in its Arrow type; SchemaError if they do not fit."""
+    arrow_type = field.type
+    if pa.types.is_dictionary(arrow_type):
+        return DictionaryCoder(coder_of(column, field.with_type(arrow_type.value_type)), arrow_type)
+    zone = arrow_type.tz if pa.types.is_timestamp(arrow_type) else None
+    if zone is not None and not is_known_zone(zone):
+        raise ColumnError(column.name, "its times are in a zone that nobody knows; convert them to UTC", "type")
+    nan = not field.nullable  # a float column that forbids nulls says missing with NaN
+    return column.coder(arrow_type, nan)
+
+
+Arrays = Mapping[str, pa.Array]
+"""Values by column, in the types that the codec declares."""
+
+
+class AttributePart(Protocol):
+    """Some columns as attributes, and back."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it makes."""
+        ...
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns that it looks at when rows are coded."""
+        ...
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Columns of other parts that must be made before its own."""
+        ...
+
+    @property
+    def domain(self) -> Domain:
+        """Its attributes; the first one has the name of its column."""
+        ...
+
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Name every code of each attribute."""
+        ...
+
+    def encode(self, arrays: Arrays) -> Sequence[NDArray[np.int64]]:
+        """Return the codes of each attribute; DataError under the refuse policy only."""
+        ...
+
+    def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return the columns for these codes, given what was made of the columns that it needs."""
+        ...
+
+
+class Single:
+    """A column whose values are the codes of one attribute."""
+
+    def __init__(self, column: Column, field: pa.Field) -> None:
+        self._column, self._type = column, field.type
+        self.coder = coder_of(column, field)
+        self.columns = self.reads = (column.name,)
+        self.needs: tuple[str, ...] = ()
+        self.domain = Domain((column.name,), (self.coder.size,), (column.order(plain_coder(self.coder)),))
+
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Name every code, as its kind does: a bin that holds no value has no code."""
+        return [name_column_codes(self._column, self._type, self.coder.size)]
+
+    def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
+        """Return the code of each value."""
+        return [self.coder.encode(arrays[self.columns[0]])]
+
+    def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return a value for each code."""
+        return {self.columns[0]: self.coder.decode(codes[0], rng)}
+
+
+def name_column_codes(column: Column, arrow_type: pa.DataType, size: int) -> tuple[Label, ...]:
+    """Name the codes of a column, `size` in all, as its kind does."""
+    made = column.labels(arrow_type, size)
+    if column.missing:
+        made.append(make_single_label("missing", "missing"))
+    if len(made) > size:  # Arrow's null type has no code but that of missing
+        made = made[len(made) - size :]
+    # What a type cannot tell apart the codec merges; a number is then better than a wrong name.
+    return (
+        tuple(made) if len(made) == size else tuple(make_single_label(f"code {code}", "value") for code in range(size))
+    )

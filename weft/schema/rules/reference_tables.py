@@ -1,0 +1,51 @@
+"""Public tables that stand beside a schema: CSV with a header that names columns."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.schema.kinds.kind import Scalar, suggest_known_word
+from weft.schema.rules.column_values import UnfitValueError
+from weft.schema.rules.rule import Readers, RuleError
+
+
+def read_table(
+    name: str, folder: Path | None, readers: Readers, key: str, columns: Sequence[str] | None = None
+) -> tuple[tuple[str, ...], list[tuple[Scalar | None, ...]]]:
+    """Return the columns of a CSV file that were asked for (None: all), and its different rows; empty is missing."""
+    if folder is None:  # a model file holds its tables itself, and may name no other file
+        raise RuleError(f"{key} must hold the table itself", key)
+    path = folder / name
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header, *rows = [row for row in csv.reader(file) if row] or [[]]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise RuleError(f'{key} names the file "{name}", which cannot be read; put it beside the schema', key) from None
+    for column in columns or header:
+        if column not in header:
+            near = suggest_known_word(column, header)
+            raise RuleError(f'the file "{name}" has no column "{column}" in its first line.{near}', key)
+        if column not in readers:
+            raise RuleError(f'the file "{name}" names "{column}", which is no column of the schema', key)
+    wanted = tuple(columns or header)
+    places = [header.index(column) for column in wanted]
+    made: dict[tuple[Scalar | None, ...], None] = {}
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise RuleError(f'the file "{name}", line {number}: it has not as many cells as the first line', key)
+        made[
+            tuple(
+                _parse_reference_cell(name, number, readers, key, c, row[p])
+                for c, p in zip(wanted, places, strict=True)
+            )
+        ] = None
+    return wanted, list(made)
+
+
+def _parse_reference_cell(file: str, number: int, readers: Readers, key: str, column: str, text: str) -> Scalar | None:
+    try:
+        return readers[column].typed(text)
+    except UnfitValueError as fault:
+        raise RuleError(f'the file "{file}", line {number}, column "{column}": "{text}" {fault}', key) from None

@@ -1,0 +1,386 @@
+"""Columns turned into the schema's types without ever failing on a value: what cannot be read becomes null."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from weft.errors import DataError
+from weft.schema import Column, ColumnError
+from weft.values.storage import decimal_array, floats_of, missing_of, write_floats
+from weft.values.text_numbers import (
+    NumberFormat,
+    blank_marked_values,
+    digits_of,
+    is_text,
+    is_utf8,
+    plain_integers,
+    read_floats,
+    read_integers,
+    read_moments,
+    repair_text,
+)
+from weft.values.timestamps import DAY, UNIT, read_lengths
+
+# Arrow types in which columns are released: declared by the source, which is public, or else from the schema.
+
+
+def choose_released_type(column: Column, declared: pa.DataType) -> pa.DataType:
+    """Return the type in which a column of this declared type is released.
+
+    Arrow's null type declares nothing (it is what a library makes of a column that happens to be all missing), so
+    the schema's type stands in for it. The index of a dictionary grows until it can tell all the schema's values
+    apart, whichever of them the rows hold.
+    """
+    if pa.types.is_null(declared):
+        return column.arrow_type()
+    if pa.types.is_dictionary(declared):
+        room = int(np.iinfo(declared.index_type.to_pandas_dtype()).max) + 1
+        index = declared.index_type if room >= column.places else index_type(column)
+        return pa.dictionary(index, choose_released_type(column, declared.value_type), declared.ordered)
+    return declared
+
+
+def index_type(column: Column) -> pa.DataType:
+    """Return the smallest signed index for a dictionary of the column's possible values."""
+    return next(size for size in (pa.int8(), pa.int16(), pa.int32()) if column.places <= 2 ** (size.bit_width - 1))
+
+
+# Days and moments written in text, each read by itself: with or without seconds, a fraction, an offset from UTC.
+
+Mask = NDArray[np.bool_]
+_CLOCK = r"(?P<whole>[^ ]+ [0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)(?:\.(?P<fraction>[0-9]{1,9}))?"
+_PARTS = rf"^{_CLOCK} ?(?P<zone>|Z|[+-][0-9]{{2}}(?::?[0-9]{{2}})?)$"
+_UTC = ("UTC", "GMT", "Z", "ETC/UTC")
+_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%d %H:%M")
+
+
+def read_instants(words: pa.Array, wanted: pa.DataType, forms: Sequence[str], *, clip: bool) -> tuple[pa.Array, Mask]:
+    """Return text as dates or time stamps, and a mask of what cannot be read as such.
+
+    In a column with a time zone, an offset is taken into account, and a text without one is what a clock in that zone
+    shows. In other columns only the offset nought is read. A time of day is dropped from a plain date under clip alone.
+    """
+    missing = missing_of(words)
+    zone = wanted.tz if pa.types.is_timestamp(wanted) else None
+    nanoseconds = np.zeros(len(words), np.int64)
+    shifted = np.zeros(len(words), bool)
+    if forms:
+        moments = read_moments(words, *forms)
+        seconds = _extract_seconds(moments)
+    else:
+        parts = pc.extract_regex(pc.replace_substring_regex(words, r"^(.{10})T", r"\1 "), _PARTS)
+        fraction, offset = (pc.struct_field(parts, name) for name in ("fraction", "zone"))
+        nanoseconds = _parse_digits(pc.utf8_rpad(fraction, width=9, padding="0"))
+        plain = pc.coalesce(pc.struct_field(parts, "whole"), words)
+        moments = read_moments(plain, *_FORMS)
+        seconds = _extract_seconds(moments)
+        away, shifted = _parse_offsets(offset)
+        naive = pc.equal(offset, "").fill_null(True).to_numpy(zero_copy_only=False)
+        seconds = np.where(naive, _from_clock(moments, zone), seconds - away) if zone is not None else seconds
+    unreadable = missing_of(moments) & ~missing
+    if zone is None:
+        unreadable |= shifted & ~missing
+    stored = pa.int32() if pa.types.is_date32(wanted) else pa.int64()
+    if pa.types.is_date(wanted):
+        days = seconds // 86_400
+        if not clip:
+            unreadable |= (seconds % 86_400 != 0) & ~missing
+        values = days if pa.types.is_date32(wanted) else days * (DAY // UNIT["ms"])
+    else:
+        unit = UNIT[wanted.unit]
+        bound = (2**63 - 1) // (UNIT["s"] // unit) - 1
+        values = np.clip(seconds, -bound, bound) * (UNIT["s"] // unit) + nanoseconds // unit
+    return pa.array(values, mask=missing | unreadable).cast(stored).cast(wanted), unreadable
+
+
+def _extract_seconds(moments: pa.Array) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = moments.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _parse_digits(digits: pa.Array) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = (
+        pc.if_else(pc.equal(digits, ""), None, digits).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    )
+    return found
+
+
+def _parse_offsets(zones: pa.Array) -> tuple[NDArray[np.int64], Mask]:
+    """Return the seconds by which each offset is ahead of UTC, and whether it is any."""
+    parts = pc.extract_regex(zones, r"^(?P<sign>[+-])(?P<hours>[0-9]{2}):?(?P<minutes>[0-9]{0,2})$")
+    hours, minutes = (_parse_digits(pc.struct_field(parts, name)) for name in ("hours", "minutes"))
+    negative = pc.equal(pc.struct_field(parts, "sign"), "-").fill_null(False).to_numpy(zero_copy_only=False)
+    seconds = (hours * 60 + minutes) * 60
+    return np.where(negative, -seconds, seconds), seconds != 0
+
+
+def _from_clock(moments: pa.Array, zone: str) -> NDArray[np.int64]:
+    """Return the instants at which a clock in a zone shows these moments; the earlier one where there are two."""
+    if zone.upper() in _UTC:
+        return _extract_seconds(moments)
+    return _extract_seconds(pc.assume_timezone(moments, zone, ambiguous="earliest", nonexistent="earliest"))
+
+
+_TRUE = pa.array(["true", "t", "yes", "y", "on", "1"], pa.large_string())
+_FALSE = pa.array(["false", "f", "no", "n", "off", "0"], pa.large_string())
+_TRUTHS = pa.array(["false", "true"], pa.large_string())
+_SECONDS = r"(?::(?P<second>[0-5][0-9])(?:\.(?P<fraction>[0-9]{1,9}))?)?"
+_TIME = r"^(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])" + _SECONDS + "$"
+_TEXT_LIMIT = 10**18  # larger numbers in text are not told apart
+
+
+def interpret_values(array: pa.Array, column: Column, form: NumberFormat | None = None) -> pa.Array:
+    """Return values as the column means them: markers as missing, and numbers of a text in plain digits.
+
+    `form` is how the file writes numbers; what the column says of itself goes before it.
+    """
+    array = blank_marked_values(array, column.markers)
+    form = column.number_format or form
+    return array if form is None or not is_text(array.type) else form.plain(array).cast(array.type)
+
+
+def adopt_type(array: pa.Array, wanted: pa.DataType, column: Column) -> pa.Array:
+    """Return an array in the wanted type, null where it cannot be read; DataError then, under the refuse policy only.
+
+    Each value is read by itself, so one row never changes how another is understood.
+    """
+    made, unreadable = convert_type(array, wanted, column)
+    if column.outside == "refuse":
+        if is_text(wanted) and not is_utf8(made):
+            raise DataError(f'column "{column.name}": a value is not UTF-8 text. Convert the table to UTF-8')
+        if unreadable.any():
+            raise DataError(f'column "{column.name}": {describe_remedy(column, wanted)}')
+    return made
+
+
+def describe_remedy(column: Column, wanted: pa.DataType) -> str:
+    """Say what to do about a value that cannot be read."""
+    if pa.types.is_integer(wanted):
+        hint = ' If it has a fraction, set type = "float64".'
+    elif pa.types.is_time(wanted):
+        hint = ' Give its format, such as format = "%H:%M", or a finer step.'
+    elif pa.types.is_date(wanted) or pa.types.is_timestamp(wanted) or column.text_format is not None:
+        hint = ' Give its format, such as format = "%d/%m/%Y", or a finer step.'
+    else:
+        hint = ""
+    policy = ' Set outside = "clip" to count what cannot be read as missing.' if "clip" in column.policies else ""
+    marker = ' If it stands for a missing value, list it: missing = ["?"].' if column.read else ""
+    return f"a value cannot be read as {wanted}.{hint}{marker}{policy}"
+
+
+def convert_type(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Return text, numbers, booleans or dates in the wanted type, and a mask of what cannot be read in it."""
+    if array.type == wanted:
+        return array, np.zeros(len(array), dtype=bool)
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), wanted), np.zeros(len(array), dtype=bool)
+    if pa.types.is_time(wanted):
+        return _convert_to_times(array, wanted, column)
+    if pa.types.is_duration(wanted) and pa.types.is_duration(array.type):
+        return _convert_to_instants(array, wanted, column)
+    if pa.types.is_duration(wanted) and is_text(array.type):
+        return _convert_to_spans(array, wanted, column)
+    if pa.types.is_temporal(array.type) and not is_text(wanted):
+        return _convert_to_instants(array, wanted, column)
+    if is_text(wanted):
+        return _write_as_csv_text(array, column).cast(wanted), np.zeros(len(array), dtype=bool)
+    if is_text(array.type):
+        if pa.types.is_integer(wanted):
+            return _integers_in_text(array, wanted, column)
+        array = _truths_as_numbers(repair_text(array), wanted)
+    elif pa.types.is_boolean(array.type):
+        array = array.cast(pa.int64())
+    missing = missing_of(array)
+    if pa.types.is_integer(wanted):
+        return _finish_integers(_convert_to_integers(array, wanted), missing, wanted, column)
+    if pa.types.is_boolean(wanted):
+        return _convert_to_booleans(array, missing)
+    if pa.types.is_date(wanted) or pa.types.is_timestamp(wanted):
+        if not is_text(array.type):
+            return pa.nulls(len(array), wanted), ~missing  # a number is no date
+        return read_instants(array, wanted, column.text_formats, clip=column.outside == "clip")
+    if pa.types.is_floating(wanted) or pa.types.is_decimal(wanted):
+        floats, unreadable = (
+            read_floats(array) if is_text(array.type) else (_cast_to_floats(array), np.zeros_like(missing))
+        )
+        null = np.isnan(floats)
+        if pa.types.is_floating(wanted):
+            return write_floats(floats, null, wanted, nan=False), unreadable
+        return _convert_to_decimals(floats, null, wanted), unreadable
+    raise ColumnError(column.name, f"values cannot be read as {wanted}; choose another type", "type")
+
+
+def _truths_as_numbers(words: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return text in which true and false are 1 and 0, as truth values are, where numbers are wanted."""
+    if pa.types.is_boolean(wanted) or pa.types.is_temporal(wanted):
+        return words
+    truth = pc.index_in(pc.ascii_lower(words), value_set=_TRUTHS)
+    return pc.if_else(pc.is_valid(truth), truth.cast(pa.large_string()), words)
+
+
+Whole = tuple[NDArray[Any], Mask, Mask]
+"""Whole numbers, floored and held to their type; masks of those that this changed, and of what is no number."""
+
+
+def _finish_integers(read: Whole, missing: Mask, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    values, lost, unreadable = read
+    if column.outside != "clip":
+        unreadable |= lost & ~missing
+    return pa.array(values, type=wanted, mask=missing | unreadable), unreadable
+
+
+def _integers_in_text(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Read plain numbers in one pass, and only what is written otherwise in the ways that take longer."""
+    exact, plain = plain_integers(array)
+    values, off = _clip_to_type(exact, wanted)
+    unreadable = np.zeros(len(array), bool)
+    rest = np.flatnonzero(~plain)
+    if len(rest):
+        words = _truths_as_numbers(repair_text(array).take(pa.array(rest)), wanted)
+        values[rest], off[rest], unreadable[rest] = _convert_to_integers(words, wanted)
+    return _finish_integers((values, off, unreadable), missing_of(array), wanted, column)
+
+
+def _clip_to_type(whole: NDArray[Any], wanted: pa.DataType) -> tuple[NDArray[Any], Mask]:
+    """Return whole numbers held to a type, and which of them that changed."""
+    info, own = np.iinfo(wanted.to_pandas_dtype()), np.iinfo(whole.dtype)
+    held = np.clip(whole, max(int(info.min), int(own.min)), min(int(info.max), int(own.max)))
+    return held.astype(wanted.to_pandas_dtype()), held != whole
+
+
+def _convert_to_integers(array: pa.Array, wanted: pa.DataType) -> Whole:
+    dtype = np.dtype(wanted.to_pandas_dtype())
+    info = np.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+    unreadable = np.zeros(len(array), dtype=bool)
+    if pa.types.is_floating(array.type):
+        floats = np.nan_to_num(floats_of(array), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        floor = np.floor(floats)
+        over, under = floor >= float(high + 1), floor < float(low)  # both bounds are exact floats
+        values = np.where(over | under, 0.0, floor).astype(dtype)
+        values[over], values[under] = high, low
+        return values, (floor != floats) | over | under, unreadable
+    if is_text(array.type):
+        whole, off, unreadable = read_integers(array)
+        off = off | (whole >= _TEXT_LIMIT) | (whole <= -_TEXT_LIMIT)
+    else:
+        whole = array.fill_null(0).to_numpy(zero_copy_only=False)
+        off = np.zeros(len(array), dtype=bool)
+    held, changed = _clip_to_type(whole, wanted)
+    return held, off | changed, unreadable
+
+
+def _cast_to_floats(array: pa.Array) -> NDArray[np.float64]:
+    return floats_of(array.cast(pa.float64(), safe=False))  # a whole number beyond 2^53 is rounded
+
+
+def _convert_to_decimals(floats: NDArray[np.float64], null: Mask, wanted: pa.DataType) -> pa.Array:
+    # The type's bound is no float in general (10^16 - 1 would become 10^16), so the last cut is among integers.
+    bound = 2.0**62 / 10.0**wanted.scale  # before the product, which may overflow
+    unscaled = np.rint(np.clip(np.where(null, 0.0, floats), -bound, bound) * 10.0**wanted.scale).astype(np.int64)
+    top = min(10**wanted.precision - 1, 2**62)
+    return decimal_array(np.clip(unscaled, -top, top), wanted.scale, null).cast(wanted)
+
+
+def _convert_to_booleans(array: pa.Array, missing: Mask) -> tuple[pa.Array, Mask]:
+    # 1.0 is 1, in text as among numbers: which of them a library made of the column depends on other rows.
+    floats = read_floats(array)[0] if is_text(array.type) else _cast_to_floats(array)
+    words = pc.ascii_trim_whitespace(pc.ascii_lower(array.cast(pa.large_string())))
+    yes: Mask = pc.is_in(words, value_set=_TRUE).to_numpy(zero_copy_only=False) | (floats == 1)
+    no: Mask = pc.is_in(words, value_set=_FALSE).to_numpy(zero_copy_only=False) | (floats == 0)
+    return pa.array(yes, mask=~(yes | no)), ~(yes | no | missing)
+
+
+def _convert_to_instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Dates and time stamps in another unit, floored; those that this changed cannot be read, but under clip."""
+    missing = missing_of(array)
+    both = array.type, wanted
+    if not (all(map(_is_moment, both)) or all(map(pa.types.is_duration, both))):
+        return pa.nulls(len(array), wanted), ~missing
+    stored = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).cast(pa.int64())
+    values = stored.fill_null(0).to_numpy(zero_copy_only=False)
+    before, after = _unit_of(array.type), _unit_of(wanted)
+    if before >= after:
+        factor = before // after
+        bound = (2**63 - 1) // factor
+        made = np.clip(values, -bound, bound) * factor
+        lost = np.abs(values) > bound
+    else:
+        made = values // (after // before)
+        lost = values % (after // before) != 0
+    if pa.types.is_date64(wanted):
+        made, lost = made - made % (DAY // UNIT["ms"]), lost | (made % (DAY // UNIT["ms"]) != 0)
+    if pa.types.is_date32(wanted):
+        made, lost = _clip_to_32_bits(made, lost)
+    unreadable = np.zeros_like(missing) if column.outside == "clip" else lost & ~missing
+    whole = pa.array(made, mask=missing | unreadable)
+    return (whole.cast(pa.int32()) if pa.types.is_date32(wanted) else whole).cast(wanted), unreadable
+
+
+def _convert_to_spans(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Lengths of time from text, floored; those that this changed cannot be read, but under clip."""
+    read, missing = read_lengths(array), missing_of(array)
+    made, lost = read.held(UNIT[wanted.unit])
+    unreadable = read.unreadable if column.outside == "clip" else read.unreadable | (lost & ~missing)
+    return pa.array(made, mask=missing | unreadable).cast(wanted), unreadable
+
+
+def _clip_to_32_bits(values: NDArray[np.int64], lost: Mask) -> tuple[NDArray[np.int64], Mask]:
+    """Hold numbers to 32 bits, and mark those that this changed."""
+    info = np.iinfo(np.int32)
+    held = np.clip(values, info.min, info.max)
+    return held, lost | (held != values)
+
+
+def _convert_to_times(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
+    """Times of day from text or another unit, floored; those that this changed cannot be read, but under clip."""
+    missing = missing_of(array)
+    if is_text(array.type):
+        parts = pc.extract_regex(repair_text(array), _TIME)
+        digits = pc.utf8_rpad(pc.struct_field(parts, "fraction"), width=9, padding="0")
+        pieces = [*(pc.struct_field(parts, part) for part in ("hour", "minute", "second")), digits]
+        hour, minute, second, fraction = map(digits_of, pieces)
+        nanoseconds = ((hour * 60 + minute) * 60 + second) * UNIT["s"] + fraction
+        unreadable = missing_of(parts) & ~missing
+    elif pa.types.is_time(array.type):
+        stored = array.cast(pa.int32() if pa.types.is_time32(array.type) else pa.int64())
+        nanoseconds = stored.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64) * UNIT[array.type.unit]
+        unreadable = np.zeros_like(missing)
+    else:
+        return pa.nulls(len(array), wanted), ~missing
+    unit = UNIT[wanted.unit]
+    units, lost = _clip_to_32_bits(nanoseconds // unit, nanoseconds % unit != 0)
+    units = units if pa.types.is_time32(wanted) else nanoseconds // unit
+    if column.outside != "clip":
+        unreadable = unreadable | (lost & ~missing)
+    whole = pa.array(units, mask=missing | unreadable)
+    return (whole.cast(pa.int32()) if pa.types.is_time32(wanted) else whole).cast(wanted), unreadable
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _unit_of(kind: pa.DataType) -> int:
+    if pa.types.is_date32(kind):
+        return DAY
+    return UNIT["ms"] if pa.types.is_date64(kind) else UNIT[kind.unit]
+
+
+def _write_as_csv_text(array: pa.Array, column: Column) -> pa.Array:
+    """Return values as the text that a CSV would hold: dates in the column's format."""
+    if not _is_moment(array.type):
+        return array
+    form = column.text_format or ("%Y-%m-%d" if pa.types.is_date(array.type) else "%Y-%m-%d %H:%M:%S")
+    moments = array.cast(pa.timestamp("s"), safe=False) if pa.types.is_date(array.type) else array
+    if pa.types.is_timestamp(moments.type):
+        moments = moments.cast(pa.int64()).cast(pa.timestamp(moments.type.unit)).cast(pa.timestamp("s"), safe=False)
+    written = pc.strftime(moments, format=form)
+    zoned = pa.types.is_timestamp(array.type) and array.type.tz is not None and column.text_format is None
+    return pc.binary_join_element_wise(written, "+00:00", "") if zoned else written

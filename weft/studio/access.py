@@ -1,0 +1,276 @@
+"""Who may talk to the studio: the browser of the person who started it, on the same machine, and nobody else.
+
+Other pages that the same browser shows can send requests here too, and a name that its owner points at 127.0.0.1 makes
+such a page look like the studio itself. So every request must name this very address (`Host`), whatever changes
+something must come from a page of it (`Origin`), and all but the first, which carries a key, must bring the cookie that
+the key was exchanged for. Such a cookie is not sent along by other sites (`SameSite`), nor seen by scripts
+(`HttpOnly`).
+
+Other users of the machine can read the arguments of every command, listen on every other port of 127.0.0.1 and connect
+to the studio. The first is why no command line holds a key (`weft.studio.access`). Browsers send a cookie to all ports
+of its host, which is why the studio has a host name of its own for each start, `weft-RANDOM.localhost`: browsers
+resolve such names to this machine, nobody else knows the name, and a cookie of it is sent to no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import os
+import secrets
+import sys
+import webbrowser
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from weft.errors import OutputError
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What a page of the studio may load: what the studio itself serves."""
+
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "frame-ancestors 'self'"
+)
+"""What a report may, which is one file with everything in it: nothing from outside, and nothing of the studio's."""
+
+_SAFE = ("GET", "HEAD")
+_LOGIN = 4096  # octets that somebody may send who has no key yet
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def random_host() -> str:
+    """Return a host name that browsers resolve to this machine, and that nobody can guess."""
+    return f"weft-{secrets.token_hex(16)}.localhost"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What lets a browser in: a key in the address, or a password; both are exchanged for a cookie."""
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """For the address that is printed in the terminal; it works until the studio ends."""
+    once: dict[str, Path] = field(default_factory=dict)
+    """Keys that work once, for the browser that the studio opens, each with the page that passes it on."""
+    sessions: set[str] = field(default_factory=set)
+    """Cookies that were given; each key or password that is accepted gets a new one."""
+    password: str | None = None
+    """Where the studio can be reached from other machines."""
+
+    def opens(self, token: str) -> bool:
+        """Whether this is a key; with a password there is none. A key that works once is used up."""
+        if self.password is not None:
+            return False
+        for each in list(self.once):
+            if secrets.compare_digest(token.encode(), each.encode()) and (page := self.once.pop(each, None)):
+                page.unlink(missing_ok=True)
+                return True
+        return secrets.compare_digest(token.encode(), self.token.encode())
+
+    def start_session(self) -> str:
+        """Return a new cookie."""
+        session = secrets.token_urlsafe(32)
+        self.sessions.add(session)
+        return session
+
+    def has_session(self, cookie: str) -> bool:
+        """Whether a cookie was given by this studio."""
+        return any(secrets.compare_digest(cookie.encode(), each.encode()) for each in self.sessions)
+
+    def is_password(self, word: str) -> bool:
+        """Whether this is the password, in a time that does not tell how much of it is right."""
+        if self.password is None:
+            return False
+        return secrets.compare_digest(_digest_word(word), _digest_word(self.password))
+
+
+def _digest_word(word: str) -> bytes:
+    return hashlib.sha256(word.encode()).digest()
+
+
+class Guarded:
+    """The studio behind its door."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, hosts: Sequence[str], largest: int, cookie: str) -> None:
+        self._app, self._keys, self._largest, self._cookie = app, keys, largest, cookie
+        self._hosts = {host.lower() for host in hosts}
+        self.debug = False
+        """Whether a failure is shown with its text, which may quote private values."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _add_security_headers(MutableHeaders(scope=message))
+            await send(message)
+
+        refusal = self._refusal(scope)
+        try:
+            await (refusal or self._app)(scope, receive, guarded)
+        except Exception as error:
+            if self.debug:
+                raise
+            # The page was answered with a plain 500; the server would write down the text, which may quote a row.
+            sys.stderr.write(
+                f"a bug in Weft ({type(error).__name__}). Its text is withheld, since it could quote private values; "
+                "--debug shows it to the curator.\n"
+            )
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return what a request gets that may not come in, or must do something first."""
+        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
+        if headers.get("host", "").lower() not in self._hosts:
+            return PlainTextResponse("This is not the address of the studio.", 421)
+        if scope["method"] not in _SAFE:
+            origin = headers.get("origin", "")
+            if origin.partition("://")[2].lower() not in self._hosts:
+                return PlainTextResponse("The studio takes this from its own pages alone.", 403)
+            largest = self._largest if self._known(headers) else min(self._largest, _LOGIN)
+            if (wrong := _check_length(headers, largest)) is not None:
+                return wrong
+        if scope["path"].startswith("/static/"):
+            return None  # the same for everybody
+        if self._known(headers):
+            return None
+        return self._entrance(scope)
+
+    def _known(self, headers: Mapping[str, str]) -> bool:
+        try:
+            sent = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return False
+        return sent is not None and self._keys.has_session(sent.value)
+
+    def _entrance(self, scope: Scope) -> Response | None:
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if scope["path"] == "/" and given and self._keys.opens(given):
+            # No redirect: browsers count it to the page that the key came from, which may not send the new cookie.
+            return let_in(HTMLResponse(_ENTERED), self._keys, self._cookie)
+        if self._keys.password is not None and scope["path"] == "/login":
+            return None
+        if self._keys.password is not None and scope["method"] in _SAFE:
+            return RedirectResponse("/login", 303)
+        return HTMLResponse(_CLOSED, 403)
+
+
+def _check_length(headers: Mapping[str, str], largest: int) -> Response | None:
+    """Return what a request gets that is too long, or does not say how long it is: before any of it is read."""
+    length = headers.get("content-length", "")
+    if not length.isdigit():
+        return PlainTextResponse("Say how long it is.", 411)
+    if int(length) > largest:
+        return PlainTextResponse(
+            f"The file is larger than {largest / 1e9:g} GB. Name it by its path instead, so that it is not copied, or "
+            "start the studio with a larger --largest.",
+            413,
+        )
+    return None
+
+
+def let_in(response: Response, keys: Keys, cookie: str) -> Response:
+    """Give a browser the cookie that it needs from now on."""
+    response.set_cookie(cookie, keys.start_session(), httponly=True, samesite="strict", path="/")
+    return response
+
+
+def _add_security_headers(headers: MutableHeaders) -> None:
+    for name, value in _HEADERS.items():
+        headers[name] = value
+    headers.setdefault("content-security-policy", PAGE_POLICY)
+
+
+_ENTERED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Weft studio</title>
+<meta http-equiv="refresh" content="0; url=/"><p><a href="/">Weft studio</a></p></html>"""
+
+_CLOSED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Weft studio</title>
+<link rel="stylesheet" href="/static/studio.css"><main class="narrow"><h1>This page needs its key</h1>
+<p>Open the whole address that <code>weft studio</code> printed in the terminal, with what stands behind
+<code>?token=</code>. It lets in the person who started the studio, and nobody else.</p></main></html>"""
+
+
+# How the studio opens the browser: a private page passes on the key, so that no command line shows it.
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={address}"><title>Weft studio</title>
+<p>This page opens <a href="{address}">the studio</a>. Its key works once.</p></html>
+"""
+
+
+@contextmanager
+def open_browser_page(folder: Path, address: str, keys: Keys) -> Iterator[None]:
+    """Open the browser at the studio; remove the page that passes on the key when it was used, or at the end.
+
+    Parameters
+    ----------
+    folder
+        Where the page is written; nobody but its owner may have access to it.
+    address
+        Address of the studio, without a key.
+
+    Raises
+    ------
+    OutputError
+        If other users may have access to the folder, or the page cannot be written.
+    """
+    if keys.password is not None:
+        webbrowser.open(address)
+        yield
+        return
+    key = secrets.token_urlsafe(24)
+    page = _write_page(folder.absolute(), f"{address}?token={key}")
+    try:
+        keys.once[key] = page
+        webbrowser.open(page.as_uri())
+        yield
+    finally:
+        page.unlink(missing_ok=True)
+
+
+def _write_page(folder: Path, address: str) -> Path:
+    """Write a page that redirects to an address, for its owner alone."""
+    remedy = "Open the printed address yourself, or choose another --folder."
+    page = folder / f"open-{secrets.token_hex(8)}.html"
+    try:
+        if not _is_private(folder):
+            raise OutputError(f"cannot open the browser: other users may have access to {folder}. {remedy}")
+        with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(_PAGE.format(address=html.escape(address)))
+    except OSError as error:
+        page.unlink(missing_ok=True)
+        reason = error.strerror or type(error).__name__
+        raise OutputError(f"cannot open the browser: {folder}: {reason}. {remedy}") from None
+    return page
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether a folder belongs to this user, and nobody else has access to it."""
+    if os.name != "posix":
+        return True  # access control lists keep a user's own folders private there
+    status = folder.stat()
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077

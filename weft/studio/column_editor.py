@@ -1,0 +1,376 @@
+"""What the page of columns shows of a schema file, and how it is changed there: line by line, as by hand."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Any, Literal
+
+from weft.drafting.review import FOUND, MEANINGS, Fact, Review, set_keys, set_top, without_item
+from weft.errors import SchemaError, WeftError
+from weft.schema import Schema
+from weft.schema.kinds.formula import list_formula_names, parse_formula
+from weft.schema.schema_file import write_column, write_rule
+
+Origin = Literal["public", "read", "paid", "found", "set"]
+
+KINDS_SHOWN = {
+    "unknown": "to be found privately",
+    "category": "one of several values",
+    "integer": "whole number",
+    "real": "number",
+    "datetime": "date, or date and time",
+    "boolean": "yes or no",
+    "time": "time of day",
+    "duration": "length of time",
+    "id": "an id, made anew",
+    "derived": "follows from other columns",
+}
+"""What a column may be, in words."""
+
+OUTSIDE = {
+    "refuse": "the run stops, and says so",
+    "clip": "it is moved to the nearer end of the range",
+    "other": "it is counted with the value for all others",
+}
+"""What becomes of a value that the schema does not know, in words."""
+
+_SETTINGS = ("outside", "other")
+_NUMBERS = ("integer", "real", "datetime", "time", "duration")
+_UNSHOWN = ("kind", "from_data", "paid")
+_SHORT = 160
+
+
+@dataclass(frozen=True)
+class FactShown:
+    """Something that the schema says of a column, and how it came to be there."""
+
+    name: str
+    value: str
+    origin: Origin
+    meaning: str = ""
+    private: bool = False
+    """Whether it can be left out, and found privately."""
+
+
+@dataclass(frozen=True)
+class ColumnShown:
+    """A column as the page shows it."""
+
+    name: str
+    kind: str
+    said: str
+    facts: list[FactShown]
+    form: Mapping[str, str] = field(default_factory=dict)
+    """What stands in its fields."""
+
+    @property
+    def open(self) -> bool:
+        """Whether something was read from the rows that nobody has looked at."""
+        return any(fact.origin == "read" for fact in self.facts)
+
+
+def first_schema(columns: Sequence[str]) -> str:
+    """Return the schema that a table begins with: its columns, of which nothing is said."""
+    head = (
+        "# What is publicly known of each column. What is left open is found privately, for a share of the budget.\n\n"
+    )
+    return head + "\n".join(write_column(name, {"kind": "unknown"}) for name in columns)
+
+
+def list_shown_columns(text: str, column: str = "", typed: Mapping[str, str] | None = None) -> list[ColumnShown]:
+    """Return the columns of a schema file; one of them with what was typed into its fields, and could not be saved."""
+    every = [_make_shown_column(name, entry) for name, entry in _parse_document(text).get("columns", {}).items()]
+    if typed is None:
+        return every
+    return [_apply_typed_fields(each, typed) if each.name == column else each for each in every]
+
+
+def list_rules(text: str) -> list[str]:
+    """Return the rules of a schema file, each as it is written."""
+    return [write_rule(each).removeprefix("[[rules]]\n").strip() for each in _parse_document(text).get("rules", [])]
+
+
+def find_schema_fault(text: str) -> str:
+    """Say what is wrong with a schema; nothing, if it can be used."""
+    try:
+        Schema.from_toml(text)
+    except WeftError as error:
+        return str(error).replace("schema, ", "")
+    return ""
+
+
+def change_column(text: str, column: str, form: Mapping[str, str]) -> str:
+    """Return the schema with what a page's fields say of a column."""
+    kind = form.get("kind", "")
+    if kind not in KINDS_SHOWN:
+        raise SchemaError("choose what the column is")
+    review = Review(text)
+    entry = review.entry(column)
+    if kind == "unknown":
+        return set_keys(text, column, dict.fromkeys(entry) | {"kind": "unknown"})
+    facts = _parse_form(kind, form, entry)
+    if facts.get("after") and facts["after"] not in _parse_document(text)["columns"]:
+        raise SchemaError(f'the table has no column "{facts["after"]}" that this one could come after')
+    _require_sources(str(facts.get("formula") or ""), _parse_document(text)["columns"])
+    kept = {key: value for key, value in facts.items() if value is not None or key in entry}
+    if entry.get("kind") == "unknown":  # what a column begins with says nothing, and gives way
+        text = set_keys(text, column, dict.fromkeys(entry) | kept)
+    else:
+        review = Review(set_keys(text, column, {key: None for key in _SETTINGS if key in entry and key in facts}))
+        review.edit(column, **{key: value for key, value in kept.items() if key not in _SETTINGS})
+        paid = [key for key in entry.get("paid", ()) if facts.get(key, entry.get(key)) == entry.get(key)]
+        settings = {key: value for key, value in kept.items() if key in _SETTINGS}
+        text = set_keys(review.text, column, settings | ({"paid": paid or None} if "paid" in entry else {}))
+    _require_sound_schema(text)
+    return text
+
+
+def settle_fact(text: str, column: str, name: str, how: Literal["public", "private"]) -> str:
+    """Return the schema with a fact that was read from the rows taken for public, or left to be found privately."""
+    review = Review(text)
+    for fact in review.facts([name] if name else (), [column] if column else ()):
+        if how == "public":
+            review.accept(fact)
+        elif fact.private and _is_still_present(review, fact):
+            review.make_private(fact)
+    return review.text
+
+
+def set_protected_column(text: str, unit: str | bool | None, rows: int) -> str:
+    """Return the schema that says who is protected."""
+    if not isinstance(unit, str):
+        return set_top(text, {"unit": None, "rows_per_unit": None})
+    entry = Review(text).entry(unit)
+    if entry.get("kind") != "id":
+        text = set_keys(text, unit, dict.fromkeys(entry) | {"kind": "id", "pattern": "{}"})
+    return set_top(text, {"unit": unit, "rows_per_unit": rows if rows > 1 else None})
+
+
+def get_protected_column(text: str) -> str | None:
+    """Return the column by which a schema protects people; None if every row is somebody's own."""
+    unit = _parse_document(text).get("unit")
+    return unit if isinstance(unit, str) else None
+
+
+def with_rule(text: str, rule: str) -> str:
+    """Return the schema with one more rule."""
+    written = rule.strip().removeprefix("[[rules]]").strip()
+    if not written:
+        raise SchemaError("write the rule, as in the examples")
+    try:
+        tomllib.loads(written)
+    except (ValueError, RecursionError):
+        raise SchemaError(
+            "that is not how a rule is written: press one of the examples, and put names of your columns into it"
+        ) from None
+    longer = f"{text.rstrip()}\n\n[[rules]]\n{written}\n"
+    _require_sound_schema(longer)
+    return longer
+
+
+def without_rule(text: str, index: int) -> str:
+    """Return the schema without one of its rules."""
+    return without_item(text, "rules", index)
+
+
+def _require_sound_schema(text: str) -> None:
+    if wrong := find_schema_fault(text):
+        raise SchemaError(wrong)
+
+
+def _require_sources(formula: str, columns: Mapping[str, Any]) -> None:
+    """Require that a formula names columns of the table; whatever else is wrong with it is told with the schema."""
+    try:
+        sources = {name.column for name in list_formula_names(parse_formula(formula))} if formula else set()
+    except ValueError:
+        return
+    if strange := sorted(sources - set(columns)):
+        raise SchemaError(f'the formula names "{strange[0]}", and the table has no such column')
+
+
+def _parse_document(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _is_still_present(review: Review, fact: Fact) -> bool:
+    """Whether a fact is still there: those of a column go with its kind."""
+    return fact.name in review.entry(fact.column).get("from_data", ())
+
+
+def _make_shown_column(name: str, entry: Mapping[str, Any]) -> ColumnShown:
+    kind = str(entry.get("kind", "unknown"))
+    read, paid = entry.get("from_data", ()), entry.get("paid", ())
+
+    def origin(key: str) -> Origin:
+        return "read" if key in read else "paid" if key in paid else "set" if key in _SETTINGS else "public"
+
+    facts = [
+        FactShown(key, _describe_fact(key, value), origin(key), MEANINGS.get(key, ""), key in FOUND.get(kind, ()))
+        for key, value in entry.items()
+        if key not in _UNSHOWN
+    ]
+    facts += [FactShown(key, "nothing", "read", MEANINGS.get(key, "")) for key in read if key not in (*entry, "kind")]
+    if kind != "unknown" and {"kind"} & {*read, *paid}:
+        facts.insert(0, FactShown("kind", KINDS_SHOWN.get(kind, kind), origin("kind"), MEANINGS["kind"], kind in FOUND))
+    left = [] if kind == "unknown" else [key for key in FOUND.get(kind, ())[1:] if key not in entry and key not in read]
+    if not any(key in entry for key in ("edges", "after", "pieces")):
+        facts += [FactShown(key, "found privately", "found") for key in left]
+    return ColumnShown(name, kind, KINDS_SHOWN.get(kind, kind), facts, _make_form(entry))
+
+
+def _apply_typed_fields(column: ColumnShown, typed: Mapping[str, str]) -> ColumnShown:
+    form = {key: typed.get(key, "") for key in column.form}
+    return replace(column, kind=typed.get("kind", column.kind), form=form)
+
+
+def _make_form(entry: Mapping[str, Any]) -> dict[str, str]:
+    ends = entry.get("range") or ["", ""]
+    missing = entry.get("missing", False)
+    values = entry.get("values", [])
+    return {
+        "low": _format_scalar(ends[0]),
+        "high": _format_scalar(ends[1]),
+        "values": "\n".join(map(_format_scalar, values)) if isinstance(values, list) else str(values),
+        "missing": "on" if missing else "",
+        "markers": ", ".join(map(_format_scalar, missing)) if isinstance(missing, list) else "",
+        "after": str(entry.get("after", "")),
+        "decimals": _format_scalar(entry.get("decimals", "")),
+        "formula": str(entry.get("formula", "")),
+        "pattern": str(entry.get("pattern", "")),
+        "outside": "on" if entry.get("outside", "refuse") != "refuse" else "",
+    }
+
+
+def _parse_form(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a form says of a column of this kind; None takes a fact out."""
+    facts: dict[str, Any] = {"kind": kind}
+
+    def field_of(name: str) -> str:
+        return form.get(name, "").strip()
+
+    if kind in _NUMBERS:
+        low, high = field_of("low"), field_of("high")
+        if bool(low) != bool(high):
+            raise SchemaError("a range has two ends: the smallest and the largest possible value")
+        after = field_of("after")
+        ends = [_parse_range_end(low, kind, bool(after)), _parse_range_end(high, kind, bool(after))] if low else None
+        clips = form.get("outside") and (ends or "edges" in entry)
+        facts |= {"range": ends, "after": after or None, "outside": "clip" if clips else None}
+    if kind == "real":
+        facts["decimals"] = int(field_of("decimals")) if field_of("decimals").isdigit() else None
+    if kind == "category":
+        lines = [line.strip() for line in form.get("values", "").splitlines() if line.strip()]
+        if len(lines) == 1 and "," in lines[0]:
+            raise SchemaError("write every value on a line of its own, without commas between them")
+        if not (isinstance(entry.get("values"), str) and lines == [entry["values"]]):  # the name of a list
+            other = str(entry.get("other", "other")) if form.get("outside") and lines else None
+            lines += [other] if other and other not in lines else []
+            facts |= {
+                "values": _parse_lines_as_values(lines) or None,
+                "outside": "other" if other else None,
+                "other": other,
+            }
+    if kind == "id":
+        facts["pattern"] = field_of("pattern") or "{}"
+    if kind == "derived":
+        facts["formula"] = field_of("formula") or None
+    else:
+        markers = [each.strip() for each in field_of("markers").split(",") if each.strip()]
+        facts["missing"] = (markers or True) if form.get("missing") or markers else None
+    return facts
+
+
+def _parse_range_end(word: str, kind: str, gap: bool) -> Any:
+    if kind in ("integer", "real"):
+        try:
+            return int(word) if re.fullmatch(r"[-+]?\d+", word) else float(word)
+        except ValueError:
+            raise SchemaError(
+                "the ends of a range are numbers, such as 0 and 1200.50, without units or commas"
+            ) from None
+    return int(word) if gap and re.fullmatch(r"-?\d+", word) else word
+
+
+def _parse_lines_as_values(lines: Sequence[str]) -> list[Any]:
+    if lines and all(re.fullmatch(r"0|-?[1-9]\d{0,17}", line) for line in lines):
+        return [int(line) for line in lines]
+    return list(dict.fromkeys(lines))
+
+
+def _describe_fact(key: str, value: Any) -> str:
+    if key == "outside":
+        return OUTSIDE.get(str(value), str(value))
+    if key == "range" and isinstance(value, list):
+        return " to ".join(map(_format_scalar, value))
+    if isinstance(value, list):
+        text = ", ".join(map(_format_scalar, value))
+        if len(text) > _SHORT:
+            return f"{len(value)} values: {text[:_SHORT].rpartition(',')[0]}, ..."
+        return text
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else _format_scalar(value)
+
+
+def _format_scalar(value: Any) -> str:
+    return (
+        value.isoformat(" ")
+        if isinstance(value, datetime)
+        else value.isoformat()
+        if isinstance(value, date)
+        else str(value)
+    )
+
+
+# What was found privately fills what was left open; what somebody has said of a column stays as it is.
+
+_WITH = {"values": ("values", "other", "outside"), "range": ("range", "outside")}
+"""What comes with a fact that was found: where values go that lie beyond it."""
+
+
+def fill_open_columns(text: str, found: str) -> str:
+    """Return the schema with what was found of its open columns; rules, units and all that was said stay.
+
+    What the search cost goes with it: costs of several searches add up.
+    """
+    mine, theirs = tomllib.loads(text), tomllib.loads(found)
+    changes = _collect_changes(mine, theirs)
+    for column, keys in changes.items():
+        text = set_keys(text, column, keys)
+    if changes and "discovery" in theirs:
+        before = mine.get("discovery", {"epsilon": 0.0, "delta": 0.0})
+        text = set_top(text, {"discovery": {key: before[key] + theirs["discovery"][key] for key in before}})
+    return text
+
+
+def list_fillable_columns(text: str, found: str) -> list[str]:
+    """Return the columns of a schema that are open, and of which something was found."""
+    try:
+        return list(_collect_changes(tomllib.loads(text), tomllib.loads(found)))
+    except (ValueError, SchemaError):
+        return []
+
+
+def _collect_changes(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    columns, known = mine.get("columns", {}), theirs.get("columns", {})
+    every = {name: _find_filling_keys(entry, known[name]) for name, entry in columns.items() if name in known}
+    return {name: keys for name, keys in every.items() if keys}
+
+
+def _find_filling_keys(entry: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that a column lacks, and of which it was found what they are."""
+    kind = entry.get("kind")
+    if found.get("kind") == "unknown":
+        return {}
+    if kind == "unknown":
+        return dict.fromkeys(entry) | dict(found)
+    if kind != found.get("kind") or any(key in entry for key in ("edges", "after", "pieces")):
+        return {}
+    paid = [key for key in FOUND.get(str(kind), ())[1:] if key not in entry and key in found.get("paid", ())]
+    keys = {key: found[key] for fact in paid for key in _WITH[fact] if key in found and key not in entry}
+    return keys | {"paid": [*entry.get("paid", ()), *paid]} if paid else {}

@@ -1,0 +1,166 @@
+"""What a page does, said as a command and in Python: the same words that the studio itself runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.errors import WeftError
+from weft.schema import Schema
+from weft.studio.workspace import LIFETIME, SCHEMA, Facts, Table
+
+Words = tuple[str, ...]
+
+SYNTHETIC, MODEL, PRIVATE_REPORT, PUBLIC_REPORT = "synthetic.csv", "model.weft", "report-PRIVATE.html", "report.html"
+FOUND, FOUND_BY_RUN = "found.toml", "synthetic.schema.toml"
+BUDGET = LIFETIME
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One thing that is done: as commands, and in Python."""
+
+    words: tuple[Words, ...]
+    python: str = ""
+
+    @property
+    def commands(self) -> str:
+        """The commands as a person types them, in the table's folder."""
+        return "\n".join(shlex.join(("weft", *without_json(each))) for each in self.words)
+
+
+def without_json(words: Sequence[str]) -> Words:
+    """Return a command that answers a person."""
+    return tuple(word for word in words if word != "--json")
+
+
+def write_unit_options(facts: Facts) -> Words:
+    """Return who is protected, as options."""
+    if isinstance(facts.unit, str):
+        return "--unit", facts.unit, "--rows-per-unit", str(facts.rows_per_unit)
+    return ("--one-row-per-person",) if facts.unit is False else ()
+
+
+def write_draft_command(table: Table) -> Spoken:
+    """Read a schema from the rows, for review."""
+    words = "schema", "draft", table.facts.source, "-o", SCHEMA, "--force"
+    return Spoken((words,), f"import weft\n\ndraft = weft.Schema.draft({table.facts.source!r})\n")
+
+
+def write_discovery_command(table: Table, epsilon: float) -> Spoken:
+    """Find a schema privately, for a price."""
+    facts = table.facts
+    price = "--private", "--epsilon", f"{epsilon:g}", "--delta", f"{facts.delta:g}"
+    words = (
+        "schema",
+        "draft",
+        facts.source,
+        *price,
+        *write_unit_options(facts),
+        *_write_budget(facts),
+        "--few-rows",
+        "-o",
+        FOUND,
+        "--force",
+    )
+    return Spoken((words,))
+
+
+def write_plan_command(table: Table) -> Spoken:
+    """Say what a budget would give."""
+    facts = table.facts
+    words = "plan", SCHEMA, "--rows", str(facts.rows), "--epsilon", f"{facts.epsilon:g}", "--delta", f"{facts.delta:g}"
+    python = (
+        "from weft.evaluation.forecast import plan\n\n"
+        f'plan("{SCHEMA}", rows={facts.rows}, epsilon={facts.epsilon:g}, delta={facts.delta:g}'
+        f"{_include_if(facts.method != 'auto', f', method={facts.method!r}')})\n"
+    )
+    return Spoken(((*words, *_write_method(facts), "--json"),), python)
+
+
+def write_synth_command(table: Table, number: str) -> Spoken:
+    """Make the synthetic table, and both editions of its report."""
+    facts, folder = table.facts, f"runs/{number}"
+    made, model = f"{folder}/{SYNTHETIC}", f"{folder}/{MODEL}"
+    words = "synth", facts.source, "--schema", SCHEMA, "--epsilon", f"{facts.epsilon:g}", "--delta", f"{facts.delta:g}"
+    run = (
+        *words,
+        *_write_method(facts),
+        *_write_budget(facts),
+        *_few_rows(table),
+        "--model",
+        model,
+        "-o",
+        made,
+        "--json",
+    )
+    private = "report", facts.source, made, "--model", model, "-o", f"{folder}/{PRIVATE_REPORT}", "--json"
+    public = "report", "--releasable", model, made, "-o", f"{folder}/{PUBLIC_REPORT}", "--json"
+    python = (
+        "import weft\n\n"
+        f"synthesizer = weft.Synthesizer(epsilon={facts.epsilon:g}, delta={facts.delta:g}"
+        f"{_include_if(facts.method != 'auto', f', method={facts.method!r}')}"
+        f"{_include_if(bool(facts.budget), f', budget_file={facts.budget!r}')})\n"
+        f'synthesizer.fit({facts.source!r}, "{SCHEMA}")\n'
+        f"rows = synthesizer.sample()\n"
+        f'synthesizer.save("{MODEL}")\n'
+    )
+    return Spoken((run, public, private), python)
+
+
+def write_query_command(number: str, columns: Sequence[str], where: Sequence[str]) -> Spoken:
+    """Count rows by columns."""
+    words = "query", "--json", *_write_conditions(where), "--", f"runs/{number}/{MODEL}", *columns
+    asked = [*map(repr, columns), *([f"where={list(where)!r}"] if where else [])]
+    python = f'import weft\n\nprint(weft.load("{MODEL}").query({", ".join(asked)}))\n'
+    return Spoken((words,), python)
+
+
+def write_sample_command(number: str, rows: int, where: Sequence[str], name: str) -> Spoken:
+    """Make more rows of a model."""
+    words = (
+        "sample",
+        f"runs/{number}/{MODEL}",
+        "-n",
+        str(rows),
+        *_write_conditions(where),
+        "-o",
+        f"runs/{number}/{name}",
+        "--json",
+    )
+    python = (
+        f'import weft\n\nweft.load("{MODEL}").sample({rows}{_include_if(bool(where), f", where={list(where)!r}")})\n'
+    )
+    return Spoken((words,), python)
+
+
+def write_lifetime_command(table: Table, epsilon: float, delta: float) -> Spoken:
+    """Make a lifetime budget."""
+    words = "budget", "create", BUDGET, "--epsilon", f"{epsilon:g}", "--delta", f"{delta:g}"
+    return Spoken(((*words, "--table", table.facts.name, "--json"),))
+
+
+def _few_rows(table: Table) -> Words:
+    """Return the option by which a run goes on with few rows: the page before it says how many are needed."""
+    try:
+        incomplete = Schema.from_toml(table.schema.read_text(encoding="utf-8")).incomplete
+    except (WeftError, OSError):
+        return ()
+    return ("--few-rows",) if incomplete else ()
+
+
+def _write_conditions(conditions: Sequence[str]) -> Words:
+    return tuple(f"--where={each}" for each in conditions)
+
+
+def _write_method(facts: Facts) -> Words:
+    return () if facts.method == "auto" else ("--method", facts.method)
+
+
+def _write_budget(facts: Facts) -> Words:
+    return ("--budget", facts.budget) if facts.budget else ()
+
+
+def _include_if(holds: bool, text: str) -> str:
+    return text if holds else ""

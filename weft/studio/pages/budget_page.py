@@ -1,0 +1,139 @@
+"""The page of the budget: what it means, what it buys, what is left of the table's lifetime budget; and the button."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Form
+from fastapi.responses import HTMLResponse, Response
+
+from weft.errors import BudgetError, WeftError
+from weft.methods import AUTO, METHODS
+from weft.privacy import Adjacency, Budget, Lifetime
+from weft.privacy.filters import find_affordable_epsilon
+from weft.schema import Schema
+from weft.studio import column_editor as c
+from weft.studio import command_text as spoken
+from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
+from weft.studio.pages.run_page import list_spent_budgets, start_run
+from weft.studio.workspace import Table
+from weft.synthesis.discovery import SHARE, rows_needed
+
+router = APIRouter()
+PLAN = "plan"
+
+
+@router.get("/t/{table}/budget")
+def budget(studio: TheStudio, table: TheTable) -> HTMLResponse:
+    """Show what a budget means and buys."""
+    return _render_budget_page(studio, table)
+
+
+@router.post("/t/{table}/budget")
+def choose(
+    studio: TheStudio,
+    table: TheTable,
+    epsilon: Annotated[float, Form(gt=0, le=20)],
+    delta: Annotated[float, Form(ge=0, lt=1)],
+    rows: Annotated[int, Form(ge=1, le=10**12)],
+    method: Annotated[str, Form()] = AUTO,
+    then: Annotated[Literal["", "plan", "run"], Form()] = "",
+    ticket: Annotated[str, Form()] = "",
+) -> Response:
+    """Take down what was chosen; show what it buys, or spend it, if asked: what is spent is what the page shows."""
+    if method not in (AUTO, *METHODS):
+        raise BudgetError("choose one of the methods")
+    table = table.change(epsilon=epsilon, delta=delta, rows=rows, method=method)
+    if then == "run":
+        return redirect_to(f"/t/{table.id}/runs/{start_run(studio, table, ticket)}")
+    if then == PLAN:
+        studio.start(table, PLAN, spoken.write_plan_command(table), f"{_make_plan_key(table)}-{table.facts.epsilon:g}")
+    return redirect_to(f"/t/{table.id}/budget")
+
+
+@router.post("/t/{table}/budget/lifetime")
+def lifetime(
+    studio: TheStudio,
+    table: TheTable,
+    epsilon: Annotated[float, Form(gt=0)],
+    delta: Annotated[float, Form(ge=0, lt=1)] = 1e-6,
+    file: Annotated[str, Form()] = "",
+) -> Response:
+    """Make a lifetime budget for the table, or name one that there is."""
+    try:
+        if file.strip():
+            Lifetime(file.strip()).state()
+            table.change(budget=file.strip())
+        elif not table.facts.budget:
+            place = table.folder / spoken.BUDGET
+            Lifetime.create(place, Budget(epsilon=epsilon, delta=delta), table=table.facts.name)
+            table.change(budget=spoken.BUDGET)
+    except WeftError as error:
+        return _render_budget_page(studio, table, str(error), 400)
+    return redirect_to(f"/t/{table.id}/budget")
+
+
+def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: int = 200) -> HTMLResponse:
+    text = table.schema.read_text(encoding="utf-8")
+    fault = c.find_schema_fault(text)
+    schema = None if fault else Schema.from_toml(text)
+    job = studio.jobs.job(table.job(PLAN))
+    fresh = job is not None and job.ticket.startswith(_make_plan_key(table))
+    plan = job.answer() if job is not None and fresh and job.state == "done" else {}
+    return studio.page(
+        "budget",
+        status,
+        table=table,
+        step="budget",
+        wrong=wrong,
+        fault=fault,
+        open_columns=[] if schema is None else [column.name for column in schema.unknown],
+        read=sum(fact.origin == "read" for column in c.list_shown_columns(text) for fact in column.facts),
+        incomplete=schema is None or schema.incomplete,
+        needed=0 if schema is None else _rows_needed(table, schema),
+        unsaid=table.facts.unit is None,
+        methods=[AUTO, *METHODS],
+        job=job if fresh else None,
+        plan=plan,
+        curve=json.dumps(plan.get("curve", [])),
+        lifetime=_read_lifetime(table),
+        spent=list_spent_budgets(table),
+        said=spoken.write_synth_command(table, "NNN"),
+        said_plan=spoken.write_plan_command(table),
+    )
+
+
+def _rows_needed(table: Table, schema: Schema) -> int:
+    """Return how many rows discovery needs at the budget that is set; 0 where nothing is to be found."""
+    facts = table.facts
+    if not schema.unknown or facts.delta <= 0:
+        return 0
+    budget = Budget(epsilon=facts.epsilon, delta=facts.delta)
+    return rows_needed(len(schema.unknown), budget, Adjacency("add-remove", schema.rows_per_unit), SHARE)
+
+
+def _make_plan_key(table: Table) -> str:
+    """Return what a plan depends on beside epsilon, which its curve runs over: it is made anew when that changes."""
+    facts, text = table.facts, table.schema.read_text(encoding="utf-8")
+    return hashlib.sha256(repr((text, facts.rows, facts.delta, facts.method)).encode()).hexdigest()[:16]
+
+
+def _read_lifetime(table: Table) -> dict[str, Any] | None:
+    """Return what is left of the table's lifetime budget."""
+    if not table.facts.budget:
+        return None
+    try:
+        state = Lifetime(table.folder / table.facts.budget).state()
+    except WeftError as error:
+        return {"wrong": str(error)}
+    return {
+        "wrong": "",
+        "file": table.facts.budget,
+        "epsilon": state.budget.epsilon,
+        "delta": state.budget.delta,
+        "spent": state.spent / state.capacity,
+        "left": state.left / state.capacity,
+        "affordable": find_affordable_epsilon(state.left, state.budget, state.filter, state.filter),
+    }

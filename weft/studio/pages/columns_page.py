@@ -1,0 +1,179 @@
+"""The page of columns: what is known of each, where that comes from, and rules between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import HTMLResponse, Response
+
+from weft.errors import SchemaError, WeftError
+from weft.studio import column_editor as c
+from weft.studio import command_text as spoken
+from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
+from weft.studio.column_editor import fill_open_columns, list_fillable_columns
+from weft.studio.workspace import Table, write_small_file
+
+router = APIRouter()
+DRAFT, FIND = "draft", "find"
+
+
+@router.get("/t/{table}/columns")
+def columns(studio: TheStudio, table: TheTable, taken: Literal["yes", ""] = "") -> HTMLResponse:
+    """Show the columns."""
+    return _render_columns_page(studio, table, taken=taken)
+
+
+@router.post("/t/{table}/columns/edit")
+async def edit(studio: TheStudio, table: TheTable, request: Request) -> Response:
+    """Change what is said of one column."""
+    form = {key: str(value) for key, value in (await request.form()).items()}
+    column = form.pop("column", "")
+    return _save_schema(studio, table, lambda text: c.change_column(text, column, form), column, form)
+
+
+@router.post("/t/{table}/columns/fact")
+def fact(
+    studio: TheStudio,
+    table: TheTable,
+    how: Annotated[Literal["public", "private"], Form()],
+    column: Annotated[str, Form()] = "",
+    name: Annotated[str, Form()] = "",
+) -> Response:
+    """Take a fact that was read from the rows for public, or have it found privately."""
+    return _save_schema(studio, table, lambda text: c.settle_fact(text, column, name, how), column)
+
+
+@router.post("/t/{table}/columns/rule")
+def rule(studio: TheStudio, table: TheTable, rule: Annotated[str, Form()] = "") -> Response:
+    """Add a rule."""
+    return _save_schema(studio, table, lambda text: c.with_rule(text, rule), "", rule=rule)
+
+
+@router.post("/t/{table}/columns/unrule")
+def unrule(studio: TheStudio, table: TheTable, index: Annotated[int, Form()]) -> Response:
+    """Take a rule away."""
+    return _save_schema(studio, table, lambda text: c.without_rule(text, index), "")
+
+
+@router.post("/t/{table}/columns/text")
+def text(studio: TheStudio, table: TheTable, text: Annotated[str, Form()] = "") -> Response:
+    """Replace the whole schema by what was typed."""
+    typed = text.replace("\r\n", "\n")
+    if wrong := c.find_schema_fault(typed):
+        return _render_columns_page(studio, table, wrong, 400, typed=typed)
+    write_small_file(table.schema, typed)
+    return redirect_to(f"/t/{table.id}/columns")
+
+
+@router.post("/t/{table}/columns/draft")
+def draft(studio: TheStudio, table: TheTable, ticket: Annotated[str, Form()]) -> Response:
+    """Read a schema from the rows, for review."""
+    studio.start(table, DRAFT, spoken.write_draft_command(table), ticket)
+    return redirect_to(f"/t/{table.id}/columns")
+
+
+@router.post("/t/{table}/columns/find")
+def find(
+    studio: TheStudio, table: TheTable, ticket: Annotated[str, Form()], epsilon: Annotated[float, Form(gt=0, le=20)]
+) -> Response:
+    """Find a schema privately, for a price."""
+    if table.facts.unit is None:
+        raise SchemaError("say first who is protected, on the page of the table")
+    studio.start(table, FIND, spoken.write_discovery_command(table, epsilon), ticket)
+    return redirect_to(f"/t/{table.id}/columns")
+
+
+@router.post("/t/{table}/columns/take")
+def take(studio: TheStudio, table: TheTable, run: Annotated[str, Form()] = "") -> Response:
+    """Use what was found privately, by itself or by a run, for the columns that are open: it is paid for."""
+    place = table.run(run) / spoken.FOUND_BY_RUN if run else table.folder / spoken.FOUND
+    if not place.is_file():
+        raise SchemaError("nothing was found there")
+    made = fill_open_columns(table.schema.read_text(encoding="utf-8"), place.read_text(encoding="utf-8"))
+    if wrong := c.find_schema_fault(made):
+        return _render_columns_page(studio, table, wrong, 400)
+    write_small_file(table.schema, made)
+    return redirect_to(f"/t/{table.id}/columns?taken=yes")
+
+
+@router.get("/t/{table}/jobs/{name}")
+def job(studio: TheStudio, table: TheTable, name: Literal["draft", "find", "plan"]) -> HTMLResponse:
+    """Show how far a command of this table is: a part of its page."""
+    found = studio.jobs.job(table.job(name))
+    return studio.page("progress", job=found, table=table, step="", cancel=f"/t/{table.id}/jobs/{name}/cancel")
+
+
+@router.post("/t/{table}/jobs/{name}/cancel")
+def cancel(studio: TheStudio, table: TheTable, name: Literal["draft", "find", "plan"]) -> Response:
+    """End a command of this table."""
+    studio.jobs.cancel(table.job(name))
+    return redirect_to(f"/t/{table.id}/{'budget' if name == 'plan' else 'columns'}")
+
+
+def _save_schema(
+    studio: Studio,
+    table: Table,
+    change: Callable[[str], str],
+    column: str,
+    form: Mapping[str, str] | None = None,
+    **typed: str,
+) -> Response:
+    """Change the schema file, or say why not; what was there stays, and so does what was typed."""
+    try:
+        made = change(table.schema.read_text(encoding="utf-8"))
+    except WeftError as error:
+        return _render_columns_page(studio, table, _rephrase_fault(error), 400, column, form, **typed)
+    write_small_file(table.schema, made)
+    return redirect_to(f"/t/{table.id}/columns{f'#c-{_find_column_place(table, column)}' if column else ''}")
+
+
+def _find_column_place(table: Table, column: str) -> int:
+    names = [each.name for each in c.list_shown_columns(table.schema.read_text(encoding="utf-8"))]
+    return names.index(column) if column in names else 0
+
+
+def _rephrase_fault(error: WeftError) -> str:
+    """Say what is wrong to somebody who fills in fields, and sees no lines of a file."""
+    told = re.sub(r"^line \d+: ", "", str(error))
+    return told.replace("range must be [lowest, highest]", "the smallest possible value has to lie below the largest")
+
+
+def _render_columns_page(
+    studio: Studio,
+    table: Table,
+    wrong: str = "",
+    status: int = 200,
+    open_column: str = "",
+    form: Mapping[str, str] | None = None,
+    **typed: str,
+) -> HTMLResponse:
+    text = table.schema.read_text(encoding="utf-8")
+    if isinstance(table.facts.unit, str) and c.get_protected_column(text) != table.facts.unit:  # a draft begins anew
+        text = c.set_protected_column(text, table.facts.unit, table.facts.rows_per_unit)
+        write_small_file(table.schema, text)
+    shown = c.list_shown_columns(text, open_column, form)
+    jobs = {name: studio.jobs.job(table.job(name)) for name in (DRAFT, FIND)}
+    found = table.folder / spoken.FOUND
+    return studio.page(
+        "columns",
+        status,
+        table=table,
+        step="columns",
+        columns=shown,
+        kinds=c.KINDS_SHOWN,
+        rules=c.list_rules(text),
+        text=typed.get("typed", text),
+        rule=typed.get("rule", ""),
+        fault=c.find_schema_fault(text),
+        wrong=wrong,
+        open_column=open_column if any(column.name == open_column for column in shown) else "",
+        jobs=jobs,
+        found=list_fillable_columns(text, found.read_text(encoding="utf-8")) if found.is_file() else [],
+        taken=typed.get("taken", ""),
+        left=sum(fact.origin == "read" for column in shown for fact in column.facts),
+        can_find=sum(fact.origin == "read" and fact.private for column in shown for fact in column.facts),
+        said={"draft": spoken.write_draft_command(table), "find": spoken.write_discovery_command(table, 0.1)},
+    )

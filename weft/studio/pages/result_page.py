@@ -1,0 +1,233 @@
+"""What a run has made: the table, its reports, counts by clicking columns, more rows, and everything to take away."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form
+from fastapi.responses import FileResponse, HTMLResponse, Response
+
+from weft.errors import DataError, WeftError
+from weft.studio import column_editor as c
+from weft.studio import command_text as spoken
+from weft.studio.access import REPORT_POLICY
+from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
+from weft.studio.column_editor import list_fillable_columns
+from weft.studio.jobs import make_program_words
+from weft.studio.pages.run_page import card_of, job_folder
+from weft.studio.workspace import Table
+
+router = APIRouter()
+SHOWN = 10
+"""Synthetic rows on the page."""
+MAX_COLUMNS = 4
+PATIENCE = 120
+"""Seconds that counts may take."""
+RELEASED = re.compile(
+    r"(?:synthetic|more-\d+)(?:-[0-9a-f]{8})?(?:\.csv|\.card\.md|\.card\.json|\.schema\.toml|\.weft)"
+    rf"|{re.escape(spoken.MODEL)}|{re.escape(spoken.PUBLIC_REPORT)}"
+)
+"""What may be given to anybody; all else in a run's folder (journal, checkpoint, the private report) stays there."""
+WHAT = {
+    spoken.SYNTHETIC: "the synthetic table",
+    ".csv": "more synthetic rows",
+    ".card.md": "what it is and what is guaranteed, to read",
+    ".card.json": "the same, for programs",
+    ".schema.toml": "what was found of the columns",
+    spoken.MODEL: "makes more rows, and answers counts",
+    spoken.PRIVATE_REPORT: "the report with the private table",
+    spoken.PUBLIC_REPORT: "the report for anybody",
+    ".json": "the figures of a report",
+    ".ledger.jsonl": "everything that was asked, and its cost",
+    ".checkpoint": "lets a run that was cut short go on",
+}
+"""What the files of a run are, by how their names end."""
+REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
+
+
+@router.get("/t/{table}/runs/{number}")
+def result(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
+    """Show a run: its progress, then what it made."""
+    return _render_result_page(studio, table, number)
+
+
+@router.get("/t/{table}/runs/{number}/report/{edition}")
+def report(table: TheTable, number: str, edition: Literal["private", "releasable"]) -> Response:
+    """Show a report, in a frame that can reach nothing."""
+    page = table.run(number) / REPORTS[edition]
+    if not page.is_file():
+        raise DataError("there is no such report yet")
+    return FileResponse(page, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
+
+
+@router.get("/t/{table}/runs/{number}/files/{name}")
+def download(table: TheTable, number: str, name: str) -> Response:
+    """Hand out one file of a run."""
+    for path in list_run_files(table, number):
+        if path.name == name:
+            return FileResponse(path, filename=f"{table.facts.name}-{number}-{path.name}")
+    raise DataError("the run has no such file")
+
+
+@router.get("/t/{table}/runs/{number}/release.zip")
+def release(table: TheTable, number: str) -> Response:
+    """Hand out all that may be given to anybody."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in list_run_files(table, number):
+            if not stays_with_curator(path):
+                archive.write(path, path.name)
+    head = {"content-disposition": f'attachment; filename="release-{number}.zip"'}
+    return Response(packed.getvalue(), media_type="application/zip", headers=head)
+
+
+@router.post("/t/{table}/runs/{number}/query")
+def query(
+    studio: TheStudio,
+    table: TheTable,
+    number: str,
+    columns: Annotated[list[str] | None, Form()] = None,
+    where: Annotated[str, Form()] = "",
+) -> HTMLResponse:
+    """Count rows by columns, from what was released: it costs nothing."""
+    table.run(number)
+    chosen = (columns or [])[:MAX_COLUMNS]
+    said = spoken.write_query_command(number, chosen, _split_conditions(where))
+    done = subprocess.run(  # noqa: S603 (the words are a list, and no shell reads them)
+        make_program_words(said.words[0]),
+        cwd=table.folder,
+        capture_output=True,
+        timeout=PATIENCE,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    answer = json.loads(done.stdout or b"{}")
+    cells = answer.get("cells", [])
+    largest = max((cell["count"] for cell in cells), default=1.0) or 1.0
+    wrong = answer.get("error", {}).get("message", "") if done.returncode else ""
+    return studio.page(
+        "counts",
+        400 if wrong else 200,
+        table=table,
+        step="history",
+        answer=answer,
+        cells=cells,
+        largest=largest,
+        wrong=wrong,
+        said=said,
+    )
+
+
+@router.post("/t/{table}/runs/{number}/more")
+def more(
+    studio: TheStudio,
+    table: TheTable,
+    number: str,
+    ticket: Annotated[str, Form()],
+    rows: Annotated[int, Form(ge=1, le=10**9)],
+    where: Annotated[str, Form()] = "",
+) -> Response:
+    """Make more rows of the model."""
+    folder = table.run(number)
+    made = 1 + len(list(folder.glob("more-*.csv")))
+    said = spoken.write_sample_command(number, rows, _split_conditions(where), f"more-{made}.csv")
+    place = folder / "more-job"
+    studio.jobs.start(table.folder, lambda: [place], ticket, lambda: (place, said.words))
+    return redirect_to(f"/t/{table.id}/runs/{number}#more")
+
+
+@router.get("/t/{table}/runs/{number}/more")
+def more_progress(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
+    """Show how far the additional rows are: a part of the page."""
+    job = studio.jobs.job(table.run(number) / "more-job")
+    return studio.page("progress", job=job, table=table, step="history", cancel="")
+
+
+def list_run_files(table: Table, number: str) -> list[Path]:
+    """Return the files that a run has made."""
+    return sorted(path for path in table.run(number).iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def stays_with_curator(path: Path) -> bool:
+    """Whether a file stays with the curator."""
+    return RELEASED.fullmatch(path.name) is None
+
+
+def _split_conditions(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLResponse:
+    folder = table.run(number)
+    job = studio.jobs.job(job_folder(table, number))
+    card = card_of(table, number)
+    names, rows = _read_first_rows(folder / spoken.SYNTHETIC) if card else ([], [])
+    return studio.page(
+        "result",
+        table=table,
+        step="history",
+        number=number,
+        job=job,
+        card=card,
+        names=names,
+        rows=rows,
+        countable=_list_countable_columns(table, folder, names),
+        made=[
+            path.name
+            for path in list_run_files(table, number)
+            if path.name.startswith("more-") and path.suffix == ".csv"
+        ],
+        files=[
+            (path.name, _describe_file(path), path.stat().st_size, stays_with_curator(path))
+            for path in list_run_files(table, number)
+        ],
+        reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
+        empty=_list_empty_columns(folder / spoken.FOUND_BY_RUN),
+        found=_list_filled_columns(table, folder / spoken.FOUND_BY_RUN),
+        more=studio.jobs.job(folder / "more-job"),
+        said=spoken.Spoken(job.words, spoken.write_synth_command(table, number).python) if job else None,
+        cancel=f"/t/{table.id}/runs/{number}/cancel",
+    )
+
+
+def _describe_file(path: Path) -> str:
+    """Say what a file of a run is."""
+    return next((said for ending, said in WHAT.items() if path.name.endswith(ending)), "")
+
+
+def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> list[str]:
+    """Return the columns that can be counted by: ids are made anew, and mean nothing."""
+    found = folder / spoken.FOUND_BY_RUN
+    shown = c.list_shown_columns((found if found.is_file() else table.schema).read_text(encoding="utf-8"))
+    ids = {column.name for column in shown if column.kind == "id"}
+    return [name for name in names if name not in ids]
+
+
+def _list_empty_columns(found: Path) -> list[str]:
+    """Return the columns of which a run has found no value but the one for all others."""
+    columns = c.list_shown_columns(found.read_text(encoding="utf-8")) if found.is_file() else []
+    return [each.name for each in columns if each.kind == "category" and each.form["values"] == "other"]
+
+
+def _list_filled_columns(table: Table, found: Path) -> list[str]:
+    """Return the open columns of the table of which a run has found something."""
+    if not found.is_file():
+        return []
+    return list_fillable_columns(table.schema.read_text(encoding="utf-8"), found.read_text(encoding="utf-8"))
+
+
+def _read_first_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the names and the first rows of a synthetic table, which is a plain CSV file."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = csv.reader(stream)
+            return next(rows), [row for row, _ in zip(rows, range(SHOWN), strict=False)]
+    except (OSError, StopIteration, WeftError):
+        return [], []

@@ -1,0 +1,347 @@
+"""What a schema does not state, found privately: kinds, then which texts repeat, then ranges and common values.
+
+Each step opens the table with a schema of looks (`weft.synthesis.discovery.probes`) and measures their single columns,
+as any recipe does; only lists of values need a question of their own (`weft.curator.value_queries`). What one step asks
+follows from the released answers of those before it, and from the declared types, which are public (decision 002). So
+the whole is a composition of the curator's questions, and its result may be shown to anybody: it has been paid for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weft.curator import Curator
+from weft.display import format_count
+from weft.encoding import Codec
+from weft.errors import SchemaError
+from weft.marginals.marginal import NoisyMarginal
+from weft.progress import Listener, ignore_event, report_stage
+from weft.schema import Column, Schema
+from weft.schema.column_names import names_id
+from weft.schema.kinds import Unknown, column_from_dict
+from weft.schema.rules import Rule
+from weft.synthesis.discovery.entries import (
+    PAID,
+    RANGED,
+    Counted,
+    Discovered,
+    Doors,
+    choose_other_word,
+    merge_missing,
+    round_share,
+    settle_entry,
+)
+from weft.synthesis.discovery.kind_inference import Decision, decide_kind
+from weft.synthesis.discovery.probes import (
+    GridLook,
+    find_finest_unit,
+    get_declared_kind,
+    get_plain_type,
+    grid_look,
+    holds_text,
+    require_steps,
+    select_precision_facts,
+    shape_look,
+)
+from weft.synthesis.discovery.ranges import NEAR, estimate_extent, found_range, select_outlying_specials
+
+KINDS, REPEATS = 0.15, 0.05
+"""Parts of the share for kinds, and for how many different texts there are; the rest is for ranges and values."""
+
+WEIGHT_VALUES = 4 / 3
+"""What a list of values gets for one that a range gets: a value must rise above a threshold, not out of the noise."""
+
+UNIQUE = 0.5
+"""Different texts for each filled row, from which a column is an id or free text, and has no list of values."""
+
+NAMED_UNIQUE = 0.9
+"""The same of whole numbers that are named like an id."""
+
+FIRST_LIST = 0.5
+"""Part of the share for values with which all columns are listed; the rest is for those of which rows are left over."""
+
+REST = 3.0
+"""Noise, in standard deviations, above which rows are left over beside the values that were found."""
+
+
+def needs_slack(schema: Schema, types: Mapping[str, pa.DataType]) -> bool:
+    """Whether values may have to be listed, which some of delta pays for."""
+    return any(holds_text(types[column.name]) for column in schema.unknown)
+
+
+def discover(
+    schema: Schema,
+    types: Mapping[str, pa.DataType],
+    doors: Doors,
+    share: float,
+    slack: float,
+    listener: Listener = ignore_event,
+) -> Discovered:
+    """Find what is not stated, with a share of the budget and so much of its delta; `types` are the declared ones."""
+    return _Discovery(schema, types, doors, share, slack, listener).run()
+
+
+class _Discovery:
+    """One discovery: what is known so far of the columns that were not stated."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        types: Mapping[str, pa.DataType],
+        doors: Doors,
+        share: float,
+        slack: float,
+        listener: Listener,
+    ) -> None:
+        self._schema, self._doors, self._listener = schema, doors, listener
+        self._types = {name: get_plain_type(kind) for name, kind in types.items()}
+        self._share, self._slack = share, slack
+        self._known: dict[str, Decision] = {c.name: self._declared(c) for c in schema.unknown}
+        self._rows = 0.0
+        self._require_stated_rules()
+
+    def run(self) -> Discovered:
+        """Ask step by step."""
+        opened = self._open_whole()
+        shaped = [name for name in self._known if self._is_shaped(name)]
+        left = self._share
+        if shaped:
+            self._find_kinds(opened, shaped, KINDS * self._share)
+            left -= KINDS * self._share
+        asked = [name for name, known in self._known.items() if known.need == "text" or self._maybe_id(name)]
+        if asked:
+            self._find_repeats(asked, REPEATS * self._share)
+            left -= REPEATS * self._share
+        ranged, listed = (
+            [name for name, known in self._known.items() if known.need == need] for need in ("range", "values")
+        )
+        weight = len(ranged) + WEIGHT_VALUES * len(listed)
+        if ranged:
+            self._find_ranges(ranged, left * len(ranged) / weight)
+        if listed:
+            self._find_values(listed, left * WEIGHT_VALUES * len(listed) / weight)
+        return self._finished()
+
+    def _open_whole(self) -> Curator:
+        """Open the table with every column and every refusing rule, so that all that can be refused is, uncharged.
+
+        Each row is read here in every column, so that what a later step reads has been read before the first charge.
+        """
+        require_steps({name: known.entry for name, known in self._known.items()}, self._doors.types)
+        columns = [self._first_look(name) for name in self._known]
+        opened = self._opened([*self._stated_columns(), *columns], self._refusing_rules())
+        ranged = [name for name, known in self._known.items() if known.need == "range"]
+        if ranged:
+            grids = self._opened([self._grid(name).column for name in ranged])
+            Codec(grids, self._doors.types(grids))
+            if any(map(self._is_shaped, ranged)):  # by their stated kind, values may be refused that have a shape
+                self._doors.look(grids)
+        return self._doors.look(opened)
+
+    def _first_look(self, name: str) -> Column:
+        """Return the column that an unknown one is opened as first: its shapes, its grid, or what its type declares."""
+        known = self._known[name]
+        if self._is_shaped(name) or known.need == "text":
+            return shape_look(name)
+        if known.need == "range":
+            return self._grid(name).column
+        return column_from_dict(name, settle_entry(known.entry))
+
+    def _refusing_rules(self) -> tuple[Rule, ...]:
+        return tuple(rule for rule in self._schema.rules if rule.policy == "refuse")
+
+    def _require_stated_rules(self) -> None:
+        """Refuse a rule that refuses rows by a column that is not stated yet: it could fail after charges."""
+        for rule in self._refusing_rules():
+            if unknown := [name for name in rule.columns if name in self._known]:
+                raise SchemaError(
+                    f'the rule "{rule}" refuses rows by column "{unknown[0]}", which is not stated yet. State the '
+                    'column, or set policy = "keep"'
+                )
+
+    def _stated_columns(self) -> list[Column]:
+        return [column for column in self._schema.columns if not isinstance(column, Unknown)]
+
+    # What the types say.
+
+    def _declared(self, column: Unknown) -> Decision:
+        stated, arrow_type = dict(column.stated), self._types[column.name]
+        entry = {**get_declared_kind(arrow_type), **stated}
+        if entry.get("kind") in RANGED:
+            return Decision(entry, "range")
+        if entry.get("kind") == "category":
+            if not holds_text(arrow_type):
+                raise SchemaError(
+                    f'column "{column.name}": values of a category are found in text, and its type is {arrow_type}; '
+                    "state its values, or leave its kind out"
+                )
+            return Decision(entry, "text")
+        if entry.get("kind") is None and not holds_text(arrow_type):
+            raise SchemaError(
+                f'column "{column.name}": nothing can be found out about its type {arrow_type}; leave the column out '
+                'of the table, or describe the others in a schema with extra_columns = "ignore"'
+            )
+        return Decision(entry, "" if "kind" in entry else "text")
+
+    def _is_shaped(self, name: str) -> bool:
+        """Whether the shapes of a column's values have to be looked at: its kind, its decimals or its step is open."""
+        entry, arrow_type = self._known[name].entry, self._types[name]
+        if holds_text(arrow_type):
+            return "kind" not in entry or (entry["kind"] == "datetime" and "format" not in entry)
+        if pa.types.is_timestamp(arrow_type):
+            return "step" not in entry
+        return pa.types.is_floating(arrow_type) and entry.get("kind") == "real" and "decimals" not in entry
+
+    # The steps.
+
+    def _find_kinds(self, opened: Curator, names: Sequence[str], share: float) -> None:
+        noisy, sigma = self._measure(opened, names, share, "kinds")
+        self._rows = float(np.median([m.table.sum() for m in noisy.values()]))
+        for name in names:
+            found, before = decide_kind(noisy[name].table, sigma), self._known[name]
+            told = found.entry if holds_text(self._types[name]) else select_precision_facts(found.entry)
+            fits = "kind" not in before.entry or told.get("kind", before.entry["kind"]) == before.entry["kind"]
+            entry = {**(told if fits else {}), **before.entry, **merge_missing(found.entry, before.entry)}
+            self._known[name] = replace(found, entry=entry, need=before.need if "kind" in before.entry else found.need)
+
+    def _maybe_id(self, name: str) -> bool:
+        known = self._known[name]
+        return known.entry.get("kind") == "integer" and "kind" not in self._stated(name) and names_id(name)
+
+    def _find_repeats(self, names: Sequence[str], share: float) -> None:
+        with report_stage(self._listener, "find texts that repeat"):
+            curator = self._doors.values(self._opened([self._raw(name) for name in names]))
+            different = curator.distinct(names, share)
+            noise = NEAR * curator.sigma(share / len(names))
+        for name, number in zip(names, different, strict=True):
+            known = self._known[name]
+            rows = max(known.rows or self._rows, 1.0)
+            if known.need == "text":
+                unique = number - noise > UNIQUE * rows and "kind" not in self._stated(name)
+                entry = {"kind": "id", "pattern": "{}"} if unique else known.entry
+                self._known[name] = replace(known, entry=entry, need="" if unique else "values")
+                if unique:
+                    self._known[name] = replace(self._known[name], why="a text that hardly ever repeats: an id")
+            elif number > NAMED_UNIQUE * rows:
+                self._known[name] = Decision({"kind": "id", "pattern": "{}"}, "", rows, "a number of its own: an id")
+
+    def _find_ranges(self, names: Sequence[str], share: float) -> None:
+        looks = {name: self._grid(name) for name in names}
+        opened = self._doors.look(self._opened([look.column for look in looks.values()]))
+        noisy, sigma = self._measure(opened, names, share, "ranges")
+        for name, look in looks.items():
+            self._known[name] = self._ranged(name, look, noisy[name], sigma)
+
+    def _grid(self, name: str) -> GridLook:
+        """Return the column on a public grid; whether its kind was found decides how a data frame is read."""
+        look = grid_look(name, self._known[name].entry, self._types[name])
+        found = "kind" not in self._stated(name) and holds_text(self._types[name])
+        return replace(look, column=replace(look.column, paid=("kind",))) if found else look
+
+    def _ranged(self, name: str, look: GridLook, noisy: NoisyMarginal, sigma: float) -> Decision:
+        known = self._known[name]
+        counts, specials, missing = look.read(np.asarray(noisy.table))
+        cells = estimate_extent(counts, sigma)
+        entry = {**known.entry, **found_range(known.entry, look.edges, cells, find_finest_unit(self._types[name]))}
+        low, high = entry["range"]
+        if found := select_outlying_specials(specials, sigma, low, high):
+            entry["special"] = list(dict.fromkeys([*known.entry.get("special", ()), *found]))
+        if "missing" not in entry and missing > NEAR * sigma:
+            entry["missing"] = True
+        also = f", and {', '.join(map(str, entry['special']))}" if "special" in entry else ""
+        return replace(known, entry=entry, need="", why=f"{RANGED[entry['kind']]} from {low} to {high}{also}")
+
+    def _find_values(self, names: Sequence[str], share: float) -> None:
+        """List values, and once more where many rows have none of those: few columns, so that rarer values show.
+
+        Which columns come again follows from released counts, and each round is charged by itself, with half of the
+        slack: two questions that compose, whatever the first one finds.
+        """
+        found: dict[str, dict[str, Counted]] = {name: {} for name in names}
+        with report_stage(self._listener, "find common values"):
+            rest = self._list(names, FIRST_LIST * share, found)
+            if rest:
+                self._list(rest, (1 - FIRST_LIST) * share, found)
+        for name in names:
+            self._known[name] = self._listed(name, found[name])
+
+    def _list(self, names: Sequence[str], share: float, found: dict[str, dict[str, Counted]]) -> list[str]:
+        """Add the values that many rows share; return the columns of which rows are left over."""
+        curator = self._doors.values(self._opened([self._raw(name) for name in names]))
+        sigma = curator.sigma(share / len(names))
+        for name, values in zip(names, curator.values(names, share, self._slack / 2), strict=True):
+            found[name] |= {value: Counted(count, sigma) for value, count in values.items()}
+        return [name for name in names if self._left_over(name, found[name])]
+
+    def _left_over(self, name: str, values: Mapping[str, Counted]) -> bool:
+        """Whether more rows are left over beside these values than noise would leave, or nobody counted the rows."""
+        rows = self._known[name].rows or self._rows
+        rest = rows - sum(each.count for each in values.values())
+        noises = [each.sigma for each in values.values()]
+        return not values or not rows or rest > REST * math.hypot(*noises, max(noises))
+
+    def _listed(self, name: str, values: Mapping[str, Counted]) -> Decision:
+        """Return a category of these values, and one that stands for every other: no value is counted as another."""
+        known = self._known[name]
+        other = choose_other_word(values)
+        if not values:
+            told = f"no value is common enough to be listed: all are {other}"
+        elif self._left_over(name, values):
+            told = f"{format_count(len(values), 'value')}, all others as {other}"
+        else:
+            told = f"{format_count(len(values), 'value')}, nearly all there are; any other as {other}"
+        rows = known.rows or self._rows
+        lost = 1.0 - sum(each.count for each in values.values()) / rows if rows > 0 else 0.0
+        entry = {**known.entry, "values": sorted({*values, other}), "other": other}
+        if self._left_over(name, values):
+            entry["lost_share"] = round_share(lost)
+        return replace(known, entry=entry, need="", why=told)
+
+    # How the table is opened.
+
+    def _measure(
+        self, curator: Curator, names: Sequence[str], share: float, told: str
+    ) -> tuple[dict[str, NoisyMarginal], float]:
+        with report_stage(self._listener, f"find {told}"):
+            noisy = curator.look([(name,) for name in names], share, f"{told} of {format_count(len(names), 'column')}")
+        return {m.clique[0]: m for m in noisy}, curator.sigma(share / len(names))
+
+    def _opened(self, columns: Sequence[Column], rules: tuple[Rule, ...] = ()) -> Schema:
+        """Return a schema of these columns, and the unit's."""
+        schema = self._schema
+        unit = (
+            [] if schema.unit is None or any(c.name == schema.unit for c in columns) else [schema.column(schema.unit)]
+        )
+        rows = schema.rows_per_unit
+        return Schema((*unit, *columns), unit=schema.unit, rows_per_unit=rows, extra_columns="ignore", rules=rules)
+
+    def _raw(self, name: str) -> Column:
+        missing = self._known[name].entry.get("missing")
+        markers = tuple(missing) if isinstance(missing, list | tuple) else ()
+        return Unknown(name, missing=True, markers=markers)
+
+    def _stated(self, name: str) -> dict[str, Any]:
+        column = self._schema.column(name)
+        return dict(column.stated) if isinstance(column, Unknown) else {}
+
+    def _finished(self) -> Discovered:
+        columns, found = [], {}
+        for column in self._schema.columns:
+            if isinstance(column, Unknown):
+                known, stated = self._known[column.name], dict(column.stated)
+                entry = settle_entry(known.entry)
+                made = column_from_dict(column.name, entry)
+                declared = get_declared_kind(self._types[column.name])
+                paid = [key for key in made.to_dict() if key not in stated and key not in declared and key in PAID]
+                columns.append(replace(made, paid=tuple(paid)))
+                found[column.name] = known.why
+            else:
+                columns.append(column)
+        extra = "refuse" if self._schema.extra_columns == "discover" else self._schema.extra_columns
+        return Discovered(replace(self._schema, columns=tuple(columns), extra_columns=extra), found)

@@ -1,0 +1,245 @@
+"""Columns as they are looked at before anything is known of them: by the shape of each value, or on a public grid.
+
+A look is a column like any other. Its codes are a public list that was fixed before any row was read, or follows from
+released answers, and each row has one of them; so what is measured of it is a marginal, with a marginal's theorem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.marginals.marginal import Array
+from weft.schema import Schema
+from weft.schema.kinds import Column, Unknown, column_from_dict
+from weft.schema.kinds.kind import Coder, Label, make_single_label
+from weft.values.text_numbers import is_text
+from weft.values.text_shapes import SHAPES, shapes_of
+from weft.values.timestamps import UNIT, name_step, parse_span
+
+# What a declared type says of a column, before anything is asked.
+
+
+def select_precision_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what shapes tell of a column whose type is declared: how finely its values are told."""
+    return {key: value for key, value in entry.items() if key in ("decimals", "step", "missing")}
+
+
+def get_declared_kind(arrow_type: pa.DataType) -> dict[str, Any]:
+    """Return the kind that a declared type is, if it says so."""
+    if pa.types.is_boolean(arrow_type):
+        return {"kind": "boolean"}
+    if pa.types.is_integer(arrow_type):
+        return {"kind": "integer"}
+    if pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type):
+        return {"kind": "real"}
+    if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
+        return {"kind": "datetime"}
+    if pa.types.is_time(arrow_type):
+        return {"kind": "time", "step": "1s"}
+    if pa.types.is_duration(arrow_type):
+        return {"kind": "duration"}
+    return {}
+
+
+def find_finest_unit(arrow_type: pa.DataType) -> int:
+    """Return the nanoseconds in one unit of lengths of time; in text they are told in seconds."""
+    return UNIT[arrow_type.unit if pa.types.is_duration(arrow_type) else "s"]
+
+
+def require_steps(entries: Mapping[str, Mapping[str, Any]], types: Callable[[Schema], pa.Schema]) -> None:
+    """Refuse a stated step of lengths of time that is finer than the type in which a schema of them has them read."""
+    spans = {n: entry for n, entry in entries.items() if entry.get("kind") == "duration" and "step" in entry}
+    told = {n: {key: entry[key] for key in ("kind", "step", "type") if key in entry} for n, entry in spans.items()}
+    columns = tuple(column_from_dict(n, {**entry, "range": ["0d", "1d"]}) for n, entry in told.items())
+    if columns:
+        read = types(Schema(columns, extra_columns="ignore"))
+        for column in columns:
+            column.coder(get_plain_type(read.field(column.name).type), nan=False)
+
+
+def get_plain_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the type of the values, however they are stored."""
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def holds_text(arrow_type: pa.DataType) -> bool:
+    """Whether a type holds text, or nothing at all, in which text may come."""
+    return is_text(get_plain_type(arrow_type)) or pa.types.is_null(get_plain_type(arrow_type))
+
+
+MARKED = (-9999, -999, -99, -9, -8, -7, 88, 99, 777, 888, 999, 9999, 99999, 999999)
+"""Whole numbers that stand for no answer in tables all over the world."""
+
+MARKED_DAYS = ("1900-01-01", "1970-01-01", "9999-12-31")
+"""Days that do."""
+
+LAST_NANOSECOND = "2262"
+"""Year in which nanoseconds since 1970 no longer fit 64 bits."""
+
+YEARS = range(1900, 2101)
+
+_MANTISSAS = (10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90)  # tenths: the cells of every power of ten
+_EACH = 20
+
+_PARTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_CLOCK = (1, 2, 5, 10, 15, 20, 30, 45)
+_ROUND_COUNTS = (1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 90, 120, 180, 270, 365, 500, 730, 1000)
+_SPANS = {
+    **dict.fromkeys(("us", "ms"), _PARTS),
+    **dict.fromkeys(("s", "min"), _CLOCK),
+    "h": (1, 2, 3, 4, 6, 8, 12, 18),
+    "d": (
+        *_ROUND_COUNTS,
+        1500,
+        2000,
+        3000,
+        5000,
+        7500,
+        10_000,
+        20_000,
+        36_500,
+    ),  # a hundred years: what is longer is clipped
+}
+
+
+@dataclass(frozen=True)
+class ShapeLook(Column):
+    """A column looked at by the shape of its values."""
+
+    kind: ClassVar[str] = "shape"
+    as_written: ClassVar[bool] = True
+    policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
+
+    def plain_type(self) -> pa.DataType:
+        """Return text, as it is written."""
+        return pa.string()
+
+    def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
+        """Return a code for each shape."""
+        return _ShapeCoder()
+
+    def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
+        """Name each shape."""
+        return [make_single_label(shape.sort, "value") for shape in SHAPES]
+
+
+class _ShapeCoder:
+    """One code a shape."""
+
+    size = len(SHAPES)
+
+    def encode(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the shape of each value."""
+        return shapes_of(array)
+
+    def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
+        """Make nothing: a look is for counting."""
+        return pa.nulls(len(codes), pa.string())
+
+
+def shape_look(name: str) -> Column:
+    """Return a column to be looked at by its shapes."""
+    return ShapeLook(name, outside="clip", missing=False)
+
+
+@dataclass(frozen=True)
+class GridLook:
+    """A number or a time on a public grid: the column, the edges of its cells, and what stands apart from them."""
+
+    column: Column
+    edges: Sequence[Any]
+    special: Sequence[Any]
+
+    def read(self, table: Array) -> tuple[Array, list[tuple[Any, int]], int]:
+        """Return the counts of the cells, those of what stands apart, and that of missing values.
+
+        A special value that would leave a cell empty has no code beside it: the cell is its own.
+        """
+        bins = len(self.edges) - 1
+        cells, coded = np.array(table[:bins]), [v for v in self.special if not self.is_cell(v)]
+        apart = list(zip(coded, table[bins : bins + len(coded)].tolist(), strict=True))
+        for value in self.special:
+            if self.is_cell(value):
+                place = self.edges.index(value)
+                apart.append((value, int(cells[place])))
+                cells[place] = 0
+        return cells, apart, int(table[-1])
+
+    def is_cell(self, value: Any) -> bool:
+        """Whether a special value is all that a cell holds."""
+        return isinstance(value, int) and value in self.edges and value + 1 in self.edges
+
+
+_NOT_LOOKED_AT = ("decimals", "outside", "bins", "scale")
+"""What is stated of numbers and dates for the table that is made, and is not yet of use on a public grid."""
+
+
+def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> GridLook:
+    """Return a column of numbers, dates or lengths of time on a public grid that holds all of its type."""
+    entry = {key: value for key, value in entry.items() if key not in _NOT_LOOKED_AT}
+    if entry["kind"] == "datetime":
+        edges: list[Any] = [f"{year}-01-01" for year in YEARS]
+        nanoseconds = pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns"
+        special: list[Any] = [day for day in MARKED_DAYS if not nanoseconds or day < LAST_NANOSECOND]
+    elif entry["kind"] == "duration":
+        unit = find_finest_unit(arrow_type)
+        edges, special = span_edges(unit), []
+        entry["step"] = name_step(unit)
+    elif entry["kind"] == "integer":
+        low, high = _get_type_limits(arrow_type)
+        edges = [edge for edge in whole_edges() if low < edge < high]
+        edges = [low, *edges, high]
+        special = [value for value in MARKED if low < value < high]
+        entry.pop("type", None)  # whole numbers are released as floats where these hold them; the grid goes further
+    else:
+        edges, special = real_edges(), [float(value) for value in MARKED]
+        if pa.types.is_decimal(arrow_type):
+            digits, most = arrow_type.scale, 10.0 ** (arrow_type.precision - arrow_type.scale)
+            edges = sorted({round(edge, digits) for edge in edges if abs(edge) < most})
+            special = [value for value in special if edges[0] < value < edges[-1]]
+    look = GridLook(Unknown(name), edges, special)
+    coded = [value for value in special if not look.is_cell(value)]
+    told = {**entry, "edges": edges, "special": coded, "missing": entry.get("missing", True), "outside": "clip"}
+    return replace(look, column=column_from_dict(name, told))
+
+
+def whole_edges() -> list[int]:
+    """Return the edges of the grid of whole numbers: small ones and years one by one, then some in every power of ten.
+
+    >>> [edge for edge in whole_edges() if 18 <= edge <= 80]
+    [18, 19, 20, 25, 30, 35, 40, 50, 60, 70, 80]
+    """
+    above = [m * 10**k // 10 for k in range(1, 18) for m in _MANTISSAS]
+    sizes = sorted({*range(_EACH), *(edge for edge in above if edge >= _EACH), 10**18})
+    return [-edge for edge in reversed(sizes[1:])] + sorted({*sizes, *YEARS})
+
+
+def real_edges() -> list[float]:
+    """Return the edges of the grid of numbers: some in every power of ten, on both sides of zero."""
+    positive = [float(f"{m}e{k - 1}") for k in range(-6, 16) for m in _MANTISSAS] + [1e16]
+    return [-edge for edge in reversed(positive)] + [0.0, *positive]
+
+
+def span_edges(unit: int) -> list[str]:
+    """Return the edges of the grid of lengths of time, in units of so many nanoseconds, on both sides of none.
+
+    >>> [edge for edge in span_edges(10**9) if edge.endswith("h")]
+    ['-18h', '-12h', '-8h', '-6h', '-4h', '-3h', '-2h', '-1h', '1h', '2h', '3h', '4h', '6h', '8h', '12h', '18h']
+    """
+    sizes = [f"{size}{name}" for name, each in _SPANS.items() for size in each]
+    kept = [size for size in sizes if parse_span(size) % unit == 0]
+    return [*(f"-{size}" for size in reversed(kept)), "0d", *kept]
+
+
+def _get_type_limits(arrow_type: pa.DataType) -> tuple[int, int]:
+    """Return the least and largest whole number that a column can hold, or 10^18 by size."""
+    if pa.types.is_integer(arrow_type):
+        info = np.iinfo(arrow_type.to_pandas_dtype())
+        return max(int(info.min), -(10**18)), min(int(info.max), 10**18 - 1)
+    return -(10**18) + 1, 10**18 - 1

@@ -1,0 +1,66 @@
+"""What a user asks for when a table is to be learned: from the command line, from Python or from the studio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from weft.io.dialect import Dialect
+    from weft.privacy import Budget, Relation
+    from weft.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRequest:
+    """One fit as it was asked for. Nothing here is validated: `weft.synthesis.fit_plan` does that."""
+
+    source: Any
+    """The private table: a data frame, a path, several paths, or the address of a database's table."""
+    schema: Schema | str | PathLike[str] | Mapping[str, Any] | None = None
+    unit: str | Literal[False] | None = None
+    """Column that identifies the person; False where every row is another person's; None where the schema states it."""
+    rows_per_unit: int | None = None
+    """Contribution bound where `unit` is a column; None for the default."""
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    budget: Budget | None = None
+    """A budget in other units, instead of epsilon and delta."""
+    insecure: bool = False
+    """Whether the rows are public, so that an epsilon that protects nobody may be spent on them."""
+    method: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the method, a plan of marginals and a public table among them."""
+    neighbours: Relation = "add-remove"
+    discover: float = 0.1
+    """Share of the budget for what the schema does not state."""
+    trust_data_for_schema: bool = False
+    engine: Literal["auto", "memory", "stream"] = "auto"
+    memory: str | int | None = None
+    dialect: Dialect | None = None
+    journal: str | PathLike[str] | None = None
+    budget_file: str | PathLike[str] | None = None
+    checkpoint: str | PathLike[str] | None = None
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    """What a command writes afterwards: noted in the checkpoint, so that `weft resume` can write it."""
+    seed: int | None = None
+    noise_seed: int | None = None
+
+    def read_schema(self) -> Schema | None:
+        """Return the schema, read from its file or made of the kinds that are stated of some columns."""
+        from weft.schema import Schema
+        from weft.synthesis.arguments import check_schema
+
+        check_schema(self.schema)
+        if self.schema is None or isinstance(self.schema, Schema):
+            return self.schema
+        return Schema.stating(self.schema) if isinstance(self.schema, Mapping) else Schema.load(Path(self.schema))
+
+    def read_budget(self) -> Budget:
+        """Return the budget; BudgetError for one that cannot be."""
+        from weft.privacy import Budget
+
+        return self.budget or Budget(epsilon=self.epsilon, delta=self.delta, insecure=self.insecure)

@@ -1,0 +1,54 @@
+"""What a fit leaves behind, and how its records become rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weft.encoding import Codec
+from weft.encoding.persons import Meets, People
+from weft.marginals.marginal import Measured
+from weft.marginals.pooling import Released
+from weft.marginals.records import Records
+from weft.models import Model
+from weft.privacy import Ledger
+from weft.schema import Schema
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit leaves behind: enough to sample, to explain and to check, and nothing private."""
+
+    method: str
+    options: dict[str, Any]
+    schema: Schema
+    codec: Codec
+    model: Model
+    ledger: Ledger
+    measured: tuple[Measured, ...] = ()
+    """The marginals that were measured, and the noise on them."""
+    people: People | None = None
+    """How many rows people have, where they may have several."""
+    released: tuple[Released, ...] = ()
+    """The noisy tables themselves, for queries; none in files of older versions."""
+
+    def rows(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
+        """Return records as rows, dealt out to people where these may have several; `start` rows came before."""
+        return self.assign_people(self.codec.decode(records, rng, start=start), rng, start)
+
+    def assign_people(
+        self, table: pa.Table, rng: np.random.Generator, start: int = 0, meets: Meets | None = None
+    ) -> pa.Table:
+        """Return rows dealt out to people where these may have several; otherwise as they are.
+
+        Every row still meets the conditions of `meets`.
+        """
+        unit = self.schema.unit
+        if self.people is None or unit is None:
+            return table
+        made, person = self.people.assign(table, self.codec, rng, meets)
+        at = made.schema.get_field_index(unit)
+        return made.set_column(at, made.schema.field(at), self.codec.ids(unit, person + start, rng))

@@ -1,0 +1,26 @@
+"""Plans of marginals: what somebody who knows the data would measure, checked before anything is spent."""
+
+from __future__ import annotations
+
+from weft.synthesis.marginal_plan.compiled_plan import (
+    CompiledPlan,
+    Noise,
+    choose_accounting,
+    compile_plan,
+    extend_schema,
+    noise_of,
+    with_maps,
+)
+from weft.synthesis.marginal_plan.plan_file import MarginalPlan, PlanError
+
+__all__ = [
+    "CompiledPlan",
+    "MarginalPlan",
+    "Noise",
+    "PlanError",
+    "choose_accounting",
+    "compile_plan",
+    "extend_schema",
+    "noise_of",
+    "with_maps",
+]

@@ -1,0 +1,527 @@
+"""A plan beside the attributes of a table: which of them a recipe sees, and which marginals of these it measures."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from weft.encoding import Codec
+from weft.encoding.column_groups import ColumnGroup
+from weft.errors import SchemaError
+from weft.io.text_to_types import csv_arrow_schema
+from weft.marginals.counting import MAX_CELLS
+from weft.marginals.domain import Clique, Domain, make_clique
+from weft.marginals.marginal import Array
+from weft.methods import METHODS, takes_option
+from weft.methods.common.discretisation import Arrangement, Learned
+from weft.models.arranged import MAX_MEMBERS, Fill, Pattern
+from weft.privacy import AccountingName, find_accounting
+from weft.privacy.conversions import gdp_mu, zcdp_rho, zcdp_rho_closed_form
+from weft.schema import Schema
+from weft.schema.kinds import Column
+from weft.schema.kinds.category import write_category_value
+from weft.schema.kinds.derived import Derived
+from weft.schema.kinds.kind import Label, Scalar, suggest_known_word
+from weft.synthesis.marginal_plan.plan_file import (
+    BinnedItem,
+    Filled,
+    Given,
+    Grouped,
+    Item,
+    MarginalPlan,
+    PartItem,
+    PlanError,
+    Presence,
+    PublicMap,
+)
+
+# Which noise is the smaller one for so many marginals (DPSyn, section 2.5 and figure 2).
+
+Noise = Literal["laplace, basic", "laplace, advanced", "laplace, zCDP", "gaussian, zCDP", "gaussian, exact"]
+"""A law of noise and how costs are added up."""
+
+ABOUT: Mapping[Noise, str] = {
+    "laplace, basic": "epsilon adds up; what weft calls pure, with geometric noise",
+    "laplace, advanced": "the advanced composition theorem (Dwork, Rothblum and Vadhan 2010)",
+    "laplace, zCDP": "Laplace noise of scale b is 1/(2 b^2)-zCDP",
+    "gaussian, zCDP": "as in the paper, by its closed form",
+    "gaussian, exact": "Gaussian DP in closed form; weft's default",
+}
+
+
+def noise_of(marginals: int, epsilon: float, delta: float) -> dict[Noise, float]:
+    """Return the standard deviation on a cell of each of k marginals that share a budget evenly, by way of counting.
+
+    >>> few, many = (noise_of(k, 1.0, 1e-6) for k in (2, 200))
+    >>> min(few, key=few.get), min(many, key=many.get)
+    ('laplace, basic', 'gaussian, exact')
+    """
+    k = marginals
+    basic = math.sqrt(2) * k / epsilon
+    if delta == 0:
+        return {"laplace, basic": basic}
+    rho = zcdp_rho(epsilon, delta)
+    return {
+        "laplace, basic": basic,
+        "laplace, advanced": math.sqrt(2) / _solve_advanced_composition(k, epsilon, delta),
+        "laplace, zCDP": math.sqrt(k / rho),
+        "gaussian, zCDP": math.sqrt(k / (2 * zcdp_rho_closed_form(epsilon, delta))),
+        "gaussian, exact": math.sqrt(k) / gdp_mu(epsilon, delta),
+    }
+
+
+def _solve_advanced_composition(k: int, epsilon: float, delta: float) -> float:
+    """Return the largest epsilon of each of k answers by e sqrt(2 k ln(1/delta)) + k e (exp(e) - 1) <= epsilon."""
+    low, high = 0.0, epsilon
+    for _ in range(200):
+        middle = (low + high) / 2
+        cost = middle * math.sqrt(2 * k * math.log(1 / delta)) + k * middle * math.expm1(middle)
+        low, high = (middle, high) if cost <= epsilon else (low, middle)
+    return max(low, 1e-300)
+
+
+def choose_accounting(marginals: int, epsilon: float, delta: float) -> AccountingName:
+    """Return the accounting of the smaller noise that Weft can draw and add up exactly: geometric, or Gaussian.
+
+    The other ways are never best: Gaussian noise under zCDP is what exact accounting improves on, and Laplace noise
+    under zCDP has twice the variance of Gaussian noise of the same cost.
+    """
+    found = noise_of(max(marginals, 1), epsilon, delta)
+    return "pure" if found["laplace, basic"] < found.get("gaussian, exact", math.inf) else "gaussian"
+
+
+def find_crossover(epsilon: float, delta: float, counted: Noise = "gaussian, exact") -> int:
+    """Return the least number of marginals for which another way of counting beats Laplace noise that adds up."""
+    k = 1
+    while k < 1_000_000:
+        found = noise_of(k, epsilon, delta)
+        if found[counted] < found["laplace, basic"]:
+            return k
+        k += 1
+    return k
+
+
+# What of a plan the schema can say: groups of columns, and columns that follow from others by a public map.
+
+
+def extend_schema(schema: Schema, plan: MarginalPlan) -> Schema:
+    """Return the schema with the plan's groups and maps in it, as if its writer had put them there."""
+    groups = list(schema.groups)
+    taken = {name: "the schema" for group in groups for name in group}
+    for item in plan.of(Grouped):
+        for name in item.columns:
+            require_plan_column(schema, name, item, "columns")
+            if name in taken:
+                raise item.place.fault(
+                    f'"{name}" stands in a group of {taken[name]} already; groups may not overlap: leave it in one',
+                    "columns",
+                )
+            taken[name] = "this plan"
+        groups.append(item.columns)
+    columns = {column.name: column for column in schema.columns}
+    for found in plan.of(PublicMap):
+        columns[found.gives] = _make_derived_column(schema, columns, found, taken)
+        try:
+            known = replace(schema, columns=tuple(columns.values()))
+            Codec(known, csv_arrow_schema(known))
+        except SchemaError as error:  # values without an answer, columns that follow from one another
+            raise found.place.fault(str(error), "map") from None
+    try:
+        return replace(schema, columns=tuple(columns.values()), groups=tuple(groups))
+    except SchemaError as error:
+        raise SchemaError(f"{plan.source or 'plan of marginals'} with the schema: {error}") from None
+
+
+def with_maps(plan: MarginalPlan) -> MarginalPlan:
+    """Return the plan with the code books of its maps inside: it can be kept, and read elsewhere, without them."""
+    items = (
+        replace(item, map=tuple(_read_map_pairs(item)))
+        if isinstance(item, PublicMap) and isinstance(item.map, str)
+        else item
+        for item in plan.items
+    )
+    return replace(plan, items=tuple(items))
+
+
+def require_plan_column(schema: Schema, name: str, item: Item, key: str) -> Column:
+    """Return a column; the plan's fault if there is none, or if it is an id."""
+    if name not in schema:
+        near = suggest_known_word(name, [column.name for column in schema.columns])
+        raise item.place.fault(f'there is no column "{name}" in the schema.{near or " Check its spelling."}', key)
+    return schema.column(name)
+
+
+def _make_derived_column(
+    schema: Schema, columns: Mapping[str, Column], item: PublicMap, grouped: Mapping[str, str]
+) -> Derived:
+    source = require_plan_column(schema, item.of, item, "of")
+    general = require_plan_column(schema, item.gives, item, "gives")
+    if item.of == item.gives or isinstance(columns[item.gives], Derived):
+        raise item.place.fault(f'"{item.gives}" cannot be filled in twice, or from itself; leave one map', "gives")
+    if item.gives in grouped:
+        raise item.place.fault(f'"{item.gives}" is computed, so that it cannot stand in a group; leave it out', "gives")
+    pairs = _read_map_pairs(item)
+    answers: dict[str, Scalar] = {}
+    for detail, value in pairs:
+        if write_category_value(detail) in answers:
+            raise item.place.fault(
+                f'it is no function: "{write_category_value(detail)}" of "{item.of}" has two answers; leave one of '
+                f"them",
+                "map",
+            )
+        answers[write_category_value(detail)] = _parse_map_value(general, value, item)
+    for value in (source.listed or ()) if item.otherwise is None else ():
+        if write_category_value(value) not in answers:
+            raise item.place.fault(
+                f'there is no answer for "{write_category_value(value)}" of "{item.of}"; add one', "map"
+            )
+    try:
+        return Derived(
+            item.gives,
+            of=item.of,
+            map=tuple(answers.items()),
+            otherwise=None if item.otherwise is None else _parse_map_value(general, item.otherwise, item, "else"),
+            missing=general.missing,
+            type=general.type or str(general.arrow_type()),
+        )
+    except SchemaError as error:
+        raise item.place.fault(str(error), "map") from None
+
+
+def _read_map_pairs(item: PublicMap) -> list[tuple[Any, Any]]:
+    if isinstance(item.map, Mapping):
+        return list(item.map.items())
+    if isinstance(item.map, tuple):
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in item.map):
+            raise item.place.fault('map must be pairs such as [["1.1", "1"], ["1.2", "1"]]', "map")
+        return list(item.map)
+    path = Path(item.place.source).parent / item.map if item.place.source else Path(item.map)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header, *rows = [row for row in csv.reader(file) if row] or [[]]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise item.place.fault(f'the file "{item.map}" cannot be read; put it beside the plan', "map") from None
+    if item.of not in header or item.gives not in header or any(len(row) != len(header) for row in rows):
+        raise item.place.fault(f'the file "{item.map}" must have columns "{item.of}" and "{item.gives}"', "map")
+    of, gives = header.index(item.of), header.index(item.gives)
+    return list(dict.fromkeys((row[of], row[gives]) for row in rows))
+
+
+def _parse_map_value(column: Column, value: Any, item: PublicMap, key: str = "map") -> Scalar:
+    """Return an answer as its column lists it."""
+    if column.listed is None:
+        made: Scalar = value
+        return made
+    known = {write_category_value(each): each for each in column.listed}
+    if write_category_value(value) not in known:
+        raise item.place.fault(f'"{value}" is no value of "{column.name}"; the schema lists them', key)
+    return known[write_category_value(value)]
+
+
+MAX_SHARE_FOR_MAPS = 0.5
+"""Most of the budget that learned maps may take."""
+
+
+@dataclass(frozen=True)
+class CompiledPlan:
+    """What a recipe is given of a plan."""
+
+    arrangement: Arrangement = field(default_factory=Arrangement)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the recipe: its marginals, and the others that the plan speaks of."""
+
+
+def compile_plan(plan: MarginalPlan, codec: Codec) -> CompiledPlan:
+    """Fit a plan to a table, by its schema alone; PlanError with the line where it does not fit."""
+    table = _Table(codec)
+    patterns, absent = _make_patterns(plan, table)
+    fills = _make_fills(plan, table, absent)
+    filled = {fill.name for fill in fills}
+    if filled.issuperset(codec.domain):
+        last = plan.of(Filled)[-1]
+        raise last.place.fault("all columns are filled in, and none is measured; leave this one out", "column")
+    bins = {}
+    for item in plan.of(BinnedItem):
+        name = table.single(item.column, item, "column")
+        if name in filled or name in bins or name in absent:
+            raise item.place.fault(
+                f'"{item.column}" is filled in, binned or in a presence already; leave one', "column"
+            )
+        bins[name] = _make_bin_map(item, codec.domain, name, table.labels(name))
+    learned = [each for each in fills if isinstance(each, Learned)]
+    marginals = _compile_marginals(plan, table, {p.name: p for p in patterns}, filled)
+    # A map is learned from one table among those that a run measures: the plan's, or one an attribute where it names
+    # fewer and leaves the choice to the method.
+    tables, weight = max(len(marginals), len(codec.domain) - len(filled)), sum(each.weight for each in learned)
+    share = weight / (tables + weight)
+    if share > MAX_SHARE_FOR_MAPS and marginals:
+        dearest = max((each for each in plan.of(Filled) if each.by == "learned"), key=lambda each: each.weight)
+        raise dearest.place.fault(
+            f"the weights cannot be met: learned maps would take {share:.0%} of the budget, above "
+            f"{MAX_SHARE_FOR_MAPS:.0%}. "
+            "Lower this one, or measure more marginals",
+            "weight",
+        )
+    arrangement = Arrangement(patterns, fills, bins, min(share, MAX_SHARE_FOR_MAPS))
+    _check_cells(arrangement, codec.domain, marginals)
+    options: dict[str, Any] = {"marginals": [list(c) for c in marginals]}
+    factors = [item.weight for item in marginals.values()]
+    if any(factor != 1 for factor in factors):
+        options["emphasis"] = factors
+    exact = [list(c) for c, item in marginals.items() if item.exact]
+    parts = _compile_parts(plan, table, filled, marginals)
+    options |= {"exact": exact} if exact else {}
+    options |= {"parts": parts} if parts else {}
+    if plan.compress is not None:
+        options |= {"rare": plan.compress.deviations, "rare_rows": plan.compress.floor}
+    return CompiledPlan(arrangement, options)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The columns of a table and their attributes."""
+
+    codec: Codec
+
+    def attributes(self, name: str, item: Item, key: str) -> tuple[str, ...]:
+        """Return what a column is counted as: its own codes, or those of its group."""
+        require_plan_column(self.codec.schema, name, item, key)
+        part = self.codec.part_of(name)
+        if part is None or not len(part.domain):
+            raise item.place.fault(f'"{name}" is computed or made anew, never measured; leave it out', key)
+        return part.domain.names
+
+    def single(self, name: str, item: Item, key: str) -> str:
+        """Return the attribute of a column that has one to itself."""
+        own = self.attributes(name, item, key)
+        part = self.codec.part_of(name)
+        if len(own) != 1 or isinstance(part, ColumnGroup):
+            raise item.place.fault(f'"{name}" is counted together with other columns, or in pieces; leave it out', key)
+        return own[0]
+
+    def labels(self, attribute: str) -> tuple[Label, ...]:
+        """Name the codes of an attribute."""
+        part = self.codec.part(attribute)
+        return tuple(part.labels()[list(part.domain).index(attribute)])
+
+
+def _make_patterns(plan: MarginalPlan, table: _Table) -> tuple[tuple[Pattern, ...], dict[str, int]]:
+    """Return the patterns, and the code of each member that stands for nothing."""
+    made, absent = list[Pattern](), dict[str, int]()
+    for item in plan.of(Presence):
+        if len(item.columns) > MAX_MEMBERS:
+            raise item.place.fault(f"a pattern takes at most {MAX_MEMBERS} columns; leave some out", "columns")
+        names = [table.single(name, item, "columns") for name in item.columns]
+        for column, name in zip(item.columns, names, strict=True):
+            if name in absent:
+                raise item.place.fault(f'"{column}" stands in two patterns; leave it in one', "columns")
+            absent[name] = _find_missing_code(item, column, table.labels(name))
+        if item.called in table.codec.domain or any(item.called == pattern.name for pattern in made):
+            raise item.place.fault(f'"{item.called}" is taken; give the pattern another name', "name")
+        made.append(Pattern(item.called, tuple(names), tuple(absent[name] for name in names)))
+    return tuple(made), absent
+
+
+def _find_missing_code(item: Presence, column: str, labels: tuple[Label, ...]) -> int:
+    wanted = None if item.missing is None else write_category_value(item.missing)
+    for code, label in enumerate(labels):
+        if (label.sort == "missing") if wanted is None else (str(label) == wanted):
+            return code
+    if wanted is None:
+        raise item.place.fault(
+            f'"{column}" is never missing: set missing = true in the schema, or say which value stands for nothing '
+            "(missing = 99)",
+            "columns",
+        )
+    raise item.place.fault(f'"{wanted}" is no value of "{column}" by itself; name one that the schema lists', "missing")
+
+
+def _make_fills(plan: MarginalPlan, table: _Table, absent: Mapping[str, int]) -> tuple[Fill | Learned, ...]:
+    waiting = {table.single(item.column, item, "column"): item for item in plan.of(Filled)}
+    if len(waiting) < len(plan.of(Filled)):
+        twice = next(i for i in plan.of(Filled) if waiting[table.single(i.column, i, "column")] is not i)
+        raise twice.place.fault(f'"{twice.column}" is filled in twice; leave one', "column")
+    made: list[Fill | Learned] = []
+    chance = {name for name, item in waiting.items() if item.by == "random"}
+    while waiting:
+        ready = [n for n, item in waiting.items() if table_source(table, item) not in waiting]
+        if not ready:
+            item = next(iter(waiting.values()))
+            raise item.place.fault(f'"{item.column}" is filled in from itself in a circle; measure one of them', "from")
+        for name in ready:
+            item = waiting.pop(name)
+            if table_source(table, item) in chance:
+                _refuse_chance(item)
+                chance.add(name)
+            made.append(_make_fill(item, name, table, absent))
+    return tuple(made)
+
+
+def _refuse_chance(item: Filled) -> None:
+    """Refuse to pay for a map from a column that is made at random: what it gives would be as random."""
+    if item.by == "learned":
+        raise item.place.fault(
+            f'"{item.source}" is made at random, so that a map from it would tell nothing of "{item.column}"; choose a '
+            'column that is measured, or leave this one to chance, too (by = "random")',
+            "from",
+        )
+
+
+def table_source(table: _Table, item: Filled) -> str | None:
+    """Return the attribute that a column is filled in from."""
+    return table.single(item.source, item, "from") if item.source else None
+
+
+def _make_fill(item: Filled, name: str, table: _Table, absent: Mapping[str, int]) -> Fill | Learned:
+    anchor = table_source(table, item)
+    if anchor is None:
+        return Fill(name)
+    if item.by == "learned":
+        if table.codec.domain.cells((anchor, name)) > MAX_CELLS:
+            raise item.place.fault(
+                f'the table over "{item.source}" and "{item.column}" would have more than {MAX_CELLS:,} cells; give '
+                "one of them fewer values",
+                "from",
+            )
+        return Learned(name, anchor, item.weight, absent.get(name))
+    theirs = {str(label): code for code, label in enumerate(table.labels(name))}
+    own = [str(label) for label in table.labels(anchor)]
+    lacking = next((label for label in own if label not in theirs), None)
+    if lacking is not None:
+        raise item.place.fault(
+            f'"{lacking}" of "{item.source}" is no value of "{item.column}", so that they cannot be the same; choose '
+            'by = "learned"',
+            "by",
+        )
+    return Fill(name, anchor, np.array([theirs[label] for label in own], np.int64))
+
+
+def _make_bin_map(item: BinnedItem, domain: Domain, name: str, labels: tuple[Label, ...]) -> Array:
+    size = domain.size(name)
+    if item.into:
+        codes = np.full(size, len(item.into))
+        place = {str(label): code for code, label in enumerate(labels)}
+        for number, values in enumerate(item.into):
+            for value in values if isinstance(values, tuple) else (values,):
+                if write_category_value(value) not in place:
+                    raise item.place.fault(f'"{value}" is no value of "{item.column}"; the schema lists them', "into")
+                if codes[place[write_category_value(value)]] != len(item.into):
+                    raise item.place.fault(f'"{value}" stands in two bins; leave it in one', "into")
+                codes[place[write_category_value(value)]] = number
+    else:
+        apart = sorted(domain.order(name).apart)
+        inside = np.setdiff1d(np.arange(size), apart)
+        if item.bins > len(inside):
+            raise item.place.fault(f'"{item.column}" has only {len(inside)} values; choose fewer bins', "bins")
+        codes = np.zeros(size, np.int64)
+        codes[inside] = np.arange(len(inside)) * item.bins // len(inside)
+        codes[apart] = item.bins + np.arange(len(apart))
+    return np.asarray(np.unique(codes, return_inverse=True)[1])
+
+
+def _compile_marginals(
+    plan: MarginalPlan, table: _Table, patterns: Mapping[str, Pattern], filled: set[str]
+) -> dict[Clique, Given]:
+    """Return the marginals over attributes, each with its item; of two that become one, the weightier."""
+    made: dict[Clique, Given] = {}
+    for item in plan.of(Given):
+        key = next(key for key in ("columns", "sets", "pairs_of") if getattr(item, key))
+        for names in item.cliques():
+            found: list[str] = []
+            for name in names:
+                found += [name] if name in patterns else table.attributes(name, item, key)
+            lost = [name for name in found if name in filled]
+            if lost:
+                raise item.place.fault(
+                    f'"{lost[0]}" is filled in afterwards, so that no marginal holds it; leave it out', key
+                )
+            own = make_clique(found)
+            if own not in made or made[own].weight < item.weight:
+                made[own] = item
+    return made
+
+
+def _check_cells(arrangement: Arrangement, domain: Domain, marginals: Mapping[Clique, Given]) -> None:
+    seen = arrangement.domain(domain)
+    sizes = {n: int(arrangement.bins[n].max()) + 1 if n in arrangement.bins else seen.size(n) for n in seen}
+    for c, item in marginals.items():
+        cells = int(np.prod([float(sizes[name]) for name in c]))
+        if cells > MAX_CELLS:
+            raise item.place.fault(
+                f"the marginal over {', '.join(c)} has {cells:,} cells, above {MAX_CELLS:,}; "
+                "leave a column out, or bin it"
+            )
+
+
+def _compile_parts(
+    plan: MarginalPlan, table: _Table, filled: set[str], marginals: Mapping[Clique, Given]
+) -> list[list[str]]:
+    made: list[list[str]] = []
+    for item in plan.of(PartItem):
+        patterns = {pattern.called for pattern in plan.of(Presence)}
+        found: dict[str, None] = {}
+        for name in item.columns:
+            own = (name,) if name in patterns else table.attributes(name, item, "columns")
+            found |= dict.fromkeys(each for each in own if each not in filled)
+        if not found:
+            raise item.place.fault("all its columns are filled in afterwards; leave the part out", "columns")
+        if any(set(found) <= set(other) or set(other) <= set(found) for other in made):
+            raise item.place.fault("all columns of this part stand in another one, or the other way round; leave one")
+        made.append(list(found))
+    for c, given in marginals.items() if made else ():
+        rest = [name for name in c if not any(name in part for part in made)]
+        if not any(set(c) <= set(part) for part in made) and len(rest) < len(c):
+            raise given.place.fault(
+                f"the marginal over {', '.join(c)} has columns of several parts; leave it out, or "
+                "put them into one part"
+            )
+    return made
+
+
+def refuse_for(method: str, options: Mapping[str, Any], plan: MarginalPlan, accepted: set[str]) -> None:
+    """Refuse what a plan asks for and a method cannot do."""
+    told = {"exact": "match marginals exactly", "parts": "synthesise parts apart"}
+    for name, what in told.items():
+        if name in options and name not in accepted:
+            raise PlanError(
+                f"{plan.source or 'plan of marginals'}: method {method} cannot {what}; choose dpsyn, or leave that out"
+            )
+
+
+def extract_plan(method: str, options: Mapping[str, Any]) -> tuple[MarginalPlan | None, dict[str, Any]]:
+    """Return the plan among a method's options, and the others; a bare list of marginals is one of these."""
+    given = options.get("marginals")
+    if given is None or isinstance(given, list | tuple) or (isinstance(given, str) and not _names_a_plan(given)):
+        return None, {name: value for name, value in options.items() if value is not None or name != "marginals"}
+    if not takes_option(method, "marginals"):
+        able = ", ".join(name for name in METHODS if takes_option(name, "marginals"))
+        raise PlanError(f"method {method!r} chooses its marginals by itself: for a plan take one of {able}.")
+    if not isinstance(given, str | PathLike | Mapping | MarginalPlan):
+        raise PlanError("marginals: a plan (its file, its TOML text, a MarginalPlan), or a list of lists of columns.")
+    return MarginalPlan.read(given), {name: value for name, value in options.items() if name != "marginals"}
+
+
+def _names_a_plan(given: str) -> bool:
+    """Whether a text is a plan's TOML, or the name of its file."""
+    return "\n" in given or "=" in given or given.endswith(".toml") or Path(given).is_file()
+
+
+BY_MECHANISM: dict[str, AccountingName] = {"gaussian": "gaussian", "geometric": "pure"}
+"""The accounting that adds up the noise of a plan exactly."""
+
+
+def accounting_of(plan: MarginalPlan, schema: Schema, epsilon: float, delta: float) -> AccountingName:
+    """Return how a plan's noise is counted: as it says, or by what is smaller for its marginals and all columns."""
+    if plan.mechanism == "auto":
+        return choose_accounting(plan.measured + len(schema.modelled), epsilon, delta)
+    accounting = BY_MECHANISM[plan.mechanism]
+    if delta == 0 and not find_accounting(accounting).is_pure:
+        raise plan.wrong_mechanism("Gaussian noise needs a delta above 0; give one, or choose geometric noise")
+    return accounting

@@ -1,0 +1,162 @@
+"""A plan to begin with: from a schema alone, or with the pairs of columns that paid scores call dependent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from weft.curator import Curator
+from weft.encoding import Codec
+from weft.engines import open_engine
+from weft.engines.sources import source_name, table_identity
+from weft.errors import MethodError
+from weft.io.text_to_types import csv_arrow_schema
+from weft.methods.common.discretisation import check_noise, check_pairs, is_wide
+from weft.privacy.ledger import open_run_ledger
+from weft.privacy.mechanisms import Release
+from weft.progress import Listener, ignore_event, report_stage
+from weft.schema import Schema
+from weft.schema.schema_file import write_entry
+from weft.synthesis.fit_plan import plan_fit
+from weft.synthesis.fit_request import FitRequest
+from weft.synthesis.marginal_plan.plan_file import Compress, Given, Item, MarginalPlan, Presence
+
+MAX_PAIRED_COLUMNS = 6
+"""Columns of which a draft without scores takes all pairs: those with the fewest values."""
+
+HEADER = """\
+# A plan of marginals to begin with (docs/marginals.md). Change it by what you know of the columns without looking at
+# the rows: which belong together, which follow from others, which matter most.
+"""
+
+UNSCORED = """\
+# No row was looked at: these are all pairs of the columns with the fewest values. Name those that matter instead.
+"""
+
+SCORED = """\
+# The pairs of columns that tell most of each other, strongest first, by noisy scores for epsilon {epsilon:g} at delta
+# {delta:g}: released answers, which may be shown to anybody. What later runs cost adds to that.
+"""
+
+HINTS = """
+# More that a plan can say:
+#
+# [[groups]]                       # columns that speak of one thing are counted as one
+# columns = ["unit", "unit_type"]
+#
+# [[fills]]                        # a column that follows from another costs one table, or none (by = "same")
+# column = "county"
+# from = "city"
+#
+# [[maps]]                         # ... or nothing, if a public code book says how
+# of = "icd_code"
+# gives = "chapter"
+# map = "chapters.csv"
+#
+# [[bins]]                         # counted fine alone, in bins together with others
+# column = "income"
+# bins = 16
+#
+# weight = 2                       # on marginals: twice the budget that the size suggests
+# above = 1.0                      # on anything: only for an epsilon of 1 or more; below = 1.0: for less
+"""
+
+
+def draft_marginal_plan(schema: Schema, pairs: Sequence[tuple[str, str]] | None = None) -> MarginalPlan:
+    """Return a plan for the columns of a schema; `pairs` are those that scores chose."""
+    codec = Codec(schema, csv_arrow_schema(schema))
+    counted = [c.name for c in schema.columns if c.modelled and codec.part_of(c.name) is not None]
+    counted = [name for name in counted if len(codec.part_of(name).domain)]  # type: ignore[union-attr]
+    items: list[Item] = [Compress()]
+    absent = [name for name in counted if schema.column(name).missing and _is_single_attribute(codec, name)]
+    if 2 <= len(absent) <= MAX_PAIRED_COLUMNS:
+        items.append(Presence(columns=tuple(absent), name="presence"))
+    if pairs is None:
+        narrow = sorted(counted, key=lambda name: codec.codes_of(name) or 0)[:MAX_PAIRED_COLUMNS]
+        chosen = [name for name in counted if name in narrow]
+        items.append(Given(pairs_of=tuple(chosen)) if len(chosen) > 1 else Given(columns=tuple(chosen)))
+    elif pairs:
+        items.append(Given(sets=tuple(pairs)))
+    else:
+        items += [Given(columns=(name,)) for name in counted]
+    return MarginalPlan(tuple(items))
+
+
+def write_plan_draft(plan: MarginalPlan, spent: tuple[float, float] | None = None, stamps: Sequence[str] = ()) -> str:
+    """Write a draft as TOML, with what to know about it.
+
+    `spent` is the epsilon and the delta that its scores cost, `stamps` are the warnings that go with them.
+    """
+    told = UNSCORED if spent is None else SCORED.format(epsilon=spent[0], delta=spent[1])
+    tables = []
+    for item in plan.items:
+        head = told if isinstance(item, Given) else ""
+        body = "".join(write_entry(key, value) for key, value in item.to_dict().items())
+        if isinstance(item, Compress):
+            body = "deviations = 4.5                 # rare values: below so many standard deviations of noise\n"
+        tables.append(f"{head}[[{item.section}]]\n{body}")
+        told = "" if head else told
+    return "".join(f"# {stamp}\n" for stamp in stamps) + HEADER + "\n" + "\n".join(tables) + HINTS
+
+
+def _is_single_attribute(codec: Codec, name: str) -> bool:
+    part = codec.part_of(name)
+    return part is not None and part.columns == (name,) and len(part.domain) == 1
+
+
+# Which pairs of columns tell most of each other, privately: what a plan of marginals can begin with.
+
+BINS = 16
+"""Bins of numbers and dates, of equal width in codes: public, so that they cost nothing."""
+
+DEVIATIONS = 3.0
+"""A pair is told from noise if its score is above so many standard deviations."""
+
+SHARE_ROWS = 0.02
+"""Share of the budget for the number of rows, which says what chance alone makes of a score."""
+
+PAIRS_PER_COLUMN = 3
+"""Most pairs for each column: a plan that measures all of them measures none well."""
+
+
+def dependent_pairs(
+    request: FitRequest, listener: Listener = ignore_event, release: Release | None = None
+) -> list[tuple[str, str]]:
+    """Spend the whole budget on InDif scores of all pairs (`Curator.dependence`); return those that stand out.
+
+    The pairs are columns, strongest first: chosen by released answers alone.
+    """
+    plan = plan_fit(request, release, listener)
+    if plan.search is not None:
+        raise MethodError("the schema must state all columns; `weft schema draft --private` finds what it does not.")
+    source = plan.table.source
+    with report_stage(listener, "read"):
+        opened = open_engine(source, plan.schema, engine=request.engine, listener=listener, dialect=plan.table.dialect)
+    domain = opened.codec.domain
+    if len(domain) < 2:
+        raise MethodError("a plan needs at least two columns that are measured: there are no pairs.")
+    bins = {}
+    for name in domain:
+        if is_wide(domain, name):
+            codes = np.arange(domain.size(name)) * BINS // domain.size(name)
+            bins[name] = (codes, BINS)
+    journal = None if request.journal is None else Path(request.journal)
+    facts = {"source": source_name(source), "identity": table_identity(source), "method": "InDif scores"}
+    with open_run_ledger(plan.terms, plan.lifetime, journal=journal, stamps=plan.stamps, facts=facts) as ledger:
+        curator = Curator(opened.engine, ledger, plan.release).recode(bins)
+        check_pairs(curator.domain)
+        pairs = len(domain) * (len(domain) - 1) // 2
+        check_noise(curator, epsilon=(1 - SHARE_ROWS, pairs))
+        with report_stage(listener, "score pairs of columns"):
+            rows = max(float(curator.total(SHARE_ROWS).table), 1.0)
+            scores = curator.dependence(share=curator.left)
+            noise = DEVIATIONS * 4 * curator.sigma((1 - SHARE_ROWS) / pairs)
+    # Of columns that have nothing to do with each other, chance alone makes so much.
+    above = {c: scores[c] - noise - math.sqrt(2 * rows * curator.domain.cells(c) / math.pi) for c in scores}
+    kept = sorted((c for c in scores if above[c] > 0), key=lambda c: -above[c])
+    column = {name: part.columns[0] for part in opened.codec.parts for name in part.domain}
+    named = dict.fromkeys((column[a], column[b]) for a, b in kept if column[a] != column[b])
+    return list(named)[: PAIRS_PER_COLUMN * len(domain)]

@@ -1,0 +1,164 @@
+"""The stages of every fit, in their order: open, discover, encode, arrange, choose the resolution, fit, wrap.
+
+A fit begins with a `FitPlan` (`weft.synthesis.fit_plan`) and ends with a `Fitted`. Each stage is one function here;
+what it does is in the package that the function calls.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from weft.curator import Curator, DryRunCurator, DryRunError
+from weft.encoding.persons import People
+from weft.engines import Opened
+from weft.engines.sources import source_name, table_identity
+from weft.marginals.marginal import Array
+from weft.methods import Method
+from weft.methods.common.discretisation import (
+    Arrangement,
+    check_resolution,
+    choose_resolution,
+    coarse_domain,
+    refine_model,
+    resolution_share,
+)
+from weft.methods.common.options import convert_to_plain
+from weft.models import Model
+from weft.privacy import Ledger
+from weft.privacy.ledger import open_run_ledger
+from weft.progress import Listener, ignore_event, report_stage
+from weft.schema import Schema
+from weft.synthesis.discovery import Discovered
+from weft.synthesis.fit_plan import FitPlan, open_public
+from weft.synthesis.fitted import Fitted
+from weft.synthesis.resume import record_answers
+
+
+@dataclass
+class FitState:
+    """What a fit has brought so far: what was paid for can be kept even if a later stage fails."""
+
+    discovered: Discovered | None = None
+    checkpoint: Path | None = None
+
+
+def run_stages(plan: FitPlan, state: FitState) -> Fitted:
+    """Run all stages of a fit; `state` is filled on the way."""
+    seed = secrets.randbits(64) if plan.request.seed is None else plan.request.seed
+    schema, rng = plan.schema, np.random.default_rng(seed)
+    opened = None if plan.search is not None else open_table(plan, schema)
+    public = None if opened is None else open_public(plan, opened)
+    with open_ledger(plan) as ledger:
+        plan, state.checkpoint = record_answers(plan, ledger, seed)
+        left = 1.0
+        if plan.search is not None:
+            state.discovered, left = plan.search.run(ledger, plan.release)
+            schema = state.discovered.schema
+            opened = open_table(plan, schema)
+        assert opened is not None
+        curator = Curator(opened.engine, ledger, plan.release, left, plan.table.room.cells, public)
+        chosen, arrangement = plan.method.compiled(opened.codec)
+        coarse = coarse_domain(arrangement.domain(opened.codec.domain), arrangement.bins)
+        dry_run = partial(DryRunCurator, opened.engine, ledger, plan.release, coarse, left, public)
+        several = schema.rows_per_unit > 1
+        model, people = learn_model(chosen, curator, several, dry_run, rng, plan.table.listener, arrangement)
+        return wrap_model(plan, schema, opened, curator, model, people, ledger)
+
+
+def find_schema(plan: FitPlan) -> Discovered:
+    """Run discovery alone, with the whole budget."""
+    assert plan.search is not None
+    with open_ledger(plan) as ledger:
+        return replace(plan.search, share=1.0).run(ledger, plan.release)[0]
+
+
+def open_table(plan: FitPlan, schema: Schema) -> Opened:
+    """Open and encode the private table; what does not fit its columns is refused here."""
+    with report_stage(plan.table.listener, "read"):
+        opened = plan.table.open(schema)
+    plan.method.compiled(opened.codec)
+    return opened
+
+
+def open_ledger(plan: FitPlan) -> AbstractContextManager[Ledger]:
+    """Open the ledger of the fit, its journal and the lifetime budget that it draws from."""
+    source, public = plan.table.source, plan.request.options.get("public")
+    facts = {"source": source_name(source), "identity": table_identity(source), "method": plan.method.name}
+    return open_run_ledger(
+        plan.terms,
+        plan.lifetime,
+        journal=None if plan.request.journal is None else Path(plan.request.journal),
+        stamps=plan.stamps,
+        facts=facts | ({"public": source_name(public)} if public else {}),
+    )
+
+
+def wrap_model(
+    plan: FitPlan,
+    schema: Schema,
+    opened: Opened,
+    curator: Curator,
+    model: Model,
+    people: Array | None,
+    ledger: Ledger,
+) -> Fitted:
+    """Return what a fit leaves behind: the model with its schema, codec, ledger and released marginals."""
+    options = convert_to_plain(plan.request.options) | plan.method.kept
+    if plan.request.options.get("public"):
+        options["public"] = source_name(plan.request.options["public"])
+    # A pattern of what is missing is no attribute of the table: what was measured of it shows in the ledger.
+    domain = opened.codec.domain
+    measured = tuple(m for m in curator.measured if all(name in domain for name in m.clique))
+    released = tuple(held for held in curator.released if held.fits(domain))
+    persons = None if people is None else People.of(people, schema.per_unit)
+    return Fitted(plan.method.name, options, schema, opened.codec, model, ledger, measured, persons, released)
+
+
+SHARE_PEOPLE = 0.02
+"""Share of the budget for how many rows people have, where they may have several."""
+
+
+def learn_model(
+    chosen: Method,
+    curator: Curator,
+    several: bool,
+    rehearsal: Callable[[float], DryRunCurator],
+    rng: np.random.Generator,
+    listener: Listener,
+    arrangement: Arrangement,
+) -> tuple[Model, Array | None]:
+    """Spend the budget: return the model, and how many people have 1, 2, ... rows, where they may have `several`.
+
+    `rehearsal` makes a stand-in of the curator with a part of the budget: whatever the recipe refuses, it refuses
+    before anything is charged. By an `arrangement` the recipe sees other attributes than the rows have.
+    """
+    domain = curator.domain
+    seen, bins = arrangement.domain(domain), arrangement.bins
+    before = (
+        (1 - (SHARE_PEOPLE if several else 0.0)) * (1 - arrangement.share_maps) * (1 - resolution_share(seen, bins))
+    )
+    before = 1 - before
+    check_resolution(curator, seen, bins)
+    arrangement.check(curator)
+    if before:
+        with suppress(DryRunError):
+            chosen.fit(rehearsal(1 - before), np.random.default_rng(0), ignore_event)
+    people: Array | None = None
+    if several:
+        with report_stage(listener, "measure rows a person"):
+            people = curator.rows_per_unit(SHARE_PEOPLE)
+        curator = curator.rest()
+    fills = arrangement.learn_maps(curator, listener)
+    if arrangement.share_maps:
+        curator = curator.rest()
+    curator = arrangement.view(curator)
+    maps = choose_resolution(curator, listener, bins)
+    coarse = curator.recode({n: (m.codes, m.size) for n, m in maps.items()}).rest() if maps else curator
+    return arrangement.whole(domain, refine_model(seen, chosen.fit(coarse, rng, listener), maps), fills), people

@@ -1,0 +1,83 @@
+"""The loops that read plain whole numbers from text, and turn integers into codes: one pass, no temporary arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def locate_codes(  # type: ignore[no-untyped-def]
+    values, low, span, room, starts, code, clip, step, shift, special, special_code
+):
+    """Return the code of each value, all arithmetic modulo 2^64; -1 where it has none, never with `clip`.
+
+    Bins are the `starts` above `low`, the last one ending at low + span; `room` is the distance from `low` to
+    the largest number of the type, which tells values above the range from those below. A `step` above 1
+    refuses values off the grid whose origin lies `shift` below `low`.
+    """
+    out = np.empty(len(values), np.int64)
+    last = len(starts) - 1
+    for i in range(len(values)):
+        value = values[i]
+        if len(special):
+            place = np.searchsorted(special, value)
+            if place < len(special) and special[place] == value:
+                out[i] = special_code[place]
+                continue
+        offset = value - low
+        if offset > span:
+            if not clip:
+                out[i] = -1
+            else:
+                out[i] = code[last] if offset <= room else code[0]
+            continue
+        if not clip and step > 1 and (offset + shift) % step != 0:
+            out[i] = -1
+            continue
+        left, right = 0, last
+        while left < right:
+            middle = (left + right + 1) >> 1
+            if starts[middle] <= offset:
+                left = middle
+            else:
+                right = middle - 1
+        out[i] = code[left]
+    return out
+
+
+_SPACE, _PLUS, _MINUS, _POINT, _NOUGHT, _NINE = (ord(sign) for sign in " +-.09")
+_DIGITS = 18  # so many always fit
+
+
+@njit(cache=True, nogil=True)
+def whole_numbers(data, starts, missing, values, plain):  # type: ignore[no-untyped-def]
+    """Read texts that are written like 42, -7, +3 or 3.00, with spaces around or not; mark those, and missing ones.
+
+    Text i has the bytes from starts[i] to starts[i + 1]. Whatever is written in another way is left to others.
+    """
+    for i in range(len(values)):
+        values[i] = 0
+        plain[i] = missing[i]
+        if missing[i]:
+            continue
+        at, end = starts[i], starts[i + 1]
+        while at < end and data[at] == _SPACE:
+            at += 1
+        while end > at and data[end - 1] == _SPACE:
+            end -= 1
+        negative = at < end and data[at] == _MINUS
+        if negative or (at < end and data[at] == _PLUS):
+            at += 1
+        number, digits = np.int64(0), 0
+        while at < end and digits <= _DIGITS and _NOUGHT <= data[at] <= _NINE:
+            number = number * 10 + (np.int64(data[at]) - _NOUGHT)
+            at += 1
+            digits += 1
+        if at < end and data[at] == _POINT:
+            at += 1
+            while at < end and data[at] == _NOUGHT:
+                at += 1
+        if at == end and 0 < digits <= _DIGITS:
+            values[i] = -number if negative else number
+            plain[i] = True
