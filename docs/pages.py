@@ -95,12 +95,12 @@ def _options(command: click.Command) -> list[str]:
 
 def methods() -> str:
     """Return every method with its options."""
-    from weft.methods import METHODS, recipe
-    from weft.methods.steps.options import options_of
+    from weft.methods import METHODS, get_method_class
+    from weft.methods.common.options import options_of
 
     parts = ["# Methods", "", "`weft synth --method NAME --option KEY=VALUE`. `auto` stands for weave.", ""]
     for name in METHODS:
-        kind = recipe(name)
+        kind = get_method_class(name)
         told = inspect.cleandoc(inspect.getmodule(kind).__doc__ or "")
         parts += [f"## {name}", "", "```text", told, "```", ""]
         published = dict(kind.paper or {})
