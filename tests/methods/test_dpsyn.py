@@ -53,7 +53,7 @@ def test_the_paper_preset_has_a_constant_alpha():
         ({"marginals": [["a", "b"]], "exact": [["a", "c"]]}, "exact"),
         ({"marginals": [["a", "b"]], "emphasis": [1.0, 2.0]}, "emphasis"),
         ({"parts": [["a"], ["b", "nope"]]}, "nope"),
-        ({"parts": [["a", "b"], ["a"]]}, "stand in another part"),
+        ({"parts": [["a", "b"], ["a"]]}, "are in another part"),
         ({"marginals": [["a", "c"]], "parts": [["a", "b"], ["c", "d"]]}, "several parts"),
         ({"gum": {"strategy": "magic"}}, "magic"),
     ],

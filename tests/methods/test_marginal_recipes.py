@@ -58,7 +58,7 @@ def test_strong_pairs_are_found_and_kept(name, chained):
         ("privmrf", {"rare": -1.0}, "rare"),
         ("tree", {"ways": 1}, "ways must lie from 2"),
         ("tree", {"extra_pairs_per_column": -1.0}, "extra_pairs_per_column must lie from 0"),
-        ("tree", {"penalties": ()}, "at least one price"),
+        ("tree", {"penalties": ()}, "at least one number"),
         ("aim", {"anneal": 0.5}, "anneal must lie from 1"),
         ("pgm", {"max_cells": 0}, "max_cells must lie from 1"),
         ("privbayes", {"share_structure": 1.0}, "must lie from 1e-06 to 0.99"),

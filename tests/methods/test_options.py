@@ -24,7 +24,8 @@ def test_every_option_is_of_its_own_kind_and_can_be_described(name, option):
     assert make_method(name, **{option: getattr(made, option)}) == made
     with pytest.raises(MethodError) as refused:
         make_method(name, **{option: object()})
-    assert str(refused.value).startswith(f"option {option}: {describe_kind(get_type_hints(type(made))[option])}; not ")
+    kind = describe_kind(get_type_hints(type(made))[option])
+    assert str(refused.value).startswith(f"option {option}: expected {kind}, not ")
 
 
 @pytest.mark.parametrize(
@@ -154,10 +155,10 @@ class Behind:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"dept": 2}, "option inner: there is no 'dept' in it. Did you mean 'depth'?"),
-        ({"x": 2}, "option inner: there is no 'x' in it. There are: depth, slope."),
-        ({"depth": "two"}, "option inner, depth: a whole number; not 'two'."),
-        ({"slope": float("nan")}, "option inner, slope: a finite number; not nan."),
+        ({"dept": 2}, "option inner has no setting 'dept'. Did you mean 'depth'?"),
+        ({"x": 2}, "option inner has no setting 'x'. There are: depth, slope."),
+        ({"depth": "two"}, "option inner, depth: expected a whole number, not 'two'."),
+        ({"slope": float("nan")}, "option inner, slope: expected a finite number, not nan."),
     ],
 )
 def test_what_is_behind_an_option_is_refused_in_our_words(given, told):

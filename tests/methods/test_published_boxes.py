@@ -19,7 +19,7 @@ from weft.marginals.pooling import common_total
 from weft.marginals.records import Records
 from weft.marginals.simplex import project_to_simplex
 from weft.methods import make_method
-from weft.methods.common.discretisation import look_at_columns
+from weft.methods.common.discretisation import measure_columns
 from weft.models.mrf import fit_mrf
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
@@ -55,7 +55,7 @@ def test_rare_values_are_filtered_and_combined_as_printed(seed, epsilon):
     for deviations, least in ((3.0, 0.0), (4.5, 800.0)):
         ledger = Ledger(Budget(epsilon=epsilon, delta=1e-6), "paper", Adjacency())
         curator = Curator(MemoryEngine(records), ledger, Mechanisms(Noise.seeded(seed)))
-        columns = look_at_columns(curator, 0.1, deviations, rare_rows=least, one_code=True)
+        columns = measure_columns(curator, 0.1, deviations, rare_rows=least, one_code=True)
         for held in curator.released:
             (name,), noisy = held.noisy.clique, held.noisy
             expected = literal_filter(noisy.table, max(deviations * noisy.sigma, least))

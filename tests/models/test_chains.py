@@ -5,9 +5,9 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from numba import njit
 from scipy.stats import chi2
 
+from weft.kernels import kernel
 from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
@@ -182,18 +182,18 @@ def test_herding_kernel_and_its_plain_twin_move_records_alike():
     assert gap[:-1] == pytest.approx(flatten_tables(excess(moved)), abs=1e-3) and gap[-1] == 0
 
 
-@njit
+@kernel()
 def added(into, rows, at, count):
     for lane in range(0, into.size, LANES):
         add_rows(into, rows, at, count, lane)
 
 
-@njit
+@kernel()
 def weighed(logits, sums):
     return weigh(logits, sums, logits.size)
 
 
-@njit
+@kernel()
 def picked(chances, sums, u):
     return pick(chances, sums, chances.size, u)
 

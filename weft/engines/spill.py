@@ -1,8 +1,7 @@
-"""Arrays that do not fit the memory they may take: in files without a name, which are gone with the process.
+"""Arrays that exceed their memory limit, stored in unnamed temporary files.
 
-A file is made in the folder for temporary files (`TMPDIR`) and has no name there from the start, so that nobody else
-can open it, and whatever ends this process, `kill -9` included, leaves nothing behind. The system keeps in memory what
-it has room for.
+A file is created without a name in the folder for temporary files (`TMPDIR`), so that no other process can open it, and
+nothing is left behind however this process ends, even by `kill -9`. The operating system caches it in free memory.
 """
 
 from __future__ import annotations
@@ -15,24 +14,23 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit, uint64
 from numpy.typing import DTypeLike, NDArray
 
-# A keyed word for each of many texts: SipHash-2-4 (Aumasson and Bernstein, 2012), a pseudo-random function.
+from weft.kernels import kernel
 
 Octets = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
 KEY = 16
-"""Bytes of a key."""
+"""Bytes of a SipHash key."""
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@kernel(inline="always")
 def _rotate_left(x: Any, bits: Any) -> Any:
-    return (x << uint64(bits)) | (x >> uint64(64 - bits))
+    return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@kernel(inline="always")
 def _sip_round(a: Any, b: Any, c: Any, d: Any) -> Any:
     a = a + b
     b = _rotate_left(b, 13) ^ a
@@ -47,34 +45,34 @@ def _sip_round(a: Any, b: Any, c: Any, d: Any) -> Any:
     return a, b, c, d
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _hash_words(octets: Any, ends: Any, key: Any, words: Any) -> None:
-    """Write the word of each text, which is the octets from one of the `ends` to the next."""
+    """Write the SipHash-2-4 word of each text, which extends from one of the `ends` to the next."""
     for row in range(words.size):
         start, length = ends[row], ends[row + 1] - ends[row]
-        a = key[0] ^ uint64(0x736F6D6570736575)
-        b = key[1] ^ uint64(0x646F72616E646F6D)
-        c = key[0] ^ uint64(0x6C7967656E657261)
-        d = key[1] ^ uint64(0x7465646279746573)
+        a = key[0] ^ np.uint64(0x736F6D6570736575)
+        b = key[1] ^ np.uint64(0x646F72616E646F6D)
+        c = key[0] ^ np.uint64(0x6C7967656E657261)
+        d = key[1] ^ np.uint64(0x7465646279746573)
         for piece in range(length // 8 + 1):
             first = start + 8 * piece
-            m = uint64(0)
+            m = np.uint64(0)
             for i in range(min(8, start + length - first)):
-                m |= uint64(octets[first + i]) << uint64(8 * i)
+                m |= np.uint64(octets[first + i]) << np.uint64(8 * i)
             if piece == length // 8:
-                m |= uint64(length & 255) << uint64(56)
+                m |= np.uint64(length & 255) << np.uint64(56)
             d ^= m
             a, b, c, d = _sip_round(a, b, c, d)
             a, b, c, d = _sip_round(a, b, c, d)
             a ^= m
-        c ^= uint64(255)
+        c ^= np.uint64(255)
         for _ in range(4):
             a, b, c, d = _sip_round(a, b, c, d)
         words[row] = a ^ b ^ c ^ d
 
 
 def words_of(octets: Octets, ends: NDArray[np.int64], key: bytes) -> Words:
-    """Return the word of each text under a key of 16 bytes.
+    """Return the keyed word of each text: SipHash-2-4 (Aumasson and Bernstein, 2012), a pseudo-random function.
 
     >>> text = np.arange(15, dtype=np.uint8)
     >>> hex(words_of(text, np.array([0, 15]), bytes(range(16)))[0])  # the example of the paper
@@ -86,12 +84,12 @@ def words_of(octets: Octets, ends: NDArray[np.int64], key: bytes) -> Words:
 
 
 def words_of_rows(rows: Octets, key: bytes) -> Words:
-    """Return the word of each line of a matrix of octets."""
+    """Return the keyed word of each row of a byte matrix."""
     return words_of(rows.reshape(-1), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1], key)
 
 
 def words_of_names(names: pa.Array, key: bytes) -> Words:
-    """Return the secret word of each unit's name."""
+    """Return the keyed word of each unit's name."""
     names = names.cast(pa.large_binary())
     _, ends, data = names.buffers()
     offsets = np.frombuffer(ends, np.int64)[names.offset : names.offset + len(names) + 1]
@@ -99,19 +97,19 @@ def words_of_names(names: pa.Array, key: bytes) -> Words:
 
 
 CHUNK = 1 << 22
-"""Rows worked on at a time, where there are many."""
+"""Rows processed at a time."""
 
 _BUCKETS = 64
 
 
 def allocate_zeros(n: int, dtype: DTypeLike, most: int) -> NDArray[Any]:
-    """Return n zeros, in a file if they are more than `most` octets."""
+    """Return n zeros, in a file if they take more than `most` bytes."""
     kind = np.dtype(dtype)
     if n * kind.itemsize <= most:
         return np.zeros(n, kind)
     file = _open_nameless_file()
     if hasattr(os, "posix_fallocate"):
-        # A disk that is full is an error now, and not the end of the process when a page is written.
+        # A full disk raises an error now, instead of killing the process when a page is written.
         os.posix_fallocate(file.fileno(), 0, n * kind.itemsize)
     else:
         file.truncate(n * kind.itemsize)
@@ -119,7 +117,7 @@ def allocate_zeros(n: int, dtype: DTypeLike, most: int) -> NDArray[Any]:
 
 
 class Growing:
-    """An array to which more is added, in a file once it is more than `most` octets."""
+    """A growing array, stored in a file once it takes more than `most` bytes."""
 
     def __init__(self, dtype: DTypeLike, most: int) -> None:
         self._kind, self._most = np.dtype(dtype), most
@@ -138,7 +136,7 @@ class Growing:
             self._pieces.clear()
 
     def whole(self) -> NDArray[Any]:
-        """Return all that was added."""
+        """Return all appended values."""
         if self._file is None:
             return np.concatenate([np.empty(0, self._kind), *self._pieces])
         self._file.flush()
@@ -146,7 +144,7 @@ class Growing:
 
 
 class Buckets:
-    """Names of units with the places of their rows, in files by a keyed word: all rows of a unit in the same."""
+    """Unit names with the positions of their rows, in files by keyed word: all rows of a unit are in one bucket."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._key = rng.bytes(KEY)
@@ -156,7 +154,7 @@ class Buckets:
         self.rows = 0
 
     def add(self, names: pa.Array) -> None:
-        """Note the units of the next rows, null for those of nobody."""
+        """Append the units of the next rows, null for rows without a unit."""
         known = names.is_valid()
         places = pa.array(np.arange(self.rows, self.rows + len(names))).filter(known)
         self.rows += len(names)
@@ -170,7 +168,7 @@ class Buckets:
                 writer.write_batch(pa.record_batch([names.take(chosen), places.take(chosen)], schema=self._schema))
 
     def each(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield, bucket by bucket, the places of rows and a number for the unit of each, from nought in each bucket."""
+        """Yield, for each bucket, the positions of rows and their unit numbers, from 0 in each bucket."""
         for file, writer in zip(self._files, self._writers, strict=True):
             writer.close()
             file.seek(0)
@@ -184,7 +182,7 @@ class Buckets:
 
 
 def iterate_chunks(n: int) -> Iterator[slice]:
-    """Cut n rows into pieces that are worked on one after another."""
+    """Return the slices of n rows that are processed one after another."""
     return (slice(at, min(at + CHUNK, n)) for at in range(0, n, CHUNK))
 
 

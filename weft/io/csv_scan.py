@@ -1,17 +1,17 @@
-"""The check that every line of a CSV file keeps to its dialect (`weft.io.dialect`).
+"""Validate that every line of a CSV file conforms to its dialect (`weft.io.dialect`).
 
-- Lines end with LF or CRLF; the first one names the columns, unless the dialect says otherwise.
-- A field that holds the separator, a quote or a line break is put in quotes, and a quote inside it is written twice.
-- A quote stands nowhere else: not inside a field without quotes, and nothing follows the closing one but the separator
-  or the end of the line.
-- Every line has as many fields as the first, and at most `MAX_LINE_LENGTH` bytes; blank lines are none.
-- A line break inside a value is taken only in a column whose schema lists a value with one.
+- Lines end with LF or CRLF; the first one names the columns, unless the dialect declares otherwise.
+- A field that contains the separator, a quote or a line break is quoted, and quotes inside it are doubled.
+- Quotes occur nowhere else: not inside an unquoted field, and a closing quote is followed by the separator or the end
+  of the line.
+- Every line has as many fields as the first, and at most `MAX_LINE_LENGTH` bytes; blank lines are skipped.
+- A line break inside a value is allowed only in a column whose schema lists a value with one.
 
-Readers elsewhere are lenient, and that is a leak: a quote that one row leaves open swallows the rows after it, so that
-one row decides how others are read. Under these rules it cannot. A file that passes has an even number of quotes in
-each record, so one record more is read as itself wherever it stands; and a record with an odd number of them leaves the
-file with an odd number in all, which is a quote left open at the end. That file is refused as a whole, before anything
-is asked of it. Where nothing quotes, a line is a record, and there is nothing to leave open.
+Privacy: other CSV readers are lenient, which leaks: an unclosed quote in one row absorbs the rows after it, so one row
+determines how others are read. These rules prevent that. A valid file has an even number of quotes in each record, so
+an additional record is parsed on its own, wherever it is inserted. A record with an odd number of quotes makes the
+total odd, so that a quote is still open at the end; the whole file is then refused, before any query. Without a quote
+character, each line is a record, and no quote can be left open.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 from numpy.typing import NDArray
 
 from weft.errors import DataError
+from weft.kernels import kernel
 from weft.schema import Column
 
 MAX_LINE_LENGTH = 1 << 20
-"""Bytes of one record: a limit that does not hang on where the record stands, as that of a reader's blocks would."""
+"""Maximum bytes of a record: unlike the block size of a reader, this limit does not depend on the record's position."""
 
 _LF, _CR = ord("\n"), ord("\r")
 
-# Where the scan stands: at the start of a field, in a plain one, in a quoted one, or behind a quote in a quoted one.
+# States: at the start of a field, in an unquoted field, in a quoted field, after a quote in a quoted field.
 _START, _PLAIN, _QUOTED, _CLOSING = range(4)
-# What it remembers between blocks.
+# Variables that are kept between blocks.
 _STATE, _LINE, _FIELD, _BYTES, _AFTER_CR, _RECORD, _FIRST_LINE, _END, _HEADER_END, _MEMORY = range(10)
-# What can be wrong.
+# Faults.
 _FINE, _STRAY, _BEHIND, _BREAK, _FIELDS, _LONG, _LONE_CR, _OPEN = range(8)
 
 _FAULTS = {
-    _STRAY: "a quote stands inside a field that is not quoted. Put quotes around the field and write those in it twice",
-    _BEHIND: "something follows a closing quote. Put a separator there, or write quotes inside a field twice",
-    _BREAK: "a value holds a line break that the schema does not list, or a quote is left open. Take the line break "
-    "out, or close the quote",
-    _FIELDS: "it has more or fewer fields than the first line names. Mend it, or put quotes around the field that "
-    "holds a separator",
-    _LONG: f"it is longer than {MAX_LINE_LENGTH >> 20} MiB. Take the long column out of the file",
-    _LONE_CR: "a carriage return stands alone. Let lines end with LF or CRLF, and take it out of values",
+    _STRAY: "a quote occurs inside a field that is not quoted. Put quotes around the field and double those inside it",
+    _BEHIND: "something follows a closing quote. Insert a separator, or double the quotes inside a field",
+    _BREAK: "a value has a line break that the schema does not list, or a quote is left open. Remove the line break, "
+    "or close the quote",
+    _FIELDS: "it has more or fewer fields than the first line names. Correct it, or put quotes around a field that "
+    "contains a separator",
+    _LONG: f"it is longer than {MAX_LINE_LENGTH >> 20} MiB. Remove the long column from the file",
+    _LONE_CR: "a carriage return is not followed by a line feed. End lines with LF or CRLF, and remove it from values",
     _OPEN: "a quote is left open at the end of the file. Close it",
 }
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def scan_block(block, memory, separator, quote, breaks):  # type: ignore[no-untyped-def]
-    """Go through a block of a file and return what is wrong first (0: nothing); `memory` is carried between blocks.
+    """Scan a block of a file and return the first fault (0: none); `memory` is carried between blocks.
 
-    `breaks` says of each field of a record whether it may hold line breaks. Noted are also where the last record of the
-    block ends, and the first record of the file if it ends here.
+    `breaks` states for each field whether it may contain line breaks. The end of the last record in the block, and the
+    end of the file's first record if it is in this block, are stored in `memory`.
     """
     width = len(breaks)
     memory[_END] = memory[_HEADER_END] = 0
@@ -76,7 +76,7 @@ def scan_block(block, memory, separator, quote, breaks):  # type: ignore[no-unty
             if sign == quote:
                 state = _CLOSING
             elif sign in (_LF, _CR):
-                # The names of columns are public, and may be broken as they like.
+                # Column names are public, and may contain line breaks.
                 if record and not (field < width and breaks[field]):
                     fault = _BREAK
                     break
@@ -110,7 +110,7 @@ def scan_block(block, memory, separator, quote, breaks):  # type: ignore[no-unty
                 fault = _BEHIND
                 break
             state = _PLAIN
-        if length > MAX_LINE_LENGTH - 2:  # room for the line's end
+        if length > MAX_LINE_LENGTH - 2:  # leaves two bytes for the line ending
             fault = _LONG
             break
     memory[_STATE], memory[_LINE], memory[_FIELD] = state, line, field
@@ -119,34 +119,34 @@ def scan_block(block, memory, separator, quote, breaks):  # type: ignore[no-unty
 
 
 def holds_break(text: object) -> bool:
-    """Whether a text has more than one line."""
+    """Whether a value is text with a line break."""
     return isinstance(text, str) and ("\n" in text or "\r" in text)
 
 
 def lists_breaks(column: Column) -> bool:
-    """Whether a column's schema lists a value with a line break, so that the file may hold one there."""
+    """Whether a column's schema lists a value with a line break, so that the file may contain one."""
     return any(map(holds_break, column.listed or ()))
 
 
 def require_listed_breaks(values: pa.Array, column: Column) -> None:
-    """Refuse values with a line break that a column's schema does not list, whatever its policy for others."""
+    """Refuse values with a line break that the column's schema does not list, regardless of `outside`."""
     listed = pa.array([value for value in column.listed or () if holds_break(value)], values.type)
-    octets = values.cast(pa.binary())  # which may be no text
+    octets = values.cast(pa.binary())  # may be invalid UTF-8
     broken = pc.or_(pc.match_substring(octets, "\n"), pc.match_substring(octets, "\r"))
     if pc.any(pc.and_(broken, pc.invert(pc.is_in(octets, listed.cast(pa.binary()))))).as_py():
-        raise DataError(f'column "{column.name}": a value holds a line break that is not listed. Take it out')
+        raise DataError(f'column "{column.name}": a value has a line break that is not listed. Remove the line break')
 
 
 BLOCK = 4 << 20
-"""Bytes of a file that are checked and handed on at a time, for each `BLOCK_COLUMNS` columns."""
+"""Bytes of a file that are validated at a time, for each `BLOCK_COLUMNS` columns."""
 
 BLOCK_COLUMNS = 64
 
 
 class Checked:
-    """The bytes of a CSV file, with a DataError that tells the line where they leave the dialect.
+    """Validated bytes of a CSV file; DataError with the line that violates the dialect.
 
-    Read through it, a file is refused in the same pass that reads it: the first one, when nothing is charged yet.
+    An invalid file is refused in the pass that reads it: the first one, before anything is charged.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Checked:
         quote: str = '"',
         header: bool = True,
     ) -> None:
-        """`breaks` has an entry for each column of the file: whether a value may hold a line break."""
+        """`breaks` states for each column of the file whether a value may contain a line break."""
         self._named = not header
         self._source, self._path = source, path
         self._separator, self._quote = ord(separator), ord(quote) if quote else -1
@@ -169,8 +169,8 @@ class Checked:
         self._memory[_RECORD] = not header
 
     def records(self, size: int | None = None) -> Iterator[bytes]:
-        """Yield the file's records but for one that names the columns: many at a time, none of them cut."""
-        # Rows of very many columns are long, and each column of a block is looked at by itself: blocks grow with them.
+        """Yield blocks of whole records, without the header."""
+        # Each column of a block is processed separately, so blocks grow with the number of columns.
         size = size or BLOCK * min(max(len(self._breaks) // BLOCK_COLUMNS, 1), 16)
         held, named, begun = b"", self._named, False
         while block := bytes(self._source.read(size)):
@@ -181,7 +181,7 @@ class Checked:
             )
             end, header = int(self._memory[_END]), int(self._memory[_HEADER_END])
             if not named and not header:
-                continue  # the names of the columns go on
+                continue  # still inside the header
             start, named = (header if not named else 0), True
             if end > start or (end and held):
                 yield held + block[start:end]
@@ -192,7 +192,7 @@ class Checked:
             yield held
 
     def check(self) -> None:
-        """Go through the whole file."""
+        """Validate the whole file."""
         for _ in self.records():
             pass
 

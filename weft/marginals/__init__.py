@@ -1,1 +1,1 @@
-"""The nouns: names and sizes, tables over cliques, coded records, and the one kernel that counts them."""
+"""Value types (domains, cliques, marginals, coded records), the counting kernel, and estimators for noisy marginals."""

@@ -1,4 +1,4 @@
-"""Names and sizes of the encoded attributes, and the cliques drawn from them."""
+"""Domains of encoded attributes, cliques, value orders and structural zeros."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Clique = tuple[str, ...]
-"""Attribute names, sorted, without repeats: the address of a marginal."""
+"""Sorted attribute names without duplicates; identifies a marginal."""
 
 
 def make_clique(names: Iterable[str]) -> Clique:
@@ -27,14 +27,14 @@ def make_clique(names: Iterable[str]) -> Clique:
 
 @dataclass(frozen=True, eq=False)
 class FineGrid:
-    """The public grid on which an ordered attribute is counted alone, before anything is known of it."""
+    """Public grid for the first one-way marginal of an ordered attribute."""
 
     cells: NDArray[np.int64]
-    """Cell of each code, in their order; codes that stand apart have one each."""
+    """Cell of each code, in code order; each special code has a cell of its own."""
     levels: NDArray[np.int64]
-    """How round the values of each cell are: 0 for those that are not."""
+    """Roundness level of the values in each cell; 0: not round."""
     widths: NDArray[np.float64]
-    """How many values each cell stands for, or how long it is."""
+    """Number of values in each cell, or its length."""
 
     @property
     def size(self) -> int:
@@ -42,7 +42,7 @@ class FineGrid:
         return len(self.levels)
 
     def coarser(self, most: float, apart: int) -> FineGrid:
-        """Return a grid of at most so many cells, beside the last `apart` ones, by joining neighbours."""
+        """Merge adjacent cells until at most `most` remain, not counting the last `apart` cells, which are kept."""
         inside = self.size - apart
         joined = max(math.ceil(inside / max(most, 1.0)), 1)
         if joined == 1:
@@ -55,29 +55,29 @@ class FineGrid:
 
 @dataclass(frozen=True)
 class Order:
-    """What is publicly known of an attribute's codes: whether neighbours are alike, and which stand apart.
+    """Public facts about the codes of an attribute: whether they are ordered, and which are special.
 
-    Whoever merges codes merges neighbours of ordered attributes, and never a code that stands apart.
+    Only adjacent codes of an ordered attribute may be merged. Special codes are never merged.
 
     >>> Order(True, frozenset({5})).grouped([0, 0, 1, 1, 1, 2])
     Order(ordered=True, apart=frozenset({2}))
     """
 
     ordered: bool = False
-    """Whether codes that do not stand apart rise with the values that they stand for."""
+    """Whether non-special codes increase with the values that they encode."""
     apart: frozenset[int] = frozenset()
-    """Codes that are like no other: missing, other, special values."""
+    """Special codes: missing, other, special values."""
     grid: FineGrid | None = field(default=None, compare=False, repr=False)
-    """Where the attribute is counted on when it is counted alone; None: each code is a cell, and all are alike."""
+    """Grid for the first one-way marginal; None: one cell of width 1 and roundness 0 for each code."""
 
     def fine_grid(self, size: int) -> FineGrid:
-        """Return the grid of `size` codes."""
+        """Return the grid, or the default grid of `size` codes."""
         if self.grid is not None:
             return self.grid
         return FineGrid(np.arange(size), np.zeros(size, np.int64), np.ones(size))
 
     def grouped(self, groups: Sequence[int]) -> Order:
-        """Return the order of groups of codes, given the group of each code."""
+        """Return the order of merged codes, given the group of each code."""
         inside = [group for code, group in enumerate(groups) if code not in self.apart]
         rising = all(a <= b for a, b in pairwise(inside))
         return Order(self.ordered and rising, frozenset(int(groups[code]) for code in self.apart))
@@ -85,20 +85,20 @@ class Order:
 
 @dataclass(frozen=True, eq=False)
 class StructuralZeros:
-    """Cells of the table over a clique that no row may have: publicly known, so that they cost nothing."""
+    """Cells of a marginal that no valid row can fall in; public knowledge, so using them has no privacy cost."""
 
     clique: Clique
     cells: NDArray[np.bool_]
-    """True where no row is; axis i belongs to attribute i of the clique."""
+    """True where a cell is impossible; axis i belongs to attribute i of the clique."""
 
     def over(self, wider: Clique, shape: Sequence[int]) -> NDArray[np.bool_]:
-        """Return the same cells in a table over more attributes."""
+        """Return the same structural zeros in a table over a superset of the clique."""
         sizes = dict(zip(wider, shape, strict=True))
         axes = [sizes[name] if name in self.clique else 1 for name in wider]
         return np.broadcast_to(self.cells.reshape(axes), tuple(shape))
 
     def grouped(self, groups: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> StructuralZeros:
-        """Return the cells of groups of codes: those in which no code is possible beside any other."""
+        """Return the structural zeros of merged codes: cells in which every combination of codes is impossible."""
         possible = ~self.cells
         for axis, name in enumerate(self.clique):
             if name in groups:
@@ -108,7 +108,7 @@ class StructuralZeros:
         return StructuralZeros(self.clique, ~possible)
 
     def breaks(self, name: str) -> NDArray[np.int64]:
-        """Return the codes of an attribute at which what is possible beside it changes."""
+        """Return the codes of an attribute whose structural zeros differ from those of the preceding code."""
         slices = np.moveaxis(self.cells, self.clique.index(name), 0)
         flat = slices.reshape(len(slices), -1)
         return np.flatnonzero((flat[1:] != flat[:-1]).any(axis=1)) + 1
@@ -116,7 +116,7 @@ class StructuralZeros:
 
 @dataclass(frozen=True)
 class Domain:
-    """Attribute names, in the table's order, with the number of codes of each.
+    """Attribute names, in table order, and the number of codes of each attribute.
 
     >>> domain = Domain(("age", "sex", "ward"), (10, 2, 5))
     >>> domain.size("age"), domain.cells(("age", "sex"))
@@ -128,15 +128,15 @@ class Domain:
     names: tuple[str, ...]
     shape: tuple[int, ...]
     orders: tuple[Order, ...] = field(default=(), compare=False)
-    """The order of each attribute's codes; none given: they are unordered, and none stands apart."""
+    """Order of each attribute's codes; empty: all attributes are unordered and have no special codes."""
     impossible: tuple[StructuralZeros, ...] = field(default=(), compare=False)
-    """Combinations that no row of the table may have, as rules say: structural zeros."""
+    """Structural zeros: combinations of values that the schema's rules exclude."""
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.shape):
             raise ValueError("a domain needs one size for each name")
         if len(set(self.names)) != len(self.names):
-            raise ValueError("a domain's names must differ")
+            raise ValueError("attribute names in a domain must be unique")
         if self.orders and len(self.orders) != len(self.names):
             raise ValueError("a domain needs one order for each name, or none")
         if any(size < 1 for size in self.shape):
@@ -144,7 +144,7 @@ class Domain:
 
     @classmethod
     def of(cls, sizes: Mapping[str, int]) -> Domain:
-        """Make a domain from a mapping of name to size, in the mapping's order."""
+        """Create a domain from a mapping of name to size, in the mapping's order."""
         return cls(tuple(sizes), tuple(int(size) for size in sizes.values()))
 
     @cached_property
@@ -161,23 +161,23 @@ class Domain:
         return name in self._position
 
     def index(self, name: str) -> int:
-        """Position of an attribute."""
+        """Return the position of an attribute."""
         return self._position[name]
 
     def size(self, name: str) -> int:
-        """Number of codes of an attribute."""
+        """Return the number of codes of an attribute."""
         return self.shape[self._position[name]]
 
     def order(self, name: str) -> Order:
-        """What is known of the codes of an attribute."""
+        """Return the order of an attribute's codes (default: unordered)."""
         return self.orders[self._position[name]] if self.orders else Order()
 
     def sizes(self, names: Iterable[str]) -> tuple[int, ...]:
-        """Shape of the table over these attributes, in the order given."""
+        """Return the shape of the table over these attributes, in the order given."""
         return tuple(self.size(name) for name in names)
 
     def cells(self, names: Iterable[str]) -> int:
-        """Number of cells of the table over these attributes (1 for none)."""
+        """Return the number of cells of the table over these attributes (1 if there are none)."""
         return math.prod(self.sizes(names))
 
     def project(self, names: Iterable[str]) -> Domain:
@@ -187,10 +187,10 @@ class Domain:
         return Domain(names, self.sizes(names), tuple(self.order(name) for name in names), kept)
 
     def empty_cells(self, c: Clique) -> NDArray[np.bool_] | None:
-        """Return the cells of the table over a clique that no row may have; None where every one is possible."""
+        """Return the structural zeros of the marginal over a clique; None if every cell is possible."""
         known = [one.over(c, self.sizes(c)) for one in self.impossible if set(one.clique) <= set(c)]
         return np.logical_or.reduce(known) if known else None
 
     def log10_size(self) -> float:
-        """Decimal logarithm of the number of possible records."""
+        """Return the decimal logarithm of the number of possible records."""
         return sum(math.log10(size) for size in self.shape)

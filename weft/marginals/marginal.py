@@ -1,4 +1,4 @@
-"""Contingency tables over a clique: exact or modelled ones, and noisy ones."""
+"""Marginals (contingency tables over a clique): exact, estimated and noisy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def project_table(table: Array, clique: Clique, onto: Iterable[str]) -> Array:
-    """Sum a table over `clique` down to the attributes of `onto`, which come out in the clique's order.
+    """Project a table over `clique` onto the attributes in `onto`, with axes in the clique's order.
 
     >>> project_table(np.array([[1, 2], [3, 4]]), ("a", "b"), ("b",))
     array([4, 6])
@@ -30,11 +30,11 @@ def project_table(table: Array, clique: Clique, onto: Iterable[str]) -> Array:
 
 
 def compute_interaction(table: Array, order: int) -> Array:
-    """Return table.size times what a table tells that its projections onto fewer than `order` axes do not.
+    """Return table.size times the interaction terms of a table that involve at least `order` axes.
 
-    A table is a sum of orthogonal terms, one for each subset of its axes; the term of a subset is the projection onto
-    it with the mean along each of its axes taken away, spread over the other axes. What is returned are the
-    terms of `order` axes and more: again an orthogonal projection, and of whole numbers whole numbers.
+    A table is a sum of orthogonal terms, one for each subset of its axes. The term of a subset is the projection onto
+    it, minus the mean along each of its axes, spread evenly over the other axes. Keeping the terms of at least `order`
+    axes is an orthogonal projection. The factor table.size makes the result an integer table if the input is one.
 
     >>> compute_interaction(np.array([[5, 2], [1, 4]]), 2)
     array([[ 6, -6],
@@ -51,12 +51,12 @@ def compute_interaction(table: Array, order: int) -> Array:
 
 
 def compute_interaction_norm(shape: Sequence[int], order: int) -> float:
-    """Return the squared length of what `compute_interaction` leaves of a single row, as a part of the whole.
+    """Return the squared L2 norm of the interaction terms of a single row's table (the whole table has norm 1).
 
     >>> compute_interaction_norm((2, 2), 2), compute_interaction_norm((2, 2), 0)
     (0.25, 1.0)
     """
-    of_order = np.zeros(len(shape) + 1)  # the sum over subsets of each size: coefficients of prod (1/d + (1 - 1/d) x)
+    of_order = np.zeros(len(shape) + 1)  # sums over subsets of each size: coefficients of prod (1/d + (1 - 1/d) x)
     of_order[0] = 1.0
     for d in shape:
         of_order[1:] = of_order[1:] / d + of_order[:-1] * (1 - 1 / d)
@@ -75,7 +75,7 @@ class Marginal:
     clique: Clique
     table: Array
     empty: Array | None = field(default=None, kw_only=True)
-    """Cells that no row may have, where rules say so (`Domain.impossible`): they stay empty whatever is done."""
+    """Structural zeros (`Domain.impossible`): cells that every estimator keeps at zero."""
 
     def __post_init__(self) -> None:
         if self.table.ndim != len(self.clique):
@@ -89,45 +89,45 @@ class Marginal:
         return int(self.table.size)
 
     def project(self, onto: Iterable[str]) -> Marginal:
-        """Sum out every attribute that is not in `onto`."""
+        """Sum over every attribute that is not in `onto`."""
         kept = set(onto)
         return Marginal(tuple(c for c in self.clique if c in kept), project_table(self.table, self.clique, kept))
 
 
 @dataclass(frozen=True)
 class NoisyMarginal(Marginal):
-    """A marginal as released: integer counts with independent noise of known standard deviation a cell."""
+    """Released marginal: integer counts with independent noise of known standard deviation in each cell."""
 
     sigma: float
     """Standard deviation of the noise on each cell, in counts."""
     order: int = 0
-    """If above 0, the table holds interaction terms only (`compute_interaction`, in counts).
-    The noise is that of a whole table before the rest is taken away; other tables have to tell the rest."""
+    """If positive, the table holds only interaction terms of at least this order (`compute_interaction`, in counts).
+    `sigma` is then the noise of a whole table before projection; lower-order terms come from other measurements."""
 
     @property
     def precision(self) -> float:
-        """One over the noise variance: the weight of this table when several tell of the same thing."""
+        """Inverse noise variance: the weight of this table when several measurements are pooled."""
         return 1.0 / self.sigma**2
 
     @property
     def measured(self) -> Measured:
-        """What was measured and how well, without the answer."""
+        """The query and its noise, without the noisy answer."""
         return Measured(self.clique, self.table.shape, self.sigma, self.order)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A marginal that was asked of the private rows: where, and with how much noise."""
+    """Description of a marginal query on the private rows: its clique, shape and noise."""
 
     clique: Clique
     shape: tuple[int, ...]
-    """Codes of each attribute when it was asked; fewer than the domain's where values had been merged before."""
+    """Number of codes of each attribute in the query; below the domain's size if values were merged before."""
     sigma: float
     """Standard deviation of the noise on each cell, in counts."""
     order: int = 0
-    """If above 0, only what projections onto fewer attributes do not tell: of those it says nothing."""
+    """If positive, only interaction terms of at least this order were measured, and no lower-order terms."""
 
     @property
     def cells(self) -> int:
-        """Number of cells, each with its own noise."""
+        """Number of cells, each with independent noise."""
         return math.prod(self.shape)

@@ -1,10 +1,10 @@
-"""The error that noise leaves in a table, foretold from sigma and from counts that may be seen.
+"""Expected error of a noisy marginal after projection, estimated from sigma and from counts that are not private.
 
-Noise sigma on each of k cells moves a table by k sigma sqrt(2/pi) (L1, in counts) before anything else happens. Every
-method then makes the counts non-negative and gives them the right sum, which undoes much of that where most cells are
-empty: a projected table is far closer than cells times sigma, and never farther than twice its total. The projection
-subtracts a threshold tau and cuts at zero, so a cell of count q keeps E |max(q + sigma Z - tau, 0) - q|, in closed
-form. Geometric noise is treated as Gaussian noise of the same sigma, which is a tenth too large in the mean.
+Noise of standard deviation sigma on each of k cells has expected L1 norm k sigma sqrt(2/pi), in counts. Every method
+then projects the counts onto the non-negative tables of the estimated total, which removes much of the error where most
+cells are empty: the error of a projected table is far below k sigma and at most twice its total. The projection
+subtracts a threshold tau and truncates at zero, so a cell with count q has error E |max(q + sigma Z - tau, 0) - q|, in
+closed form. Geometric noise is treated as Gaussian noise of the same sigma, which is a tenth too large in mean.
 """
 
 from __future__ import annotations
@@ -18,27 +18,25 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from weft.kernels import kernel
 from weft.marginals.marginal import Array
 
-# The threshold that a projection subtracts from a noisy table, and the error it leaves, for many tables and sigmas.
-
 STEPS = 50
-"""Newton's steps, at most."""
+"""Maximum number of Newton steps."""
 
 NEAR = 1e-6
-"""After a step of this many sigmas one more is made, and is exact to rounding."""
+"""Step size, in sigmas, after which one final step gives the threshold up to rounding."""
 
-_FAR = 9.0  # deviations above nought past which noise takes nothing away, to the last bit
+_FAR = 9.0  # standard deviations above zero beyond which truncation has no effect in floating point
 _ROOT = math.sqrt(0.5)
 _PEAK = 1 / math.sqrt(2 * math.pi)
-_SMALL = 1 << 14  # groups times sigmas below which starting threads costs more than the work
+_SMALL = 1 << 14  # groups times sigmas below which starting threads costs more than it saves
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _solve_thresholds(cells: Any, counts: Any, total: Any, sigma: Any, tau: Any, alive: Any) -> None:
-    """Fill `tau` and `alive` for some tables, each with each of its sigmas."""
+    """Compute `tau` and `alive` for each table and each of its sigmas."""
     used = np.empty(cells.shape[1], np.int64)
     for t in range(cells.shape[0]):
         groups = 0
@@ -68,9 +66,9 @@ def _solve_thresholds(cells: Any, counts: Any, total: Any, sigma: Any, tau: Any,
             tau[t, level], alive[t, level] = at, above
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _integrate_errors(cells: Any, counts: Any, sigma: Any, tau: Any, errors: Any) -> None:
-    """Fill `errors` with the sum over cells of E |max(q + sigma Z - tau, 0) - q|."""
+    """Compute `errors`: the sum over cells of E |max(q + sigma Z - tau, 0) - q|."""
     for t in range(cells.shape[0]):
         for level in range(sigma.shape[1]):
             s = sigma[t, level]
@@ -87,7 +85,7 @@ def _integrate_errors(cells: Any, counts: Any, sigma: Any, tau: Any, errors: Any
 
 
 def find_thresholds(cells: Array, counts: Array, sigma: Array) -> tuple[Array, Array]:
-    """Return tau of each table and sigma, and how many cells then stay above zero (table x sigma)."""
+    """Return the threshold tau and the expected number of positive cells for each table and sigma (table x sigma)."""
     cells, counts, sigma = (np.ascontiguousarray(each, np.float64) for each in (cells, counts, sigma))
     tau, alive = np.zeros(sigma.shape), np.zeros(sigma.shape)
     _run_kernel(_solve_thresholds, cells.shape[1], cells, counts, (cells * counts).sum(axis=1), sigma, tau, alive)
@@ -95,7 +93,7 @@ def find_thresholds(cells: Array, counts: Array, sigma: Array) -> tuple[Array, A
 
 
 def compute_threshold_errors(cells: Array, counts: Array, sigma: Array, tau: Array) -> Array:
-    """Return the expected L1 error of each table and sigma once tau is subtracted and the rest cut at zero."""
+    """Return the expected L1 error of each table and sigma after subtracting tau and truncating at zero."""
     cells, counts, sigma, tau = (np.ascontiguousarray(each, np.float64) for each in (cells, counts, sigma, tau))
     errors = np.zeros(sigma.shape)
     _run_kernel(_integrate_errors, cells.shape[1], cells, counts, sigma, tau, errors)
@@ -103,7 +101,7 @@ def compute_threshold_errors(cells: Array, counts: Array, sigma: Array, tau: Arr
 
 
 def _run_kernel(kernel: Any, groups: int, *arrays: Array) -> None:
-    """Run a kernel on all tables, which are the rows of the arrays, some at a time on each core."""
+    """Run a kernel on all tables (the rows of the arrays), in slices on all cores."""
     tables, work = len(arrays[0]), arrays[-1].size * groups
     threads = 1 if work < _SMALL else os.cpu_count() or 1
     runs = 1 if threads == 1 else 4 * threads
@@ -117,11 +115,11 @@ MEAN_ABS_NORMAL = math.sqrt(2 / math.pi)
 """E |Z| of a standard normal Z."""
 
 GROUPS = 48
-"""Cells of a table, sorted, are put in this many groups: the error is then a sum over groups."""
+"""Default number of groups that the sorted cells of a table are divided into; the error is a sum over groups."""
 
 
 def compute_expected_noise(cells: int | Sequence[int] | Array, sigma: Array | float) -> Array:
-    """Return the expected L1 norm, in counts, of noise sigma on each cell of tables of these sizes.
+    """Return the expected L1 norm, in counts, of noise with standard deviation sigma on each cell of a table.
 
     >>> round(float(compute_expected_noise(100, 10.0)))
     798
@@ -131,7 +129,7 @@ def compute_expected_noise(cells: int | Sequence[int] | Array, sigma: Array | fl
 
 @dataclass(frozen=True)
 class Profile:
-    """Tables as sorted groups of cells: how many cells, of which mean count. One row a table."""
+    """Tables summarized as sorted groups of cells: number of cells and mean count per group, one row per table."""
 
     cells: Array
     counts: Array
@@ -143,7 +141,7 @@ class Profile:
 
 
 def group_cells_by_size(tables: Sequence[Array], groups: int = GROUPS) -> Profile:
-    """Group the cells of each table by size; a table of no more cells than groups is kept as it is."""
+    """Group the cells of each table by count; a table with at most `groups` cells keeps one cell per group."""
     cells = np.zeros((len(tables), groups))
     counts = np.zeros((len(tables), groups))
     for i, table in enumerate(tables):
@@ -151,7 +149,7 @@ def group_cells_by_size(tables: Sequence[Array], groups: int = GROUPS) -> Profil
         if flat.size <= groups:
             cells[i, : flat.size], counts[i, : flat.size] = 1, flat
         else:
-            # Large cells one by one, small ones many together: bounds are geometric from the top.
+            # Geometric bounds from the top: large counts get a group each, small counts share large groups.
             bounds = np.unique(flat.size - np.rint(np.geomspace(1, flat.size + 1, groups) - 1).astype(np.int64))
             width = np.diff(bounds)
             cells[i, : width.size] = width
@@ -162,18 +160,18 @@ def group_cells_by_size(tables: Sequence[Array], groups: int = GROUPS) -> Profil
 def compute_projected_error(tables: Profile, sigma: Array, *, whole: bool | Array = False) -> Array:
     """Return the expected L1 error, in counts, of each table measured with each sigma (table x level).
 
-    `whole` says of all tables, or of each, whether its cells have independent noise. The threshold of one draw then
-    follows that draw's own mean over the cells that stay above zero, so 1/alive of their variance goes with it. The
-    noise of an interaction has lost the mean over its cells before: nothing more may be taken off. It is off
-    unless asked for: AIM's pairs and weave's columns are weighed without it (on adult, weave's errors with it and
-    without differ less than runs do).
+    `whole` states, for all tables or for each, whether its cells have independent noise. The threshold then follows the
+    mean noise of the cells that stay positive in the same draw, which removes 1/alive of their variance. The noise of
+    interaction terms already has mean zero over the cells, so nothing more is removed. The default is False: AIM's
+    pairs and weave's attributes are scored without it (on adult, it changes weave's errors less than repeated runs
+    differ).
     """
     sigma = np.array(np.broadcast_to(sigma, (len(tables.cells), np.shape(sigma)[-1])), np.float64)
     tau, alive = find_thresholds(tables.cells, tables.counts, sigma)
     independent = np.broadcast_to(np.reshape(whole, (-1, 1)), sigma.shape)
     if independent.any():
         kept = np.sqrt(1 - 1 / np.maximum(alive, 1.0))
-        nothing = independent & (kept <= 0)  # a single cell that has the whole total
+        nothing = independent & (kept <= 0)  # a single positive cell holds the whole total
         sigma = np.where(independent & ~nothing, sigma * kept, sigma)
         tau, _ = find_thresholds(tables.cells, tables.counts, sigma)
     else:

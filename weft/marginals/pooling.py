@@ -1,4 +1,4 @@
-"""What several noisy tables tell together, weighed by inverse variance: of a clique, of the total, of fewer columns."""
+"""Inverse-variance pooling of noisy marginals: estimates of a clique, of the total and of projections."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Measured, NoisyMarginal
 
 _EXACT = 1e-6
-"""A table without noise counts as having this fraction of the least noise around: weights stay finite."""
+"""Sigma assumed for a noise-free table, as a fraction of the smallest positive sigma; keeps weights finite."""
 
 
 def compute_precisions(marginals: Sequence[NoisyMarginal]) -> Array:
-    """Return the precision (1 / variance) of a cell of each table, finite even for tables without noise."""
+    """Return the precision (1 / variance) per cell of each table, finite even for tables without noise."""
     sigma = np.array([marginal.sigma for marginal in marginals], dtype=np.float64)
     noisy = sigma[sigma > 0]
     floor = _EXACT * noisy.min() if noisy.size else 1.0
@@ -26,8 +26,8 @@ def compute_precisions(marginals: Sequence[NoisyMarginal]) -> Array:
 def common_total(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
     """Return the precision-weighted total of the tables and its standard deviation.
 
-    The sum of a table of c cells has variance c sigma^2, so it weighs precision / c; the weighted mean then
-    has variance 1 / sum(precision / c).
+    The sum of a table of c cells has variance c sigma^2 and weight precision / c; the weighted mean then has variance
+    1 / sum(precision / c). Tables of interaction terms are ignored.
 
     >>> one, other = np.array([6, 4]), np.array([7, 9])
     >>> total, sd = common_total([NoisyMarginal(("a",), one, 1.0), NoisyMarginal(("b",), other, 2.0)])
@@ -36,7 +36,7 @@ def common_total(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
     """
     marginals = [marginal for marginal in marginals if not marginal.order]
     if not marginals:
-        raise ValueError("a total needs at least one whole table")
+        raise ValueError("cannot estimate the total: at least one whole table is needed, not only interaction terms")
     weights = compute_precisions(marginals) / [marginal.cells for marginal in marginals]
     sums = np.array([marginal.table.sum(dtype=np.float64) for marginal in marginals])
     exact = all(marginal.sigma == 0 for marginal in marginals)
@@ -44,7 +44,7 @@ def common_total(marginals: Sequence[NoisyMarginal]) -> tuple[float, float]:
 
 
 def pool_measurements(*measurements: NoisyMarginal) -> NoisyMarginal:
-    """Return several measurements of one clique as one.
+    """Pool several measurements of one clique into one.
 
     >>> one, other = (NoisyMarginal(("a",), np.array([count]), 1.0) for count in (6.0, 9.0))
     >>> pool_measurements(one, other).table
@@ -53,14 +53,14 @@ def pool_measurements(*measurements: NoisyMarginal) -> NoisyMarginal:
     if len(measurements) == 1:
         return measurements[0]
     if len({m.order for m in measurements}) > 1:
-        raise ValueError(f"a whole table and interactions alone do not add up: {measurements[0].clique}")
+        raise ValueError(f"whole tables and interaction terms do not add up: {measurements[0].clique}")
     precision = math.fsum(m.precision for m in measurements)
     table = sum((m.precision / precision * m.table for m in measurements), start=np.zeros(()))
     return replace(measurements[0], table=table, sigma=precision**-0.5)
 
 
 def pool_by_clique(measurements: Iterable[NoisyMarginal]) -> dict[Clique, NoisyMarginal]:
-    """Return one measurement of each clique."""
+    """Return one pooled measurement per clique."""
     found: dict[Clique, list[NoisyMarginal]] = {}
     for m in measurements:
         found.setdefault(m.clique, []).append(m)
@@ -68,10 +68,10 @@ def pool_by_clique(measurements: Iterable[NoisyMarginal]) -> dict[Clique, NoisyM
 
 
 def compute_pooled_sigma(columns: Iterable[str], measured: Iterable[Measured]) -> float:
-    """Return the noise of a cell over `columns` when every table that holds them is summed and weighed; inf: none does.
+    """Return the standard deviation per cell of the pooled estimate over `columns`; inf if no table covers them.
 
-    A table of k cells summed down to c cells has k/c times the variance a cell. One that was asked for larger
-    interactions alone does not tell of so few columns, whatever it is summed to.
+    A table of k cells projected onto c cells has k/c times the variance per cell. Tables of interaction terms of an
+    order above the number of columns contribute nothing.
     """
     wanted, precision = set(columns), 0.0
     for table in measured:
@@ -81,16 +81,13 @@ def compute_pooled_sigma(columns: Iterable[str], measured: Iterable[Measured]) -
     return 1 / math.sqrt(precision) if precision > 0 else math.inf
 
 
-# Noisy tables as they were released, in the codes they were asked in.
-
-
 @dataclass(frozen=True)
 class Released:
-    """A noisy table, and the groups of codes that it was counted in."""
+    """Released noisy marginal and the merged codes that it was measured in."""
 
     noisy: NoisyMarginal
     coding: Mapping[str, Array] = field(default_factory=dict)
-    """For attributes whose codes had been merged before: the code that each of the schema's codes had become."""
+    """For attributes with merged codes: the measured code of each of the schema's codes."""
 
     @property
     def clique(self) -> Clique:
@@ -98,15 +95,15 @@ class Released:
         return self.noisy.clique
 
     def size(self, name: str) -> int:
-        """Return how many codes an attribute had when the table was asked."""
+        """Return the number of codes that an attribute had in the measurement."""
         return int(self.noisy.table.shape[self.clique.index(name)])
 
     def codes(self, name: str, size: int) -> Array:
-        """Return the code of each of the `size` codes that the schema gives an attribute."""
+        """Return the measured code of each of an attribute's `size` schema codes."""
         return self.coding.get(name, np.arange(size))
 
     def fits(self, domain: Domain) -> bool:
-        """Whether it is a table over attributes of this domain, in its codes or in groups of them."""
+        """Return whether every attribute is in this domain, with the same number of schema codes."""
         return all(
             name in domain and (len(self.coding[name]) if name in self.coding else self.size(name)) == domain.size(name)
             for name in self.clique

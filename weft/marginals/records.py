@@ -1,4 +1,4 @@
-"""Coded records: what a table becomes once its values are small integers."""
+"""Coded records: a table whose values are encoded as small integers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Codes = NDArray[np.unsignedinteger[Any]]
 
 
 def code_dtype(size: int) -> np.dtype[Any]:
-    """Smallest unsigned type that holds the codes 0 to size - 1: uint8, uint16 or uint32."""
+    """Return the smallest unsigned type for the codes 0 to size - 1: uint8, uint16 or uint32."""
     chosen: DTypeLike = np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32
     return np.dtype(chosen)
 
 
 @dataclass(frozen=True)
 class Records:
-    """Records in columns, one array of codes an attribute, each in the smallest unsigned type.
+    """Columnar records: one array of codes per attribute, each of the smallest unsigned type.
 
     >>> domain = Domain(("a", "b"), (3, 300))
     >>> records = Records.of(domain, [[0, 2], [299, 1]])
@@ -35,16 +35,16 @@ class Records:
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain):
-            raise ValueError("records need one column for each attribute of their domain")
+            raise ValueError("records need one array of codes for each attribute of the domain")
         if len({len(column) for column in self.columns}) > 1:
-            raise ValueError("the columns of records must be equally long")
+            raise ValueError("the arrays of codes must have equal length")
         for name, size, column in zip(self.domain.names, self.domain.shape, self.columns, strict=True):
             if column.dtype != code_dtype(size):
                 raise ValueError(f"the codes of {name!r} must be {code_dtype(size)}, not {column.dtype}")
 
     @classmethod
     def of(cls, domain: Domain, columns: Sequence[Any]) -> Records:
-        """Make records from columns of any integer type."""
+        """Create records from arrays of any integer type."""
         typed = tuple(
             np.ascontiguousarray(column, dtype=code_dtype(size))
             for column, size in zip(columns, domain.shape, strict=True)
@@ -53,12 +53,12 @@ class Records:
 
     @classmethod
     def empty(cls, domain: Domain) -> Records:
-        """No records over a domain."""
+        """Return zero records over a domain."""
         return cls.of(domain, [np.empty(0, np.uint8)] * len(domain))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Records]) -> Records:
-        """Stack records of one domain."""
+        """Concatenate records of one domain."""
         domain = parts[0].domain
         return cls(domain, tuple(np.concatenate(columns) for columns in zip(*(p.columns for p in parts), strict=True)))
 
@@ -66,7 +66,7 @@ class Records:
         return len(self.columns[0]) if self.columns else 0
 
     def column(self, name: str) -> Codes:
-        """Codes of one attribute."""
+        """Return the codes of one attribute."""
         return self.columns[self.domain.index(name)]
 
     def take(self, rows: Any) -> Records:

@@ -1,13 +1,14 @@
-"""What to believe of a noisy table, given what was expected of it: every cell between the two, by its variances.
+"""Empirical-Bayes shrinkage of a noisy table towards its expected counts.
 
-A table that was measured differs from the expected one by noise, of known variance, and by what was not known. A cell
-that few rows are expected in is rarely far off: of expected count e, its difference is taken to have variance
-s e / mean(e). The best guess of a difference is then the measured one times s e / (s e + noise): nearly all of it in
-cells that stand above the noise, nearly nothing in the others. Two things are tried for s. It is one number; or, as
-where one column nearly tells the other, most cells are off by nothing and a few by all they have, and s is one of
-several sizes, each with a probability (a mixture of scales, found by expectation maximisation). The likeliest for the
-table itself is taken, and the second only if it is likelier by more than its further number explains by chance. This
-is empirical Bayes. It reads noisy answers alone, so it costs no budget.
+A measured table differs from the expected one by noise of known variance and by a true difference. In a cell of
+expected count e the true difference has prior variance v = s e / mean(e), and its estimate is the measured difference
+times v / (v + noise variance): nearly all of it far above the noise, nearly nothing below. Two priors are compared. In
+the first, s is one number. In the second, s follows a mixture of scales with probabilities estimated by expectation
+maximization; this suits pairs in which one attribute nearly determines the other, so that most cells match the
+expectation and a few differ by their whole count. The prior with the higher likelihood is used, the second only if its
+log-likelihood is higher by at least half the logarithm of the number of cells.
+
+Privacy: uses noisy answers only, so it is post-processing and costs no budget.
 """
 
 from __future__ import annotations
@@ -16,26 +17,24 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from weft.kernels import kernel
 from weft.marginals.marginal import Array
 from weft.marginals.noise_error import MEAN_ABS_NORMAL, Profile
 
 _ONE = np.geomspace(1e-3, 1e4, 57)
-"""Values of s that are tried for a whole table, in units of the noise's variance."""
+"""Candidate values of s for a whole table, in units of the noise variance."""
 _SIZES = np.array([0.0, *(0.25 * 10.0 ** np.arange(7))])
-"""Sizes that s may have in a cell. The first is for cells that are as expected."""
+"""Scales of the mixture; the first one is for cells that match the expectation."""
 _AS_EXPECTED = 3.0
-"""Cells that are taken to be as expected before any is seen: noise alone must not look like a few that are not."""
+"""Pseudo-count of cells at the first scale, so that noise alone is not mistaken for a few true differences."""
 _ROUNDS = 30
 _LARGE = 1e200
-"""A product of variances this large is put away as a logarithm: one more factor still fits a float."""
+"""Product of variances above which its logarithm is taken; one more factor still fits a float."""
 
 
 def shrink_difference(difference: Array, expected: Array, noise: float) -> Array:
-    """Return the best guess of a difference that was measured with noise of this standard deviation on each cell.
-
-    The noise is above 0: what was measured without any is believed as it is.
+    """Return the shrinkage estimate of a difference measured with noise of this (positive) standard deviation per cell.
 
     >>> shrink_difference(np.array([90.0, -3.0, 2.0, -90.0]), np.array([50.0, 50.0, 50.0, 50.0]), 3.0).round()
     array([ 90.,  -0.,   0., -90.])
@@ -52,9 +51,9 @@ def shrink_difference(difference: Array, expected: Array, noise: float) -> Array
     return np.asarray(difference * part.reshape(difference.shape))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _one_size(squared: Any, relative: Any, sizes: Any, likelihoods: Any) -> None:
-    """Add up the log-likelihood of all cells for each s. Variances are multiplied as long as a float holds them."""
+    """Compute the log-likelihood of each s, multiplying variances while the product fits a float (fewer logarithms)."""
     product = np.ones(sizes.size)
     for i in range(squared.size):
         for k in range(sizes.size):
@@ -67,9 +66,9 @@ def _one_size(squared: Any, relative: Any, sizes: Any, likelihoods: Any) -> None
     likelihoods -= 0.5 * np.log(product)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _several_sizes(squared: Any, relative: Any, sizes: Any, part: Any) -> float:
-    """Fill in the part of each cell that is believed if s has several sizes, and return the log-likelihood of that."""
+    """Compute the shrinkage factor of each cell under the mixture of scales and return the log-likelihood."""
     cells, several = squared.size, sizes.size
     likely, whole = np.empty((cells, several)), 0.0
     for i in range(cells):
@@ -104,10 +103,10 @@ def _several_sizes(squared: Any, relative: Any, sizes: Any, part: Any) -> float:
 
 
 def compute_shrinkage_error(tables: Profile, gaps: Array, noise: Array) -> Array:
-    """Return the expected L1 error, in counts, of tables once they are measured and shrunk (table x level of noise).
+    """Return the expected L1 error, in counts, of tables after measurement and shrinkage (table x noise level).
 
-    `tables` are as expected, and `gaps` how far (L1) that is from the truth. One s for all cells: where few of them
-    make up the gap, the error is smaller.
+    `tables` are the expected counts and `gaps` their L1 distances from the true tables. Assumes one s for all cells:
+    where a few cells make up the gap, the error is smaller.
     """
     relative = _of_profile(tables)
     unit = MEAN_ABS_NORMAL * (tables.cells * np.sqrt(relative)).sum(axis=1)

@@ -1,8 +1,8 @@
-"""Projection onto the simplex: the non-negative table of a given total that is nearest to a noisy one.
+"""Simplex projection: the non-negative table of a given total that is nearest (L2) to a noisy table; and Ripple.
 
-The projection subtracts one number, the threshold tau, from every cell and cuts at zero ("norm-sub").
-`project_to_simplex` finds tau by sorting; `find_simplex_threshold`, the kernel for many tables, by Newton's method on
-the convex function tau -> sum(max(v - tau, 0)) - total, which is exact after a few passes and needs no sorting.
+The projection subtracts a threshold tau from every cell and truncates at zero ("norm-sub"). `project_to_simplex`
+computes tau by sorting; `find_simplex_threshold`, the kernel for many tables, uses Newton's method on the convex
+function tau -> sum(max(v - tau, 0)) - total, which is exact after a few passes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from weft.kernels import kernel
 from weft.marginals.marginal import Array
 
 
 def project_to_simplex(v: Array, total: float) -> Array:
-    """Return the nearest array (in L2) to `v` that is non-negative and sums to `total`; any shape, total > 0.
+    """Return the nearest array (L2) to `v` that is non-negative and sums to `total` > 0; any shape.
 
     >>> project_to_simplex(np.array([5.0, 1.0, -2.0]), 4.0)
     array([4., 0., 0.])
@@ -27,13 +27,13 @@ def project_to_simplex(v: Array, total: float) -> Array:
     descending = np.sort(flat)[::-1]
     excess = np.cumsum(descending) - total
     count = np.arange(1, flat.size + 1)
-    # The condition holds for a prefix of the order, so its length is the number of cells that stay positive.
+    # The condition holds for a prefix, so its length is the number of cells that stay positive.
     support = np.count_nonzero(descending * count > excess)
     return np.asarray(np.maximum(flat - excess[support - 1] / support, 0.0).reshape(np.shape(v)))
 
 
 def simplex_each(tables: Sequence[Array], total: float) -> list[Array]:
-    """Return `project_to_simplex` of every table; quicker than one call a table."""
+    """Return `project_to_simplex` of every table; faster than one call per table."""
     if not total > 0:
         raise ValueError("a table can only be projected onto a positive total")
     done = []
@@ -44,23 +44,23 @@ def simplex_each(tables: Sequence[Array], total: float) -> list[Array]:
     return done
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@kernel(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def find_simplex_threshold(v, total, start):  # type: ignore[no-untyped-def]
-    """Return tau with sum(max(v - tau, 0)) = total, by Newton's method from `start` (any value will do)."""
+    """Return tau with sum(max(v - tau, 0)) = total by Newton's method from any `start`."""
     above = 0.0
     support = 0
     for j in range(v.size):
         if v[j] > start:
             above += v[j]
             support += 1
-    if support == 0:  # every cell would be cut: the mean is always at or below the answer
+    if support == 0:  # no cell is above start: the threshold over all cells is never above the solution
         above = 0.0
         for j in range(v.size):
             above += v[j]
         support = v.size
     tau = (above - total) / support
-    # Right of the answer one step leads to its left; from the left tau only rises and the support only
-    # shrinks, until it stands still, which is then the exact answer: at most one step a cell.
+    # From above the solution, one step leads below it. From below, tau increases and the support shrinks until it is
+    # constant and tau is exact: at most one step per cell.
     for _ in range(v.size + 2):
         above = 0.0
         kept = 0
@@ -68,7 +68,7 @@ def find_simplex_threshold(v, total, start):  # type: ignore[no-untyped-def]
             if v[j] > tau:
                 above += v[j]
                 kept += 1
-        if kept == 0:  # rounding only: total is far below the precision of the cells
+        if kept == 0:  # due to rounding only: total is far below the precision of the cells
             break
         tau = (above - total) / kept
         if kept == support:
@@ -77,20 +77,21 @@ def find_simplex_threshold(v, total, start):  # type: ignore[no-untyped-def]
     return tau
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _project_in_place(v, total):  # type: ignore[no-untyped-def]
     tau = find_simplex_threshold(v, total, v.mean() - total / v.size)
     for j in range(v.size):
         v[j] = max(v[j] - tau, 0.0)
 
 
-# Ripple (PriView, Qardaji, Yang, Li; SIGMOD 2014): take what is below zero from the cells around it.
-
 WAVES = 1_000
+"""Maximum number of Ripple rounds."""
 
 
 def apply_ripple(table: Array, theta: float) -> Array:
-    """Return a table of the same total without cells below -theta, unless its total is too small for that.
+    """Move counts below -theta to neighbouring cells (Ripple; PriView, Qardaji, Yang, Li; SIGMOD 2014).
+
+    Keeps the total. Cells below -theta remain only if the total is too small.
 
     >>> apply_ripple(np.array([[-2.0, 5.0], [5.0, 9.0]]), 0.5)
     array([[0., 4.],

@@ -1,16 +1,16 @@
-"""A noisy table of an ordered attribute on a fine grid, without most of its noise.
+"""Smooth the noisy one-way marginal of an ordered attribute on a fine grid.
 
-Counts of numbers and dates are not arbitrary: neighbours are alike, round numbers are more common than others, a few
-values stand out, and beyond some point there is nothing. The estimate is built from these four facts, each taken only
-where it rises above the noise:
+Counts of numbers and dates have structure: adjacent cells are similar, round numbers are more frequent, a few values
+are outliers, and the tails are empty. The estimate uses this structure where it exceeds the noise:
 
-1. every level of roundness has a rate of its own;
-2. the grid is cut where the density changes (binary segmentation: the cut that stands out most, again and again);
-3. a cell far above its neighbours keeps its own count;
-4. what is left inside a block is shrunk by how much of its scatter is noise (James and Stein).
+1. each roundness level has its own rate;
+2. the grid is cut where the density changes (binary segmentation: the most significant cut first, recursively);
+3. a cell far above its neighbours keeps its own noisy count;
+4. the residuals inside a block are shrunk by the estimated noise share of their variance (James and Stein).
 
-Ends that hold nothing but noise decay instead of filling the range. All of this reads a released table and public facts
-about the grid: it costs nothing.
+Tails that hold only noise decay instead of filling the range.
+
+Privacy: uses a released table and public facts about the grid only, so it is post-processing and costs no budget.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from weft.marginals.marginal import Array
 
-_STANDS_OUT = 4.0  # standard deviations above its block: a cell with a count of its own
-_CHANGE = 3.3  # standard deviations between the two sides of a cut
+_STANDS_OUT = 4.0  # standard deviations above the fit at which a cell keeps its own count
+_CHANGE = 3.3  # minimum difference between the two sides of a cut, in standard deviations
 _PASSES = 4
 _TINY = 1e-300
 
@@ -33,13 +33,13 @@ class CellGrid:
     """Public facts about the cells of an ordered attribute."""
 
     widths: Array
-    """How many values each cell stands for, or how long it is."""
+    """Number of values in each cell, or its length."""
     levels: NDArray[np.int64]
-    """How round the values of each cell are: 0 for those that are not."""
+    """Roundness level of the values in each cell; 0: not round."""
 
 
 def smooth_counts(table: Array, sigma: float, grid: CellGrid) -> Array:
-    """Return counts that are at least 0, from noisy ones of deviation `sigma` along a grid."""
+    """Estimate non-negative counts from noisy ones of standard deviation `sigma` along a grid."""
     y = np.asarray(table, np.float64)
     alone = np.zeros(len(y), bool)
     fit = y
@@ -55,7 +55,7 @@ def smooth_counts(table: Array, sigma: float, grid: CellGrid) -> Array:
 
 
 def _estimate_rates(y: Array, sigma: float, grid: CellGrid, live: NDArray[np.bool_]) -> Array:
-    """Return what each cell would hold if density depended on roundness alone: levels drawn together by their noise."""
+    """Estimate the cell counts from roundness alone; rates of levels are shrunk towards the overall rate."""
     size = int(grid.levels.max()) + 1
     total, cells, width = (
         np.bincount(grid.levels[live], weights=part[live], minlength=size) for part in (y, np.ones(len(y)), grid.widths)
@@ -68,13 +68,13 @@ def _estimate_rates(y: Array, sigma: float, grid: CellGrid, live: NDArray[np.boo
 
 
 def _compute_kept_part(difference: Array, noise: Array) -> Array:
-    """Return the part of a difference that is kept: none of it where its square is no more than noise."""
+    """Return the shrinkage factor of a difference: 0 where its square is at most the noise variance."""
     with np.errstate(over="ignore"):
         return np.asarray(np.clip(1 - noise / np.maximum(difference**2, _TINY), 0, 1))
 
 
 def _find_blocks(y: Array, base: Array, live: NDArray[np.bool_], sigma: float) -> NDArray[np.int64]:
-    """Return the block of each cell: cut where counts, beside what is expected, change most, while that is no noise."""
+    """Return the block of each cell: cut recursively where counts relative to `base` change most significantly."""
     held, due, cells = (np.concatenate([[0.0], np.cumsum(part)]) for part in (y * live, base, live))
     starts = np.zeros(len(y), np.int64)
     waiting = [(0, len(y))]
@@ -99,7 +99,7 @@ def _find_blocks(y: Array, base: Array, live: NDArray[np.bool_], sigma: float) -
 def _fit_cells(
     y: Array, base: Array, levels: NDArray[np.int64], live: NDArray[np.bool_], blocks: NDArray[np.int64], sigma: float
 ) -> Array:
-    """Return the count of each cell: its block's, divided by roundness, and what scatter rises above the noise."""
+    """Estimate cell counts: block totals divided among roundness levels, plus residuals that exceed the noise."""
     base = _with_tails(y, base, live, blocks, sigma)
     many = int(blocks[-1]) + 1
     held, due, cells = (np.bincount(blocks, weights=part, minlength=many) for part in (y * live, base, live))
@@ -120,24 +120,24 @@ def _fit_cells(
     real = np.where(held > 3 * sigma * np.sqrt(cells), np.clip(1 - 1.1 * sigma**2 / np.maximum(excess, _TINY), 0, 1), 0)
     fit = np.maximum(fit + real[blocks] * scatter, 0)
     sums = np.bincount(key, weights=fit, minlength=many * kinds)
-    fit = fit * (parts / np.maximum(sums, _TINY))[key]  # cutting at 0 must not move rows from round numbers to others
+    fit = fit * (parts / np.maximum(sums, _TINY))[key]  # truncation at 0 must not move rows between levels
     sums = np.bincount(blocks, weights=fit, minlength=many)
     return np.asarray(fit * (total / np.maximum(sums, _TINY))[blocks])
 
 
 def _shrink_totals(held: Array, noise: Array) -> Array:
-    """Return totals of blocks, those that noise drowns drawn to 0."""
+    """Shrink block totals towards 0 according to their noise."""
     return np.asarray(np.maximum(held, 0) * held**2 / np.maximum(held**2 + noise**2, _TINY))
 
 
 def _with_tails(y: Array, base: Array, live: NDArray[np.bool_], blocks: NDArray[np.int64], sigma: float) -> Array:
-    """Let what is expected decay over a first or last block that holds little beside its noise."""
+    """Make `base` decay exponentially over a first or last block whose total is below two standard deviations."""
     base = base.copy()
     if blocks[-1] == 0:
         return base
     for view in (slice(None), slice(None, None, -1)):
         counts, expected, numbers, alive = y[view], base[view], blocks[view], live[view]
-        end = int(np.argmax(numbers != numbers[0]))  # the first block, from this side, and the one beside it
+        end = int(np.argmax(numbers != numbers[0]))  # end of the first block from this side
         beside = int(np.argmax(numbers[end:] != numbers[end])) or len(numbers) - end
         if counts[:end][alive[:end]].sum() < 2 * sigma * np.sqrt(max(int(alive[:end].sum()), 1)):
             expected[:end] *= np.exp(-np.arange(end, 0, -1) / max(beside, 1))

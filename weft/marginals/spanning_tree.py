@@ -1,4 +1,4 @@
-"""Maximum spanning trees, of a matrix of weights or of scored pairs of attributes."""
+"""Maximum spanning trees of a weight matrix or of scored attribute pairs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from weft.marginals.marginal import Array
 
 
 def spanning_forest(weights: Array) -> tuple[list[int], list[int]]:
-    """Return a maximum spanning forest: nodes in the order they are reached, and the parent of each node, -1 for none.
+    """Return a maximum spanning forest: nodes in visiting order, and the parent of each node (-1: none).
 
-    Prim's algorithm from node 0 on a symmetric matrix, -inf where there is no edge; a node that no edge joins to those
-    reached starts a new tree.
+    Prim's algorithm from node 0 on a symmetric matrix, with -inf where there is no edge.
     """
     waiting = np.arange(len(weights))
     best, nearest = np.full(len(weights), -np.inf), np.full(len(weights), -1)
@@ -30,9 +29,7 @@ def spanning_forest(weights: Array) -> tuple[list[int], list[int]]:
 
 
 def spanning_tree(weights: Mapping[Clique, float]) -> list[Clique]:
-    """Return the pairs of a maximum spanning tree (a forest, if the pairs do not connect), heaviest first.
-
-    Of pairs that weigh the same, the first by name is taken for the heavier.
+    """Return the pairs of a maximum spanning tree (or forest), heaviest first, ties in order of names.
 
     >>> spanning_tree({("a", "b"): 3.0, ("b", "c"): 1.0, ("a", "c"): 2.0})
     [('a', 'b'), ('a', 'c')]

@@ -1,9 +1,10 @@
-"""Groups of codes: merge values of an attribute that noise would drown, and tell them apart again at the end.
+"""Merge rare values of an attribute into groups before measurement, and split the groups again in the output.
 
 PrivSyn, section 5.3: values whose noisy count is below a threshold (3 sigma in the paper) are merged before pairs are
-measured. The map depends on a noisy table only and acts on each record alone, so a recoded record still adds to one
-cell of every table: sensitivities stay what they were. Codes that stand apart are never merged, and of an ordered
-attribute only neighbours are: a group of ages is a range of ages.
+measured. Special codes are never merged. Ordered attributes merge adjacent codes only: a group of ages is a range.
+
+Privacy: the map depends on a noisy table only and is applied to each record separately, so a recoded record still
+contributes to one cell of every table and sensitivities are unchanged.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _TINY = 1e-300
 
 @dataclass(frozen=True)
 class ValueMap:
-    """A recoding of one attribute: the group of each code."""
+    """Recoding of one attribute: the group of each code."""
 
     codes: Array
     """New code of each old code."""
     size: int
     """Number of new codes."""
     counts: Array
-    """Noisy counts of the old codes, negative ones cut to zero: how merged values are told apart again."""
+    """Noisy counts of the old codes, truncated at zero: weights for splitting groups again."""
 
     @property
     def merged(self) -> Array:
@@ -37,22 +38,21 @@ class ValueMap:
         return np.flatnonzero(np.bincount(self.codes, minlength=self.size)[self.codes] > 1)
 
     def fold(self, marginal: NoisyMarginal) -> NoisyMarginal:
-        """Return an already released 1-way table in the new codes: counts of merged values add up, nothing is
-        counted again.
+        """Recode a released one-way marginal by summing merged values; makes no new query.
 
-        A cell of k merged values has sqrt(k) times the noise of one, but a `NoisyMarginal` has one sigma. It gets the
-        root mean square of its cells' sigmas: that keeps the variance of the total, and so the table's
+        A cell of k merged values has sqrt(k) times the noise of one value, but a `NoisyMarginal` has a single sigma. It
+        is set to the root mean square of the cells' sigmas, which keeps the variance of the total, and so the table's
         weight in the common total, exact.
         """
         sigma = marginal.sigma * float(np.sqrt(self.codes.size / self.size))
         return replace(marginal, table=sum_by_codes(marginal.table, self.codes, self.size), sigma=sigma)
 
     def then(self, further: ValueMap) -> ValueMap:
-        """Return the map to the groups of groups; counts of groups are divided as this map divides them."""
+        """Return the composition of two maps; counts of groups are split by this map's shares."""
         return ValueMap(further.codes[self.codes], further.size, self.shares() * further.counts[self.codes])
 
     def shares(self) -> Array:
-        """Return the part of its new code that each old code gets back: 1 for values that were not merged."""
+        """Return each old code's share of its new code: 1 for values that were not merged."""
         members = np.bincount(self.codes, minlength=self.size)
         weights = np.where(members[self.codes] > 1, self.counts, 1.0)
         total = np.bincount(self.codes, weights=weights, minlength=self.size)
@@ -60,9 +60,9 @@ class ValueMap:
         return np.where(total[self.codes] > 1e-300, weights / np.maximum(total, 1e-300)[self.codes], even[self.codes])
 
     def unfold(self, codes: Array, rng: np.random.Generator) -> Codes:
-        """Return old codes; those of a group become its values by their noisy counts, evenly if all are 0.
+        """Return old codes: records of a group are split among its values by noisy counts, evenly if all are 0.
 
-        Which record gets which value is left to chance, how many get it is not.
+        The assignment of values to records is random; the number of records per value is not.
         """
         codes = np.asarray(codes)
         members = np.bincount(self.codes, minlength=self.size)
@@ -71,7 +71,7 @@ class ValueMap:
         records: Codes = by_group[first[codes]].astype(code_dtype(self.codes.size))
         drawn = np.flatnonzero(members[codes] > 1)
         if drawn.size:
-            # One running sum over all groups: a point between a group's ends falls on one of its codes by its share.
+            # Inverse-CDF lookup in one cumulative sum over all groups.
             ends = np.cumsum(self.shares()[by_group])
             begin = np.concatenate([[0.0], ends])[first]
             last = first + members - 1
@@ -83,7 +83,7 @@ class ValueMap:
 
 
 def _spread_evenly(groups: Array, rng: np.random.Generator) -> Array:
-    """Return a point between 0 and 1 for each record, those of a group spread evenly, in random order.
+    """Return a point in [0, 1) for each record; the points of a group are spread evenly, in random order.
 
     >>> sorted((4 * _spread_evenly(np.array([7, 7, 7, 7]), np.random.default_rng(0))).astype(int).tolist())
     [0, 1, 2, 3]
@@ -97,10 +97,10 @@ def _spread_evenly(groups: Array, rng: np.random.Generator) -> Array:
 
 
 def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: float = 0.0) -> Array:
-    """Return the group of each code of an ordered attribute: neighbours, about `groups` groups of about equal counts.
+    """Divide the codes of an ordered attribute into about `groups` groups of adjacent codes with about equal counts.
 
-    A code that holds much of a group by itself is one by itself, and so is a code that stands apart; the others are
-    divided anew, so that what lies beside a heap at 0 is told apart too, but into groups of no fewer than `least`.
+    A code that holds at least half of a group's count is a group of its own, and so is a special code. The remaining
+    codes are then divided into groups of at least about `least` counts, so that values next to a spike stay resolved.
 
     >>> coarse_groups(np.array([1, 1, 9, 1, 1, 2, 0, 7]), {7}, 2).tolist()
     [0, 0, 1, 2, 2, 2, 2, 3]
@@ -111,7 +111,9 @@ def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: flo
     each = max(counts[kept].sum() / max(groups, 1), _TINY)
     single = (counts >= 0.5 * each) | ~kept
     each = max(counts[~single].sum() / max(groups, 1), least, _TINY)
-    runs = np.cumsum(single | np.concatenate([[False], single[:-1]]))  # a new one at each single code, and after it
+    runs = np.cumsum(
+        single | np.concatenate([[False], single[:-1]])
+    )  # a new run starts at each single code and after it
     total = np.bincount(runs, weights=counts)
     parts = np.maximum(np.rint(total / each), 1)
     middle = np.cumsum(counts) - counts / 2 - (np.cumsum(total) - total)[runs]
@@ -121,7 +123,7 @@ def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: flo
 
 
 def divide_groups(codes: Array, breaks: Array) -> Array:
-    """Return groups of neighbours, those divided that lie on both sides of one of the `breaks`.
+    """Split groups of adjacent codes at each of the `breaks`.
 
     >>> divide_groups(np.array([0, 0, 0, 1, 2]), np.array([2])).tolist()
     [0, 0, 1, 2, 3]
@@ -131,7 +133,7 @@ def divide_groups(codes: Array, breaks: Array) -> Array:
 
 
 def sum_by_codes(table: Array, codes: Array, size: int, axis: int = 0) -> Array:
-    """Return a table with the cells along one axis added up by their new codes.
+    """Sum the cells of a table along one axis by their new codes.
 
     >>> sum_by_codes(np.array([[1, 2, 3]]), np.array([0, 1, 0]), 2, axis=1)
     array([[4, 2]])
@@ -142,14 +144,14 @@ def sum_by_codes(table: Array, codes: Array, size: int, axis: int = 0) -> Array:
 
 
 def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = None) -> ValueMap:
-    """Return the map that keeps values with a noisy count of at least `threshold` and merges others.
+    """Return the map that keeps values with a noisy count of at least `threshold` and merges rarer ones.
 
-    Of unordered values all rare ones become one, the last; of ordered ones neighbours are joined until together they
-    are no longer rare (the noise of k values together is sqrt(k) times as large). With fewer than two rare values, or
-    none beside another, nothing is merged.
+    Rare unordered values become one group, the last. Rare ordered values are merged with adjacent ones until the sum of
+    k values reaches sqrt(k) `threshold` (its noise is sqrt(k) times as large). Fewer than two rare values, or no two
+    adjacent ones of an ordered attribute, are left unmerged.
     """
     if marginal.table.ndim != 1:
-        raise ValueError(f"values are merged by a 1-way table, not by one over {marginal.clique}")
+        raise ValueError(f"merging values needs a one-way marginal, not one over {marginal.clique}")
     order = order or Order()
     counts = np.maximum(marginal.table, 0).astype(np.float64)
     rare = marginal.table < threshold
@@ -165,10 +167,7 @@ def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = 
 
 
 def _group_neighbours(table: Array, rare: Array, threshold: float) -> Array:
-    """Return groups of codes in their order: runs of rare neighbours, each cut where it is common enough.
-
-    A code that stands apart is not called rare, and so it ends the run before it.
-    """
+    """Group runs of adjacent rare codes; a run ends at sqrt(k) `threshold` counts or at a special (never rare) code."""
     groups = np.zeros(len(table), np.int64)
     group, held, members = -1, 0.0, 0
     for code in range(len(table)):

@@ -1,4 +1,4 @@
-"""Methods: one short recipe a file. A recipe holds a curator, never an engine."""
+"""Methods: one synthesis algorithm per file. A method is given a curator, never an engine."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ _OWN = {
 }
 
 METHODS = dict(sorted((_OWN | find_added_classes("weft.methods")).items()))
-"""Every method by name, its module and class: Weft's own, and those of installed distributions such as weft-lab."""
-
+"""Module and class of every method by name: built-in, or from installed distributions such as weft-lab."""
 
 RENAMED: dict[str, dict[str, str]] = {
     "aim": {"one_way": "share_columns", "first": "share_scores", "look": "part_scores", "rounds": "rounds_per_column"},
@@ -95,84 +94,86 @@ RENAMED: dict[str, dict[str, str]] = {
         },
     },
 }
-"""What options of version 0.1 are called now: they are refused with this hint."""
+"""New names of options of version 0.1, for the error message."""
 
 MOVED: dict[str, dict[str, str]] = {
     "privmrf": dict.fromkeys(("selection", "tables", "extra_pairs", "outside"), "cover"),
 }
-"""Options that another method has now."""
+"""Options that moved to another method."""
 
 AUTO, BEST = "auto", "weave"
-"""The name that stands for the method that is most accurate, or level with the best, on nearly all tables measured
+"""The alias "auto", and its method: the most accurate, or close to it, on nearly all tables measured
 (docs/decisions/007)."""
 
 
 class Method(Protocol):
-    """A recipe: a frozen dataclass whose fields are its options."""
+    """A synthesis algorithm: a frozen dataclass whose fields are its options."""
 
     completes_seeds: ClassVar[bool]
-    """Whether every model it makes has exact conditional distributions (`weft.models.Sequential`)."""
+    """Whether all its models have exact conditional distributions (`weft.models.Sequential`)."""
     paper: ClassVar[Published | None]
-    """The published settings, for `preset="paper"`; None: it follows no paper."""
+    """The published settings, for `preset="paper"`; None if the method follows no paper."""
 
     @property
     def accounting(self) -> AccountingName:
-        """How a budget in (epsilon, delta) is counted for the mechanisms that the recipe uses."""
+        """The accounting of (epsilon, delta) for the mechanisms that the method uses."""
         ...
 
     def check(self, domain: Domain) -> None:
-        """Refuse what cannot work on this domain, before anything is spent."""
+        """Raise MethodError if the options are invalid for this domain, before anything is charged."""
         ...
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener) -> Model:
-        """Spend the curator's budget on a model."""
+        """Fit a model with the curator's budget."""
         ...
 
 
 def takes_option(name: str, option: str) -> bool:
-    """Whether a method has an option of this name."""
+    """Return whether a method has an option of this name."""
     return any(field.name == option for field in fields(get_method_class(name)))
 
 
 def published_settings(name: str) -> Published | None:
-    """Return what `preset="paper"` sets, of a method that has a paper."""
+    """Return the settings of `preset="paper"`, or None if the method follows no paper."""
     found: Published | None = get_method_class(name).paper
     return found
 
 
 def list_seed_methods() -> list[str]:
-    """Return the methods whose models can complete a seed."""
+    """Return the methods whose models can complete seeds."""
     return [name for name in METHODS if get_method_class(name).completes_seeds]
 
 
 def resolve_method_name(name: str) -> str:
-    """Return the name of a method, that which "auto" stands for included, if there is such a one."""
+    """Return the name of an existing method, with "auto" resolved; otherwise raise MethodError."""
     name = BEST if name == AUTO else name
     if name not in METHODS:
-        raise MethodError(f"no method {name!r}. {suggest_word(name, [AUTO, *METHODS])}")
+        raise MethodError(f"there is no method {name!r}. {suggest_word(name, [AUTO, *METHODS])}")
     return name
 
 
 def get_method_class(name: str) -> Any:
-    """Return the class of a recipe."""
+    """Return the class of a method."""
     module, made = METHODS[resolve_method_name(name)]
     return getattr(import_module(module), made)
 
 
 def make_method(name: str, *, preset: str | None = None, **options: Any) -> Method:
-    """Make a recipe by name, with options that differ from its defaults; `preset="paper"` has the published ones."""
+    """Create a method by name from validated options; `preset="paper"` starts from the published settings."""
     made = get_method_class(name)
     names = [field.name for field in fields(made)]
     for option in options:
         if option not in names:
             now, moved = (table.get(resolve_method_name(name), {}).get(option) for table in (RENAMED, MOVED))
-            hint = f"It is called {now} now." if now else f"It is one of the method {moved!r} now." if moved else ""
+            hint = f"It is now called {now}." if now else f"It is now an option of method {moved!r}." if moved else ""
             hint = hint or suggest_word(option, names)
             raise MethodError(f"method {name!r} has no option {option!r}. {hint}")
     kinds = get_type_hints(made)
     for option, value in options.items():
         if not matches_kind(value, kinds[option]):
-            raise MethodError(f"option {option}: {describe_kind(kinds[option])}; not {format_option_value(value)}.")
+            raise MethodError(
+                f"option {option}: expected {describe_kind(kinds[option])}, not {format_option_value(value)}."
+            )
     check_bounds(made, options)
     recipe_made: Method = made(**with_preset(resolve_method_name(name), made.paper, preset, options))
     check_effects(recipe_made, options)
@@ -180,7 +181,7 @@ def make_method(name: str, *, preset: str | None = None, **options: Any) -> Meth
 
 
 def check_effects(recipe: Method, given: Mapping[str, Any]) -> None:
-    """Refuse options that were given, other than they are by default, and that this recipe would not look at."""
+    """Refuse given options that differ from their default and would have no effect."""
     options = options_of(type(recipe))
     values = {option.name: getattr(recipe, option.name) for option in options}
     changed = {option.name for option in options if convert_to_plain(values[option.name]) != option.default}

@@ -1,29 +1,27 @@
 """AIM (McKenna, Mullins, Sheldon, Miklau; PVLDB 2022), in an all-Gaussian form with remembered errors.
 
-Rounds of select, measure, fit. The published method chooses by the exponential mechanism and computes the model's
-marginal on every candidate in every round. By default each candidate's error is released once with Gaussian noise
-against the first model and remembered; a round asks again about the few that look worst, and takes the best. Every
-answer is then Gaussian, so exact Gaussian-DP accounting applies, and a round infers a handful of marginals instead of
-thousands.
+Each round selects, measures and fits. The published algorithm selects with the exponential mechanism and computes the
+model's marginal of every candidate in every round. By default, the error of each candidate is measured once, with
+Gaussian noise against the first model; a round measures again only the few largest and takes the best. All noise is
+then Gaussian and accounted exactly, and a round infers a handful of marginals instead of thousands.
 
-In both: the quality of a candidate weighs how much of the workload it overlaps, and subtracts the expected noise of
+In both forms, a candidate's score is weighted by its overlap with the workload and reduced by the expected noise of
 measuring it; candidates must keep the junction tree within a size that grows with the budget used; when a measurement
-changed the model by no more than its noise, the rounds become more generous (annealing).
+changes the model by no more than its noise, later rounds get a larger share (annealing).
 
 Where the defaults differ from the paper (`preset="paper"`):
 - `accounting` gaussian, published zcdp: the paper's choices are by the exponential mechanism.
-- `selection` remembered, published exponential; and with it the expected noise is cells times sigma. By default that of
-  a pair is what its table has after projection, as far as columns and distance tell (`weft.methods.aim`): the
-  published rule would never measure a pair of wide columns, even if one copies the other.
-- `share_columns` 0.1, published 0.05625: each column is measured as a round measures, 0.9 of 1 / (16 d).
+- `selection` remembered, published exponential; there, the expected noise is cells times sigma. By default, the
+  expected noise of a pair is that of its projected table, estimated from its one-way marginals and its distance from
+  independence: the published rule would never measure a pair of wide attributes, even if one copies the other.
+- `share_columns` 0.1, published 0.05625: each attribute gets what a round spends on measuring, 0.9 of 1 / (16 d).
 - `rare` 3.0, published 0.0: no value is merged.
-- `rounds_per_column` 32.0, published 15.1: a round has 1 / (16 d) of the whole budget, columns included.
+- `rounds_per_column` 32.0, published 15.1: a round gets 1 / (16 d) of the whole budget, one-way marginals included.
 - `anneal` 2.0, published 4.0: half the sigma, twice the epsilon, is four times the share.
-- `solver` accelerated, published mirror: mirror descent of 1,000 passes; by default the last fit starts anew and ends
-  where the estimated distance to the exact tables is least.
+- `solver` accelerated, published mirror: 1,000 passes of mirror descent; by default, the last fit restarts and stops
+  where the estimated distance to the exact marginals is smallest.
 
-With the preset, too: workloads and tables are limited (`max_candidates`, `max_table`), where the paper limits the model
-alone.
+With the preset as well: `max_candidates` and `max_table` limit the workload; the paper limits only the model.
 """
 
 from __future__ import annotations
@@ -40,8 +38,9 @@ from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.noise_error import compute_expected_noise, compute_projected_error, group_cells_by_size
+from weft.methods.common.budget_checks import check_candidates, check_mixed, check_noise, check_shares
 from weft.methods.common.candidates import all_subsets
-from weft.methods.common.discretisation import check_candidates, check_mixed, check_noise, check_shares, look_at_columns
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.final_fit import PASSES, SOLVER, Passes, fit_as
 from weft.methods.common.options import Published, get_published_settings, only_with, option
 from weft.models.mrf import JunctionTree, ModelTooLarge, MrfModel, Solver, fit_mrf, fits_with_clique, junction_tree
@@ -49,11 +48,9 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName
 from weft.progress import Listener, Stage, ignore_event, report_stage
 
-# What a pair probably looks like, given its columns and how far it is from their product.
-
 
 def make_pair_at_distance(one: Array, other: Array, gap: float) -> Array:
-    """Return a table with these one-way tables (of one total; values in order of size) at about this L1 distance.
+    """Return a two-way table at about L1 distance `gap` from independence, with the given margins sorted by count.
 
     >>> make_pair_at_distance(np.array([6.0, 4.0]), np.array([6.0, 4.0]), gap=9.6)
     array([[6., 0.],
@@ -68,7 +65,7 @@ def make_pair_at_distance(one: Array, other: Array, gap: float) -> Array:
 
 
 def _couple_values(rows: Array, columns: Array) -> Array:
-    """Give the table of values that rise together: it has at most as many filled cells as there are values."""
+    """Return the comonotone coupling of two margins: it has at most as many filled cells as there are values."""
     ends = [np.cumsum(rows), np.cumsum(columns)]
     bounds = np.unique(np.concatenate(ends))
     width = np.diff(bounds, prepend=0.0)
@@ -79,14 +76,14 @@ def _couple_values(rows: Array, columns: Array) -> Array:
 
 
 MIN_BUDGET_SHARE = 1e-6
-"""Share of the budget below which nothing more is asked."""
+"""Share of the budget below which no further query is made."""
 
 _REMEMBERED = only_with("selection", "remembered")
 
 
 @dataclass(frozen=True)
 class Aim:
-    """Measure, again and again, what the model gets most wrong among the marginals that you care about."""
+    """Rounds that measure the workload marginal with the largest model error and refit the model."""
 
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = get_published_settings(
@@ -103,36 +100,33 @@ class Aim:
     )
 
     accounting: AccountingName = option(
-        "gaussian", '"gaussian"; "zcdp"; or "paper" for zCDP with the closed form. Choices need one of the latter.'
+        "gaussian",
+        '"gaussian"; "zcdp"; or "paper", closed-form zCDP. The exponential mechanism needs one of these two.',
     )
     selection: Literal["remembered", "exponential"] = option(
         "remembered",
-        "How a round chooses: on noisy errors that are remembered, asking again about a few; or among all candidates "
-        "by the exponential mechanism, as published.",
+        "How a round selects: by remembered noisy errors, with a new query for a few of them; or by the exponential "
+        "mechanism among all candidates, as published.",
     )
-    ways: Annotated[int, Bounds(2, 6)] = option(3, "The workload: all marginals of this many columns.")
+    ways: Annotated[int, Bounds(2, 6)] = option(3, "The workload: all marginals of this many attributes.")
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
-    share_scores: Share = option(0.05, "Share for the first look at every candidate's error.", _REMEMBERED)
+    share_scores: Share = option(0.05, "Share for measuring the error of every candidate once.", _REMEMBERED)
     rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
     rounds_per_column: Annotated[float, Bounds(0.01, 1000.0)] = option(
-        32.0, "Rounds for each column, were the budget divided evenly; annealing makes them fewer."
+        32.0, "Rounds per attribute if the budget were divided evenly; annealing makes them fewer."
     )
-    anneal: Annotated[float, Bounds(1.0, 100.0)] = option(
-        2.0, "Factor by which rounds grow when a measurement showed nothing above its noise."
-    )
-    part_scores: Share = option(0.1, "Part of a round's budget for choosing; the rest measures.")
-    shortlist: Annotated[int, Bounds(1, 10000)] = option(16, "Candidates asked about again in a round.", _REMEMBERED)
-    max_candidates: Annotated[int, Bounds(1, 1_000_000)] = option(
-        20_000, "Most candidates; of a larger workload, the marginals with the fewest cells."
-    )
-    max_table: Cells = option(10**5, "Cells of the largest marginal measured.")
-    max_cells: Cells = option(10**6, "Cells of the largest clique of the junction tree.")
-    max_total: Cells = option(4 * 10**6, "Cells of the whole tree.")
+    anneal: Annotated[float, Bounds(1.0, 100.0)] = option(2.0, "Factor on a round's share when annealing.")
+    part_scores: Share = option(0.1, "Part of a round's budget for selection; the rest is for measurement.")
+    shortlist: Annotated[int, Bounds(1, 10000)] = option(16, "Candidates scored again in each round.", _REMEMBERED)
+    max_candidates: Annotated[int, Bounds(1, 1_000_000)] = option(20_000, "Maximum candidates; smallest tables first.")
+    max_table: Cells = option(10**5, "Maximum cells of a measured marginal.")
+    max_cells: Cells = option(10**6, "Maximum cells of a clique of the junction tree.")
+    max_total: Cells = option(4 * 10**6, "Maximum cells of the whole junction tree.")
     solver: Solver = option("accelerated", SOLVER)
     passes: Passes = option(1000, PASSES, only_with("solver", "mirror"))
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing for the marginals, and accounting that cannot pay for choices."""
+        """Validate the budget shares, the accounting of the selection and the number of candidates."""
         check_shares(share_columns=self.share_columns, share_scores=self.share_scores)
         if self.selection == "exponential":
             check_mixed(self.accounting)
@@ -140,9 +134,9 @@ class Aim:
         check_candidates(domain, self.ways)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
-        """One-way marginals, a look at all candidates, then rounds until the budget is gone."""
+        """Measure one-way marginals and the errors of all candidates, then run rounds until the budget is spent."""
         self._check_noise(curator)
-        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
+        columns = measure_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         tables = list(columns.tables)
         model = fit_mrf(merged.domain, tables)
@@ -150,14 +144,14 @@ class Aim:
         if cliques:
             errors: Array | None = None
             if self.selection == "remembered":
-                with report_stage(listener, "look at candidates"):
+                with report_stage(listener, "score the candidates"):
                     errors = merged.gaps(_estimate_marginals(model, cliques), share=self.share_scores)
             rounds = max(1.0, self.rounds_per_column * len(merged.domain))
             state = _Rounds(self, merged, cliques, errors, tables, model, merged.left / rounds)
             with report_stage(listener, "refine") as work:
                 state.run(work)
             tables, model = state.tables, state.model
-        if merged.left > MIN_BUDGET_SHARE:  # a single column, or nothing that fits: measure what is known again
+        if merged.left > MIN_BUDGET_SHARE:  # one attribute, or no candidate fits: repeat earlier measurements
             tables += merged.measure(list(dict.fromkeys(m.clique for m in tables)), share=merged.left)
         how = self.solver, self.passes
         last = fit_as(*how, merged.domain, tables, tree=model.tree, warm=model, probe=rng, listener=listener)
@@ -185,7 +179,7 @@ class Aim:
 
 
 class _Rounds:
-    """The rounds under way: errors as remembered, tables as measured, the model as fitted."""
+    """State of the rounds: remembered errors, measured marginals, fitted model."""
 
     def __init__(
         self,
@@ -212,7 +206,7 @@ class _Rounds:
         self.tree: JunctionTree = model.tree
 
     def run(self, work: Stage) -> None:
-        """Go on while there is budget; the last round takes what is left."""
+        """Run rounds while budget remains; the last round takes what is left."""
         while self.curator.left > MIN_BUDGET_SHARE:
             if self.curator.left < 2 * self.share:
                 self.share = self.curator.left
@@ -226,7 +220,7 @@ class _Rounds:
             work.advance(note=f"{len(self.tables)} marginals, {1 - self.curator.left:.0%} of the budget")
 
     def _guessed(self, offered: list[int]) -> tuple[list[int], list[Marginal]]:
-        """Return the model's tables of candidates, without those that are too far across its tree to be worked out."""
+        """Return the model's marginals of the candidates, without those too large to infer."""
         with suppress(ModelTooLarge):
             return offered, _estimate_marginals(self.model, [self.cliques[i] for i in offered])
         found: dict[int, Marginal] = {}
@@ -236,12 +230,12 @@ class _Rounds:
         return list(found), list(found.values())
 
     def _best(self, offered: list[int], guesses: list[Marginal]) -> int:
-        """Ask again about these candidates, and take the best."""
+        """Measure the errors of these candidates again and return the best."""
         self.errors[offered] = self.curator.gaps(guesses, share=self.options.part_scores * self.share)
         return int(np.argmax(self._quality()[offered]))
 
     def _choose(self, offered: list[int], guesses: list[Marginal]) -> int:
-        """Choose by the exponential mechanism, on weight * (distance - cells times the mean absolute noise)."""
+        """Select with the exponential mechanism, scored by weight * (distance - cells * mean absolute noise)."""
         penalties = self._noise()[offered].tolist()
         weights = [len(self.cliques[i]) for i in offered]
         share = self.options.part_scores * self.share
@@ -251,7 +245,7 @@ class _Rounds:
         return self.curator.sigma((1 - self.options.part_scores) * self.share)
 
     def _noise(self) -> Array:
-        """Return the error that measuring each candidate in this round would leave; rounds of one share are alike."""
+        """Return the expected noise of measuring each candidate in this round, cached by sigma."""
         sigma = self._sigma()
         if sigma not in self.noise:
             noise = compute_expected_noise(self.cells, sigma)
@@ -264,7 +258,7 @@ class _Rounds:
         return np.asarray(self.weights * (self.errors - self._noise()))
 
     def _offered(self, most: int) -> list[int]:
-        """Return the candidates that look worst and keep the tree small enough for the budget used so far."""
+        """Return the best candidates that keep the tree small enough for the budget used so far."""
         used = 1 - self.curator.left
         grown = min(1.0, used + self.share)
         limits = [min(limit, max(limit * grown, 1000)) for limit in (self.options.max_cells, self.options.max_total)]
@@ -290,9 +284,9 @@ class _Rounds:
         else:
             self.model = fit_mrf(self.curator.domain, self.tables, tree=self.tree, warm=self.model, noise_level=1.0)
         after = self.model.marginal(c)
-        self.errors[i] = 0.0  # known now; asked about again only if nothing else looks worse
+        self.errors[i] = 0.0  # just measured: queried again only if no candidate has a larger error
         if np.abs(after - before).sum() <= compute_expected_noise([after.size], sigma)[0]:
-            self.share *= self.options.anneal  # annealing: at this noise there is little left to see
+            self.share *= self.options.anneal  # annealing: less noise is needed
 
 
 def _estimate_marginals(model: MrfModel, cliques: Sequence[Clique]) -> list[Marginal]:
@@ -300,8 +294,8 @@ def _estimate_marginals(model: MrfModel, cliques: Sequence[Clique]) -> list[Marg
 
 
 def _compute_overlap(cliques: Sequence[Clique], ways: int) -> Array:
-    """Return how much of the workload of all `ways`-way marginals a candidate overlaps: sum of |c and w| over w.
+    """Return the overlap of each candidate c with the workload of all `ways`-way marginals w: sum over w of |c & w|.
 
-    Every attribute lies in the same number of workload marginals, so the sum is proportional to the size of c.
+    Every attribute is in the same number of workload marginals, so the sum is proportional to |c|.
     """
     return np.array([len(c) / ways for c in cliques])

@@ -1,14 +1,13 @@
-"""Cover: PrivMRF's graph (PVLDB 2021), and marginals chosen at once that tell every strong pair several times.
+"""Cover: PrivMRF's graph (PVLDB 2021), with all marginals selected at once to cover dependent pairs repeatedly.
 
-A graph of strongly dependent attributes, kept narrow enough for a junction tree, says which marginals a Markov random
-field can hold. Where PrivMRF refines (`privmrf`), this takes all marginals in one step: a few for each attribute, of
-two to five attributes, that overlap (`weft.methods.common.allocation.choose_cover`). Refinement has to ask about
-hundreds of candidates in every round; at small budgets their noise is larger than any distance between them, and at
-large ones an even cover leaves little to find. docs/decisions/009 has the figures.
+A graph of strongly dependent attributes, narrow enough for a junction tree, determines which marginals a Markov random
+field can represent. Unlike the refinement rounds of `privmrf`, one step selects all marginals: a few per attribute, of
+two to five attributes, that overlap (`weft.methods.common.allocation.choose_cover`). Refinement needs hundreds of
+queries per round; at small budgets their noise exceeds all differences between candidates, and at large budgets an even
+cover leaves little to improve (docs/decisions/009).
 
-The graph is grown at several prices of a cell (`grow_tree_from_pairs`), the budget is divided by cells^(2/3), pairs
-need not be theta-useful, and those that the graph does not hold may be measured too: records are adjusted to them after
-the draw.
+The graph is grown at several penalties per cell (`grow_tree_from_pairs`), the budget is divided by cells^(2/3), pairs
+need not be theta-useful, and pairs outside the graph may be measured too: sampled records are adjusted to them.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.pooling import common_total
 from weft.methods.common.allocation import by_size, choose_cover
+from weft.methods.common.budget_checks import check_noise, check_pairs, check_shares
 from weft.methods.common.candidates import useful_limit, useful_subsets
-from weft.methods.common.discretisation import check_noise, check_pairs, check_shares, look_at_columns
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.final_fit import fit_and_finish
 from weft.methods.common.options import Published, option
 from weft.models.mrf import JunctionTree, grow_tree_from_pairs
@@ -35,39 +35,39 @@ from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 
 MAX_TABLE = 10**5
-"""Cells of the largest pair measured outside the graph."""
+"""Maximum cells of a measured pair outside the graph."""
 
 
 @dataclass(frozen=True)
 class Cover:
-    """A dense graph, a junction tree, and marginals that cover it, all chosen at once."""
+    """A dense dependency graph, a junction tree, and marginals that cover it, all selected at once."""
 
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = None
 
-    accounting: AccountingName = option("gaussian", '"gaussian", or "paper" for zCDP with the closed form.')
+    accounting: AccountingName = option("gaussian", '"gaussian", or "paper" for closed-form zCDP.')
     share_scores: Share = option(0.05, "Share of the budget for the R-scores of all pairs.")
-    share_columns: Share = option(0.10, "Share for the one-way marginals, which give the row count too.")
-    rare: Deviations = option(3.0, "Values whose noisy count is below this many deviations are merged; 0: none.")
+    share_columns: Share = option(0.10, "Share for the one-way marginals, which also estimate the number of rows.")
+    rare: Deviations = option(3.0, "Values with a noisy count below this many standard deviations are merged; 0: none.")
     theta: Factor = option(
-        6.0, "A marginal of more than two is useful if its average cell holds at least theta times the noise."
+        6.0, "Minimum ratio of average cell count to noise of a marginal of more than two attributes."
     )
-    tables: Annotated[float, Bounds(0.01, 1000.0)] = option(4.0, "Most marginals, for each attribute.")
-    extra_pairs: bool = option(True, "Measure also pairs that the graph does not hold, and adjust the records to them.")
-    max_ways: Annotated[int, Bounds(1, 8)] = option(5, "Most attributes of a marginal.")
-    max_cells: Cells = option(1 << 21, "Cells of the largest clique of the junction tree.")
-    max_total: Cells = option(1 << 22, "Cells of the whole tree.")
+    tables: Annotated[float, Bounds(0.01, 1000.0)] = option(4.0, "Maximum marginals per attribute.")
+    extra_pairs: bool = option(True, "Measure pairs outside the graph too, and adjust the sampled records to them.")
+    max_ways: Annotated[int, Bounds(1, 8)] = option(5, "Maximum attributes of a marginal.")
+    max_cells: Cells = option(1 << 21, "Maximum cells of a clique of the junction tree.")
+    max_total: Cells = option(1 << 22, "Maximum cells of the whole junction tree.")
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing, and columns too wide for pairs."""
+        """Validate the budget shares, and check that all pairs can be counted."""
         check_pairs(domain)
         check_shares(share_scores=self.share_scores, share_columns=self.share_columns)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
-        """Look at the columns, grow the graph, measure what covers it, and fit."""
+        """Measure one-way marginals, grow the graph, measure marginals that cover it, and fit the model."""
         d = len(curator.domain)
         check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
-        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
+        columns = measure_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         total = max(common_total(columns.tables)[0], 1.0)
         with report_stage(listener, "build the graph"):
@@ -81,7 +81,7 @@ class Cover:
     def _measure(
         self, curator: Curator, graph: JunctionTree, gaps: dict[Clique, float], total: float, listener: Listener
     ) -> list[NoisyMarginal]:
-        """Measure marginals that together tell every strong pair."""
+        """Measure marginals that together cover the strongly dependent pairs."""
         domain = curator.domain
         with report_stage(listener, "choose marginals"):
             most = math.ceil(self.tables * len(domain))

@@ -38,7 +38,8 @@ from weft.marginals.network_gradients import MAX_GRADIENT_COLUMNS, STEPS, Critic
 from weft.marginals.pooling import common_total
 from weft.marginals.records import Records
 from weft.marginals.simplex import project_to_simplex
-from weft.methods.common.discretisation import check_noise, check_shares, look_at_columns
+from weft.methods.common.budget_checks import check_noise, check_shares
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.options import Published, get_published_settings, option
 from weft.models import Model
 from weft.models import stored_arrays as stored
@@ -182,7 +183,7 @@ class DpWgan:
             with report_stage(listener, "count"):
                 total = max(float(curator.total(self.share_columns).table), 1.0)
             return self._play(curator, [np.zeros(size) for size in curator.domain.shape], total, rng, listener)
-        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
+        columns = measure_columns(curator, self.share_columns, self.rare, listener)
         total = max(common_total(columns.tables)[0], 1.0)
         # The logarithm of a share; of an empty code, that of less than a row.
         logits = [np.log(np.maximum(project_to_simplex(m.table, total), 0.1) / total) for m in columns.tables]

@@ -1,6 +1,6 @@
-"""Independent columns: noisy one-way marginals, and nothing between them.
+"""Independent attributes: noisy one-way marginals only.
 
-The "Marginals" baseline of BSG (PVLDB 2017) and the floor that every other method must beat.
+The "Marginals" baseline of BSG (PVLDB 2017), which every other method should outperform.
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ from weft.progress import Listener, ignore_event, report_stage
 
 @dataclass(frozen=True)
 class Independent:
-    """Measure every column alone with an equal part of the budget; sample each on its own."""
+    """One-way marginals with equal parts of the budget; each attribute is sampled independently."""
 
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = None
 
-    accounting: AccountingName = option(
-        "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
-    )
+    accounting: AccountingName = option("gaussian", '"gaussian", or "pure" for geometric noise and delta 0.')
 
     def check(self, domain: Domain) -> None:
-        """Every domain will do."""
+        """Accept every domain."""
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> IndependentModel:
-        """Spend the whole budget on one-way marginals."""
+        """Measure the one-way marginals with the whole budget."""
         with report_stage(listener, "measure"):
             noisy = curator.measure([(name,) for name in curator.domain], share=1.0)
         total = max(common_total(noisy)[0], 1.0)

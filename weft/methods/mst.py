@@ -1,21 +1,20 @@
 """MST (McKenna, Miklau, Sheldon; JPC 2021): the maximum spanning tree of pairs, fitted by a Markov random field.
 
-The edges of the tree are those farthest from independence. By default the distances of all pairs are released once with
-Gaussian noise and the tree is post-processing, so that the whole run has exact Gaussian-DP accounting and most of the
-budget is left for the pairs themselves; the tree is not the heaviest but, among those nearly as heavy, one that implies
-more of the pairs between (`weft.methods.mst`).
+The edges are the pairs farthest from independence. By default, the distances of all pairs are measured once with
+Gaussian noise and the tree is post-processing, so exact Gaussian-DP accounting applies and most of the budget is left
+for the pairs. Among trees nearly as heavy as the maximum, it takes one that better predicts the other distances.
 
 Where the defaults differ from the paper (`preset="paper"`):
-- `accounting` gaussian, published zcdp: the paper's choices are by the exponential mechanism.
+- `accounting` gaussian, published zcdp: the paper selects with the exponential mechanism.
 - `share_columns` 0.1, published 0.3333333333333333.
 - `share_scores` 0.1, published 0.3333333333333333.
-- `selection` implied, published exponential: one edge after another, each by the exponential mechanism among the pairs
-  that join two parts of the tree.
+- `selection` implied, published exponential: edge by edge, with the exponential mechanism among the pairs that join
+  two components.
 - `allocation` weighted, published equal.
-- `solver` accelerated, published mirror: mirror descent goes on until the loss falls no more, for up to 10,000 passes;
-  by default the fit ends where the estimated distance to the exact tables is least.
+- `solver` accelerated, published mirror: mirror descent runs until the loss stops falling, for up to 10,000 passes;
+  by default, the fit stops where the estimated distance to the exact marginals is smallest.
 
-With the preset, too: a pair that would be too large for the model is left out before it is paid for.
+With the preset as well: a pair too large for the model is dropped before it is charged.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ from weft.marginals.pooling import common_total
 from weft.marginals.simplex import project_to_simplex
 from weft.marginals.spanning_tree import spanning_tree
 from weft.methods.common.allocation import by_size
-from weft.methods.common.discretisation import check_mixed, check_noise, check_shares, look_at_columns
+from weft.methods.common.budget_checks import check_mixed, check_noise, check_shares
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.final_fit import PASSES, SOLVER, Passes, fit_as
 from weft.methods.common.options import Published, get_published_settings, only_with, option
 from weft.models.mrf import MAX_CELLS, Solver, grow_tree
@@ -44,10 +44,8 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 
-# The spanning tree that implies most of what is known of all pairs, not only of its own.
-
 _GAIN = 1e-3
-"""A swap must lower the error by this part."""
+"""Minimum relative decrease of the error for a swap."""
 
 
 def fit_implied_tree(
@@ -55,9 +53,9 @@ def fit_implied_tree(
 ) -> list[Clique]:
     """Return a spanning tree whose implied distances of all pairs are close to `gaps`, heaviest edge first.
 
-    `gaps` are L1 distances from independence in counts, `columns` the one-way tables of one total. From the maximum
-    spanning tree on, an edge is swapped for another that closes the same cycle, if that has at least the part `keep`
-    of its distance and columns of at most `widest` values, and the sum over all pairs of |implied - known| falls.
+    `gaps` are L1 distances from independence in counts, `columns` the one-way marginals of one total. Starting from the
+    maximum spanning tree, an edge is swapped for another on the same cycle if that has at least `keep` times its
+    distance and attributes of at most `widest` values, and the sum over all pairs of |implied - measured| decreases.
     """
     tree = spanning_tree(gaps)
     names = sorted(columns)
@@ -81,14 +79,14 @@ def fit_implied_tree(
 
 
 def _compute_max_distances(tables: list[Array]) -> Array:
-    """Give the distance that a correlation of 1 would mean: for two values 4 n sqrt(p(1-p) q(1-q))."""
+    """Return the distance at correlation 1: for binary attributes, 4 n sqrt(p(1-p) q(1-q))."""
     total = max(float(tables[0].sum()), 1.0)
     unlike = np.array([1.0 - ((table / total) ** 2).sum() for table in tables])
     return np.asarray(2 * total * np.sqrt(np.maximum(np.outer(unlike, unlike), 1e-18)))
 
 
 class _Search:
-    """A tree under way, with the correlation that it implies for every pair."""
+    """The current tree, with the correlation that it implies for every pair."""
 
     def __init__(self, known: Array, farthest: Array, edges: list[tuple[int, int]]) -> None:
         self.known, self.farthest = known, farthest
@@ -112,7 +110,7 @@ class _Search:
         self.error = float(np.abs(self.known - self.farthest * self.implied).sum()) / 2
 
     def offer(self, edge: tuple[int, int], keep: float) -> bool:
-        """Swap the best edge of the cycle for this one, if that lowers the error; tell whether it did."""
+        """Swap the best edge of the cycle for this one if that lowers the error; return whether it did."""
         a, b = edge
         path, hangs = self._path(a, b)
         if len(path) < 3:
@@ -135,7 +133,7 @@ class _Search:
         return best > 0
 
     def _path(self, a: int, b: int) -> tuple[list[int], Array]:
-        """Return the way from a to b, and for each attribute at which place of the way it hangs."""
+        """Return the path from a to b and, for each attribute, the position on the path at which it branches off."""
         above = {a: a}
         order = [a]
         for u in order:
@@ -156,7 +154,7 @@ class _Search:
 
 @dataclass(frozen=True)
 class Mst:
-    """The tree of the strongest pairs; exact inference, in a second or two."""
+    """A spanning tree of the most dependent pairs; exact inference in a second or two."""
 
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = get_published_settings(
@@ -172,33 +170,31 @@ class Mst:
 
     accounting: AccountingName = option(
         "gaussian",
-        '"gaussian"; "zcdp"; or "paper" for zCDP with the closed form. Choices of edges need one of the latter.',
+        '"gaussian"; "zcdp"; or "paper", closed-form zCDP. The exponential mechanism needs one of these two.',
     )
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
     share_scores: Share = option(0.1, "Share for the distances of all pairs from independence.")
     rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
     selection: Literal["implied", "heaviest", "exponential"] = option(
         "implied",
-        'The tree: of the heaviest ones, one that implies the other pairs ("implied"); the maximum spanning tree of '
-        'noisy distances ("heaviest"); or edge by edge, by the exponential mechanism, as published.',
+        'The tree: a heavy one that best predicts the other pairs ("implied"); the maximum spanning tree of the noisy '
+        'distances ("heaviest"); or edge by edge with the exponential mechanism, as published.',
     )
-    allocation: Literal["weighted", "equal"] = option(
-        "weighted", "Divide the budget over pairs by cells^(2/3); or evenly."
-    )
+    allocation: Literal["weighted", "equal"] = option("weighted", "Divide the budget by cells^(2/3), or evenly.")
     solver: Solver = option("accelerated", SOLVER)
     passes: Passes = option(10_000, PASSES, only_with("solver", "mirror"))
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing for the pairs."""
+        """Validate the budget shares and the accounting of the selection."""
         check_shares(share_columns=self.share_columns, share_scores=self.share_scores)
         if self.selection == "exponential":
             check_mixed(self.accounting)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
-        """One-way marginals, the tree, its pairs, the model."""
+        """Measure one-way marginals, select the tree, measure its pairs and fit the model."""
         d = len(curator.domain)
         check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
-        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
+        columns = measure_columns(curator, self.share_columns, self.rare, listener)
         merged = columns.curator
         total = max(common_total(columns.tables)[0], 1.0)
         own = {m.clique[0]: project_to_simplex(m.table, total) for m in columns.tables}
@@ -212,7 +208,7 @@ class Mst:
                 gaps = merged.gaps(independent, share=self.share_scores)
                 weights: dict[Clique, float] = dict(zip(pairs, gaps.tolist(), strict=True))
                 strongest = spanning_tree(weights) if self.selection == "heaviest" else fit_implied_tree(weights, own)
-            tree = grow_tree(merged.domain, strongest)  # a pair that would not fit is left out before it is paid for
+            tree = grow_tree(merged.domain, strongest)  # drops pairs that do not fit before they are charged
             edges = list(tree.given) or [m.clique for m in columns.tables]
         with report_stage(listener, "measure pairs"):
             parts = by_size([merged.domain.cells(edge) for edge in edges], merged.accounting)
@@ -222,7 +218,7 @@ class Mst:
         return columns.unfold(model)
 
     def _edge_by_edge(self, curator: Curator, independent: Sequence[Marginal]) -> list[Clique]:
-        """Choose edges one at a time, among the pairs that join two parts of what is chosen so far."""
+        """Select edges one at a time, among the pairs that join two components."""
         part = {name: name for name in curator.domain}
         edges: list[Clique] = []
         while offered := [table for table in independent if len({part[name] for name in table.clique}) > 1]:

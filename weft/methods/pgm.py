@@ -1,17 +1,17 @@
-"""PGM (McKenna, Sheldon, Miklau; ICML 2019): a Markov random field fitted to marginals that the user names.
+"""PGM (McKenna, Sheldon, Miklau; ICML 2019): a Markov random field fitted to required marginals.
 
-PGM is a fit and no choice of marginals: the published comparison with it (PrivSyn, section 6.2) feeds it with the
-families of PrivBayes(InDif), and that is its preset. What a user names is measured in any case.
+PGM fits marginals but does not select them. The published comparison (PrivSyn, section 6.2) uses the families of
+PrivBayes(InDif), which is the preset. Marginals that the user requires are always measured.
 
 Where the defaults differ from the paper (`preset="paper"`):
-- `selection` neighbours, published privbayes-indif: without marginals, each column with the next.
-- `accounting` gaussian, published paper: exact Gaussian DP is less noise than zCDP with its closed form.
-- `solver` accelerated, published mirror: mirror descent goes on until the loss falls no more, for up to 10,000 passes
-  (PrivSyn, appendix), and so fits noise; by default the fit ends where the estimated distance to the exact tables is
-  least.
+- `selection` neighbours, published privbayes-indif: without required marginals, each attribute with the next.
+- `accounting` gaussian, published paper: exact Gaussian DP adds less noise than closed-form zCDP.
+- `solver` accelerated, published mirror: mirror descent runs until the loss stops falling, for up to 10,000 passes
+  (PrivSyn, appendix), and so fits noise; by default, the fit stops where the estimated distance to the exact marginals
+  is smallest.
 
-With the preset, too: rare values are merged, by one-way marginals that also tell the number of rows; a family that
-would make the junction tree too large gives up parents.
+With the preset as well: one-way marginals are measured, to merge rare values and to estimate the number of rows; a
+family that would make the junction tree too large loses parents.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.pooling import common_total
 from weft.methods.common.allocation import by_size
-from weft.methods.common.discretisation import check_noise, check_pairs, check_shares, look_at_columns
+from weft.methods.common.budget_checks import check_noise, check_pairs, check_shares
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.final_fit import PASSES, SOLVER, Passes, fit_as
 from weft.methods.common.indif_network import indif_families, narrow_families
 from weft.methods.common.options import Published, get_published_settings, only_with, only_without, option
@@ -42,7 +43,7 @@ from weft.progress import Listener, ignore_event, report_stage
 
 @dataclass(frozen=True)
 class Pgm:
-    """Measure the marginals you name (default: neighbouring columns), weighted as you say, and fit one model."""
+    """A Markov random field fitted to required marginals (default: pairs of neighbouring attributes)."""
 
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = get_published_settings(
@@ -54,62 +55,59 @@ class Pgm:
         passes=10_000,
     )
 
-    marginals: Sequence[Sequence[str]] = option((), "The marginals to measure. Empty: as selection says.")
+    marginals: Sequence[Sequence[str]] = option((), "The marginals to measure. Empty: see selection.")
     selection: Literal["neighbours", "privbayes-indif"] = option(
         "neighbours",
-        "Without marginals: each column with the next, in the schema's order; or the families that PrivBayes(InDif) "
-        "chooses.",
+        "Without marginals: each attribute with the next, in schema order; or the families of PrivBayes(InDif).",
         only_without("marginals"),
     )
     weights: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
-        (), "Their parts of the budget. Empty: by cells^(2/3), or their root if pure, for the least expected error."
+        (), "Weights of the marginals in the budget. Empty: cells^(2/3), or cells^(1/2) if pure (least expected error)."
     )
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
-        (), "Without weights: factors on the parts that go by size. Empty: all 1."
+        (), "Without weights: factors on the default weights. Empty: all 1."
     )
     accounting: AccountingName = option(
-        "gaussian", '"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise.'
+        "gaussian", '"gaussian"; "paper" for closed-form zCDP; "pure" for geometric noise.'
     )
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
     share_scores: Share = option(
         0.1,
-        "Share for the InDif of all pairs, by which PrivBayes(InDif) chooses.",
+        "Share for the InDif of all pairs, on which PrivBayes(InDif) selects families.",
         only_without("marginals"),
         only_with("selection", "privbayes-indif"),
     )
     rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
-    rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(0.0, "And so are values with fewer rows than this.")
-    max_cells: Cells = option(MAX_CELLS, "Cells of the largest clique of the junction tree; more is refused.")
-    max_total: Cells = option(MAX_TOTAL, "Cells of the whole tree.")
+    rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(0.0, "Values with a noisy count below this are merged too.")
+    max_cells: Cells = option(MAX_CELLS, "Maximum cells of a clique of the junction tree; larger ones are refused.")
+    max_total: Cells = option(MAX_TOTAL, "Maximum cells of the whole junction tree.")
     solver: Solver = option("accelerated", SOLVER)
     passes: Passes = option(10_000, PASSES, only_with("solver", "mirror"))
 
     def check(self, domain: Domain) -> None:
-        """Refuse unknown columns, and a tree that would not fit, before anything is spent."""
+        """Validate shares, marginals and weights, and check that the junction tree fits."""
         check_shares(share_columns=self.share_columns, **({"share_scores": self.share_scores} if self._chooses else {}))
         if self._chooses:
             check_pairs(domain)
         check_given(domain, self.marginals, self.emphasis)
         if self.weights and len(self.weights) != len(self.marginals):
-            raise MethodError("weights needs one positive number for each of the marginals.")
+            raise MethodError("option weights: expected one positive number for each of the marginals.")
         if self.weights and self.emphasis:
-            raise MethodError(
-                "weights are parts of the budget, and emphasis factors on those by size: give one of them."
-            )
+            raise MethodError("options weights and emphasis: emphasis multiplies the default weights; give only one.")
         if self.marginals:
-            # Merging rare values only makes tables smaller, so what fits now will fit then.
+            # Merging rare values makes tables smaller, so a tree that fits now will fit later.
             junction_tree(domain, self._cliques(domain), max_cells=self.max_cells, max_total=self.max_total)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
-        """One-way marginals, the named ones, the model."""
+        """Measure one-way and selected marginals, and fit the model."""
         check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
         check_emphasis(curator, self.marginals, self.emphasis, 1 - self.share_columns)
         if self._chooses:
             check_noise(curator, share_scores=(self.share_scores, math.comb(len(curator.domain), 2)))
         if self.weights:
-            # Measured are all marginals that are named, with these weights, or else with even ones.
+            # Unless required marginals coincide, they are measured with these weights.
             check_noise(curator, weights=((1 - self.share_columns) * min(self.weights) / math.fsum(self.weights), 1))
-        columns = look_at_columns(curator, self.share_columns, self.rare, listener, self.rare_rows)
+        columns = measure_columns(curator, self.share_columns, self.rare, listener, self.rare_rows)
         merged = columns.curator
         if self._chooses:
             with report_stage(listener, "choose families"):
@@ -129,7 +127,7 @@ class Pgm:
             )
             weights = self.weights if len(self.weights) == len(cliques) else sized
             noisy = merged.measure(cliques, share=merged.left, weights=weights)
-        # The estimate that a probed fit stops by is proved for Gaussian noise.
+        # The stopping estimate of a probed fit is proved for Gaussian noise only.
         probe = None if merged.accounting.is_pure else rng
         tables = [*columns.tables, *noisy]
         model = fit_as(self.solver, self.passes, merged.domain, tables, tree=tree, probe=probe, listener=listener)
@@ -137,7 +135,7 @@ class Pgm:
 
     @property
     def _chooses(self) -> bool:
-        """Whether marginals are chosen on scores of all pairs."""
+        """Whether marginals are selected by the scores of all pairs."""
         return self.selection == "privbayes-indif" and not self.marginals
 
     def _cliques(self, domain: Domain) -> list[Clique]:

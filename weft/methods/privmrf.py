@@ -1,33 +1,33 @@
 """PrivMRF (Cai, Lei, Wei, Xiao; PVLDB 2021), Algorithms 1 to 6.
 
-A graph of strongly dependent attributes, kept narrow enough for a junction tree, says which marginals a Markov random
-field can hold. Each attribute starts with its best family; then rounds of refinement measure what the fitted model gets
-most wrong. Our own variant, which chooses all marginals at once, is the method `cover`.
+A graph of strongly dependent attributes, narrow enough for a junction tree, determines which marginals a Markov random
+field can represent. Each attribute starts with its best family; then rounds of refinement measure the marginals with
+the largest model error. Weft's own variant, which selects all marginals at once, is the method `cover`.
 
 Where the defaults differ from the paper (`preset="paper"`):
-- `share_scores` 0.05, published 0.1: the graph is about as good for half of it.
-- `share_columns` 0.1, published 0.01: by default it is spent on the one-way marginals, which tell the row count, and
-  which values are too rare to be told apart, and take part in the fit; as published, the rows alone are counted.
+- `share_scores` 0.05, published 0.1: the graph is about as good with half the share.
+- `share_columns` 0.1, published 0.01: by default, it is spent on the one-way marginals, which estimate the number of
+  rows, decide which rare values are merged, and enter the fit; as published, only the number of rows is measured.
 - `rare` 3.0, published 0.0: no value is merged in the paper.
-- `pairs` positive, published all: a pair whose noisy score is below zero tells nothing, and widens the graph.
+- `pairs` positive, published all: a pair with a negative noisy score carries no information and widens the graph.
 - `merit` shares, published counts: eq. 8 with scores in [0, 1], the scale that the merit assumes, and without the
-  attribute itself in |M|; as published it has counts, beside which |M| hardly weighs.
-- `pick` net, published plain: by default the noise that measuring would add is taken from the distance of a marginal.
-- `rounds` 8, published 1000000: one pick a round in the paper, several by default, as in its public code.
-- `solver` accelerated, published mirror: mirror descent, of at most 3,000 passes, ends once the loss is 1.2 times what
-  noise alone would give, in the last fit 0.7 times (the paper's text has "until it converges", its public code has
-  this); by default the last fit ends where the estimated distance to the exact tables is least.
-- `max_ways` 5, published 6: the paper names no limit, its public code has this one.
+  attribute itself in |M|; as published, scores are counts, against which |M| is negligible.
+- `pick` net, published plain: by default, the expected noise is subtracted from the distance of a marginal.
+- `rounds` 8, published 1000000: one pick per round in the paper, several by default, as in its public code.
+- `solver` accelerated, published mirror: mirror descent, at most 3,000 passes, stops once the loss is 1.2 times what
+  noise alone gives, in the last fit 0.7 times (as in the public code; the paper has "until it converges"); by default,
+  the last fit stops where the estimated distance to the exact marginals is smallest.
+- `max_ways` 5, published 6: from the public code; the paper states no limit.
 - `max_cells` 2097152, published 10000000: the paper's tau; seconds on two CPU cores instead of minutes on two GPUs.
-- `max_total` 4194304, published 10000000: the paper bounds each clique and not their sum, its public code the sum by
-  5 * 10^7; as much as one clique may have takes minutes here.
+- `max_total` 4194304, published 10000000: the paper bounds each clique but not their sum, its public code the sum by
+  5 * 10^7; the preset allows the sum what it allows one clique, which takes minutes.
 
-With the preset, too:
-- The R-score is noised in counts, where its sensitivity is 2, and divided by the noisy total afterwards. The code
-  divides by the exact n first, which is not 2/n-sensitive.
-- The row count gets 1% of the budget, as the paper says; the code spends about ten times the whole budget on it.
-- Single attributes are always candidates, and the radicand of eq. 8 is kept at 1 or more: noise may turn it negative.
-- Of budget that nothing useful is left to ask for, what is known is measured again.
+With the preset as well:
+- The R-score is noised in counts, with sensitivity 2, and then divided by the noisy total. The public code divides by
+  the exact n first, which is not 2/n-sensitive.
+- The row count gets 1% of the budget, as in the paper; the public code spends about ten times the whole budget on it.
+- Single attributes are always candidates, and the radicand of eq. 8 is at least 1: noise may make it negative.
+- If no useful candidate is left, the remaining budget repeats earlier measurements.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.noise_error import compute_expected_noise
 from weft.marginals.pooling import common_total
+from weft.methods.common.budget_checks import check_noise, check_pairs, check_shares
 from weft.methods.common.candidates import best_families, useful_limit, useful_subsets
-from weft.methods.common.discretisation import check_noise, check_pairs, check_shares, look_at_columns
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.options import Published, get_published_settings, only_with, option
 from weft.models import Model
 from weft.models.mrf import JunctionTree, MrfModel, Solver, fit_mrf, grow_tree
@@ -53,17 +54,17 @@ from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 
 ROUND, LAST = 1.2, 0.7
-"""Loss at which mirror descent ends, in units of what noise alone would give: in a round, and in the last fit."""
+"""Loss at which mirror descent stops, relative to the expected loss of noise alone: in a round, in the last fit."""
 
 PASSES = 3000
-"""Most passes of mirror descent."""
+"""Maximum passes of mirror descent."""
 
 _REFINED = only_with("picks")
 
 
 @dataclass(frozen=True)
 class PrivMrf:
-    """A dense graph, a junction tree, each attribute's best family, and rounds that measure what is modelled worst."""
+    """A dense dependency graph, the best family of each attribute, and rounds that measure the largest model errors."""
 
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = get_published_settings(
@@ -86,53 +87,51 @@ class PrivMrf:
     )
 
     accounting: AccountingName = option(
-        "gaussian", '"gaussian" is the paper\'s own exact composition; "paper" is zCDP with the closed form.'
+        "gaussian", '"gaussian" is the exact composition of the paper; "paper" is closed-form zCDP.'
     )
     share_scores: Share = option(0.05, "Share of the budget for the R-scores of all pairs.")
     share_columns: Share = option(
         0.10,
-        "Share for the one-way marginals, which give the row count too; the paper's 1% is for the row count alone.",
+        "Share for the one-way marginals, which also estimate the row count; the paper's 1% is for the row count only.",
     )
     rare: Deviations = option(
         3.0,
-        "Values whose noisy count is below this many deviations are merged; 0: none, and only the rows are counted.",
+        "Values with a noisy count below this many standard deviations are merged; 0: none, and only rows are counted.",
     )
-    theta: Factor = option(6.0, "A marginal is useful if its average cell holds at least theta times the noise.")
+    theta: Factor = option(6.0, "Minimum ratio of the average cell count of a marginal to its noise.")
     pairs: Literal["positive", "all"] = option(
-        "positive", "Pairs that may enter the graph: those with a noisy score above zero, or all."
+        "positive", "Pairs that may enter the graph: those with a positive noisy score, or all."
     )
     merit: Literal["shares", "counts"] = option(
-        "shares", "Eq. 8, by which families are chosen: on scores as shares of the rows, or in counts, as printed."
+        "shares", "Scores in eq. 8, which selects families: shares of the rows, or counts, as printed."
     )
     share_refine: Share = option(
-        0.10, "Share for asking which marginals the model gets wrong; the rest measures.", _REFINED
+        0.10, "Share for measuring the model error of candidates; the rest is for marginals.", _REFINED
     )
     candidates: Annotated[int, Bounds(1, 1_000_000)] = option(
-        400, "Marginals asked about in each round (the paper's k).", _REFINED
+        400, "Candidates scored in each round (the paper's k).", _REFINED
     )
     picks: Annotated[float, Bounds(0.0, 1000.0)] = option(
-        0.8, "Marginals added by refinement, for each attribute (the paper's t = 0.8 d); 0: none."
+        0.8, "Marginals added by refinement, per attribute (the paper's t = 0.8 d); 0: none."
     )
     pick: Literal["net", "plain"] = option(
-        "net",
-        "What is added: the largest distance from the model net of the noise of measuring it, or plainly.",
-        _REFINED,
+        "net", "Refinement adds the largest distance from the model, net of expected noise or not.", _REFINED
     )
-    rounds: Annotated[int, Bounds(1, 1_000_000)] = option(8, "Rounds; the picks are divided over them.", _REFINED)
+    rounds: Annotated[int, Bounds(1, 1_000_000)] = option(8, "Rounds of refinement.", _REFINED)
     solver: Solver = option(
-        "accelerated", 'How the model is fitted: "accelerated", or the paper\'s "mirror" descent with its early end.'
+        "accelerated", 'How the model is fitted: "accelerated", or the published "mirror" descent with early stopping.'
     )
-    max_ways: Annotated[int, Bounds(1, 8)] = option(5, "Most attributes of a marginal.")
-    max_cells: Cells = option(1 << 21, "Cells of the largest clique of the junction tree (the paper's tau: 10^7).")
-    max_total: Cells = option(1 << 22, "Cells of the whole tree.")
+    max_ways: Annotated[int, Bounds(1, 8)] = option(5, "Maximum attributes of a marginal.")
+    max_cells: Cells = option(1 << 21, "Maximum cells of a clique of the junction tree (the paper's tau: 10^7).")
+    max_total: Cells = option(1 << 22, "Maximum cells of the whole junction tree.")
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing, and columns too wide for pairs."""
+        """Validate the budget shares, and check that all pairs can be counted."""
         check_pairs(domain)
         check_shares(share_scores=self.share_scores, share_columns=self.share_columns, share_refine=self.share_refine)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> Model:
-        """Look at the columns, then follow the paper on what is left of them (Algorithm 6)."""
+        """Measure the one-way marginals or the row count, then follow Algorithm 6."""
         d = len(curator.domain)
         check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
         rounds = min(self.rounds, max(1, math.floor(self.picks * d)))
@@ -140,7 +139,7 @@ class PrivMrf:
         if self.rare <= 0:
             total = float(curator.total(share=self.share_columns).table)
             return self._learn(curator, [], max(total, 1.0), rng, listener)
-        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
+        columns = measure_columns(curator, self.share_columns, self.rare, listener)
         total = max(common_total(columns.tables)[0], 1.0)
         return columns.unfold(self._learn(columns.curator, columns.tables, total, rng, listener))
 
@@ -152,7 +151,7 @@ class PrivMrf:
         rng: np.random.Generator,
         listener: Listener,
     ) -> MrfModel:
-        """Spend a little on the graph, and the rest on marginals."""
+        """Measure scores for the graph, then families, then refine."""
         with report_stage(listener, "build the graph"):
             scores = curator.dependence(share=self.share_scores, score="r")  # Algorithm 1
             graph = self._graph(curator.domain, scores)
@@ -175,7 +174,7 @@ class PrivMrf:
     def _families(
         self, useful: list[Clique], scores: dict[Clique, float], total: float, domain: Domain
     ) -> list[Clique]:
-        """Return each attribute's best family, and alone what is in none."""
+        """Return the best family of each attribute, and attributes in no family as one-way marginals."""
         published = self.merit == "counts"
         shares = {pair: min(max(score / total, 0.0), 1.0) for pair, score in scores.items()}
         chosen = best_families(useful, scores if published else shares, domain, whole=published)
@@ -194,7 +193,7 @@ class PrivMrf:
         rng: np.random.Generator,
         listener: Listener,
     ) -> MrfModel:
-        """Measure what the model gets most wrong, round by round, and fit all of it (Algorithms 4 and 5)."""
+        """Measure the marginals with the largest model error in rounds, and fit all of them (Algorithms 4 and 5)."""
         rounds = min(self.rounds, picks)
         model: MrfModel | None = None
         with report_stage(listener, "refine", total=rounds) as work:
@@ -204,11 +203,11 @@ class PrivMrf:
                 wanted = _split_evenly(picks, rounds, r) if waiting else 0
                 tables += self._round(curator, model, waiting, wanted, each, rounds, rng)
                 work.advance(note=f"{len(tables)} marginals, {left} to come")
-        if curator.left > 1e-6:  # nothing useful was left to ask about: measure what is known again
+        if curator.left > 1e-6:  # no useful candidate is left: repeat earlier measurements
             tables += curator.measure(list(dict.fromkeys(m.clique for m in tables)), share=curator.left)
         if self.solver == "mirror":
             return self._fitted(curator.domain, tables, total, graph, model, LAST)
-        # Where the rows were counted alone, theirs is the total; elsewhere all tables tell of it by now.
+        # If only the rows were counted, that is the total; otherwise all marginals estimate it.
         counted = total if self.rare <= 0 else None
         return fit_mrf(curator.domain, tables, total=counted, tree=graph, probe=rng, listener=listener)
 
@@ -236,7 +235,7 @@ class PrivMrf:
         rounds: int,
         rng: np.random.Generator,
     ) -> list[NoisyMarginal]:
-        """Ask how wrong the model is on some candidates, and measure the worst; they leave `waiting`."""
+        """Measure the model error of some candidates, then the worst of them, which leave `waiting`."""
         if not wanted:
             return []
         some = [waiting[i] for i in sorted(rng.permutation(len(waiting))[: self.candidates])]
@@ -251,5 +250,5 @@ class PrivMrf:
 
 
 def _split_evenly(whole: int, parts: int, i: int) -> int:
-    """Return part i of a whole number divided as evenly as can be."""
+    """Return part i of an integer divided as evenly as possible."""
     return whole * (i + 1) // parts - whole * i // parts

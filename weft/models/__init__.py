@@ -1,4 +1,4 @@
-"""Models: what is learned from noisy tables, and makes records."""
+"""Models: distributions estimated from noisy measurements, from which records are sampled."""
 
 from __future__ import annotations
 
@@ -19,74 +19,74 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """A distribution over records, learned from released answers only: no private row is inside."""
+    """Distribution over records, estimated from released measurements only; contains no private row."""
 
     kind: ClassVar[str]
-    """Name of the model's type in a model file: for files alone, nothing else is decided by it."""
+    """Name of the model type; used in model files only."""
 
     @property
     def fixed_records(self) -> bool:
-        """Whether it holds records that were released as they are: no more can be had, and `total` is their number."""
+        """Whether the model holds a fixed set of released records; `total` is then their number."""
         ...
 
     @property
     def relates_columns(self) -> bool:
-        """Whether a column may tell of another: not where each is drawn on its own."""
+        """Whether columns can be dependent; False if each is sampled independently."""
         ...
 
     @property
     def domain(self) -> Domain:
-        """The attributes that the model covers."""
+        """Attributes of the model."""
         ...
 
     @property
     def total(self) -> float:
-        """Noisy number of rows of the table it was learned from."""
+        """Noisy number of rows of the private table."""
         ...
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Return expected counts (they sum to `total`) over the clique of these columns, axes in clique order."""
+        """Return expected counts (summing to `total`) over the clique of these attributes, axes in clique order."""
         ...
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records."""
+        """Sample n records."""
         ...
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return what a model file keeps: plain JSON values, and named arrays of numbers."""
+        """Return the content of the model file: JSON values and named numeric arrays."""
         ...
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Rebuild the model from what `to_arrays` gave."""
+        """Rebuild the model from the output of `to_arrays`."""
         ...
 
 
 @runtime_checkable
 class Sequential(Protocol):
-    """A model whose attributes can be drawn one after another, exactly: what a record grown from a seed needs."""
+    """Model with exact conditional distributions in some attribute order, as records generated from seeds need."""
 
     def network(self) -> BayesNet:
-        """Return the same distribution as a Bayesian network; MethodError if it cannot be had exactly."""
+        """Return the same distribution as a Bayesian network; raise MethodError if there is no exact one."""
         ...
 
 
 @runtime_checkable
 class Answering(Protocol):
-    """A model whose expected counts are sometimes counted on records that it makes, and then have a sampling error."""
+    """Model whose expected counts may be estimated from sampled records and then have a sampling error."""
 
     def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
-        """Return what `marginal` does, and on how many records it was counted; 0: it is exact."""
+        """Return the result of `marginal` and the number of sampled records behind it (0: exact)."""
         ...
 
 
 def answer_from_model(model: Model, columns: Sequence[str]) -> tuple[Array, int]:
-    """Return a model's expected counts, and on how many records they were counted; 0: they are exact."""
+    """Return a model's expected counts and the number of sampled records behind them (0: exact)."""
     return model.answered(columns) if isinstance(model, Answering) else (model.marginal(columns), 0)
 
 
 def find_added_classes(group: str) -> dict[str, tuple[str, str]]:
-    """Return the classes that installed distributions add by entry points of a group: name to module and class."""
+    """Return the classes that installed packages register under an entry-point group: name to module and class."""
     return {point.name: (point.module, point.attr) for point in entry_points(group=group)}
 
 
@@ -103,11 +103,11 @@ MODELS = {
     "seeded": ("weft.methods.bsg.seeded_records", "SeededModel"),
     "views": ("weft.methods.priview.view_model", "ViewsModel"),
 } | find_added_classes("weft.models")
-"""Every type of model by its name in a model file: the module and the class."""
+"""Model types by their name in a model file: module and class."""
 
 
 def model_class(kind: str) -> type[Model]:
-    """Return the class of a type of model; KeyError if there is no such type."""
+    """Return the class of a model type; raise KeyError if it is unknown."""
     module, name = MODELS[kind]
     found: type[Model] = getattr(import_module(module), name)
     return found

@@ -1,8 +1,10 @@
-"""A model of some columns, and how the others are made from its records: patterns of what is missing, and fills.
+"""Model of some attributes that derives the others from its records by missing-value patterns and fills.
 
-Marginal engineering leaves columns out of the tables that cost noise (DPSyn, sections 5.3 and 5.4). One that follows
-from another is filled in by a map, and which of several columns are missing is drawn as one attribute, the pattern.
-Maps and patterns come from public facts or released answers, so that all of this is post-processing.
+Marginal engineering excludes attributes from measurement (DPSyn, sections 5.3 and 5.4). An attribute that is determined
+by another is filled in by a map, and the set of missing values of several attributes is modelled as one attribute, the
+pattern.
+
+Privacy: maps and patterns come from public facts or released answers, so this is post-processing.
 """
 
 from __future__ import annotations
@@ -23,49 +25,49 @@ from weft.models import stored_arrays as stored
 from weft.progress import Listener, ignore_event
 
 MAX_MEMBERS = 16
-"""Columns of one pattern: it has a code for each set of them."""
+"""Maximum number of attributes of a pattern, which has one code for each subset of them."""
 
 _MARGINAL_ROWS = 100_000
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """An attribute that says which of several columns are there."""
+    """Attribute that encodes which of several attributes have a value."""
 
     name: str
     members: tuple[str, ...]
     missing: tuple[int, ...]
-    """The code of each member that stands for nothing."""
+    """Code of a missing value, for each member."""
 
     @property
     def size(self) -> int:
-        """Number of sets of columns."""
+        """Number of subsets of the members."""
         return 1 << len(self.members)
 
     def maps(self, domain: Domain) -> dict[str, tuple[Array, int]]:
-        """Return what of each member's codes counts: 1 where there is a value."""
+        """Return for each member the map from its codes to 1 (value present) or 0 (missing), and the map's size."""
         return {
             member: ((np.arange(domain.size(member)) != gone).astype(np.int64), 2)
             for member, gone in zip(self.members, self.missing, strict=True)
         }
 
     def there(self, codes: Array) -> dict[str, Array]:
-        """Say of each member which records have a value."""
+        """Return for each member which records have a value."""
         bits = np.unravel_index(np.asarray(codes).astype(np.int64), (2,) * len(self.members))
         return {member: bit.astype(np.bool_) for member, bit in zip(self.members, bits, strict=True)}
 
 
 @dataclass(frozen=True)
 class Fill:
-    """A column that is filled in from another, or drawn evenly from all its codes where it follows from none."""
+    """Attribute that is derived from an anchor attribute, or sampled uniformly if it has no anchor."""
 
     name: str
     anchor: str | None = None
     codes: Array | None = None
-    """The code for each code of the anchor."""
+    """Code for each code of the anchor."""
 
     def draw(self, made: Mapping[str, Array], rows: int, size: int, rng: np.random.Generator) -> Array:
-        """Return the codes of so many records."""
+        """Return the codes of `rows` records."""
         if self.anchor is None or self.codes is None:
             return rng.integers(0, size, rows)
         return np.asarray(self.codes[made[self.anchor]])
@@ -73,7 +75,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class ArrangedModel:
-    """Makes records of some attributes by another model, then fills in the columns that these decide."""
+    """Model that samples some attributes from an inner model and derives the others from them."""
 
     kind: ClassVar[str] = "arranged"
 
@@ -94,16 +96,16 @@ class ArrangedModel:
 
     @property
     def relates_columns(self) -> bool:
-        """Whether the inner model does, or a column is filled in from another."""
+        """Whether the inner model relates columns, or any column is derived from another."""
         return self.inner.relates_columns or bool(self.patterns) or any(f.anchor is not None for f in self.fills)
 
     @property
     def _own(self) -> set[str]:
-        """Columns that the inner model has the last word on."""
+        """Attributes whose distribution the inner model determines."""
         return set(self.inner.domain).difference(*(pattern.members for pattern in self.patterns))
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Ask the inner model where it has the columns, and else count records that are made for it."""
+        """Return the inner model's marginal if it covers the attributes; else count sampled records."""
         wanted = make_clique(columns)
         if self._own.issuperset(wanted):
             return self.inner.marginal(wanted)
@@ -116,7 +118,7 @@ class ArrangedModel:
 
     @cached_property
     def _values(self) -> dict[str, Array]:
-        """How often each code of a pattern's member is there, where the pattern says that there is one."""
+        """Cumulative weights of each pattern member's codes, given that the value is present."""
         found = {}
         for pattern in self.patterns:
             for member, gone in zip(pattern.members, pattern.missing, strict=True):
@@ -129,7 +131,7 @@ class ArrangedModel:
         return found
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records, fill columns in, and let the patterns decide what is missing."""
+        """Sample n records, fill in derived attributes, and apply the missing-value patterns."""
         records = self.inner.sample(n, rng, listener)
         n = len(records)
         made: dict[str, Array] = dict(zip(records.domain.names, records.columns, strict=True))
@@ -147,7 +149,7 @@ class ArrangedModel:
         return Records.of(self.domain, [made[name] for name in self.domain])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the inner model's arrays beside the maps of the fills."""
+        """Return the arrays of the inner model and the maps of the fills."""
         values, arrays = self.inner.to_arrays()
         inner = self.inner
         meta = {
@@ -161,15 +163,15 @@ class ArrangedModel:
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Rebuild the inner model, the patterns and the fills; every column is made once."""
+        """Rebuild the inner model, patterns and fills; validate that every attribute is produced exactly once."""
         patterns = tuple(_read_pattern(domain, entry) for entry in stored.read_members(meta, "patterns"))
         sizes = dict(zip(domain.names, domain.shape, strict=True)) | {p.name: p.size for p in patterns}
         held = meta.get("inner")
         if not isinstance(held, dict) or held.get("kind") == cls.kind or not isinstance(held.get("values"), dict):
-            raise stored.make_damage_error("it says nothing of the model that is arranged")
+            raise stored.make_damage_error("the inner model of the arranged model is missing or invalid")
         names = stored.read_members(held, "names")
         if not names or any(not isinstance(n, str) or n not in sizes for n in names) or len(set(names)) != len(names):
-            raise stored.make_damage_error("the arranged model names attributes that are not there")
+            raise stored.make_damage_error("the inner model names unknown or duplicate attributes")
         inside = Domain.of({name: sizes[name] for name in names})
         own = {name.removeprefix("inner."): a for name, a in arrays.items() if name.startswith("inner.")}
         inner = model_class(str(held.get("kind"))).from_arrays(inside, held["values"], own)
@@ -179,17 +181,17 @@ class ArrangedModel:
             fills.append(_read_fill(domain, entry, known, arrays, i))
             known.add(fills[-1].name)
         if known != set(domain) | {p.name for p in patterns} or len(names) + len(fills) != len(known):
-            raise stored.make_damage_error("not every column is made, or one is made twice")
+            raise stored.make_damage_error("an attribute is never produced or is produced twice")
         return cls(domain, inner, patterns, tuple(fills))
 
 
 def unwrap_arrangement(model: Model) -> Model:
-    """Return the model that an arrangement is around, or the model itself: the one that measured tables speak of."""
+    """Return the inner model of an arrangement, whose attributes were measured, or the model itself."""
     return model.inner if isinstance(model, ArrangedModel) else model
 
 
 def find_measured_sources(model: Model) -> dict[str, str | None]:
-    """Return of each attribute the one that was measured for it: itself, what it is filled in from; None: by chance."""
+    """Return for each attribute the measured one behind it: itself or its anchor; None if it is sampled uniformly."""
     found: dict[str, str | None] = {name: name for name in model.domain}
     for fill in model.fills if isinstance(model, ArrangedModel) else ():
         found[fill.name] = None if fill.anchor is None else found[fill.anchor]
@@ -198,11 +200,11 @@ def find_measured_sources(model: Model) -> dict[str, str | None]:
 
 def _read_pattern(domain: Domain, entry: Any) -> Pattern:
     if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str) or entry[0] in domain:
-        raise stored.make_damage_error("a pattern is none")
+        raise stored.make_damage_error("an entry of patterns is invalid")
     name, members, missing = entry
     whole = isinstance(members, list) and isinstance(missing, list) and len(members) == len(missing) <= MAX_MEMBERS
     if not whole or not members or not all(isinstance(m, str) and m in domain for m in members):
-        raise stored.make_damage_error("a pattern names columns that are not there")
+        raise stored.make_damage_error("a pattern names unknown attributes")
     codes = [
         stored.read_whole_number({"code": c}, "code", 0, domain.size(m) - 1)
         for m, c in zip(members, missing, strict=True)
@@ -212,10 +214,10 @@ def _read_pattern(domain: Domain, entry: Any) -> Pattern:
 
 def _read_fill(domain: Domain, entry: Any, known: set[str], arrays: Mapping[str, Array], i: int) -> Fill:
     if not isinstance(entry, list) or len(entry) != 2 or entry[0] not in domain:
-        raise stored.make_damage_error("a column that is filled in is none")
+        raise stored.make_damage_error("an entry of fills is invalid or names an unknown attribute")
     name, anchor = entry
     if anchor is None:
         return Fill(name)
     if anchor not in domain or anchor not in known:
-        raise stored.make_damage_error("a column is filled in from one that is not there yet")
+        raise stored.make_damage_error("a derived attribute refers to an unknown or later attribute")
     return Fill(name, anchor, stored.read_codes(arrays, f"fill{i}", domain.size(anchor), domain.size(name)))

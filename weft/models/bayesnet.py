@@ -1,4 +1,4 @@
-"""A Bayesian network: every attribute drawn given a few attributes that come before it."""
+"""Bayesian network: each attribute is sampled conditionally on a few preceding attributes."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from weft.models.conditional import Evidence, Sampler
 from weft.progress import Listener, ignore_event, report_stage
 
 MAX_CELLS = 1 << 24
-"""Largest table that exact inference may pass through; beyond it a marginal is counted on synthetic records."""
+"""Maximum table size of exact inference; above it, a marginal is estimated from sampled records."""
 
 COUNTED = 1 << 20
-"""Synthetic records on which such a marginal is counted."""
+"""Number of sampled records for such a marginal."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """An attribute, its parents, and its distribution for each configuration of theirs."""
+    """Attribute, its parents, and its conditional distribution for each parent configuration."""
 
     child: str
     parents: tuple[str, ...]
     table: Array
-    """One row a configuration (parents' codes or buckets, the last varies fastest), one column a code of the child;
+    """One row per configuration (parents' codes or buckets, the last varying fastest), one entry per code of the child;
     every row sums to one."""
 
 
 @dataclass(frozen=True)
 class BayesNet:
-    """A distribution that is a product of conditional ones, scaled to a noisy total.
+    """Product of conditional distributions, scaled to a noisy total.
 
     >>> domain = Domain(("a", "b"), (2, 2))
     >>> net = BayesNet.of(domain, 10.0, [Marginal(("a", "b"), np.array([[4.0, 0.0], [3.0, 3.0]]))])
@@ -54,30 +54,32 @@ class BayesNet:
     domain: Domain
     total: float
     families: tuple[Family, ...]
-    """One for each attribute, parents before children."""
+    """One per attribute, parents before children."""
     buckets: Mapping[str, Array] = field(default_factory=dict)
-    """For some attributes: the bucket of each code, which is what children see of it."""
+    """For some attributes: the bucket of each code; children depend on the bucket only."""
 
     def __post_init__(self) -> None:
         for name, buckets in self.buckets.items():
             if name not in self.domain or buckets.shape != (self.domain.size(name),) or buckets.min() < 0:
-                raise ValueError(f"the buckets of {name!r} do not fit its attribute")
+                raise ValueError(f"the buckets of {name!r} do not match its domain")
         seen: set[str] = set()
         for family in self.families:
             shape = (math.prod(self.width(name) for name in family.parents), self.domain.size(family.child))
             if family.child in seen or not seen.issuperset(family.parents) or family.table.shape != shape:
-                raise ValueError(f"the family of {family.child!r} does not fit those before it")
+                raise ValueError(
+                    f"the family of {family.child!r} is a duplicate, has a later parent or a table of the wrong shape"
+                )
             if family.table.min() < 0 or not np.allclose(family.table.sum(axis=1), 1.0):
-                raise ValueError(f"the distributions of {family.child!r} do not sum to one")
+                raise ValueError(f"the distributions of {family.child!r} are negative or do not sum to one")
             seen.add(family.child)
         if seen != set(self.domain):
-            raise ValueError("a Bayesian network needs one family for each attribute")
+            raise ValueError("a Bayesian network needs exactly one family per attribute")
 
     @classmethod
     def of(cls, domain: Domain, total: float, tables: Sequence[Marginal]) -> Self:
-        """Make a network of non-negative tables in order: attributes new in a table depend on all others in it.
+        """Create a network from non-negative tables in order: the new attributes of a table depend on its others.
 
-        Several new ones are drawn one after another. An attribute in no table is uniform.
+        Several new attributes are sampled one after another. An attribute in no table is uniform.
         """
         families: list[Family] = []
         seen: set[str] = set()
@@ -88,28 +90,27 @@ class BayesNet:
                 parents = tuple(name for name in part.clique if name != child)
                 counts = np.moveaxis(part.table, part.clique.index(child), -1)
                 families.append(Family(child, parents, normalise_rows(counts.reshape(-1, domain.size(child)))))
-                # The next new attribute of this table may depend on this one: `seen` has it now.
         return cls(domain, total, tuple(families))
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The attributes, parents before children."""
+        """Attributes, parents before children."""
         return tuple(family.child for family in self.families)
 
     def width(self, name: str) -> int:
-        """Return the number of codes, or buckets, that children see of an attribute."""
+        """Return the number of buckets, or of codes if there are none, that children depend on."""
         return int(self.buckets[name].max()) + 1 if name in self.buckets else self.domain.size(name)
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records by ancestral sampling, one attribute at a time for all of them."""
+        """Sample n records by ancestral sampling, one attribute at a time for all records."""
         return self.complete({}, n, rng, listener)
 
     def complete(
         self, known: Mapping[str, Codes], n: int, rng: np.random.Generator, listener: Listener = ignore_event
     ) -> Records:
-        """Make n records that keep the known columns, which must come first in `order`; draw the others."""
+        """Complete n records: keep the known attributes, which must come first in `order`, and sample the others."""
         if set(known) != set(self.order[: len(known)]) or any(len(column) != n for column in known.values()):
-            raise ValueError("the known columns must be the first of the network's order, n codes each")
+            raise ValueError("the known attributes must be the first of the network's order, with n codes each")
         columns: dict[str, Array] = dict(known)
         with report_stage(listener, "sample", len(self.families) - len(known)) as work:
             for family in self.families[len(known) :]:
@@ -123,15 +124,15 @@ class BayesNet:
         return Records.of(self.domain, [columns[name] for name in self.domain])
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Return expected counts over the clique of these columns.
+        """Return expected counts over the clique of these attributes.
 
-        Exact, by eliminating the other attributes one by one. Where that would pass through a table of more than
-        MAX_CELLS cells, the answer is counted on COUNTED synthetic records, always the same ones.
+        Computed exactly by variable elimination. If that needs a table of more than MAX_CELLS cells, the counts are
+        estimated from COUNTED sampled records, always the same ones.
         """
         return self.answered(columns)[0]
 
     def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
-        """Return the same, and on how many records it was counted; 0 where it is exact."""
+        """Return `marginal` and the number of sampled records behind it (0: exact)."""
         wanted = make_clique(columns)
         factors = self._factors(wanted)
         for name in _choose_elimination_order(factors, wanted, self.domain):
@@ -147,7 +148,7 @@ class BayesNet:
         return np.asarray(self.total * table), 0
 
     def conditioned(self, evidence: Evidence) -> Sampler | None:
-        """Return what draws exactly under evidence, by a junction tree of the families; None if that is too large."""
+        """Return an exact sampler under evidence, by a junction tree of the families; None if it would be too large."""
         from weft.models.bayesnet_inference import condition_network
         from weft.models.mrf.junction_tree import MAX_CELLS as MOST
 
@@ -156,7 +157,7 @@ class BayesNet:
         return condition_network(self.domain, self._factors(self.domain.names), evidence)
 
     def _factors(self, wanted: Clique) -> list[tuple[Clique, Array]]:
-        """Return the conditional tables that matter, over codes: those of the columns and of what they depend on."""
+        """Return the conditional tables of these attributes and of their ancestors, over codes."""
         needed = set(wanted)
         factors = []
         for family in reversed(self.families):
@@ -180,7 +181,7 @@ class BayesNet:
         return np.asarray(counts * (self.total / COUNTED))
 
     def network(self) -> BayesNet:
-        """Return the network, which it is already."""
+        """Return the network itself."""
         return self
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -195,7 +196,7 @@ class BayesNet:
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Rebuild the network; one that contradicts itself is refused."""
+        """Rebuild and validate the network."""
         try:
             buckets = {}
             for i, name in enumerate(stored.read_members(meta, "buckets")):
@@ -205,17 +206,17 @@ class BayesNet:
             families = []
             for i, (child, parents) in enumerate(stored.read_members(meta, "families")):
                 if len(set(parents)) != len(parents):
-                    raise ValueError(f"the parents of {child!r} repeat")
+                    raise ValueError(f"duplicate parents of {child!r}")
                 rows = math.prod(widths.get(name, domain.size(name)) for name in parents)
                 table = stored.read_array(arrays, f"family-{i}", (rows, domain.size(child)), 0.0, 1 + 1e-6)
                 families.append(Family(child, tuple(parents), table))
             return cls(domain, stored.read_total(meta), tuple(families), buckets)
         except (KeyError, TypeError, ValueError) as error:
-            raise stored.make_damage_error(f"its Bayesian network does not hang together ({error})") from None
+            raise stored.make_damage_error(f"its Bayesian network is inconsistent ({error})") from None
 
 
 def normalise_rows(counts: Array) -> Array:
-    """Return each row of non-negative counts as a distribution; a row of zeros gets that of all rows together.
+    """Normalize each row of non-negative counts to a distribution; a row of zeros gets the overall distribution.
 
     >>> normalise_rows(np.array([[1.0, 3.0], [0.0, 0.0]])).tolist()
     [[0.25, 0.75], [0.25, 0.75]]
@@ -227,7 +228,7 @@ def normalise_rows(counts: Array) -> Array:
 
 
 def _choose_elimination_order(factors: Sequence[tuple[Clique, Array]], kept: Clique, domain: Domain) -> list[str]:
-    """Return the attributes to sum out, each time the one whose joined table is smallest."""
+    """Return a greedy elimination order: each time the attribute with the smallest joined table."""
     scopes = [set(names) for names, _ in factors]
     left = set().union(*scopes) - set(kept) if scopes else set()
     order = []
@@ -241,7 +242,7 @@ def _choose_elimination_order(factors: Sequence[tuple[Clique, Array]], kept: Cli
 
 
 def _multiply_factors(factors: Sequence[tuple[Clique, Array]], scope: Clique) -> Array:
-    """Return the product of factors over a scope that holds all of their attributes."""
+    """Return the product of factors over a scope that contains all their attributes."""
     product = np.ones((1,) * len(scope))
     for names, table in factors:
         sizes = dict(zip(names, table.shape, strict=True))
@@ -249,18 +250,15 @@ def _multiply_factors(factors: Sequence[tuple[Clique, Array]], scope: Clique) ->
     return product
 
 
-# A Bayesian network of measured tables that keeps to what the tables say.
-
-
 WORKED = 1 << 18
-"""Records on which it is counted how parents go together in the network."""
+"""Number of sampled records from which the joint distribution of parents is estimated."""
 
 ROUNDS = 20
-"""Rounds of raking; what is left after them is far below any noise."""
+"""Rounds of raking; the remaining error is far below any noise."""
 
 
 def fit_network(domain: Domain, total: float, tables: Sequence[Marginal], rng: np.random.Generator) -> BayesNet:
-    """Make a network of non-negative tables in order, as `BayesNet.of` does, after raking each to those before it."""
+    """Create a network like `BayesNet.of`, after raking each table to the parent distribution of the preceding ones."""
     columns: dict[str, Array] = {}
     fitted = []
     for table in tables:
@@ -282,7 +280,7 @@ def fit_network(domain: Domain, total: float, tables: Sequence[Marginal], rng: n
 
 
 def rake_to_parents(table: Array, parents: Array) -> Array:
-    """Scale a table, child last, to a distribution of its parents and to its own pairs of child and each parent."""
+    """Rake a table, child last, to a distribution of its parents and to its own (parent, child) marginals."""
     others = [tuple(k for k in range(parents.ndim) if k != i) for i in range(parents.ndim)]
     pairs = [table.sum(axis=axes, keepdims=True) for axes in others]
     for _ in range(ROUNDS):
@@ -293,25 +291,22 @@ def rake_to_parents(table: Array, parents: Array) -> Array:
 
 
 def _divide_where_found(wanted: Array, found: Array) -> Array:
-    """Return wanted / found; 0 where nothing is found, for nothing can be scaled there."""
+    """Return wanted / found, or 0 where found is 0 and cannot be scaled."""
     return np.divide(wanted, found, out=np.zeros_like(found), where=found > 0)
 
 
-# Models whose attributes can be drawn one after another, exactly: what a record grown from a seed needs.
-
-
 def convert_to_network(model: Model) -> BayesNet:
-    """Return a model as a Bayesian network with the same distribution; MethodError if it cannot be had exactly."""
+    """Return a Bayesian network with the model's distribution; raise MethodError if there is no exact one."""
     if isinstance(model, Sequential):
         return model.network()
     raise MethodError(
-        f"a {model.kind} model has no exact conditional distributions, so no record can be grown from a seed "
-        "by it: choose another method's, such as mst, privbayes or bsg's own"
+        f"a {model.kind} model has no exact conditional distributions and cannot generate records from seeds; "
+        "choose the model of another method, such as mst or privbayes, or bsg's own model"
     )
 
 
 def chain_cliques(model: Model, cliques: Sequence[Clique]) -> BayesNet:
-    """Return the network in which the new attributes of each clique, one after another, follow the others in it."""
+    """Return the network in which the new attributes of each clique, one after another, depend on its others."""
     families: list[Family] = []
     seen: set[str] = set()
     for c in cliques:

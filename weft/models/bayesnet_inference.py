@@ -1,4 +1,4 @@
-"""Records of a Bayesian network under evidence: exact, by way of a junction tree of its families."""
+"""Exact sampling from a Bayesian network under evidence, by a junction tree of its families."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.models.mrf.junction_tree import ModelTooLarge, junction_tree
 
 
 def condition_network(domain: Domain, families: Sequence[tuple[Clique, Array]], evidence: Evidence) -> Sampler | None:
-    """Return what draws from the product of conditional tables under evidence; None if its tree is too large."""
+    """Return a sampler for the product of conditional tables under evidence; None if its tree is too large."""
     potentials: dict[Clique, Array] = {}
     for c, table in [*families, *(((name,), weights) for name, weights in evidence.items())]:
         potentials[c] = potentials.get(c, 0.0) + compute_log_weights(table)

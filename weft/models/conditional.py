@@ -1,9 +1,9 @@
-"""Records under conditions: what a model can do about evidence on its attributes.
+"""Conditional sampling: draw records from a model under evidence on its attributes.
 
-Evidence is a weight from 0 to 1 for each code of some attributes: a record is wanted in proportion to the product of
-the weights of its codes. Weights of 0 and 1 say which codes are possible; those between arise where merged values are
-only partly so (`RecodedModel`). A model that can draw such records exactly, or by chains that are held to them, has
-`condition_model`. Of any other, records are drawn as they come, and those that fit are kept.
+Evidence assigns a weight from 0 to 1 to each code of some attributes; the density of a record is multiplied by the
+weights of its codes. Weights of 0 and 1 exclude or allow codes; values between arise where only some of the values
+merged into a code are allowed (`RecodedModel`). A model that can sample under evidence, exactly or by constrained Gibbs
+chains, implements `conditioned`. For any other model, records are sampled unconditionally and filtered.
 """
 
 from __future__ import annotations
@@ -24,33 +24,36 @@ Evidence = Mapping[str, Array]
 
 
 class ImpossibleEvidenceError(WeftError):
-    """Structural zeros, or what a sample is conditioned on, leave no record that the model could make."""
+    """Structural zeros or conditions exclude every record of the model."""
 
 
 class Sampler(Protocol):
-    """Something that makes records."""
+    """Source of sampled records."""
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records."""
+        """Sample n records."""
         ...
 
 
 @runtime_checkable
 class Conditional(Protocol):
-    """A model that can be held to evidence."""
+    """Model that can be sampled under evidence."""
 
     def conditioned(self, evidence: Evidence) -> Sampler | None:
-        """Return what draws records under evidence; None if that would be too large, Impossible if there are none."""
+        """Return a sampler under evidence; None if it would be too large.
+
+        Raises ImpossibleEvidenceError if no record is possible.
+        """
         ...
 
 
 def condition_model(model: Model, evidence: Evidence) -> Sampler | None:
-    """Return what draws a model's records under evidence; None where they have to be picked from all records."""
+    """Return a sampler of the model under evidence; None if unconditional records must be filtered instead."""
     return model.conditioned(evidence) if isinstance(model, Conditional) else None
 
 
 def select_possible_records(records: Records, evidence: Evidence) -> Array:
-    """Say which records have no code that the evidence rules out."""
+    """Return a mask of the records that the evidence does not exclude."""
     fits = np.ones(len(records), np.bool_)
     for name, weights in evidence.items():
         fits &= (weights > 0)[records.column(name)]
@@ -58,5 +61,5 @@ def select_possible_records(records: Records, evidence: Evidence) -> Array:
 
 
 def compute_log_weights(weights: Array) -> Array:
-    """Return the logarithm of each weight, -inf for what is ruled out."""
+    """Return the logarithm of each weight, -inf for weight 0."""
     return np.log(weights, where=weights > 0, out=np.full(weights.shape, -np.inf))

@@ -1,4 +1,4 @@
-"""Columns on their own: a distribution for each attribute and no relation between them."""
+"""Model of independent attributes: one distribution per attribute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.progress import Listener, ignore_event
 
 @dataclass(frozen=True)
 class IndependentModel:
-    """One table of expected counts an attribute, in the domain's order, all with the same total."""
+    """One table of expected counts per attribute, in the domain's order, all with the same total."""
 
     kind: ClassVar[str] = "independent"
     fixed_records: ClassVar[bool] = False
@@ -33,22 +33,22 @@ class IndependentModel:
 
     def __post_init__(self) -> None:
         if tuple(len(table) for table in self.tables) != self.domain.shape:
-            raise ValueError("an independent model needs one table of the right size for each attribute")
+            raise ValueError("an independent model needs one table of matching size per attribute")
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Return the product of the columns' own distributions, scaled to the total."""
+        """Return the product of the one-way distributions, scaled to the total."""
         shares = [self.tables[self.domain.index(name)] / self.total for name in make_clique(columns)]
         return self.total * reduce(np.multiply.outer, shares, np.ones(()))
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records whose columns match the tables to the nearest record, each shuffled on its own."""
+        """Sample n records: each attribute matches its table up to rounding and is shuffled independently."""
         return Records.of(
             self.domain,
             [rng.permutation(np.repeat(np.arange(len(t)), apportion_records(t, n, rng))) for t in self.tables],
         )
 
     def conditioned(self, evidence: Evidence) -> Sampler:
-        """Return the same columns, each with its own evidence: exact, since none tells of another."""
+        """Return the model with each table weighted by its evidence; exact because attributes are independent."""
         tables = [
             table * evidence[name] if name in evidence else table
             for name, table in zip(self.domain, self.tables, strict=True)
@@ -62,11 +62,11 @@ class IndependentModel:
         return chain_cliques(self, [(name,) for name in self.domain])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the tables end to end."""
+        """Return the concatenated tables."""
         return {"total": self.total}, {"tables": np.concatenate(self.tables) if self.tables else np.zeros(0)}
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Cut the tables apart again."""
+        """Split the concatenated tables."""
         tables = stored.end_to_end(arrays, "tables", [(size,) for size in domain.shape], 0.0)
         return cls(domain, stored.read_total(meta), tuple(tables))

@@ -1,4 +1,4 @@
-"""A model over merged values, with the maps that tell the values apart again."""
+"""Model over merged values that splits them into the original values when it samples."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from weft.progress import Listener, ignore_event
 
 @dataclass(frozen=True)
 class Unfolded:
-    """Records in merged codes, with every merged value given back its own code."""
+    """Sampler of records in merged codes that maps merged values back to original codes."""
 
     domain: Domain
     inner: Sampler
     maps: Mapping[str, ValueMap]
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records and unfold their merged values."""
+        """Sample n records and split their merged values."""
         records = self.inner.sample(n, rng, listener)
         return Records.of(
             self.domain,
@@ -41,21 +41,21 @@ class Unfolded:
 
 @dataclass(frozen=True)
 class RecodedModel:
-    """Makes records in merged codes by another model, then gives every merged value back its own code."""
+    """Model that samples merged codes from an inner model and maps them back to original codes."""
 
     kind: ClassVar[str] = "recoded"
 
     domain: Domain
-    """The attributes with all their values."""
+    """Attributes with their original codes."""
     inner: Model
-    """The model over merged values."""
+    """Model over merged codes."""
     maps: Mapping[str, ValueMap]
-    """The recoding of each attribute that has one."""
+    """Recoding of each attribute with merged values."""
 
     def __post_init__(self) -> None:
         for name, size, inner in zip(self.domain.names, self.domain.shape, self.inner.domain.shape, strict=True):
             if name in self.maps and (self.maps[name].codes.size, self.maps[name].size) != (size, inner):
-                raise ValueError(f"the map of {name!r} does not fit its attribute")
+                raise ValueError(f"the value map of {name!r} does not match its domain")
 
     @property
     def total(self) -> float:
@@ -69,11 +69,11 @@ class RecodedModel:
 
     @property
     def relates_columns(self) -> bool:
-        """Whether the inner model does: merged values are told apart given the merged value alone."""
+        """Whether the inner model relates columns; the split of a merged value depends on that value only."""
         return self.inner.relates_columns
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Return the inner model's answer with each merged cell divided over its values."""
+        """Return the inner model's marginal with each merged cell divided among its values."""
         table = self.inner.marginal(columns)
         for axis, name in enumerate(make_clique(columns)):
             if name in self.maps:
@@ -82,11 +82,11 @@ class RecodedModel:
         return table
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records and unfold their merged values."""
+        """Sample n records and split their merged values."""
         return Unfolded(self.domain, self.inner, self.maps).sample(n, rng, listener)
 
     def conditioned(self, evidence: Evidence) -> Sampler | None:
-        """Return the same over an inner model under evidence: a merged value weighs what its values do together."""
+        """Return a sampler under evidence; the weight of a merged value is the share-weighted sum over its values."""
         inside, maps = dict(evidence), dict(self.maps)
         for name in evidence:
             if name in maps:
@@ -97,7 +97,7 @@ class RecodedModel:
         return None if inner is None else Unfolded(self.domain, inner, maps)
 
     def network(self) -> BayesNet:
-        """Return the network over all values of the inner model's: other attributes see a merged value as a bucket."""
+        """Return the inner model's network over original codes, with merged values as the buckets that children use."""
         inner = convert_to_network(self.inner)
         families = tuple(
             Family(
@@ -115,7 +115,7 @@ class RecodedModel:
         return BayesNet(self.domain, self.total, families, buckets)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the inner model's arrays beside the maps'."""
+        """Return the arrays of the inner model and of the maps."""
         values, arrays = self.inner.to_arrays()
         names = sorted(self.maps)
         meta = {
@@ -132,10 +132,10 @@ class RecodedModel:
         """Rebuild the inner model and the maps."""
         held = meta.get("inner")
         if not isinstance(held, dict) or held.get("kind") == cls.kind or not isinstance(held.get("values"), dict):
-            raise stored.make_damage_error("it says nothing of the model over merged values")
+            raise stored.make_damage_error("the inner model of the recoded model is missing or invalid")
         sizes = stored.read_members(held, "sizes")
         if len(sizes) != len(domain):
-            raise stored.make_damage_error("its merged values are not those of its columns")
+            raise stored.make_damage_error("its merged values do not match its attributes")
         merged = [
             stored.read_whole_number({"size": size}, "size", 1, most)
             for size, most in zip(sizes, domain.shape, strict=True)
@@ -145,17 +145,17 @@ class RecodedModel:
         inner = model_class(str(held.get("kind"))).from_arrays(inside, held["values"], own)
         names = stored.read_members(meta, "maps")
         if not all(isinstance(name, str) and name in domain for name in names):
-            raise stored.make_damage_error("a map of values is of no column")
+            raise stored.make_damage_error("a value map names an unknown attribute")
         maps = {name: _read_value_map(arrays, i, domain.size(name), inside.size(name)) for i, name in enumerate(names)}
         if any(domain.size(name) != inside.size(name) for name in domain if name not in maps):
-            raise stored.make_damage_error("a column has merged values and no map of them")
+            raise stored.make_damage_error("an attribute has merged values but no value map")
         return cls(domain, inner, maps)
 
 
 def _read_value_map(arrays: Mapping[str, Array], i: int, size: int, merged: int) -> ValueMap:
-    """Read a map of values: every new code stands for one old code or more."""
+    """Read a value map; every new code must have at least one old code."""
     codes = stored.read_codes(arrays, f"map{i}.codes", size, merged)
     used = np.bincount(codes, minlength=merged)
     if not (used >= 1).all():
-        raise stored.make_damage_error("a map of values is none that merging makes")
+        raise stored.make_damage_error("a value map leaves a merged value without original values")
     return ValueMap(codes, merged, stored.read_array(arrays, f"map{i}.counts", (size,), 0.0))

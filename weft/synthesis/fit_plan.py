@@ -1,4 +1,4 @@
-"""The plan of a fit: a request that was validated and priced before a row is read or a charge is made."""
+"""Validate and price a fit request, before a row is counted or a charge is made."""
 
 from __future__ import annotations
 
@@ -44,15 +44,13 @@ from weft.synthesis.marginal_plan import CompiledPlan, MarginalPlan, PlanError, 
 from weft.synthesis.marginal_plan.compiled_plan import accounting_of, extract_plan, refuse_for
 from weft.synthesis.statement import FROM_DATA, NO_PRICE, NOT_PRIVATE
 
-# A table that anybody may see, beside the private one: named among the options, refused or opened before a charge.
-
 
 def open_public(plan: FitPlan, opened: Opened) -> Engine | None:
-    """Open the public table that is named among the options, with the private one's schema; None if none is."""
+    """Open the public table named in the options, with the schema of the private table; None if there is none."""
     named = plan.request.options.get("public")
     if not named:
         return None
-    # Whose rows they are does not matter there, and ids are not modelled. What is said of text is said of both.
+    # A public table needs no privacy unit, and ids are not modelled. A delimited public file has the private dialect.
     columns = tuple(column for column in plan.schema.columns if column.kind != "id")
     schema = replace(plan.schema, columns=columns, unit=None, rows_per_unit=1, per_unit=(), extra_columns="ignore")
     form = None if kind_of_address(named) else format_of(Path(named))
@@ -62,16 +60,18 @@ def open_public(plan: FitPlan, opened: Opened) -> Engine | None:
         with report_stage(plan.table.listener, "read the public table"):
             found = table.open(schema)
     except WeftError as error:
-        raise DataError(f"the public table, {source_name(named)}, does not fit the private one's: {error}") from None
+        raise DataError(f"the public table, {source_name(named)}, does not fit the private schema: {error}") from None
     if found.codec.domain != opened.codec.domain:
-        raise DataError(f"the columns of the public table, {source_name(named)}, do not come out as the private ones.")
+        raise DataError(
+            f"the public table, {source_name(named)}, is not encoded like the private one: store columns alike."
+        )
     if not int(np.sum(found.engine.count([()])[0])):
-        raise DataError(f"the public table, {source_name(named)}, has no row to learn from: leave it out.")
+        raise DataError(f"the public table, {source_name(named)}, has no rows: leave it out.")
     return found.engine
 
 
 def name_public_table(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a method's options with a public table by its name, if there is one."""
+    """Return a method's options with the path of the public table as text, or without it if it is None."""
     public = options.get("public")
     if public is None:
         return {name: value for name, value in options.items() if name != "public"}
@@ -79,7 +79,7 @@ def name_public_table(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_public(named: Any, source: Any, found: bool) -> None:
-    """Refuse a public table that is the private one, or whose codes would be known only after something was spent."""
+    """Refuse a public table that is the private one, or that could only be encoded after discovery was charged."""
     if not named:
         return
     name = source_name(named)
@@ -87,98 +87,94 @@ def check_public(named: Any, source: Any, found: bool) -> None:
         raise DataError("the public table cannot come from standard input: name a file")
     if not found:
         raise SchemaError(
-            f"the public table, {name}, is read with the private one's schema, and that does not state all columns. "
-            "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` finds them first"
+            f"the public table, {name}, is read with the private schema, which does not state all columns. Run "
+            "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` first to find them"
         )
-    place = table_identity(source)  # of an object in memory there is none
+    place = table_identity(source)  # None for an object in memory
     if place is not None and (place == table_identity(named) or share_files(named, source)):
         raise DataError(
-            f"the public table, {name}, is read from a file of the private table, whose rows cannot be public too: "
-            "they would be used as they are. Write public rows to a file of their own."
+            f"the public table, {name}, is read from a file of the private table, whose rows would be used without "
+            "noise. Write public rows to a separate file."
         )
-
-
-# What takes the guarantee away, or makes it weaker: refused, or stamped on everything released.
 
 
 def require_accepted_facts(schema: Schema, trusted: bool) -> list[str]:
-    """Return the facts of a schema that were read from the data; refused unless the caller accepts the leak."""
+    """Return the schema facts that were read from the data; raise SchemaError unless the caller accepts the leak."""
     facts = schema.from_data_facts()
     if facts and not trusted:
         raise SchemaError(
-            f"the schema still carries facts read from the data ({_shorten_facts(facts)}). Review them and remove "
+            f"the schema still contains facts read from the data ({_shorten_facts(facts)}). Review them and remove "
             "their from_data marks, or pass trust_data_for_schema (--trust-data-for-schema) to accept the leak."
         )
     return facts
 
 
 def stamps_of(private: bool, facts: Sequence[str]) -> tuple[str, ...]:
-    """Return the stamps of a run whose noise is private or not, and whose schema has these facts of the data."""
+    """Return the warnings stamped on a release: for seeded noise, and for schema facts read from the data."""
     seeded = [] if private else [NOT_PRIVATE]
     return (*seeded, *([FROM_DATA.format(facts=_shorten_facts(facts))] if facts else []))
 
 
 def check_unbounded(deniable: bool, facts: Sequence[str], private: bool) -> None:
-    """Refuse what no lifetime budget can hold for."""
+    """Refuse runs whose privacy cost no lifetime budget can bound."""
     if deniable:
         raise BudgetError(NO_PRICE)
     if facts:
         raise BudgetError(
-            "facts that were read from the data leave outside every guarantee, so no lifetime budget holds "
-            f"for them ({_shorten_facts(facts)}): review them and remove their from_data marks"
+            "schema facts read from the data are not covered by the guarantee, so no lifetime budget bounds them "
+            f"({_shorten_facts(facts)}): review them and remove their from_data marks"
         )
     if not private:
         raise BudgetError(
-            "noise that follows from a seed can be taken away again, so that no lifetime budget holds for it: "
-            "leave noise_seed out"
+            "seeded noise can be recomputed and removed, so no lifetime budget bounds it: leave noise_seed out"
         )
 
 
 def _shorten_facts(facts: Sequence[str], most: int = 8) -> str:
-    """Return facts such as "age: range" as a list that stays readable for wide tables."""
+    """Join facts such as "age: range", shortened after `most` of them."""
     more = f" and {len(facts) - most} more; `weft schema check` lists them" if len(facts) > most else ""
     return ", ".join(facts[:most]) + more
 
 
 @dataclass(frozen=True)
 class MethodPlan:
-    """A method with its options at one budget, and the plan of marginals among them."""
+    """A method with its options, and its marginal plan, at one budget."""
 
     name: str
-    """The method's."""
+    """Name of the method."""
     given: frozenset[str]
-    """Options that the user set, which a plan does not change."""
+    """Options set by the user, which a marginal plan does not override."""
     chosen: Method
     schema: Schema
-    """What is stated of the columns, by the plan too."""
+    """The schema, extended by the marginal plan."""
     plan: MarginalPlan | None = None
-    """The marginals that somebody planned, for this budget."""
+    """The marginal plan at this budget; None if there is none."""
 
     @classmethod
     def of(cls, name: str, options: Mapping[str, Any], schema: Schema, budget: Budget) -> MethodPlan:
-        """Read the options; PlanError for a plan that does not fit the schema, MethodError for what is no option."""
+        """Parse the options; raise PlanError if the plan does not fit the schema, MethodError for an unknown option."""
         plan, own = extract_plan(name, options)
         usual: dict[str, Any] = {}
         if plan is not None:
             plan = with_maps(plan.at(budget.nominal()))
             if schema.incomplete:
                 raise PlanError(
-                    f"{plan.source or 'a plan of marginals'} needs to know all columns: a schema must state them, or "
-                    "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` finds them first"
+                    f"{plan.source or 'a marginal plan'} requires a schema that states all columns. Run "
+                    "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` first to find them"
                 )
             schema = extend_schema(schema, plan)
             usual = {"accounting": accounting_of(plan, schema, budget.nominal(), budget.delta)}
-        # delta = 0 asks for pure epsilon, which a recipe that can do without Gaussian noise offers as an option.
+        # delta = 0 requests pure epsilon, an option of methods that can do without Gaussian noise.
         usual |= {"accounting": PURE.name} if budget.delta == 0 else {}
         return cls(name, frozenset(own), recipe(name, **(usual | convert_to_plain(own))), schema, plan)
 
     @property
     def kept(self) -> dict[str, Any]:
-        """The plan as an option that a file can hold."""
+        """The marginal plan as an option that can be stored in a file."""
         return {} if self.plan is None else {"marginals": self.plan.to_dict()}
 
     def compiled(self, codec: Codec) -> tuple[Method, Arrangement]:
-        """Return the recipe with what the plan gives it, and what it sees of the table; all of it is checked here."""
+        """Return the method with the options of the marginal plan, and its arrangement of attributes; validate both."""
         made = CompiledPlan() if self.plan is None else compile_plan(self.plan, codec)
         chosen = self.chosen
         if self.plan is not None:
@@ -186,14 +182,14 @@ class MethodPlan:
             refuse_for(self.name, made.options, self.plan, accepted)
             given = {name: value for name, value in made.options.items() if name in accepted - self.given}
             chosen = replace(chosen, **given)  # type: ignore[type-var]
-            check_effects(chosen, {name: {} for name in self.given & accepted})  # members were looked at before
+            check_effects(chosen, {name: {} for name in self.given & accepted})  # their members were validated before
         chosen.check(coarse_domain(made.arrangement.domain(codec.domain), made.arrangement.bins))
         return chosen, made.arrangement
 
 
 @dataclass(frozen=True)
 class FitPlan:
-    """A fit that was validated and priced, and may begin."""
+    """A validated and priced fit."""
 
     request: FitRequest
     table: PrivateTable
@@ -203,16 +199,16 @@ class FitPlan:
     lifetime: Lifetime | None
     stamps: tuple[str, ...]
     search: Search | None
-    """What has to be found out first; None if everything is stated."""
+    """Discovery to run first; None if the schema states everything."""
 
     @property
     def schema(self) -> Schema:
-        """What is stated of the columns."""
+        """The schema, extended by the marginal plan; incomplete before discovery."""
         return self.method.schema
 
 
 def check_settings(settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Refuse settings that cannot be right, and options that the method has not; the columns are not known yet."""
+    """Validate settings and options as far as possible without knowing the columns."""
     if not isinstance(settings["method"], str):
         raise MethodError(f"method must be the name of a method, such as {AUTO!r}; `weft methods` lists them")
     for name in ("seed", "noise_seed"):
@@ -226,7 +222,7 @@ def check_settings(settings: Mapping[str, Any], options: Mapping[str, Any]) -> N
         Budget(epsilon=settings["epsilon"], delta=settings["delta"])
     discover, relation, engine = settings["discover"], settings["neighbours"], settings["engine"]
     if isinstance(discover, bool) or not isinstance(discover, int | float) or not 0 <= discover < 1:
-        raise BudgetError("the share for discovery must be above 0 and below 1, such as 0.1; 0 refuses to look")
+        raise BudgetError("the share for discovery must be above 0 and below 1, such as 0.1; 0 disables discovery")
     if relation not in get_args(Relation):
         raise BudgetError(f"neighbours must be one of {', '.join(get_args(Relation))}; not {relation!r}")
     MemoryPlan.of(settings["memory"])
@@ -235,7 +231,7 @@ def check_settings(settings: Mapping[str, Any], options: Mapping[str, Any]) -> N
 
 
 def plan_fit(request: FitRequest, release: Release | None, listener: Listener) -> FitPlan:
-    """Validate and price a request: whatever can be refused is refused here, before a row is counted.
+    """Validate and price a request. Everything that can be refused is refused here, before a row is counted.
 
     `release` replaces the mechanisms, for audits and for resuming.
     """
@@ -252,7 +248,7 @@ def plan_fit(request: FitRequest, release: Release | None, listener: Listener) -
     name = resolve_method_name(request.method)
     made = MethodPlan.of(name, request.options, public, budget)
     public, chosen = made.schema, made.chosen
-    budget.capacity(chosen.accounting)  # a budget that this accounting cannot count is refused here
+    budget.capacity(chosen.accounting)  # refuses a budget that this accounting does not support
     adjacency = Adjacency(request.neighbours, public.rows_per_unit if public.unit else 1)
     # Quoted, so that a column called row is not taken for rows.
     whose = "row" if public.unit is None else f'"{public.unit}"'
@@ -264,7 +260,7 @@ def plan_fit(request: FitRequest, release: Release | None, listener: Listener) -
         check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
     most = math.inf if lifetime is None else lifetime.slack_left()
     search = Search.prepare(table, public, request.discover, budget, chosen.accounting, most)
-    # What the number of columns rules out is known before any of them is found; what names of attributes do, is not.
+    # Before discovery the number of columns can be checked, but not options that name attributes.
     if search is not None and not (
         takes_option(name, "marginals") and convert_to_plain(request.options).get("marginals")
     ):
@@ -274,16 +270,16 @@ def plan_fit(request: FitRequest, release: Release | None, listener: Listener) -
 
 
 WITHOUT_PERSON = (
-    "nobody has stated who is protected, so every row is taken to be another person's. Pass unit='COLUMN' where a "
-    "column identifies the person, who may have several rows, or unit=False where every row is another person's. "
-    "Leaving it out will be an error in version 0.4"
+    "no privacy unit was specified, so every row is assumed to belong to a different person. Pass unit='COLUMN' if a "
+    "column identifies the person, who may have several rows, or unit=False if every row is another person's. "
+    "Omitting unit will be an error in version 0.4"
 )
 
 
 def warn_without_person(request: FitRequest, stacklevel: int) -> None:
-    """Warn, once in a process, where neither a schema nor `unit` states who is protected.
+    """Warn once per process if neither the schema nor `unit` states the privacy unit.
 
-    `stacklevel` leads to the line that called the synthesizer.
+    `stacklevel` points to the line that called the synthesizer.
     """
     if request.unit is None and not states_person(request.read_schema()) and not _WARNED:
         _WARNED.add("person")
@@ -294,7 +290,7 @@ _WARNED: set[str] = set()
 
 
 def _check_files(request: FitRequest, data: Any) -> None:
-    """Refuse a journal that is the private table, or a budget, before anything is read."""
+    """Refuse a journal that is also the private table, the lifetime budget or the public table."""
     if request.journal is not None:
         named = isinstance(data, str | PathLike | list | tuple)
         budget = None if request.budget_file is None else Path(request.budget_file)

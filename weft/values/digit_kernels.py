@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from weft.kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def locate_codes(  # type: ignore[no-untyped-def]
     values, low, span, room, starts, code, clip, step, shift, special, special_code
 ):
@@ -50,7 +51,7 @@ _SPACE, _PLUS, _MINUS, _POINT, _NOUGHT, _NINE = (ord(sign) for sign in " +-.09")
 _DIGITS = 18  # so many always fit
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def whole_numbers(data, starts, missing, values, plain):  # type: ignore[no-untyped-def]
     """Read texts that are written like 42, -7, +3 or 3.00, with spaces around or not; mark those, and missing ones.
 

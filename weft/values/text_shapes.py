@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 from numpy.typing import NDArray
 
+from weft.kernels import kernel
 from weft.values.storage import floats_of, missing_of
 from weft.values.text_numbers import is_text, repair_text
 from weft.values.timestamps import UNIT
@@ -31,7 +31,7 @@ _MAX_WORDS_BYTES = 48
 _SPACES = 5
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _scan_digits(data, at, end):  # type: ignore[no-untyped-def]
     """Return where a run of digits ends, and its value (of the first nine)."""
     value = 0
@@ -43,7 +43,7 @@ def _scan_digits(data, at, end):  # type: ignore[no-untyped-def]
     return at, value
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _scan_currency(data, at, end):  # type: ignore[no-untyped-def]
     """Return a currency sign ($ 1, euro 2, pound 3, none 0), and the place behind it."""
     if at < end and data[at] == 36:
@@ -55,7 +55,7 @@ def _scan_currency(data, at, end):  # type: ignore[no-untyped-def]
     return 0, at
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _classify_number(data, at, end):  # type: ignore[no-untyped-def]
     """Return the shape of a number, or -1.
 
@@ -128,7 +128,7 @@ def _classify_number(data, at, end):  # type: ignore[no-untyped-def]
     return NUMBER | shape << 3
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _scan_clock(data, at, end):  # type: ignore[no-untyped-def]
     """Return a time of day's precision (1 minutes, 2 seconds, 3 finer, -1 none), the place behind it, and its sum."""
     after, hour = _scan_digits(data, at, end)
@@ -151,7 +151,7 @@ def _scan_clock(data, at, end):  # type: ignore[no-untyped-def]
     return 2, after, hour + minute + second
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _is_utc_offset(data, at, end):  # type: ignore[no-untyped-def]
     """Say whether what is left is an offset from UTC: Z, +02, +0200 or +02:00."""
     if data[at] == 90:
@@ -165,7 +165,7 @@ def _is_utc_offset(data, at, end):  # type: ignore[no-untyped-def]
     return after == end and (after - at == 3 or after - at == 5)
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _classify_moment(data, at, end):  # type: ignore[no-untyped-def]
     """Return the shape of a date or a moment, or -1.
 
@@ -215,7 +215,7 @@ def _classify_moment(data, at, end):  # type: ignore[no-untyped-def]
     return MOMENT | shape << 3
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def classify_texts(data, offsets, valid):  # type: ignore[no-untyped-def]
     """Return the shape of each text; `valid` is false where there is none."""
     out = np.empty(len(offsets) - 1, np.int32)

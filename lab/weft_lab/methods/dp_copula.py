@@ -35,7 +35,7 @@ from weft.marginals.marginal import Array
 from weft.marginals.pooling import common_total
 from weft.marginals.records import Records
 from weft.marginals.simplex import project_to_simplex
-from weft.methods.common.discretisation import check_noise, check_shares
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.options import Published, get_published_settings, option
 from weft.models import stored_arrays as stored
 from weft.models.apportion import apportion_records

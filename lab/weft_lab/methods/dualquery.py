@@ -39,8 +39,8 @@ from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Marginal
 from weft.marginals.records import Records
+from weft.methods.common.budget_checks import check_candidates, check_noise, check_shares
 from weft.methods.common.candidates import all_subsets
-from weft.methods.common.discretisation import check_candidates, check_noise, check_shares
 from weft.methods.common.options import Published, get_published_settings, option
 from weft.methods.privbayes.privbayes import check_choices
 from weft.models import stored_arrays as stored

@@ -34,8 +34,9 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.pooling import common_total
 from weft.marginals.simplex import project_to_simplex
+from weft.methods.common.budget_checks import check_candidates, check_noise, check_shares
 from weft.methods.common.candidates import all_subsets
-from weft.methods.common.discretisation import check_candidates, check_noise, check_shares, look_at_columns
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.options import Published, get_published_settings, only_with, option
 from weft.methods.privbayes.privbayes import check_choices
 from weft.models import Model
@@ -167,7 +168,7 @@ class Mwem:
             sizes = {name: curator.domain.size(name) for name in curator.domain}
             flat = tuple(Marginal((name,), np.full(size, 1 / size)) for name, size in sizes.items())
             return self._rounds(curator, flat, [], total, listener)
-        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
+        columns = measure_columns(curator, self.share_columns, self.rare, listener)
         total = max(common_total(columns.tables)[0], 1.0)
         alone = tuple(Marginal(m.clique, project_to_simplex(m.table, total) / total) for m in columns.tables)
         return columns.unfold(self._rounds(columns.curator, alone, columns.tables, total, listener))

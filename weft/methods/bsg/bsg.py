@@ -1,33 +1,33 @@
 """BSG, plausible deniability (Bindschaedler, Shokri, Gunter; PVLDB 2017): sections 3 and 5.
 
-Noisy entropies tell which attributes to draw given which (correlation-based feature selection); noisy counts of
-every family, smoothed by a Dirichlet prior, are the conditional tables. By default every attribute of a record is
-drawn from this model. With `omega` and `rows`, that many records are grown from seeds instead: each keeps the first
-attributes of a row that passed the privacy test, and has only its last omega attributes drawn.
+Noisy entropies select the parents of each attribute (correlation-based feature selection); noisy counts of every
+family, smoothed by a Dirichlet prior, give the conditional distributions. By default, all attributes of a record are
+sampled from this model. With `omega` and `rows`, that many records are completed from seeds instead: each keeps the
+first attributes of a row that passed the privacy test, and only its last omega attributes are sampled.
 
 Where the defaults differ from the paper (`preset="paper"`):
-- `parameters` mean, published draw: distributions are drawn from their posterior in the paper.
-- `max_cost` null, published 1000: most configurations of an attribute's parents. The paper never states its figure;
-  by default theta bounds a table by its noise.
-- `tables` shrunk, published cut: by default noisy tables are brought to the number of rows by subtraction, which leaves
-  less of the noise on empty cells, and the Dirichlet prior is the child's own distribution, as heavy as the noise; in
-  the paper counts are cut at zero, and its tool's prior is uniform with the weight of one row.
-- `allocation` weighted, published equal: larger tables have more of the budget.
-- `split` null, published [0.49, 0.19, 0.19]: by default structure, parameters and seeds come from all rows, and their
-  costs add up, which is better than the paper's division of the rows (docs/decisions/008).
+- `parameters` mean, published draw: in the paper, distributions are drawn from their posterior.
+- `max_cost` null, published 1000: maximum configurations of an attribute's parents. The paper does not state its value;
+  by default, theta bounds a table by its noise.
+- `tables` shrunk, published cut: by default, noisy tables are projected to the number of rows, which leaves less noise
+  on empty cells, and the Dirichlet prior is the marginal distribution of the child, weighted by the noise; in the
+  paper, counts are clipped at zero, and its tool has a uniform prior with the weight of one row.
+- `allocation` weighted, published equal: by default, larger tables get more of the budget.
+- `split` null, published [0.49, 0.19, 0.19]: by default, structure, parameters and seeds use all rows and their costs
+  add up, which is better than the paper's partition of the rows (docs/decisions/008).
 
-With the preset, too:
-- Entropies have their exact sensitivity, scaled so that it holds for every number of rows: the paper trusts a noisy n,
-  which is too large half the time.
-- Gaussian noise with exact accounting, instead of Laplace with advanced composition; all tables are drawn once, with
-  noise from the operating system, where the authors' tool seeds it with a hash that anybody can compute.
-- The seeds are paid for as a whole table of records, differentially private as such; k and epsilon0 follow from the
-  budget unless given. The paper's own guarantee, record by record, has to be asked for by name (`guarantee =
-  "deniability"`), and everything that is released then says that it is not differential privacy.
-- Which seeds are plausible is counted exactly. A random omega is drawn for each record before its seed is: for this
-  omega they are those with the same kept attributes, and gamma plays no part. `test = "classes"` has the paper's way.
-- Entropies are of bucketed attributes, child and parent alike: all correlations that are used are asked for, with the
-  fewest questions.
+With the preset as well:
+- Entropies have their exact sensitivity, scaled so that it holds for every number of rows: the paper uses that of a
+  noisy n, which is too large half the time.
+- Noise is Gaussian with exact accounting, not Laplace with advanced composition; all tables are drawn once, with
+  randomness from the operating system, where the authors' tool seeds it with a hash that anyone can compute.
+- Seeds are charged for the whole table of records, which is differentially private; k and epsilon0 follow from the
+  budget unless given. The paper's own guarantee, per record, requires `guarantee = "deniability"`, and everything
+  released then states that it is not differential privacy.
+- Plausible seeds are counted exactly. A random omega is drawn for each record before its seed: plausible seeds are then
+  the rows with the same kept attributes, and gamma has no effect. `test = "classes"` implements the paper's test.
+- Entropies are those of bucketed attributes, child and parent alike: this gives all correlations that are used with the
+  fewest queries.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from weft.methods.bsg.seeded_records import (
     grow_records,
     parse_omegas,
 )
-from weft.methods.common.discretisation import check_noise, check_shares
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.options import Published, get_published_settings, only_with, only_without, option
 from weft.models.bayesnet import BayesNet, convert_to_network
 from weft.privacy import AccountingName, find_accounting
@@ -61,15 +61,15 @@ from weft.privacy.deniability import MAX_DENIABLE_ROWS, Acceptance, PlausibleTes
 from weft.progress import Listener, ignore_event
 
 _OWN = (only_without("model"),)
-"""Options of this recipe's own model."""
+"""Condition of the options of BSG's own model."""
 
 
 @dataclass(frozen=True)
 class Bsg:
-    """A Bayesian network from noisy entropies; with omega and rows, records grown from seeds that pass a privacy test.
+    """A Bayesian network from noisy entropies; with omega and rows, records completed from seeds that pass a test.
 
-    What the test promises is one of two things. `guarantee="table"`: all records together are differentially private.
-    `guarantee="deniability"`: each of them has k plausible seeds, which is not differential privacy.
+    Privacy: with `guarantee="table"`, all records together are differentially private. With `guarantee="deniability"`,
+    each record has k plausible seeds, which is not differential privacy.
     """
 
     completes_seeds: ClassVar[bool] = False
@@ -82,38 +82,35 @@ class Bsg:
         gamma=4.0,
     )
 
-    accounting: AccountingName = option(
-        "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
-    )
+    accounting: AccountingName = option("gaussian", '"gaussian", or "pure" for geometric noise and delta 0.')
     share_total: Share = option(0.01, "Share of the budget for the number of rows.", *_OWN)
     share_structure: Share = option(
-        0.3, "Share for the entropies; the rest goes to the conditional tables.", *_OWN, only_without("split")
+        0.3, "Share for the entropies; the rest is for the conditional tables.", *_OWN, only_without("split")
     )
     theta: Factor = option(
         2.0,
-        "A table may be so large that its average count is theta times the deviation of its noise.",
+        "Minimum ratio of the average count of a table to the standard deviation of its noise.",
         *_OWN,
         only_without("max_cost"),
     )
     max_cost: Annotated[int | None, Bounds(1, 1 << 24)] = option(
-        None, "Most configurations of an attribute's parents (the paper's maxcost); None: as theta says.", *_OWN
+        None, "Maximum configurations of an attribute's parents (the paper's maxcost); None: limited by theta.", *_OWN
     )
     buckets: Annotated[Mapping[str, int | Sequence[int]], Bounds(0, MAX_DENIABLE_ROWS, MAX_DENIABLE_ROWS)] = option(
-        {}, "How children see an attribute: runs of so many codes as one bucket, or the bucket of each code.", *_OWN
+        {}, "Buckets of an attribute as a parent: the number of codes per bucket, or the bucket of each code.", *_OWN
     )
     tables: Literal["shrunk", "cut"] = option(
         "shrunk",
-        "What becomes of noisy tables: they are brought to the number of rows, with a prior of their own; or cut at "
-        "zero, with a uniform prior of one row.",
+        "Noisy tables are projected to the number of rows, with a prior from the child's marginal; or clipped at zero, "
+        "with a uniform prior of one row.",
         *_OWN,
     )
     allocation: Literal["weighted", "equal"] = option(
-        "weighted", "Divide the budget over tables by cells^(2/3), or their root if pure; or evenly.", *_OWN
+        "weighted", "Divide the budget by cells^(2/3), if pure by cells^(1/2); or evenly.", *_OWN
     )
     prior: Annotated[float, Bounds(0.0, 1e9)] = option(
         2.0,
-        "Weight of the Dirichlet prior of each distribution, in standard deviations of the noise on its number of "
-        "rows.",
+        "Weight of the Dirichlet prior of each distribution, in standard deviations of the noise on its count.",
         *_OWN,
         only_with("tables", "shrunk"),
     )
@@ -122,22 +119,22 @@ class Bsg:
     )
     omega: int | str | Sequence[int] | None = option(
         None,
-        'How many attributes of a record are drawn, the others being a seed\'s: a number, or a range such as "5-9" '
-        "from which each record draws its own; None: all, and no seeds are needed.",
+        "Number of attributes of a record that are sampled; the others are from its seed. A number, or a range such as "
+        '"5-9" from which each record draws its own. None: all, without seeds.',
     )
     rows: Annotated[int | None, Bounds(1, MAX_RECORDS)] = option(
-        None, "With omega: the number of records to grow from seeds. More cannot be had later."
+        None, "With omega: the number of records to complete from seeds. No more can be sampled later."
     )
     k: Annotated[int | None, Bounds(1, MAX_DENIABLE_ROWS)] = option(
-        None, "Seeds that must be plausible; None: as the budget needs it."
+        None, "Seeds that must be plausible; None: derived from the budget."
     )
     epsilon0: Annotated[float | None, Bounds(1e-4, 100.0)] = option(
         None,
-        "Noise on k is Laplace of scale 1/epsilon0; None: as the budget needs it, and none for deniability (Test 1).",
+        "Scale 1/epsilon0 of the Laplace noise on k; None: derived from the budget, no noise for deniability (Test 1).",
     )
     share_seeds: Share = option(
         0.5,
-        "With omega: share of the budget for the seeds; the model has the rest. Not with split or deniability.",
+        "With omega: share of the budget for the seeds; the rest is for the model. Not with split or deniability.",
         only_with("omega"),
         only_with("guarantee", "table"),
         only_without("split"),
@@ -145,46 +142,45 @@ class Bsg:
     guarantee: Literal["table", "deniability"] = option(
         "table",
         '"table": the records together are differentially private. "deniability": each record has k plausible seeds, '
-        "and NO differential privacy is claimed for them; the budget is for the model alone.",
+        "and NO differential privacy is claimed for them; the budget covers the model only.",
     )
     test: Literal["omega", "classes"] = option(
         "omega",
-        "Deniability: seeds are plausible for the omega that was drawn; or within gamma for an omega that is not told "
-        "(Mechanism 1: one attempt a record, and drawn whole if it fails).",
+        "Deniability: seeds are plausible for the omega that was drawn; or within gamma for a secret omega "
+        "(Mechanism 1: one attempt per record, all of it sampled if that fails).",
         only_with("guarantee", "deniability"),
     )
     gamma: Annotated[float, Bounds(1.0, 1e9)] = option(
         4.0,
-        "Deniability: factor within which the chances of plausible seeds lie. Without classes they are equal, and it "
-        "changes nothing but the figure of Theorem 1.",
+        "Deniability: maximum ratio of the likelihoods of plausible seeds. Without classes they are equal, and it "
+        "changes only the bound of Theorem 1.",
         only_with("guarantee", "deniability"),
     )
     max_plausible: Annotated[int | None, Bounds(1, MAX_DENIABLE_ROWS)] = option(
-        None, "Deniability: plausible seeds at which counting stops."
+        None, "Deniability: number of plausible seeds at which counting stops."
     )
     max_check_plausible: Annotated[int | None, Bounds(1, MAX_DENIABLE_ROWS)] = option(
-        None, "Deniability: rows, chosen at random, among which plausible seeds are counted."
+        None, "Deniability: number of random rows among which plausible seeds are counted."
     )
     split: Annotated[Sequence[float] | None, Bounds(0.0, 1.0)] = option(
         None,
-        "Chances of a row to serve as seed, for the structure, and for the parameters, such as [0.5, 0.25, 0.25]; "
-        "each part then has the whole budget. None: all rows serve for everything and costs add up, which is better "
-        "as a rule. Without omega, rows for seeds serve nothing.",
+        "Probabilities that a row is used for seeds, structure and parameters, such as [0.5, 0.25, 0.25]; each part "
+        "then has the whole budget. None: all rows are used for everything and costs add up, which is usually better. "
+        "Without omega, rows for seeds have no use.",
     )
     model: str | None = option(
         None,
-        "With omega: the method whose model draws the other attributes, in place of this one's own, such as mst, tree "
-        "or privbayes.",
+        "With omega: another method whose model completes the seeds, such as mst, tree or privbayes.",
     )
     model_options: Mapping[str, Any] = option({}, "Options of that method.")
 
     @property
     def deniable(self) -> bool:
-        """Whether records are to leave for which no differential privacy is claimed."""
+        """Whether records are released for which no differential privacy is claimed."""
         return self.guarantee == "deniability"
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing for a step, seeds that cannot be had, and buckets that do not fit."""
+        """Validate shares, buckets, seeds, privacy test, split and inner model."""
         self._check_model_of_its_own(domain)
         grown = bool(parse_omegas(self.omega, domain))
         if grown:
@@ -192,8 +188,8 @@ class Bsg:
         self._check_deniability(grown)
         if not grown and (self.k, self.epsilon0) != (None, None):
             raise MethodError(
-                "options k and epsilon0: only with omega, below the number of columns. Where all columns are drawn, "
-                "there are no seeds to test."
+                "options k and epsilon0: allowed only with omega, below the number of attributes. If all of them are "
+                "sampled, there are no seeds to test."
             )
         assert self.paper is not None
         check_split(self.split, grown, self.paper["split"])
@@ -203,63 +199,65 @@ class Bsg:
         check_shares(share_total=self.share_total, share_structure=self.share_structure)
         for name, buckets in self.buckets.items():
             if name not in domain:
-                raise MethodError(f"option buckets: there is no column {name!r}. Check its spelling.")
+                raise MethodError(f"option buckets: there is no attribute {name!r}. Check its spelling.")
             if not fits_codes(buckets, domain.size(name)):
                 raise MethodError(
-                    f"option buckets: {name!r} needs a run length of 1 or more, or a bucket, counted from 0 without "
-                    f"gaps, for each of its {domain.size(name)} codes"
+                    f"option buckets: {name!r} needs the number of codes per bucket, 1 or more, or for each of its "
+                    f"{domain.size(name)} codes a bucket, numbered from 0 without gaps"
                 )
 
     def _check_seeds(self) -> None:
         if self.rows is None or not 1 <= self.rows <= MAX_RECORDS:
             raise MethodError(
-                f"option omega: say how many records to grow, with --rows (in Python, rows): 1 to {MAX_RECORDS:,}"
+                f"option omega needs --rows (in Python, rows), the number of records: 1 to {MAX_RECORDS:,}"
             )
         if self.guarantee == "deniability":
             return
         if not find_accounting(self.accounting).pays_for_seeds:
             raise MethodError(
-                "option omega: seeds need a delta. Choose gaussian accounting, or leave it out to draw all"
+                "option omega: seeds need a delta. Use gaussian accounting, or leave omega out to sample all attributes"
             )
         if not 0 < self.share_seeds < 1:
-            raise MethodError("option seeds: a share of the budget between 0 and 1, so that some is left for the model")
+            raise MethodError("option share_seeds: expected a share of the budget between 0 and 1")
         if (self.k is None) != (self.epsilon0 is None):
-            raise MethodError("options k and epsilon0: give both, or neither to have them chosen")
+            raise MethodError("options k and epsilon0: give both, or neither to derive them from the budget")
         self._given_test()
 
     def _check_deniability(self, grown: bool) -> None:
         if self.guarantee == "table":
             if (self.max_plausible, self.max_check_plausible) != (None, None):
                 raise MethodError(
-                    'options max_plausible and max_check_plausible: only with guarantee = "deniability"; for a whole '
-                    "table every seed is counted"
+                    'options max_plausible and max_check_plausible: allowed only with guarantee = "deniability"; for '
+                    '"table", every seed is counted'
                 )
             return
         if not grown or self.k is None:
             raise MethodError(
-                'option guarantee: "deniability" needs omega, below the number of columns, and k. Where all columns '
-                "are drawn, no seed has to be deniable and the release is differentially private as it is."
+                'option guarantee: "deniability" needs omega, below the number of attributes, and k. If all attributes '
+                "are sampled, there are no seeds and the release is differentially private."
             )
         self._plausible_test()
         if self.test == "classes" and self.max_check_plausible is not None:
-            raise MethodError('option max_check_plausible: test = "classes" counts among all rows; leave it out')
+            raise MethodError('option max_check_plausible: test = "classes" counts all rows. Leave it out')
 
     def _check_model(self, domain: Domain, grown: bool) -> None:
         if self.model is None:
             if self.model_options:
-                raise MethodError("option model_options: say whose options they are with model")
+                raise MethodError("option model_options has no effect unless model is given. Name a method with model")
             return
         methods.resolve_method_name(self.model)
         others = methods.list_seed_methods()
         if self.model not in others:
-            raise MethodError(f"option model: not every model can complete a seed; choose of {', '.join(others)}")
+            raise MethodError(f"option model: this model cannot complete seeds. Choose one of {', '.join(others)}")
         if not grown:
-            raise MethodError(f"option model: without omega no seeds are used; choose the method {self.model!r} itself")
-        if self.guarantee == "table" and self.split is None:
-            # Other recipes spend all of a budget, and seeds that share rows with them need some of it.
             raise MethodError(
-                "option model: another method's model leaves no budget for seeds. Give seeds rows of their own with "
-                'split, or choose guarantee = "deniability", which is not differential privacy'
+                f"option model: without omega, there are no seeds. Choose the method {self.model!r} itself"
+            )
+        if self.guarantee == "table" and self.split is None:
+            # Other methods spend the whole budget, and seeds from the same rows need some of it.
+            raise MethodError(
+                "option model: another method leaves no budget for seeds. Reserve rows for seeds with split, or choose "
+                'guarantee = "deniability", which is not differential privacy'
             )
         made = self._inner()
         if made.accounting != self.accounting:
@@ -269,7 +267,7 @@ class Bsg:
         made.check(domain)
 
     def _inner(self) -> methods.Method:
-        """Return the recipe of another model, with this one's accounting if it has a choice."""
+        """Return the method of the inner model, with this accounting if it has that option."""
         assert self.model is not None
         same = {"accounting": self.accounting} if methods.takes_option(self.model, "accounting") else {}
         return methods.make_method(self.model, **same, **self.model_options)
@@ -277,7 +275,7 @@ class Bsg:
     def fit(
         self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event
     ) -> BayesNet | SeededModel:
-        """Learn the model, then grow records from seeds if asked to."""
+        """Fit the model, then complete records from seeds if omega is given."""
         drawn = parse_omegas(self.omega, curator.domain)
         deniable = self.deniable
         self._check_noise(curator, bool(drawn) and not deniable)
@@ -301,9 +299,9 @@ class Bsg:
         return grow_records(seeds, model, drawn, self.rows, test, served, rng, listener)
 
     def _check_noise(self, curator: Curator, aside: bool) -> None:
-        """Refuse what could not be paid for later; entropies are asked in thousandths of their sensitivity."""
+        """Refuse shares too small for the noise; entropies are measured in 1/ENTROPY_STEPS of their sensitivity."""
         if self.model is not None:
-            return  # the other recipe looks for itself
+            return  # the inner method checks its own
         apart, d = self.split is not None, len(curator.domain)
         left = 1 - self.share_seeds if aside and not apart else 1.0
         check_noise(curator, share_total=(left * self.share_total, 1))
@@ -325,7 +323,7 @@ class Bsg:
         )
 
     def _divided(self, curator: Curator) -> tuple[Curator, Curator, Curator]:
-        """Return the rows for seeds, structure and parameters: three parts, or all rows for each."""
+        """Return the curators for seeds, structure and parameters: disjoint parts, or all rows for each."""
         if self.split is None:
             return curator, curator, curator
         seeds, structure, parameters = self.split
@@ -337,7 +335,7 @@ class Bsg:
         return made.get("seeds", curator), made["structure"], made["parameters"]
 
     def _learned_from(self) -> float:
-        """Return the chance of a row to count towards the model's total."""
+        """Return the probability that a row counts towards the model's total."""
         assert self.split is not None
         return self.split[2] if self.model is None else self.split[1] + self.split[2]
 

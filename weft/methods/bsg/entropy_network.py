@@ -1,6 +1,6 @@
 """The model of BSG (PVLDB 2017, sections 3.3 and 3.4): structure from noisy entropies, parameters from noisy counts.
 
-The structure and the parameters may come from the same rows, whose budget they then share, or from different ones.
+Structure and parameters may use the same rows, whose budget they then share, or different rows.
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ from weft.methods.common.candidates import useful_cells
 from weft.models.bayesnet import BayesNet, Family
 from weft.progress import Listener, report_stage
 
-# Correlation-based feature selection: the structure of BSG's Bayesian network (PVLDB 2017, section 3.3).
-
 
 def symmetric_uncertainty(joint: float, one: float, other: float) -> float:
-    """Return 2 - 2 H(a, b) / (H(a) + H(b)) cut to 0..1; 0 where the entropies are too noisy to tell.
+    """Return 2 - 2 H(a, b) / (H(a) + H(b)), clipped to [0, 1]; 0 if the noisy denominator is not positive.
 
     >>> symmetric_uncertainty(1.0, 1.0, 1.0), symmetric_uncertainty(2.0, 1.0, 1.0)
     (1.0, 0.0)
@@ -38,19 +36,19 @@ def correlation_network(
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return (attribute, parents) for every attribute, parents before children.
 
-    `correlation` is symmetric; attribute j shows `widths[j]` buckets to its children. Of all edges that make no cycle
-    and keep the child's table within `max_cells`, the one that adds most merit is taken, until none adds any. With
-    `parents_only` the limit is on the configurations of its parents: the paper's maxcost.
+    `correlation` is symmetric; attribute j has `widths[j]` buckets as a parent. Edges are added greedily by gain in merit
+    while they make no cycle and the child's table stays within `max_cells`. With `parents_only`, the limit is on the
+    configurations of the parents: the paper's maxcost.
     """
     d = len(domain)
     sizes = np.array(domain.shape, np.float64)
     parents: list[list[int]] = [[] for _ in range(d)]
     merit = np.zeros(d)
-    reaches = np.eye(d, dtype=bool)  # reaches[a, b]: b descends from a, or is a
+    reaches = np.eye(d, dtype=bool)  # reaches[a, b]: b is a, or a descendant of a
     cells = np.ones(d) if parents_only else sizes.copy()
     gain = np.array([_compute_gains(i, [], correlation, 0.0) for i in range(d)]).reshape(d, d)
     while True:
-        # i -> j as a parent makes a cycle when j descends from i.
+        # Parent j of i makes a cycle if j is a descendant of i.
         allowed = ~reaches & (cells[:, None] * np.asarray(widths)[None, :] <= max_cells)
         open_gain = np.where(allowed, gain, 0.0)
         if d == 0 or open_gain.max() <= 0:
@@ -65,7 +63,7 @@ def correlation_network(
 
 
 def _compute_gains(child: int, parents: list[int], correlation: Array, merit: float) -> Array:
-    """Return what each further parent would add to the merit; nothing for those that are in."""
+    """Return the gain in merit of each further parent; -inf for the child and its parents."""
     told = correlation[child, parents].sum() + correlation[child]
     among = correlation[np.ix_(parents, parents)].sum() - correlation[parents, parents].sum()
     shared = among + 2 * correlation[parents].sum(axis=0)
@@ -85,7 +83,7 @@ Edges = list[tuple[str, tuple[str, ...]]]
 
 
 def bucket_codes(buckets: Mapping[str, int | Sequence[int]], domain: Domain) -> dict[str, Array]:
-    """Return the bucket of every code of the attributes that children see in buckets."""
+    """Return the bucket of every code of the bucketed attributes."""
     return {
         name: np.arange(domain.size(name)) // given if isinstance(given, int) else np.asarray(given, np.int64)
         for name, given in buckets.items()
@@ -93,40 +91,40 @@ def bucket_codes(buckets: Mapping[str, int | Sequence[int]], domain: Domain) -> 
 
 
 def fits_codes(buckets: int | Sequence[int], codes: int) -> bool:
-    """Whether this is a run length, or has a bucket for each code and a code for each bucket."""
+    """Return whether this is a number of codes per bucket, or a map of the codes onto buckets."""
     if isinstance(buckets, int):
         return buckets >= 1
-    # Whole numbers from 0 without gaps: as many different ones as the largest says.
+    # Buckets are numbered from 0 without gaps.
     return len(buckets) == codes and min(buckets) == 0 and len(set(buckets)) == max(buckets) + 1
 
 
 @dataclass(frozen=True)
 class Learner:
-    """How a network is learned; the shares are those of the whole budget."""
+    """Settings of a network fit; shares are of the whole budget."""
 
     seen: Mapping[str, Array]
-    """The bucket of each code, of attributes that children see in buckets."""
+    """Bucket of each code of the bucketed attributes."""
     count: float
     """Share for the number of rows."""
     structure: float
-    """Share for the entropies; the rest goes to the tables."""
+    """Share for the entropies; the rest is for the tables."""
     theta: float
-    """A table may be so large that its average count is theta times its sigma."""
+    """Minimum ratio of the average count of a table to its sigma."""
     prior: float
-    """Weight of the Dirichlet prior, in units of sigma of a distribution's number of rows."""
+    """Weight of the Dirichlet prior, in standard deviations of the noise on a distribution's count."""
     drawn: bool
-    """Whether distributions are drawn from their posterior, and not its mean."""
+    """Whether distributions are drawn from their posterior instead of taking its mean."""
     max_cost: int | None = None
-    """Most configurations of parents; None: as theta says."""
+    """Maximum configurations of parents; None: limited by theta."""
     cut: bool = False
-    """Whether noisy counts are cut at zero, with a uniform prior that weighs one row."""
+    """Whether noisy counts are clipped at zero, with a uniform prior of one row."""
     even: bool = False
-    """Whether every table has the same part of the budget."""
+    """Whether all tables get equal parts of the budget."""
 
     def learn(
         self, structure: Curator, parameters: Curator, aside: float, rng: np.random.Generator, listener: Listener
     ) -> BayesNet:
-        """Learn the structure, then the parameters; leave a share aside. Different rows have a budget each."""
+        """Fit structure and parameters, leaving the share `aside`. Disjoint rows have a budget each."""
         domain = structure.domain
         apart = structure is not parameters
         with report_stage(listener, "count"):
@@ -156,11 +154,11 @@ class Learner:
         return BayesNet(domain, total, tuple(families), self.seen)
 
     def _width(self, domain: Domain, name: str) -> int:
-        """Return how many values of an attribute its children see."""
+        """Return the number of values or buckets of an attribute as a parent."""
         return int(self.seen[name].max()) + 1 if name in self.seen else domain.size(name)
 
     def _correlation(self, curator: Curator, rows: NoisyMarginal, share: float) -> Array:
-        """Ask for the entropies of all attributes and pairs, in buckets; return their symmetric uncertainties."""
+        """Measure the entropies of all bucketed attributes and pairs; return their symmetric uncertainties."""
         domain = curator.domain
         asked = [*((name,) for name in domain), *(make_clique(pair) for pair in itertools.combinations(domain, 2))]
         released = curator.entropies(
@@ -177,7 +175,7 @@ class Learner:
         return correlation
 
     def _measure(self, curator: Curator, edges: Edges, share: float) -> list[NoisyMarginal]:
-        """Measure the table of every family, those whose parents are bucketed alike in one question."""
+        """Measure the table of every family, in one query for families with the same bucketed parents."""
         domain = curator.domain
         cells = [
             domain.size(child) * math.prod(self._width(domain, name) for name in parents) for child, parents in edges
@@ -199,8 +197,8 @@ class Learner:
 def compute_dirichlet_weights(counts: Array, sigma: float, prior: float) -> Array:
     """Return the weights of a Dirichlet posterior for each row of counts.
 
-    The prior has the mean of all rows together, with a count more for every code, and weighs a count and as much as the
-    noise on the sum of a row: what noise may have made up counts for little.
+    The prior mean is the distribution of all rows with one count added to every code. Its weight is 1 plus `prior`
+    standard deviations of the noise on the sum of a row, so that rows of noise alone have little influence.
     """
     codes = counts.shape[1]
     mean = (counts.sum(axis=0) + 1) / (counts.sum() + codes)
@@ -208,7 +206,7 @@ def compute_dirichlet_weights(counts: Array, sigma: float, prior: float) -> Arra
 
 
 def compute_posterior(weight: Array, rng: np.random.Generator | None = None) -> Array:
-    """Return a distribution for each row of Dirichlet weights: the mean, or with an rng a draw."""
+    """Return the mean of each row of Dirichlet weights, or with an rng a draw."""
     if rng is not None:
         weight = np.maximum(rng.standard_gamma(weight), np.finfo(np.float64).tiny)
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))

@@ -1,1 +1,1 @@
-"""Steps that several recipes share."""
+"""Steps that several methods share."""

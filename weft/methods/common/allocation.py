@@ -1,8 +1,8 @@
-"""How to divide a budget among marginals, and which marginals are worth their share.
+"""Divide a budget among marginals, and select the marginals whose gain exceeds their noise.
 
-A Gaussian measurement with share rho_i has noise of sd 1 / sqrt(2 rho_i) on each of c_i cells, so its
-expected L1 error is c_i / sqrt(pi rho_i) counts. For a given sum of the rho_i the total error is least when
-rho_i is proportional to c_i^(2/3) (PrivSyn, equation 1), and is then (sum c_i^(2/3))^1.5 / sqrt(pi rho).
+A Gaussian measurement with share rho_i has noise of standard deviation 1 / sqrt(2 rho_i) on each of c_i cells, so its
+expected L1 error is c_i / sqrt(pi rho_i) counts. For a given sum of the rho_i, the total error is smallest when rho_i
+is proportional to c_i^(2/3) (PrivSyn, equation 1), and is then (sum c_i^(2/3))^1.5 / sqrt(pi rho).
 """
 
 from __future__ import annotations
@@ -35,23 +35,21 @@ def allocate_equally(count: int, rho: float) -> Array:
 
 
 def noise_error(weight: float | Array, rho: float) -> Array:
-    """Least expected L1 noise (counts) of marginals measured with `rho` whose cells^(2/3) sum to `weight`."""
+    """Return the minimum expected L1 noise (counts) of marginals measured with `rho`; `weight` is sum cells^(2/3)."""
     return np.asarray(MEAN_ABS_NORMAL * np.asarray(weight, dtype=np.float64) ** 1.5 / math.sqrt(2 * rho))
 
 
 def best_subset(gains: Sequence[float] | Array, cells: Sequence[int] | Array, rho: float) -> list[int]:
-    """Choose the candidates to measure with `rho` so that what is gained outweighs the noise; in order of
-    choice.
+    """Return the candidates to measure with `rho` for the largest net gain, in order of selection.
 
-    `gains` are in counts: the L1 error that measuring the candidate exactly would remove (times its weight in
-    a workload). Maximises, jointly over the subset S and the shares of rho,
+    `gains` are in counts: the L1 error that measuring the candidate exactly would remove (times its weight in a
+    workload). Maximises, jointly over the subset S and the shares of rho,
 
         sum of gains in S - (sum of y in S)^1.5 / sqrt(2 rho),    y = (cells sqrt(2 / pi))^(2/3),
 
-    where the second term is the expected L1 noise under the best shares, `allocate(cells of S, rho)`. Greedy:
-    candidates in decreasing order of gain / y, each taken if it raises the objective. The noise is convex in
-    sum y, so the best fractional choice is a prefix of that order, and what greed can lose is less than one
-    candidate's gain.
+    where the second term is the expected L1 noise under the optimal shares, `allocate(cells of S, rho)`. Greedy:
+    candidates in decreasing order of gain / y, each taken if it raises the objective. The noise is convex in sum y, so
+    the optimal fractional selection is a prefix of that order, and greedy selection loses less than one gain.
     """
     gain = np.asarray(gains, dtype=np.float64)
     y = (compute_expected_noise(cells, 1.0)) ** (2 / 3)
@@ -74,20 +72,20 @@ def choose_cover(
     most: int,
     again: float = 0.4,
 ) -> list[Clique]:
-    """Choose marginals of any order so that they tell most of the pairs inside them; in order of choice.
+    """Return at most `most` marginals of any order that best cover dependent pairs, in order of selection.
 
-    `gaps` are the pairs' distances from independence, in counts. A marginal gains the gaps of its pairs; what a pair
-    gains falls by the factor `again` each time it is told, since another look only lessens its noise. Gain is weighed
-    against noise as in `best_subset`: the noise of all is (sum y)^1.5 / sqrt(2 rho), so one more costs
-    1.5 sqrt(sum y / (2 rho)) y. Greedy under a fixed price of y, at most `most` marginals; the price is the one that
-    the choice made under it leads to, found by bisection, and of that choice the first so many are taken that gain
-    most less noise. Small columns lead to large marginals that overlap evenly, wide columns to pairs.
+    `gaps` are the pairs' distances from independence, in counts. The gain of a marginal is the sum of its pairs' gaps;
+    each further measurement of a pair only reduces its noise, so its gap shrinks by the factor `again`. As in
+    `best_subset`, the total noise is (sum y)^1.5 / sqrt(2 rho), so one more marginal costs 1.5 sqrt(sum y / (2 rho)) y.
+    Selection is greedy under a fixed price of y; bisection finds the price that is consistent with the selection that
+    it leads to, and the prefix with the largest net gain is kept. Small attributes lead to large marginals that overlap
+    evenly, wide attributes to pairs.
     """
     if not candidates:
         return []
     pairs = {pair: i for i, pair in enumerate(gaps)}
     inside = [[pairs[p] for p in itertools.combinations(c, 2)] for c in candidates]
-    held = np.full((len(candidates), max(map(len, inside))), len(pairs))  # filled up with a pair that gains nothing
+    held = np.full((len(candidates), max(map(len, inside))), len(pairs))  # padded with a pair without gain
     for i, members in enumerate(inside):
         held[i, : len(members)] = members
     worth = np.array([*(max(gap, 0.0) for gap in gaps.values()), 0.0])
@@ -121,15 +119,11 @@ def choose_cover(
     return [candidates[i] for i in found[: int(net.argmax())]]
 
 
-# How a share of the budget is divided among tables of different sizes.
-
-
 def by_size(cells: Sequence[int], accounting: AccountingLike) -> list[float]:
-    """Return the parts that make the summed error of tables with so many cells least.
+    """Return the budget parts that minimise the summed expected error of tables with these numbers of cells.
 
-    A table of c cells that is measured with a part p has an error that goes with c / sqrt(p) where noise is Gaussian,
-    and with c / p where it is geometric: the sum is least where p goes with c^(2/3), and with c^(1/2). The noise itself
-    states its power (`CountNoise.allocation_exponent`).
+    The error of a table of c cells measured with part p is proportional to c / sqrt(p) for Gaussian noise and to c / p
+    for geometric noise, so the optimal p is proportional to c^(2/3) or c^(1/2) (`CountNoise.allocation_exponent`).
 
     >>> [round(part, 2) for part in by_size([1, 64], "gaussian")], [round(part, 2) for part in by_size([1, 64], "pure")]
     ([0.06, 0.94], [0.11, 0.89])

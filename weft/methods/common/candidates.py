@@ -1,4 +1,4 @@
-"""Which cliques are worth considering: small enough to measure well, and inside what a model can hold."""
+"""Candidate cliques: small enough to measure well and to be represented by a model."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from weft.marginals.noise_error import compute_expected_noise
 
 
 def useful_limit(total: float, theta: float, sigma: float) -> float:
-    """Return the cells up to which an average count is at least theta times the mean absolute noise of a cell."""
+    """Return the maximum cells at which the average count is at least theta times the mean absolute noise of a cell."""
     return total / (theta * float(compute_expected_noise(1, sigma)))
 
 
 def useful_subsets(cliques: Iterable[Clique], domain: Domain, max_cells: float, max_ways: int) -> list[Clique]:
     """Return every subset of these cliques with at most `max_cells` cells and `max_ways` attributes; singletons always.
 
-    With max_cells = n / (theta * mean absolute noise), these are PrivMRF's theta-useful candidates: the average count
-    of a cell is at least theta times its noise (Algorithm 2; the cap on attributes is its public code's). Sets are
-    grown one attribute at a time, so nothing beyond the limit is enumerated.
+    With max_cells = n / (theta * mean absolute noise), these are PrivMRF's theta-useful candidates (Algorithm 2; the
+    limit on attributes is that of its public code). Sets grow by one attribute, so none above the limit is enumerated.
     """
     found: set[Clique] = set()
     for c in cliques:
@@ -41,11 +40,11 @@ def useful_subsets(cliques: Iterable[Clique], domain: Domain, max_cells: float, 
 def best_families(
     candidates: Sequence[Clique], correlation: Mapping[Clique, float], domain: Domain, *, whole: bool = False
 ) -> list[Clique]:
-    """Return, for each attribute, the candidate around it of largest merit (PrivMRF Algorithm 3); each is taken once.
+    """Return, for each attribute, the unused candidate of largest merit that contains it (PrivMRF Algorithm 3).
 
-    Merit is that of correlation-based feature selection, sum_B R(A,B) / sqrt(|M'| + sum_{B != B'} R(B,B')) with B of
-    M without A, and M' the same; or `whole` M, as the paper's eq. 8 prints it. Correlations should lie in [0, 1]: the
-    paper's counts make |M'| negligible. The radicand is kept at 1 or more.
+    Merit is that of correlation-based feature selection, sum_B R(A,B) / sqrt(|M'| + sum_{B != B'} R(B,B')), with B in
+    M' = M without A, or M' = M if `whole`, as printed in eq. 8. Correlations should lie in [0, 1]: with the paper's
+    counts, |M'| is negligible. The radicand is at least 1.
     """
     d = len(domain)
     related = np.zeros((d, d))
@@ -77,19 +76,16 @@ def all_subsets(domain: Domain, max_ways: int, max_cells: float) -> list[Clique]
     return [c for k in range(2, max_ways + 1) for c in itertools.combinations(names, k) if domain.cells(c) <= max_cells]
 
 
-# Which parent sets are worth their noise: the theta-usefulness of PrivBayes.
-
-
 def useful_cells(total: float, scale: float, theta: float) -> float:
-    """Return how many cells a table may have to be theta-useful; at least 1."""
+    """Return the maximum cells of a theta-useful table (PrivBayes); at least 1."""
     return max(1.0, total / (theta * scale))
 
 
 def parent_sets(domain: Domain, placed: Sequence[str], cells: float, limit: int) -> list[Clique]:
-    """Return the maximal sets of placed attributes whose table has at most `cells` cells: one, if only () fits.
+    """Return the maximal sets of placed attributes whose table has at most `cells` cells; [()] if none fits.
 
-    Where there would be more than `limit`, sets are held to fewer parents, as few as it takes: all sets of up to t
-    parents, for the largest t that fits. The choice rests on public sizes only.
+    If there are more than `limit`, return the maximal sets of at most t parents, for the largest t within the limit.
+    Privacy: only public domain sizes are used.
 
     >>> parent_sets(Domain(("a", "b", "c"), (2, 3, 9)), ["a", "b", "c"], 10, limit=100)
     [('a', 'b'), ('c',)]
@@ -110,15 +106,15 @@ def parent_sets(domain: Domain, placed: Sequence[str], cells: float, limit: int)
 
 
 def _iterate_fitting_sets(sizes: Sequence[int], cells: float, most: int) -> Iterator[tuple[int, ...]]:
-    """Give the sets of at most `most` positions, product of sizes within cells, that no position can join."""
+    """Yield the maximal sets of at most `most` positions whose product of sizes is at most `cells`."""
 
     def grow(chosen: tuple[int, ...], product: int, start: int) -> Iterator[tuple[int, ...]]:
         if len(chosen) < most:
-            for i in range(start, len(sizes)):  # sizes ascend: past the first that does not fit, none does
+            for i in range(start, len(sizes)):  # ascending sizes: after the first that does not fit, none does
                 if product * sizes[i] > cells:
                     break
                 yield from grow((*chosen, i), product * sizes[i], i + 1)
-        # Maximal: it is full, or the smallest attribute left out does not fit (a larger one then does not either).
+        # Maximal: the set is full, or the smallest attribute left out does not fit.
         left_out = next((i for i in range(len(sizes)) if i not in chosen), None)
         if len(chosen) == most or left_out is None or product * sizes[left_out] > cells:
             yield chosen

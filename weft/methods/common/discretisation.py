@@ -7,15 +7,13 @@ and dates in joint marginals, and the merging of values whose counts noise would
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from weft.curator import Curator
-from weft.display import format_count
 from weft.errors import MethodError
-from weft.marginals.counting import MAX_CELLS
 from weft.marginals.domain import Domain, FineGrid, Order, make_clique
 from weft.marginals.marginal import Array, NoisyMarginal
 from weft.marginals.smoothing import CellGrid, smooth_counts
@@ -23,7 +21,6 @@ from weft.marginals.value_groups import ValueMap, coarse_groups, divide_groups, 
 from weft.models import Model
 from weft.models.arranged import ArrangedModel, Fill, Pattern
 from weft.models.recoded import RecodedModel
-from weft.privacy import AccountingName, find_accounting
 from weft.privacy.noise import MAX_NOISE_SCALE
 from weft.progress import Listener, ignore_event, report_stage
 
@@ -346,79 +343,8 @@ def _split_full_cells(grid: FineGrid, counts: Array, least: float) -> Array:
     return np.asarray(np.cumsum(starts) - 1)
 
 
-# The first step that most recipes share: look at each column alone, and merge values that noise would drown.
-
-MAX_CANDIDATES = 20_000_000
-"""Sets of columns that are listed, before the smallest of them are kept: some ten seconds."""
-
-
-def check_shares(**shares: float) -> None:
-    """Refuse shares of the budget that are not positive, or leave nothing for the marginals themselves."""
-    for name, share in shares.items():
-        if not 0 < share < 1:
-            raise MethodError(f"option {name} is a share of the budget: it must lie between 0 and 1, not {share}.")
-    if sum(shares.values()) > 0.99:
-        listed = ", ".join(shares)
-        raise MethodError(f"options {listed} take the whole budget: leave at least 1% for the marginals themselves.")
-
-
-def check_mixed(accounting: AccountingName) -> None:
-    """Refuse accounting that cannot pay for choices and Gaussian noise together."""
-    if not find_accounting(accounting).pays_for_mixtures:
-        raise MethodError(
-            'option accounting must be "zcdp" or "paper" where the exponential mechanism chooses: it has no exact '
-            "Gaussian price."
-        )
-
-
-def check_noise(curator: Curator, *, sensitivity: float = 8.0, **asked: tuple[float, int]) -> None:
-    """Refuse shares so small that the noise on what they buy could not be drawn, before anything is charged.
-
-    `asked` has, of each option, the share it stands for and how many answers divide it; `sensitivity` bounds how much
-    more than a cell of a marginal an answer moves (InDif: 4, or 8 where rows are replaced).
-    """
-    for name, (share, answers) in asked.items():
-        noise = sensitivity * curator.sigma(share / max(answers, 1))
-        if not noise <= MAX_NOISE_SCALE:
-            raise MethodError(
-                f"option {name}: too small a share of this budget for {format_count(answers, 'answer')}: their "
-                f"noise would "
-                f"be above {MAX_NOISE_SCALE:g}. Raise it, or epsilon."
-            )
-
-
-def check_candidates(domain: Domain, ways: int) -> None:
-    """Refuse columns so many that the candidates of up to `ways` of them cannot be listed."""
-    many = sum(math.comb(len(domain), k) for k in range(2, min(ways, len(domain)) + 1))
-    if many > MAX_CANDIDATES:
-        raise MethodError(
-            f"option ways: {ways} of {len(domain)} columns make {many:,} candidates, above {MAX_CANDIDATES:,}: choose "
-            "fewer ways, or method mst."
-        )
-
-
-def check_marginals(domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
-    """Refuse marginals that a user names without columns, or with columns that do not exist."""
-    for names in marginals:
-        if not names:
-            raise MethodError("a marginal names at least one column: leave empty ones out.")
-        unknown = [name for name in names if name not in domain]
-        if unknown:
-            raise MethodError(f"there is no column {unknown[0]!r} to be in a marginal. Check its spelling.")
-
-
-def check_pairs(domain: Domain) -> None:
-    """Refuse columns so wide that not all pairs of them can be counted."""
-    widest = sorted(domain, key=domain.size)[-2:]
-    if domain.cells(make_clique(widest)) > MAX_CELLS:
-        raise MethodError(
-            f"the table over {' and '.join(widest)} would have {domain.cells(make_clique(widest)):,} cells, above "
-            f"{MAX_CELLS:,}: choose coarser bins for them in the schema, or method tree or mst."
-        )
-
-
 @dataclass(frozen=True)
-class Columns:
+class MergedColumns:
     """What the first step leaves to the others."""
 
     domain: Domain
@@ -447,7 +373,34 @@ class Columns:
         return RecodedModel(self.domain, model, self.maps)
 
 
-def look_at_columns(
+def merge_rare_values(
+    domain: Domain,
+    measured: Sequence[NoisyMarginal],
+    rare: float,
+    rare_rows: float = 0.0,
+    *,
+    one_code: bool = False,
+) -> dict[str, ValueMap]:
+    """Return the map of each attribute: values below `rare` standard deviations, or `rare_rows`, are merged.
+
+    Without either, nothing is merged. With `one_code`, all rare values of an attribute share one code, ordered or not.
+    """
+    return {
+        m.clique[0]: merge_rare(m, _compute_threshold(m, rare, rare_rows), _order_for_merging(domain, m, one_code))
+        for m in measured
+    }
+
+
+def _compute_threshold(measured: NoisyMarginal, rare: float, rare_rows: float) -> float:
+    return max(rare * measured.sigma, rare_rows) or -math.inf
+
+
+def _order_for_merging(domain: Domain, measured: NoisyMarginal, one_code: bool) -> Order:
+    order = domain.order(measured.clique[0])
+    return Order(apart=order.apart) if one_code else order
+
+
+def measure_columns(
     curator: Curator,
     share: float,
     rare: float,
@@ -455,25 +408,22 @@ def look_at_columns(
     rare_rows: float = 0.0,
     *,
     one_code: bool = False,
-) -> Columns:
-    """Measure all one-way marginals; merge values with a count below `rare` standard deviations or `rare_rows`.
+) -> MergedColumns:
+    """Measure all one-way marginals and merge rare values (`merge_rare_values`): the first step of most methods.
 
-    Without either nothing is merged. With `one_code` all rare values of a column share one code, ordered or not, and
-    none has a record where their sum is below the threshold too (PrivSyn, section 5.3): the map then still sends every
-    row to one cell, and the cells are emptied afterwards, in what was released.
+    With `one_code`, no record has the merged code where its count is below the threshold too (PrivSyn, section 5.3).
+    The map still sends every row to one cell; the cells are emptied afterwards, in the released tables.
     """
     with report_stage(listener, "measure columns"):
         noisy = curator.measure([(name,) for name in curator.domain], share=share)
-    maps, dropped = {}, set()
-    for m in noisy:
-        (name,) = m.clique
-        threshold = max(rare * m.sigma, rare_rows) or -math.inf
-        order = curator.domain.order(name)
-        maps[name] = found = merge_rare(m, threshold, Order(apart=order.apart) if one_code else order)
+    maps = merge_rare_values(curator.domain, noisy, rare, rare_rows, one_code=one_code)
+    dropped = set()
+    for m in noisy if one_code else ():
+        found = maps[m.clique[0]]
         last = np.flatnonzero(found.codes == found.size - 1)
-        if one_code and 1 < len(last) < len(found.codes) and m.table[last].sum() < threshold:
-            dropped.add(name)
+        if 1 < len(last) < len(found.codes) and m.table[last].sum() < _compute_threshold(m, rare, rare_rows):
+            dropped.add(m.clique[0])
     merged = curator.recode({name: (m.codes, m.size) for name, m in maps.items()})
     tables = [maps[m.clique[0]].fold(m) for m in noisy]
-    columns = Columns(curator.domain, merged, tables, maps, frozenset(dropped))
+    columns = MergedColumns(curator.domain, merged, tables, maps, frozenset(dropped))
     return replace(columns, tables=columns.emptied(tables)) if dropped else columns

@@ -1,4 +1,4 @@
-"""The last fit of recipes on a junction tree: our own, or the mirror descent of the papers."""
+"""The last fit of methods on a junction tree, and GUM as an option of a method."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from weft.models.mrf import JunctionTree, MrfModel, Solver, fit_mrf
 from weft.progress import Listener, ignore_event
 
 Passes = Annotated[int, Bounds(1, 1_000_000)]
-"""Most passes of a fit."""
+"""Maximum passes of a fit."""
 
 SOLVER = (
-    'How the model is fitted: "accelerated", up to where noise would be fitted; or the published "mirror" descent, '
-    "which goes on until the loss falls no more."
+    'How the model is fitted: "accelerated", which stops before it fits noise; or the published "mirror" descent, '
+    "which runs until the loss stops falling."
 )
-PASSES = "Mirror descent: most passes."
+PASSES = "Mirror descent: maximum passes."
 
 
 def fit_as(
@@ -40,7 +40,7 @@ def fit_as(
     probe: np.random.Generator | None = None,
     listener: Listener = ignore_event,
 ) -> MrfModel:
-    """Fit a model to noisy tables; a warm start is for mirror descent, a probe for the other (`fit_mrf`)."""
+    """Fit a model; `warm` applies to mirror descent, `probe` to the accelerated solver (`fit_mrf`)."""
     if solver == "accelerated":
         return fit_mrf(domain, tables, total=total, tree=tree, probe=probe, listener=listener)
     return fit_mrf(
@@ -56,9 +56,6 @@ def fit_as(
     )
 
 
-# The last step of recipes on a junction tree: fit what the tree holds, adjust the records to what it does not.
-
-
 def fit_and_finish(
     tree: JunctionTree,
     known: Sequence[NoisyMarginal],
@@ -67,23 +64,21 @@ def fit_and_finish(
     listener: Listener = ignore_event,
     total: float | None = None,
 ) -> MrfModel:
-    """Fit the one-way tables `known` and what the tree holds of `noisy`; let records agree with the others too."""
+    """Fit `known` and the marginals of `noisy` inside the tree; sampled records are adjusted to the others."""
     inside = [m for m in noisy if tree.home(m.clique) is not None]
     outside = [m for m in noisy if tree.home(m.clique) is None]
     model = fit_mrf(tree.domain, [*known, *inside], total=total, tree=tree, probe=rng, listener=listener)
     if not outside:
-        # The field's own tables: what sampling has rounded away comes back.
+        # Adjusting records to the model's own marginals removes rounding errors of sampling.
         return replace(model, targets=tuple(Marginal(m.clique, model.marginal(m.clique)) for m in inside))
-    # What the fit made of a table is closer to the rows than the table is: it has seen all the others.
+    # The fitted marginals use all measurements, so they are closer to the data than the noisy ones.
     own = [NoisyMarginal(m.clique, model.marginal(m.clique), m.sigma / 2) for m in inside]
     agreed = reconcile([*own, *outside], total=model.total, rounds=60, tolerance=1e-4)
     return replace(model, targets=tuple(agreed.tables))
 
 
-# GUM as an option of a recipe: which of its settings there are, and which of them count.
-
 _ONE_MARGINAL = only_with("strategy", *(each for each in get_args(Strategy) if each != "guided"))
-"""Alpha is of the papers' strategies, which update one marginal at a time."""
+"""Alpha belongs to the published strategies, which update one marginal at a time."""
 
 GUM = Parts(
     GumOptions,
@@ -94,11 +89,11 @@ GUM = Parts(
         "length": (_ONE_MARGINAL, only_with("decay", "step")),
     },
 )
-"""What a recipe's `gum` takes."""
+"""Settings of the option `gum`."""
 
 
 def check_gum(given: Mapping[str, Any]) -> GumOptions:
-    """Return the settings of the synthesis; refuse those that there are not."""
+    """Validate the option `gum` and return its settings."""
     check_fields("gum", given, GumOptions)
     try:
         return GumOptions(**given)

@@ -1,7 +1,7 @@
-"""PrivBayes(InDif): the families of a Bayesian network, chosen on noisy InDif scores (PrivSyn, section 6.1).
+"""PrivBayes(InDif): the families of a Bayesian network, selected by noisy InDif scores (PrivSyn, section 6.1).
 
-PrivSyn swaps PrivBayes' own score for InDif, to have a choice that many columns can pay for. It is the choice of
-`privbayes-indif`, of `pgm` as published, and of `privsyn` where it stands for DenseMarg: one and the same everywhere.
+PrivSyn replaces PrivBayes' own score by InDif, which is affordable for many attributes. Used by `privbayes-indif`, by
+the preset of `pgm`, and by `privsyn` in place of DenseMarg.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.methods.common.candidates import useful_cells
 from weft.models.mrf import fits_with_clique, junction_tree
 
-# Sparse choices: Bayesian networks built from pairwise scores.
-
 
 def sparse_network(
     dependence: Mapping[Clique, float],
@@ -26,16 +24,15 @@ def sparse_network(
     max_cells: int = 5000,
     root: str | None = None,
 ) -> list[Clique]:
-    """Return the families (attribute and parents) of a Bayesian network, as PrivBayes selects on InDif.
+    """Return the families (attribute and parents) of a Bayesian network, selected greedily by pairwise scores.
 
-    "PrivBayes(InDif)" of PrivSyn's evaluation: from a first attribute on, add the attribute whose parents
-    among those already placed tell most about it. With noisy scores of pairs at hand, a parent set scores the
-    sum of its pairs, and no further budget is needed; parents are taken by decreasing score while they are
-    positive, at most `max_parents`, and the family's table stays within `max_cells`. An attribute gets its
-    best parent even if that scores below zero, and none if no table fits.
+    "PrivBayes(InDif)" of PrivSyn's evaluation: starting from one attribute, add the attribute with the best parents
+    among those already placed. The score of a parent set is the sum of its noisy pair scores, so no further budget is
+    needed. Parents are taken by decreasing score while it is positive, at most `max_parents`, and the family's table
+    stays within `max_cells`. An attribute gets its best parent even if its score is negative, or none if no table fits.
 
-    One family for each attribute but the first, in order of placement: the child of a family is its attribute
-    that no earlier family has (the first family holds `root` too). `root` None: the attribute of the greatest
+    There is one family for each attribute but the first, in order of placement; its child is the attribute that is in
+    no earlier family (the first family also has `root`). With `root` None, the root is the attribute with the largest
     summed score, where PrivBayes draws one at random. A domain of one attribute gives that attribute alone.
     """
     if max_parents < 1:
@@ -67,7 +64,7 @@ def sparse_network(
             gain[taken] += value[taken]
             cells[taken] *= sizes[best[taken]]
             open_score[taken, best[taken]] = -np.inf
-        gain[~placed & (parents[0] < 0)] = np.finfo(np.float64).min  # attributes without a parent come last
+        gain[~placed & (parents[0] < 0)] = np.finfo(np.float64).min  # attributes without parents are placed last
         child = int(gain.argmax())
         members = [child, *parents[parents[:, child] >= 0, child]]
         families.append(make_clique(domain.names[i] for i in members))
@@ -78,10 +75,10 @@ def sparse_network(
 
 
 THETA = 4.0
-"""PrivBayes' theta: a table may be so large that its average count is this many times the deviation of its noise."""
+"""PrivBayes' theta: minimum ratio of the average count of a table to the standard deviation of its noise."""
 
 MAX_PARENTS = 5
-"""Most parents of an attribute."""
+"""Maximum parents of an attribute."""
 
 
 def indif_families(
@@ -91,13 +88,13 @@ def indif_families(
     theta: float = THETA,
     max_parents: int = MAX_PARENTS,
 ) -> list[Clique]:
-    """Return the families of a network whose tables are useful at an even share of what is left of the budget."""
+    """Return the families of a network whose tables are theta-useful with equal shares of the remaining budget."""
     cells = useful_cells(total, curator.sigma(curator.left / len(curator.domain)), theta)
     return sparse_network(dependence, curator.domain, max_parents=max_parents, max_cells=int(cells))
 
 
 def narrow_families(domain: Domain, families: list[Clique], max_cells: int, max_total: int) -> list[Clique]:
-    """Return the families, of those that would make the junction tree too large with fewer parents."""
+    """Return the families, with fewer parents where the junction tree would be too large."""
     kept: list[Clique] = []
     placed: set[str] = set()
     for family in families:

@@ -1,4 +1,4 @@
-"""The options of a recipe: what each means, and whether a value fits it, which is asked before anything is spent."""
+"""Declaration and validation of method options; everything is validated before anything is charged."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ import numpy as np
 from weft.bounds import Bounds, bounds_of
 from weft.errors import MethodError
 
-# When an option has an effect: one that the chosen mode would ignore is refused, before anything is spent.
-
 
 @dataclass(frozen=True)
 class Needs:
-    """What another option must be: one of some values; or, without values, set or not set at all."""
+    """Condition on another option: one of `values`; or, without values, set (`given`) or not set."""
 
     option: str
     values: tuple[Any, ...] = ()
     given: bool = True
 
     def met(self, value: Any) -> bool:
-        """Whether a value of the other option is such a one; an empty list, 0 and none are not set."""
+        """Return whether the other option's value meets the condition; an empty list, 0 and None count as not set."""
         if self.values:
             return value in self.values
         return bool(value) == self.given
@@ -42,38 +40,37 @@ class Needs:
 
 @dataclass(frozen=True)
 class Parts:
-    """An option that is a mapping: the dataclass that takes it, and when its members have an effect."""
+    """Settings inside a mapping option: their dataclass, and the conditions under which each has an effect."""
 
     taker: type[Any]
     needs: Mapping[str, tuple[Needs, ...]]
 
     def refuse_idle(self, option: str, given: Mapping[str, Any], whole: Mapping[str, Any]) -> None:
-        """Refuse members that were given, other than they are by default, and that nothing would look at."""
+        """Refuse given settings that differ from their default and would have no effect."""
         usual = {each.name: each.default for each in fields(self.taker)}
         changed = [name for name, value in given.items() if name in usual and value != usual[name]]
         refuse_idle(changed, self.needs, {**usual, **whole}, f"{option}, ")
 
 
 def only_with(option: str, *values: Any) -> Needs:
-    """Say that an option counts only with another one, of one of these values if there are any."""
+    """Return the condition that another option has one of these values, or is set if there are none."""
     return Needs(option, values)
 
 
 def only_without(option: str) -> Needs:
-    """Say that an option counts only where another one is not set."""
+    """Return the condition that another option is not set."""
     return Needs(option, given=False)
 
 
 def refuse_idle(
     given: Iterable[str], needs: Mapping[str, Iterable[Needs]], values: Mapping[str, Any], inside: str = ""
 ) -> None:
-    """Refuse options that were given and that nothing would look at; `values` has all options as they will be."""
+    """Refuse given options whose conditions are not met; `values` has the final values of all options."""
     for name in given:
         for need in needs.get(name, ()):
             if not need.met(values[need.option]):
                 raise MethodError(
-                    f"option {inside}{name} would have no effect: it counts only if {need}. Leave it out, or change "
-                    f"{need.option}."
+                    f"option {inside}{name} has no effect unless {need}. Leave it out, or change {need.option}."
                 )
 
 
@@ -96,7 +93,7 @@ _SHOWN = 80
 
 
 def convert_to_plain(value: Any) -> Any:
-    """Return numbers and arrays of numpy, also inside lists and mappings, as Python's own: what a file can hold.
+    """Convert numpy numbers and arrays, also inside lists and mappings, to plain Python values for a file.
 
     >>> convert_to_plain({"a": np.arange(2), "b": (np.float64(0.5), None)})
     {'a': [0, 1], 'b': [0.5, None]}
@@ -109,7 +106,7 @@ def convert_to_plain(value: Any) -> Any:
 
 
 def matches_kind(value: Any, kind: Any) -> bool:
-    """Whether a plain value is of a declared kind. A truth value is no number, a text no list.
+    """Return whether a plain value has a declared type. A boolean is not a number, a string is not a list.
 
     >>> matches_kind(2, int | None), matches_kind(2.5, int)
     (True, False)
@@ -134,7 +131,7 @@ def matches_kind(value: Any, kind: Any) -> bool:
 
 
 def describe_kind(kind: Any) -> str:
-    """Say what a declared kind takes, with an example of what is not written as it is said.
+    """Describe the values of a declared type, with a JSON example for lists and mappings.
 
     >>> describe_kind(int | None)
     'a whole number, or none'
@@ -165,48 +162,46 @@ def _make_example(kind: Any) -> Any:
 
 
 def format_option_value(value: Any) -> str:
-    """Return a value as Python writes it, cut short if it is long."""
+    """Return the repr of a value, truncated if it is long."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists without end
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a recursive list
         return "what was given"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def suggest_word(word: str, known: Sequence[str]) -> str:
-    """Say which of the known words may have been meant."""
+    """Return a hint: the known word closest to `word`, or all known words."""
     close = get_close_matches(word, known, n=1)
     if close:
         return f"Did you mean {close[0]!r}?"
-    return f"There are: {', '.join(known)}." if known else "It takes none."
+    return f"There are: {', '.join(known)}." if known else "There are none."
 
 
 def check_fields(option: str, given: Mapping[str, Any], taker: type[Any]) -> None:
-    """Refuse what a dataclass behind an option does not take: names that it lacks, values of another kind."""
+    """Validate names, types and ranges of the settings inside a mapping option."""
     kinds = get_type_hints(taker)
     names = [each.name for each in fields(taker)]
     for name, value in given.items():
         if name not in names:
-            raise MethodError(f"option {option}: there is no {name!r} in it. {suggest_word(name, names)}")
+            raise MethodError(f"option {option} has no setting {name!r}. {suggest_word(name, names)}")
         if not (matches_kind(value, kinds[name]) or (kinds[name] is float and value == math.inf)):
             raise MethodError(
-                f"option {option}, {name}: {describe_kind(kinds[name])}; not {format_option_value(value)}."
+                f"option {option}, {name}: expected {describe_kind(kinds[name])}, not {format_option_value(value)}."
             )
     check_bounds(taker, given, f"{option}, ")
 
 
 def check_bounds(taker: type[Any], given: Mapping[str, Any], inside: str = "") -> None:
-    """Refuse numbers out of the range that the fields of a dataclass declare; `inside` is the option that holds it."""
+    """Refuse numbers outside their declared range; `inside` names the mapping option that holds them."""
     for name, bounds in bounds_of(taker).items():
         if name in given and not bounds.holds(given[name]):
-            many = f", at most {bounds.members:,} of them" if isinstance(given[name], list | tuple) else ""
-            raise MethodError(f"option {inside}{name} must lie {bounds}{many}; not {format_option_value(given[name])}.")
+            many = f" and have at most {bounds.members:,} members" if isinstance(given[name], list | tuple) else ""
+            raise MethodError(f"option {inside}{name} must lie {bounds}{many}, not {format_option_value(given[name])}.")
 
 
 def option(default: _T, meaning: str, *needs: Needs, parts: Parts | None = None) -> _T:
-    """Declare an option of a recipe: its default, what it means to whoever sets it, and when it has an effect.
-
-    `parts` tells the same of the members of an option that is a mapping.
+    """Declare an option: default, help text, and conditions for an effect; `parts` describes a mapping option.
 
     >>> @dataclass(frozen=True)
     ... class Recipe:
@@ -215,7 +210,7 @@ def option(default: _T, meaning: str, *needs: Needs, parts: Parts | None = None)
     (8, 'Rounds of refinement.')
     """
     metadata = {_MEANING: meaning, _NEEDS: needs, _PARTS: parts}
-    if isinstance(default, Mapping):  # a recipe that is made without one has its own
+    if isinstance(default, Mapping):  # each instance gets its own copy
         made: _T = field(default_factory=lambda: deepcopy(default), metadata=metadata)
     else:
         made = field(default=default, metadata=metadata)
@@ -224,21 +219,21 @@ def option(default: _T, meaning: str, *needs: Needs, parts: Parts | None = None)
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a recipe, as a person reads of it."""
+    """Description of a method option, for display and validation."""
 
     name: str
     default: Any
     meaning: str
     bounds: Bounds | None = None
-    """What a number must lie within."""
+    """Range of a number."""
     needs: tuple[Needs, ...] = ()
-    """What other options must be for it to have an effect."""
+    """Conditions under which it has an effect."""
     parts: Parts | None = None
-    """Of a mapping, the same of its members."""
+    """Settings inside a mapping option."""
 
 
 def options_of(recipe: type[Any]) -> list[Option]:
-    """Return the options of a recipe, in its order; KeyError if one does not say what it means."""
+    """Return the options of a method in declaration order; KeyError if one has no help text."""
     made = recipe()
     bounds = bounds_of(recipe)
     return [
@@ -254,34 +249,28 @@ def options_of(recipe: type[Any]) -> list[Option]:
     ]
 
 
-# Published settings by one name: `preset="paper"` stands for the options that a recipe's paper used.
-
-
 PAPER = "paper"
-"""The preset that there is."""
+"""The only preset: the options that a method's paper used."""
 
 Published = Mapping[str, Any]
-"""Options of a recipe as its paper has them."""
+"""Published values of a method's options."""
 
 
 def get_published_settings(**settings: Any) -> Published:
-    """Return the published settings of a recipe, which nobody can change."""
+    """Return published settings as a read-only mapping."""
     return MappingProxyType(settings)
 
 
 def with_preset(name: str, paper: Published | None, preset: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a method's options with those of a preset where they are not given.
-
-    Of an option that is itself a mapping of names to settings, what is given replaces those of the same name.
-    """
+    """Return the given options, completed by the preset; settings inside mapping options are merged by name."""
     if preset is None:
         return dict(options)
     if preset != PAPER:
-        raise MethodError(f'preset: there is "{PAPER}", for the published settings; not {format_option_value(preset)}.')
+        raise MethodError(f'preset: expected "{PAPER}" (the published settings), not {format_option_value(preset)}.')
     if paper is None:
         raise MethodError(
-            f'preset: method {name!r} follows no paper, so that there are no published settings. Leave "{PAPER}" out, '
-            "or choose a method of a paper; `weft methods` lists them."
+            f'preset: method {name!r} follows no paper, so it has no published settings. Leave "{PAPER}" out, or '
+            "choose a published method; `weft methods` lists all methods."
         )
     made = {**paper, **options}
     for key, value in paper.items():
@@ -291,7 +280,7 @@ def with_preset(name: str, paper: Published | None, preset: Any, options: Mappin
 
 
 def compare_with_paper(recipe: type[Any], paper: Published) -> dict[str, tuple[Any, Any]]:
-    """Return the options in which a recipe's defaults differ from its paper: default and published value of each."""
+    """Return default and published value of each option for which they differ."""
     usual = {option.name: option.default for option in options_of(recipe)}
     return {
         name: (usual[name], convert_to_plain(value))

@@ -1,4 +1,4 @@
-"""Marginals that a person names: their parts of the budget, and random ones where nobody names any."""
+"""Required marginals: validation and budget allocation; random views where there are none."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.methods.common.allocation import by_size
-from weft.methods.common.discretisation import check_marginals, check_noise
+from weft.methods.common.budget_checks import check_marginals, check_noise
 from weft.privacy import AccountingLike
 
 MAX_REQUIRED_CELLS = 1 << 28
-"""Cells of a named marginal, all values of its columns told apart, past which its table would not fit memory."""
+"""Maximum cells of a required marginal before rare values are merged, so that it fits in memory."""
 
 _TRIES = 20
-"""Draws for each random view, before fewer of them are taken."""
+"""Maximum draws per random view."""
 
 
 def check_given(domain: Domain, marginals: Sequence[Sequence[str]], emphasis: Sequence[float]) -> None:
-    """Refuse marginals without columns, with unknown or too many ones, and factors that are not one for each."""
+    """Validate required marginals and their emphasis: known columns, table sizes, one factor for each."""
     check_marginals(domain, marginals)
     for names in marginals:
         cells = domain.cells(make_clique(names))
         if cells > MAX_REQUIRED_CELLS:
             raise MethodError(
-                f"the marginal over {', '.join(names)} has {cells:,} cells, above {MAX_REQUIRED_CELLS:,}: leave a "
-                f"column out."
+                f"the marginal over {', '.join(names)} has {cells:,} cells, above the limit of {MAX_REQUIRED_CELLS:,}. "
+                "Leave a column out."
             )
     if emphasis and len(emphasis) != len(marginals):
-        raise MethodError("emphasis needs one positive number for each of the marginals.")
+        raise MethodError("option emphasis: expected one positive number for each of the marginals.")
 
 
 def allocate_to_required(
@@ -43,10 +43,7 @@ def allocate_to_required(
     *,
     even: bool = False,
 ) -> dict[Clique, float]:
-    """Return each named marginal with its part of the budget: by its size, times its emphasis; no marginal twice.
-
-    With `even` parts the size does not count.
-    """
+    """Return the budget part of each distinct required marginal: by size (unless `even`), times its emphasis."""
     factors: dict[Clique, float] = {}
     for names, factor in zip(marginals, emphasis or [1.0] * len(marginals), strict=True):
         factors[make_clique(names)] = max(factor, factors.get(make_clique(names), 0.0))
@@ -61,10 +58,7 @@ def check_emphasis(
     share: float,
     scale: Callable[[Clique], float] = lambda c: 1.0,
 ) -> None:
-    """Refuse parts so far apart that the noise on what gets least could not be drawn, before anything is charged.
-
-    `scale` tells what a marginal is multiplied by when it is asked, if anything.
-    """
+    """Refuse budget parts too small for the noise to be drawn; `scale` is the multiplier of a marginal's query."""
     prices = allocate_to_required(curator.domain, marginals, emphasis, curator.accounting)
     whole = math.fsum(prices.values())
     for c, price in prices.items():
@@ -73,7 +67,7 @@ def check_emphasis(
 
 
 def random_views(domain: Domain, views: int, max_cells: int, most: int, rng: np.random.Generator) -> list[Clique]:
-    """Draw so many sets of columns, each as large as `max_cells` cells allow, of at most `most` columns.
+    """Draw up to `views` random sets of at most `most` attributes, each as large as `max_cells` allows.
 
     >>> random_views(Domain(("a", "b", "c"), (2, 2, 900)), 5, 64, 8, np.random.default_rng(0))
     [('a', 'b')]

@@ -1,9 +1,9 @@
-"""Views for PriView (Qardaji, Yang, Li; SIGMOD 2014; DPSyn, section 3.3): a few tables that together cover all pairs.
+"""Views for PriView (Qardaji, Yang, Li; SIGMOD 2014; DPSyn, section 3.3): covering designs.
 
-A view is a set of attributes whose table has a bounded number of cells (eight binary attributes have 256). A covering
-design of strength t has every t attributes in some view, in as few views as can be found: each is grown from a set that
-is not covered yet by whichever attribute covers most more, and the best of several tries is kept. A set of t attributes
-whose own table would have too many cells is left out; every attribute is in some view.
+A view is a set of attributes whose table has a bounded number of cells (eight binary attributes: 256). In a covering
+design of strength t, every t attributes are in some view. Views are grown greedily: each starts from an uncovered set
+and adds the attribute that covers the most further sets; the smallest design of several restarts is kept. Sets of t
+attributes whose own table has too many cells are skipped; every attribute is in some view.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array
 
 MAX_SETS = 4_000_000
-"""Entries of the table of what is covered, the number of attributes to the power of t: past it t is too large."""
+"""Maximum entries of the coverage table, d^t for d attributes."""
 
 RESTARTS = 4
 
 
 def covers_all_sets(views: Sequence[Clique], domain: Domain, t: int, max_cells: int) -> bool:
-    """Whether every t attributes that fit into a view are in one."""
+    """Return whether every t attributes that fit into a view are in one, and every attribute is in some view."""
     missing = _mark_uncovered(domain, t, max_cells)
     for view in views:
         _mark_covered(missing, [domain.index(name) for name in view])
@@ -33,14 +33,14 @@ def covers_all_sets(views: Sequence[Clique], domain: Domain, t: int, max_cells: 
 def find_covering_views(
     domain: Domain, t: int, max_cells: int, rng: np.random.Generator, restarts: int = RESTARTS
 ) -> list[Clique]:
-    """Return views of at most so many cells that cover every t attributes, as few as some tries find."""
+    """Return the smallest of several greedy covering designs of strength t."""
     t = min(t, len(domain))
     tries = [_grow_views(domain, t, max_cells, rng) for _ in range(max(restarts, 1))]
     return min(tries, key=len)
 
 
 def random_views(domain: Domain, views: int, max_cells: int, rng: np.random.Generator) -> list[Clique]:
-    """Return so many random views of at most so many cells, and as many more as leave no attribute out."""
+    """Return `views` random views of at most `max_cells` cells, and more until every attribute is in one."""
     made: dict[Clique, None] = {}
     left = list(rng.permutation(len(domain)))
     while (len(made) < views or left) and len(made) < 10 * views + len(domain):
@@ -54,9 +54,9 @@ def random_views(domain: Domain, views: int, max_cells: int, rng: np.random.Gene
 
 
 def fewest_views(domain: Domain, t: int, max_cells: int) -> float:
-    """Return about how many views a covering design of strength t takes, before one is looked for.
+    """Estimate the number of views of a covering design of strength t.
 
-    No design has fewer than C(d, t) / C(l, t) views of l attributes; greedy ones have about half as many again.
+    No design has fewer than C(d, t) / C(l, t) views of l attributes; greedy designs have about 1.5 times that.
     """
     size = max(_estimate_view_size(domain, max_cells), min(t, len(domain)))
     few = math.comb(len(domain), t) / math.comb(size, t) if len(domain) > t else 1.0
@@ -64,23 +64,23 @@ def fewest_views(domain: Domain, t: int, max_cells: int) -> float:
 
 
 def can_list_sets(domain: Domain, t: int) -> bool:
-    """Whether the sets of t attributes can be listed."""
+    """Return whether the sets of t attributes can be enumerated."""
     return 1 <= t <= len(domain) and len(domain) ** t <= MAX_SETS
 
 
 def _estimate_view_size(domain: Domain, max_cells: int) -> int:
-    """Return how many attributes of the mean logarithmic size fit into a view."""
+    """Estimate the attributes per view from the mean logarithm of their sizes."""
     logs = math.fsum(math.log(max(size, 1)) for size in domain.shape) / len(domain)
     return len(domain) if logs <= 0 else min(int(math.log(max_cells) / logs + 1e-9), len(domain))
 
 
 def _mark_uncovered(domain: Domain, t: int, max_cells: int) -> Array:
-    """Return a symmetric table over t attributes, true for sets that fit into a view and are in none yet."""
+    """Return a symmetric boolean table over t attributes that marks the sets to be covered."""
     along = [tuple(-1 if i == axis else 1 for i in range(t)) for axis in range(t)]
     missing, cells = np.ones((len(domain),) * t, np.bool_), np.ones((len(domain),) * t)
     for axis in range(t):
         cells = cells * np.array(domain.shape, np.float64).reshape(along[axis])
-        for other in range(axis):  # a set holds no attribute twice
+        for other in range(axis):  # no attribute twice
             missing &= np.arange(len(domain)).reshape(along[axis]) != np.arange(len(domain)).reshape(along[other])
     return missing & (cells <= max_cells)
 
@@ -108,7 +108,7 @@ def _grow_views(domain: Domain, t: int, max_cells: int, rng: np.random.Generator
 
 
 def _widen_view(domain: Domain, view: list[int], missing: Array, max_cells: int, rng: np.random.Generator) -> list[int]:
-    """Add whichever attribute covers most more sets, until no more fits."""
+    """Add the attribute that covers the most further sets, until none fits."""
     sizes = np.array(domain.shape, np.float64)
     cells = float(np.prod(sizes[view]))
     while True:
@@ -127,7 +127,7 @@ def _widen_view(domain: Domain, view: list[int], missing: Array, max_cells: int,
 
 
 def _fill_view(domain: Domain, view: list[int], order: Sequence[int], max_cells: int) -> list[int]:
-    """Add attributes in the order given as far as they fit."""
+    """Add attributes in the given order as far as they fit."""
     cells = math.prod(domain.shape[i] for i in view)
     for i in order:
         if i not in view and (not view or cells * domain.shape[i] <= max_cells):

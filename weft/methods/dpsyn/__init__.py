@@ -1,1 +1,1 @@
-"""DPSyn (JPC 2021): the method, and groups of columns that are joined record by record."""
+"""DPSyn (JPC 2021): the method, and its model of separately synthesised groups of attributes."""

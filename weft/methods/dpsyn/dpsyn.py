@@ -1,24 +1,24 @@
-"""DPSyn (Li, Zhang, Wang; J. Privacy and Confidentiality 2021): engineered marginals, made consistent, and GUM.
+"""DPSyn (Li, Zhang, Wang; J. Privacy and Confidentiality 2021): required marginals, consistency and GUM.
 
-The winners' approach to NIST's challenge: somebody who knows the data names the marginals that matter (`--marginals
-plan.toml`, sections 5.2 to 5.4), rare values are compressed by noisy one-way counts, all tables are made to agree, and
-records are adjusted to them. Without a plan, it draws random views as the concept paper does (section 4).
+The winning approach of NIST's challenge: a domain expert lists the relevant marginals (`--marginals plan.toml`,
+sections 5.2 to 5.4), rare values are merged by noisy one-way marginals, all marginals are made consistent, and records
+are updated to match them. Without a plan, it draws random views as in the concept paper (section 4).
 
 Where the defaults differ from the paper (`preset="paper"`):
-- `accounting` gaussian, published paper: exact Gaussian DP is less noise than zCDP with its closed form. (Where fewer
-  marginals make geometric noise the smaller one, section 2.5, a plan chooses it.)
-- `rare_rows` 0.0, published 800.0: the challenge's, for 300,000 rows and more.
-- `rare_values` neighbours, published one: ordered values that are rare join their neighbours, and those whose sum is
-  small keep a code, too.
-- `allocation` weighted, published equal: all marginals have the same noise in the challenge.
-- `gum` {}, published {"strategy": "half-duplicate", "iterations": 100, "alpha": 0.2, "decay": "constant"}: by default
-  each change is weighed against all tables.
+- `accounting` gaussian, published paper: exact Gaussian DP adds less noise than closed-form zCDP. (A plan uses
+  geometric noise where that is smaller, with few marginals; section 2.5.)
+- `rare_rows` 0.0, published 800.0: the challenge's value, for 300,000 rows and more.
+- `rare_values` neighbours, published one: by default, rare ordered values join their neighbours, and the code of rare
+  values is kept even if its count is small.
+- `allocation` weighted, published equal: in the challenge, all marginals have the same noise.
+- `gum` {}, published {"strategy": "half-duplicate", "iterations": 100, "alpha": 0.2, "decay": "constant"}: by default,
+  each update considers all marginals.
 
-With the preset, too:
-- Views are limited by their cells: the paper leaves open how many columns a view has where these are not binary.
-- Compressed values are drawn again by their noisy counts, not evenly.
-- The rows decide nothing but through noisy answers: the challenge's code spread rare values over others by their exact
-  counts and by position, so that one row could move many.
+With the preset as well:
+- Views are limited by their cells: the paper does not specify the size of views of non-binary attributes.
+- Merged values are sampled by their noisy counts, not uniformly.
+- All decisions depend on noisy measurements only: the challenge's code redistributed rare values by exact counts and by
+  position, so one row could move many.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Marginal
 from weft.marginals.reconciliation import reconcile
-from weft.methods.common.discretisation import check_marginals, check_noise, check_shares, look_at_columns
+from weft.methods.common.budget_checks import check_marginals, check_noise, check_shares
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.final_fit import GUM, check_gum
 from weft.methods.common.options import Published, get_published_settings, only_without, option
 from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given, random_views
@@ -52,7 +53,7 @@ _DRAWN = (only_without("marginals"),)
 
 @dataclass(frozen=True)
 class DpSyn:
-    """Marginals of your plan, or random views; rare values compressed, tables made to agree, records adjusted."""
+    """Required marginals or random views, made consistent, and records updated to match them (GUM)."""
 
     completes_seeds: ClassVar[bool] = False
     paper: ClassVar[Published | None] = get_published_settings(
@@ -67,64 +68,63 @@ class DpSyn:
     )
 
     marginals: Sequence[Sequence[str]] = option(
-        (), "The marginals to measure; on the command line, a plan (--marginals FILE). Empty: random views."
+        (), "Required marginals; on the command line, a plan (--marginals FILE). Empty: random views."
     )
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
-        (),
-        "Factors on their parts of the budget (see allocation). Empty: all 1.",
+        (), "Factors on their parts of the budget (see allocation). Empty: all 1."
     )
-    exact: Sequence[Sequence[str]] = option((), "Of these, marginals that records match to the last one.")
+    exact: Sequence[Sequence[str]] = option((), "Of these, the marginals that records match exactly.")
     parts: Sequence[Sequence[str]] = option(
-        (), "Columns synthesised apart and joined, on the columns that they share. Empty: all together."
+        (), "Groups of columns synthesised separately and joined on shared columns. Empty: one group."
     )
     accounting: AccountingName = option(
-        "gaussian", '"gaussian"; "paper" for zCDP with the closed form; "pure" for geometric noise.'
+        "gaussian", '"gaussian"; "paper" for closed-form zCDP; "pure" for geometric noise.'
     )
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
     rare: Deviations = option(4.5, "Values whose noisy count is below this many standard deviations are merged.")
     rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(
-        0.0, "And so are values with fewer rows than this; 800 in the challenge, of 300,000 rows and more."
+        0.0, "Values with a noisy count below this are merged too; 800 in the challenge, of 300,000 rows and more."
     )
     rare_values: Literal["neighbours", "one"] = option(
         "neighbours",
-        'What becomes of them: ordered values join their neighbours ("neighbours"); or all have one code, and no '
-        'record where their sum is as rare ("one").',
+        'Rare ordered values join their neighbours ("neighbours"); or all rare values share one code, which is '
+        'emptied if its count is below the threshold too ("one").',
     )
-    views: Annotated[int, Bounds(1, 10_000)] = option(50, "Without marginals: random views to draw.", *_DRAWN)
-    view_cells: Cells = option(256, "Without marginals: most cells of a view, as eight binary columns have.", *_DRAWN)
-    view_columns: Annotated[int, Bounds(2, 100)] = option(8, "Without marginals: most columns of a view.", *_DRAWN)
+    views: Annotated[int, Bounds(1, 10_000)] = option(50, "Without marginals: random views.", *_DRAWN)
+    view_cells: Cells = option(256, "Without marginals: maximum cells of a random view.", *_DRAWN)
+    view_columns: Annotated[int, Bounds(2, 100)] = option(8, "Without marginals: attributes of a view.", *_DRAWN)
     allocation: Literal["weighted", "equal"] = option(
-        "weighted", "Divide the budget over marginals by cells^(2/3), or their root if pure; or evenly."
+        "weighted", "Divide the budget by cells^(2/3), if pure by cells^(1/2); or evenly."
     )
     gum: Mapping[str, Any] = option(
         {},
-        'Options of GUM by name, such as {"iterations": 20}; see `weft.models.gum.gum_model.GumOptions`.',
+        'Settings of GUM by name, such as {"iterations": 20}; see `weft.models.gum.gum_model.GumOptions`.',
         parts=GUM,
     )
 
     def check(self, domain: Domain) -> None:
-        """Refuse columns that do not exist, shares that leave nothing, parts that a marginal crosses."""
+        """Validate shares, marginals, parts and the settings of GUM."""
         check_shares(share_columns=self.share_columns)
         check_given(domain, self.marginals, self.emphasis)
         check_given(domain, self.exact, ())
         named = {make_clique(names) for names in self.marginals}
         if not named.issuperset(make_clique(names) for names in self.exact):
-            raise MethodError("option exact: it takes some of the marginals; name them there, too.")
+            raise MethodError("option exact: expected some of the marginals. Add them to marginals, too.")
         check_parts(domain, self.parts, named)
         check_gum(self.gum)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
-        """Measure columns, compress, measure the marginals, make them agree; records are adjusted when asked for."""
+        """Measure one-way marginals, merge rare values, measure the marginals and make them consistent."""
         check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
         check_emphasis(curator, self.marginals, self.emphasis, 1 - self.share_columns)
-        columns = look_at_columns(
+        columns = measure_columns(
             curator, self.share_columns, self.rare, listener, self.rare_rows, one_code=self.rare_values == "one"
         )
         merged = columns.curator
         if self.marginals:
             told, chosen = "measure marginals", list(self.marginals)
         else:
-            told = "draw random views (no plan of marginals was given) and measure them"
+            told = "draw random views (no plan of marginals given) and measure them"
             drawn = random_views(merged.domain, self.views, self.view_cells, self.view_columns, rng)
             chosen = [c for c in drawn if _lies_in_a_part(c, self.parts)] or [m.clique for m in columns.tables]
         with report_stage(listener, told):
@@ -133,7 +133,7 @@ class DpSyn:
             measured = merged.measure(list(prices), share=merged.left, weights=list(prices.values()))
         with report_stage(listener, "reconcile"):
             tables = reconcile([*columns.tables, *columns.emptied(measured)])
-        # A column that was measured twice has two tables that now agree: one is enough.
+        # An attribute measured twice has two consistent tables: keep one.
         different = {table.clique: table for table in tables.tables}
         return columns.unfold(self._model(merged.domain, max(tables.total, 1.0), tuple(different.values())))
 
@@ -155,22 +155,22 @@ class DpSyn:
 
 
 def all_parts(domain: Domain, parts: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the parts, and one more of the columns that stand in none."""
+    """Return the parts, and one more of the remaining columns."""
     rest = [name for name in domain if not any(name in part for part in parts)]
     return [*(list(part) for part in parts), *([rest] if rest else [])]
 
 
 def check_parts(domain: Domain, parts: Sequence[Sequence[str]], marginals: set[Clique]) -> None:
-    """Refuse parts with unknown columns, parts inside others, and marginals over columns of several of them."""
+    """Refuse unknown columns, parts inside others, and marginals over several parts."""
     check_marginals(domain, parts)
     for i, part in enumerate(parts):
         if any(set(part) <= set(other) for j, other in enumerate(parts) if i != j):
-            raise MethodError(f"option parts: all columns of part {i + 1} stand in another part; leave it out.")
+            raise MethodError(f"option parts: all columns of part {i + 1} are in another part. Leave it out.")
     for c in sorted(marginals):
         if not _lies_in_a_part(c, all_parts(domain, parts) if parts else ()):
             raise MethodError(
-                f"option parts: the marginal over {', '.join(c)} has columns of several parts; leave it out, or put "
-                "them into one part."
+                f"option parts: the marginal over {', '.join(c)} has columns of several parts. Leave it out, or merge "
+                "these parts."
             )
 
 

@@ -1,8 +1,7 @@
-"""Groups of columns that were learned apart and are joined record by record, on a shared column or on nothing.
+"""Join of separately fitted groups of attributes (DPSyn, section 5.4).
 
-DPSyn, section 5.4: with a hundred columns there are too many pairs to measure, so that columns which tell little of
-each other are synthesised in groups. Records of two groups are put side by side: those with the same value of the
-column that both have, or any where they have none in common.
+With a hundred attributes there are too many pairs to measure, so nearly independent attributes are synthesised in
+groups. Records of two groups are joined on the attributes that both have, or at random if they share none.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MARGINAL_ROWS = 100_000
 
 @dataclass(frozen=True)
 class JoinedModel:
-    """Several models, each of some columns; a column that comes back in a later one is what it is joined on."""
+    """Several models of some attributes each; attributes that earlier parts also have are join keys."""
 
     kind: ClassVar[str] = "joined"
     fixed_records: ClassVar[bool] = False
@@ -42,7 +41,7 @@ class JoinedModel:
         return self.parts[0].total
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Ask the first part that has the columns; where none has, count records that are made for it."""
+        """Return the marginal of the first part that has all attributes; otherwise count sampled records."""
         wanted = make_clique(columns)
         for part in self.parts:
             if set(part.domain).issuperset(wanted):
@@ -55,7 +54,7 @@ class JoinedModel:
         return self.sample(max(min(round(self.total), _MARGINAL_ROWS), 1), np.random.default_rng(0))
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records of each part and put them side by side, on the columns that earlier parts have, too."""
+        """Sample n records of each part and join them on the attributes shared with earlier parts."""
         made: dict[str, Array] = {}
         for part in self.parts:
             records = part.sample(n, rng, listener)
@@ -70,7 +69,7 @@ class JoinedModel:
         return Records.of(self.domain, [made[name] for name in self.domain])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return each part's values and arrays."""
+        """Return the values and arrays of each part."""
         meta, held = [], dict[str, Array]()
         for i, part in enumerate(self.parts):
             values, arrays = part.to_arrays()
@@ -80,27 +79,27 @@ class JoinedModel:
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Rebuild the parts; together they have every column."""
+        """Rebuild the parts and validate that together they have every attribute."""
         parts: list[Model] = []
         for i, held in enumerate(stored.read_members(meta, "parts")):
             if not isinstance(held, dict) or held.get("kind") in (cls.kind, "recoded", "arranged"):
-                raise stored.make_damage_error("a part of a joined model is none")
+                raise stored.make_damage_error("a part of a joined model is invalid")
             names = stored.read_members(held, "names")
             if (
                 not names
                 or any(not isinstance(n, str) or n not in domain for n in names)
                 or len(set(names)) < len(names)
             ):
-                raise stored.make_damage_error("a part of a joined model names columns that are not there")
+                raise stored.make_damage_error("a part of a joined model has unknown attributes")
             own = {n.removeprefix(f"part{i}."): a for n, a in arrays.items() if n.startswith(f"part{i}.")}
             parts.append(model_class(str(held.get("kind"))).from_arrays(domain.project(names), held["values"], own))
         if set(domain).difference(*(part.domain for part in parts)) or not parts:
-            raise stored.make_damage_error("a joined model lacks a column")
+            raise stored.make_damage_error("a joined model lacks an attribute")
         return cls(domain, tuple(parts))
 
 
 def _number_combinations(domain: Domain, names: Sequence[str], columns: Sequence[Array]) -> Array:
-    """Number the combinations of some columns."""
+    """Return one number for each combination of codes."""
     made = np.zeros(len(columns[0]), np.int64)
     for name, column in zip(names, columns, strict=True):
         made = made * domain.size(name) + column
@@ -108,9 +107,7 @@ def _number_combinations(domain: Domain, names: Sequence[str], columns: Sequence
 
 
 def match_records(wanted: Array, theirs: Array, rng: np.random.Generator) -> Array:
-    """Return an order of the others' records in which as many as can be have the value that is wanted at their place.
-
-    The rest, where one side has more records of a value than the other, go together at random.
+    """Return an order of `theirs` in which as many records as possible match `wanted`; the rest are paired at random.
 
     >>> order = match_records(np.array([0, 1, 1, 2]), np.array([1, 2, 1, 1]), np.random.default_rng(0))
     >>> np.array([1, 2, 1, 1])[order][1:].tolist()
@@ -118,7 +115,7 @@ def match_records(wanted: Array, theirs: Array, rng: np.random.Generator) -> Arr
     """
     own, other = (part[np.argsort(each[part], kind="stable")] for each, part in _shuffle_both(wanted, theirs, rng))
     rank_own, rank_other = _rank_equals(wanted[own]), _rank_equals(theirs[other])
-    # The r-th record of a value meets the r-th of the same value on the other side.
+    # The r-th record of a value is paired with the r-th of the same value on the other side.
     size = np.int64(max(len(wanted), 1))
     left, right = wanted[own] * size + rank_own, theirs[other] * size + rank_other
     meets, there = np.isin(left, right), np.isin(right, left)
@@ -133,7 +130,7 @@ def _shuffle_both(wanted: Array, theirs: Array, rng: np.random.Generator) -> lis
 
 
 def _rank_equals(ordered: Array) -> Array:
-    """Return how many equal values come before each of an ordered list."""
+    """Return the number of equal values before each element of a sorted array."""
     first = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.bool_)
     starts = np.flatnonzero(first)
     return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))

@@ -1,14 +1,14 @@
-"""PB-PGM: PrivBayes' choice of families, fitted by a Markov random field (McKenna et al., ICML 2019, section 5).
+"""PB-PGM: the families of PrivBayes, fitted by a Markov random field (McKenna et al., ICML 2019, section 5).
 
-Same choice and same noise as `privbayes`; only what is made of the noisy tables differs. A family that would make the
-junction tree too large gives up parents, which is post-processing.
+Selection and noise are those of `privbayes`; only the fitted model differs. A family that would make the junction tree
+too large loses parents, which is post-processing.
 
 Where the defaults differ from the paper (`preset="paper"`):
 - `max_candidates` 2000, published 100000: as in `privbayes`.
-- `solver` accelerated, published mirror: mirror descent goes on until the loss falls no more, for up to 10,000 passes
-  (PrivSyn's figure for it), and so fits noise; by default the fit ends before.
+- `solver` accelerated, published mirror: mirror descent runs until the loss stops falling, for up to 10,000 passes
+  (PrivSyn's value), and so fits noise; by default, the fit stops earlier.
 
-With the preset, too: the number of rows is a noisy total, paid for.
+With the preset as well: the number of rows is a noisy total, charged to the budget.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weft.bounds import Bounds, Cells, Factor, Share
 from weft.curator import Curator
 from weft.marginals.domain import Domain
 from weft.marginals.pooling import common_total
-from weft.methods.common.discretisation import check_noise, check_shares
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.final_fit import PASSES, SOLVER, Passes, fit_as
 from weft.methods.common.indif_network import narrow_families
 from weft.methods.common.options import Published, get_published_settings, only_with, option
@@ -34,7 +34,7 @@ from weft.progress import Listener, ignore_event, report_stage
 
 @dataclass(frozen=True)
 class PbPgm:
-    """A network chosen as PrivBayes does, and one Markov random field for all its tables."""
+    """The network of PrivBayes, with one Markov random field fitted to all its marginals."""
 
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = get_published_settings(
@@ -42,27 +42,27 @@ class PbPgm:
     )
 
     accounting: AccountingName = option(
-        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less.'
+        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is smaller.'
     )
     share_total: Share = option(0.01, "Share of the budget for the number of rows.")
-    share_structure: Share = option(0.3, "Share for the structure; the rest goes to the tables of families.")
-    theta: Factor = option(4.0, "A table may be so large that its average count is theta times the scale of its noise.")
-    max_cells: Cells = option(MAX_CELLS, "Cells of the largest clique of the junction tree.")
-    max_total: Cells = option(MAX_TOTAL, "Cells of the whole tree.")
+    share_structure: Share = option(0.3, "Share for the structure; the rest is for the marginals of families.")
+    theta: Factor = option(4.0, "Minimum ratio of the average count of a table to the scale of its noise.")
+    max_cells: Cells = option(MAX_CELLS, "Maximum cells of a clique of the junction tree.")
+    max_total: Cells = option(MAX_TOTAL, "Maximum cells of the whole junction tree.")
     max_candidates: Annotated[int, Bounds(1, 100_000)] = option(
-        2000, "Families offered to a choice; beyond it parent sets are held to fewer parents."
+        2000, "Maximum candidate families of a selection; above it, parent sets get fewer parents."
     )
     solver: Solver = option("accelerated", SOLVER)
     passes: Passes = option(10_000, PASSES, only_with("solver", "mirror"))
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing, other accounting, and limits that not even single columns keep to."""
+        """Validate shares and accounting, and check that one-way marginals fit into the limits."""
         check_shares(share_total=self.share_total, share_structure=self.share_structure)
         check_choices(self.accounting)
         junction_tree(domain, [], max_cells=self.max_cells, max_total=self.max_total)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> MrfModel:
-        """Choose a network, keep what fits a tree, measure it, fit it."""
+        """Select a network, measure the families that fit into a junction tree, and fit the model."""
         check_noise(curator, share_total=(self.share_total, 1))
         rows, families = self._network().choose(curator, rng, listener)
         kept = narrow_families(curator.domain, families, self.max_cells, self.max_total)

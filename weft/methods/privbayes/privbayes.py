@@ -1,23 +1,23 @@
 """PrivBayes (Zhang, Cormode, Procopiuc, Srivastava, Xiao; SIGMOD 2014, TODS 2017): a Bayesian network, pure epsilon.
 
-Starting from a random attribute, the exponential mechanism adds one attribute after another together with its
-parents; then the table of every family is measured, and records are drawn in order.
+Starting from a random attribute, the exponential mechanism adds one attribute after another with its parents; then the
+marginal of every family is measured, and records are sampled in this order.
 
 Where the defaults differ from the paper (`preset="paper"`):
-- `share_columns` 0.4, published 0.0: every attribute is measured alone, too, so that noise on a one-way table is not
-  added up over its parents' values.
-- `share_structure` 0.15, published 0.3: choices are about as good down to a share of 0.1.
+- `share_columns` 0.4, published 0.0: every one-way marginal is measured too, so that its noise is not summed over
+  the values of the parents.
+- `share_structure` 0.15, published 0.3: the selection is about as good down to a share of 0.1.
 - `theta` 3.0, published 4.0.
-- `max_candidates` 2000, published 100000: the paper has no limit; where there are very many maximal parent sets, sets
-  are held to fewer parents.
-- `allocation` weighted, published equal: by default a table's part of the budget goes with the root of its size, which
-  makes the summed error of geometric noise least; of Gaussian noise, with its cells^(2/3).
-- `tables` agreed, published cut: by default noisy tables are made consistent with each other, and the distributions are
-  such that the network keeps to them (`fit_network`); in the paper each is cut at zero and scaled on its own.
+- `max_candidates` 2000, published 100000: the paper has no limit; if there are too many maximal parent sets, sets get
+  fewer parents.
+- `allocation` weighted, published equal: by default, the budget is divided by cells^(1/2), which minimises the summed
+  error of geometric noise; for Gaussian noise, by cells^(2/3).
+- `tables` agreed, published cut: by default, noisy marginals are made consistent and the network is fitted to them
+  (`fit_network`); in the paper, each is clipped at zero and normalised separately.
 
-With the preset, too:
-- n in the test of theta-usefulness is a noisy total, paid for; neighbours add or remove a row by default.
-- The score is the R-score in counts, for all domains; its sensitivity under add/remove is 2 (PrivMRF's reading).
+With the preset as well:
+- n in the test of theta-usefulness is a noisy total, charged to the budget; by default, neighbours add or remove a row.
+- The score is the R-score in counts, for all domains; its sensitivity under add/remove is 2 (as in PrivMRF).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.reconciliation import reconcile
 from weft.methods.common.allocation import by_size
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.candidates import parent_sets, useful_cells
-from weft.methods.common.discretisation import check_noise, check_shares
 from weft.methods.common.options import Published, get_published_settings, option
 from weft.models.bayesnet import BayesNet, fit_network
 from weft.privacy import AccountingName, find_accounting
@@ -45,7 +45,7 @@ from weft.progress import Listener, ignore_event, report_stage
 
 @dataclass(frozen=True)
 class PrivBayes:
-    """A Bayesian network chosen by the exponential mechanism, with pure epsilon."""
+    """A Bayesian network selected by the exponential mechanism, with pure epsilon."""
 
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = get_published_settings(
@@ -59,32 +59,30 @@ class PrivBayes:
     )
 
     accounting: AccountingName = option(
-        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is less.'
+        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is smaller.'
     )
     share_total: Share = option(0.01, "Share of the budget for the number of rows.")
-    share_columns: Annotated[float, Bounds(0.0, 0.99)] = option(
-        0.4, "Share for every attribute alone; 0: none is measured alone."
-    )
-    share_structure: Share = option(0.15, "Share for the structure; the rest goes to the tables of families.")
-    theta: Factor = option(3.0, "A table may be so large that its average count is theta times the scale of its noise.")
+    share_columns: Annotated[float, Bounds(0.0, 0.99)] = option(0.4, "Share for one-way marginals; 0: none.")
+    share_structure: Share = option(0.15, "Share for the structure; the rest is for the marginals of families.")
+    theta: Factor = option(3.0, "Minimum ratio of the average count of a table to the scale of its noise.")
     max_candidates: Annotated[int, Bounds(1, 100_000)] = option(
-        2000, "Families offered to a choice; beyond it parent sets are held to fewer parents."
+        2000, "Maximum candidate families of a selection; above it, parent sets get fewer parents."
     )
     allocation: Literal["weighted", "equal"] = option(
-        "weighted", "Divide the budget over tables by the root of their cells, by cells^(2/3) with zcdp; or evenly."
+        "weighted", "Divide the budget by cells^(1/2), with zcdp by cells^(2/3); or evenly."
     )
     tables: Literal["agreed", "cut"] = option(
-        "agreed", "What becomes of noisy tables: they are made to agree, or each is cut at zero and scaled on its own."
+        "agreed", "Noisy marginals are made consistent, or each is clipped at zero and normalised separately."
     )
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing, numbers that make no sense, and accounting that cannot pay for choices."""
+        """Validate the budget shares and the accounting."""
         alone = {"share_columns": self.share_columns} if self.share_columns else {}
         check_shares(share_total=self.share_total, **alone, share_structure=self.share_structure)
         check_choices(self.accounting)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> BayesNet:
-        """Choose a network, measure it, and make distributions of its tables."""
+        """Select a network, measure its families, and estimate the conditional distributions."""
         alone: list[NoisyMarginal] = []
         check_noise(curator, share_total=(self.share_total, 1))
         if self.share_columns:
@@ -106,12 +104,12 @@ class PrivBayes:
     def choose(
         self, curator: Curator, rng: np.random.Generator, listener: Listener
     ) -> tuple[NoisyMarginal, list[Clique]]:
-        """Return the noisy number of rows and the families of a network; the rest of the budget is for their tables."""
+        """Return the noisy number of rows and the families of a network; the rest of the budget is left."""
         d = len(curator.domain)
         with report_stage(listener, "count"):
             rows = curator.total(self.share_total)
         rest = curator.left - (self.share_structure if d > 1 else 0.0)
-        # In units of a geometric scale, whose standard deviation is the square root of two larger.
+        # In units of the geometric scale: the standard deviation is larger by a factor of sqrt(2).
         cells = useful_cells(float(rows.table), curator.sigma(rest / d) / math.sqrt(2), self.theta)
         with report_stage(listener, "choose families", d - 1) as work:
             placed = [str(rng.choice(curator.domain.names))]
@@ -125,12 +123,12 @@ class PrivBayes:
         return rows, families
 
     def _measure(self, curator: Curator, cliques: list[Clique], share: float) -> list[NoisyMarginal]:
-        """Measure tables, evenly or so that their summed error is least."""
+        """Measure marginals with equal parts, or with parts that minimise the summed error."""
         sized = by_size([curator.domain.cells(c) for c in cliques], curator.accounting)
         return curator.measure(cliques, share, None if self.allocation == "equal" else sized)
 
     def _offer(self, domain: Domain, placed: list[str], cells: float) -> list[tuple[str, Clique]]:
-        """Return every attribute not placed yet with each of its maximal useful parent sets."""
+        """Return every unplaced attribute with each of its maximal useful parent sets."""
         waiting = [name for name in domain if name not in placed]
         limit = max(1, self.max_candidates // len(waiting))
         return [
@@ -141,7 +139,7 @@ class PrivBayes:
 
 
 def check_choices(accounting: AccountingName) -> None:
-    """Refuse accounting that cannot pay for the exponential mechanism."""
+    """Refuse accounting that does not cover the exponential mechanism."""
     rules = find_accounting(accounting)
     if rules.is_exact_gaussian or rules.uses_closed_form:
-        raise MethodError('option accounting must be "pure" or "zcdp": choices have no exact Gaussian price.')
+        raise MethodError('option accounting must be "pure" or "zcdp", which cover the exponential mechanism.')

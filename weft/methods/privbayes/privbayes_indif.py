@@ -1,15 +1,15 @@
-"""PrivBayes(InDif) (PrivSyn, USENIX Security 2021, section 6.3): a Bayesian network chosen on noisy InDif scores.
+"""PrivBayes(InDif) (PrivSyn, USENIX Security 2021, section 6.3): a Bayesian network selected by noisy InDif scores.
 
-The InDif of all pairs is asked once, with Gaussian noise; the network follows from it at no further cost, and all
-that remains goes to the tables of its families. As in PrivBayes, tables are kept small enough to be useful.
+The InDif of all pairs is measured once, with Gaussian noise; the network is post-processing, and the remaining budget
+is for the marginals of its families. As in PrivBayes, these are kept small enough to be useful.
 
 Where the defaults differ from the paper (`preset="paper"`):
-- `accounting` gaussian, published paper: exact Gaussian DP is less noise than zCDP with its closed form.
-- `allocation` equal, published weighted: PrivSyn gives its rivals its own "Weighted Gaussian".
-- `tables` agreed, published cut: PrivBayes cuts each table at zero and scales it on its own.
+- `accounting` gaussian, published paper: exact Gaussian DP adds less noise than closed-form zCDP.
+- `allocation` equal, published weighted: PrivSyn gives the compared methods its own "Weighted Gaussian".
+- `tables` agreed, published cut: PrivBayes clips each table at zero and normalises it separately.
 
-With the preset, too: the number of rows is a noisy total, paid for, where the paper takes it from the tables; how the
-network is chosen beyond the score, the paper does not say (`weft.methods.common.indif_network` has it).
+With the preset as well: the number of rows is a noisy total, charged to the budget, where the paper takes it from the
+tables; the paper does not specify the selection beyond the score (see `weft.methods.common.indif_network`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
 from weft.marginals.reconciliation import reconcile
 from weft.methods.common.allocation import by_size
-from weft.methods.common.discretisation import check_noise, check_pairs, check_shares
+from weft.methods.common.budget_checks import check_noise, check_pairs, check_shares
 from weft.methods.common.indif_network import MAX_PARENTS, THETA, indif_families
 from weft.methods.common.options import Published, get_published_settings, option
 from weft.models.bayesnet import BayesNet
@@ -36,36 +36,32 @@ from weft.progress import Listener, ignore_event, report_stage
 
 @dataclass(frozen=True)
 class PrivBayesInDif:
-    """A Bayesian network chosen on the noisy InDif of all pairs."""
+    """A Bayesian network selected by the noisy InDif of all pairs."""
 
     completes_seeds: ClassVar[bool] = True
     paper: ClassVar[Published | None] = get_published_settings(
         accounting="paper", share_scores=0.1, theta=THETA, max_parents=MAX_PARENTS, allocation="weighted", tables="cut"
     )
 
-    accounting: AccountingName = option(
-        "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
-    )
+    accounting: AccountingName = option("gaussian", '"gaussian", or "pure" for geometric noise and delta 0.')
     share_total: Share = option(0.01, "Share of the budget for the number of rows.")
-    share_scores: Share = option(0.1, "Share for the InDif of all pairs; the rest goes to the tables.")
-    theta: Factor = option(
-        THETA, "A table may be so large that its average count is theta times the deviation of its noise."
-    )
-    max_parents: Annotated[int, Bounds(1, 20)] = option(MAX_PARENTS, "Most parents of an attribute.")
+    share_scores: Share = option(0.1, "Share for the InDif of all pairs; the rest is for the marginals of families.")
+    theta: Factor = option(THETA, "Minimum ratio of a table's average count to the standard deviation of its noise.")
+    max_parents: Annotated[int, Bounds(1, 20)] = option(MAX_PARENTS, "Maximum parents of an attribute.")
     allocation: Literal["equal", "weighted"] = option(
-        "equal", "Divide the budget over tables evenly; or by cells^(2/3), or their root if pure."
+        "equal", "Divide the budget evenly; or by cells^(2/3), if pure by cells^(1/2)."
     )
     tables: Literal["agreed", "cut"] = option(
-        "agreed", "What becomes of noisy tables: they are made to agree, or each is cut at zero and scaled on its own."
+        "agreed", "Noisy marginals are made consistent, or each is clipped at zero and normalised separately."
     )
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing for the tables."""
+        """Validate the budget shares, and check that all pairs can be counted."""
         check_shares(share_total=self.share_total, share_scores=self.share_scores)
         check_pairs(domain)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> BayesNet:
-        """Score all pairs, choose a network, measure it, and make the tables agree."""
+        """Score all pairs, select a network, measure its families, and make them consistent."""
         d = len(curator.domain)
         check_noise(curator, share_total=(self.share_total, 1), share_scores=(self.share_scores, math.comb(d, 2)))
         with report_stage(listener, "count"):

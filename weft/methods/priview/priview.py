@@ -35,7 +35,8 @@ from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.pooling import common_total
 from weft.marginals.reconciliation import make_consistent, reconcile
 from weft.marginals.simplex import apply_ripple
-from weft.methods.common.discretisation import check_noise, check_shares, look_at_columns
+from weft.methods.common.budget_checks import check_noise, check_shares
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.final_fit import GUM, check_gum
 from weft.methods.common.options import Published, get_published_settings, only_without, option
 from weft.methods.common.view_cover import can_list_sets, fewest_views, find_covering_views, random_views
@@ -119,7 +120,7 @@ class PriView:
             with report_stage(listener, "count"):
                 count = curator.total(self.share_columns)
             return self._learn(curator, [], count, rng, listener)
-        columns = look_at_columns(curator, self.share_columns, self.rare, listener)
+        columns = measure_columns(curator, self.share_columns, self.rare, listener)
         return columns.unfold(self._learn(columns.curator, columns.tables, None, rng, listener))
 
     def _learn(

@@ -1,1 +1,1 @@
-"""PrivSyn (USENIX Security 2021): the method, DenseMarg, and the merging of pairs into larger marginals."""
+"""PrivSyn (USENIX Security 2021): the method, and DenseMarg with the merging of pairs into larger marginals."""

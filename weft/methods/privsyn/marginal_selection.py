@@ -1,9 +1,9 @@
-"""DenseMarg: take pairs as long as what they tell outweighs their noise (PrivSyn 4.2, Algorithm 1).
+"""DenseMarg: select pairs while their dependence exceeds their noise (PrivSyn 4.2, Algorithm 1).
 
-Leaving pair i out costs its dependence phi_i (InDif: the L1 distance, in counts, between the pair's table and
-the product of its margins). Measuring a set X with the best shares of rho costs T^1.5 / sqrt(pi rho) counts
-of L1 noise, T being the sum over X of cells^(2/3). The greedy choice of the next pair is then one vectorised
-minimum: the paper's inner loop over all pairs collapses to arithmetic on T, and gives the same selection.
+Leaving pair i out costs its dependence phi_i (InDif: the L1 distance, in counts, between the pair's table and the
+product of its margins). Measuring a set X with the optimal shares of rho costs T^1.5 / sqrt(pi rho) counts of L1 noise,
+T being the sum over X of cells^(2/3). The greedy step is then one vectorised minimum: the paper's inner loop over all
+pairs reduces to arithmetic on T, with the same selection.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from weft.methods.common.allocation import noise_error
 
 @dataclass(frozen=True)
 class Trace:
-    """A selection with the expected error along the way. Made of noisy scores only, so it may be shown."""
+    """A selection with the expected error after each step. Privacy: it depends on noisy scores only."""
 
     cliques: list[Clique]
-    """The selection in order: cliques that had to be included, greedy ones, connecting ones."""
+    """The selection in order: required cliques, greedy ones, connecting ones."""
     errors: Array
-    """Expected total L1 error in counts: before any choice, then after each clique."""
+    """Expected total L1 error in counts: before the first step, then after each clique."""
 
 
 def dense_marginals(
@@ -37,13 +37,12 @@ def dense_marginals(
     must_include: Iterable[Clique] = (),
     connect: bool = False,
 ) -> list[Clique]:
-    """Return the pairs worth measuring with `rho`, in order of selection.
+    """Return the pairs to measure with `rho`, in order of selection.
 
-    `dependence` holds the noisy InDif of every candidate, in counts (same scale as the L1 noise of a table;
-    negative scores are harmless). Selection ends when the best candidate lowers the expected error by no more
-    than `threshold` counts. Cliques in `must_include` come first, whatever their score. With `connect`, each
-    attribute that is in no selected clique is joined to the others through its highest-scoring pair with a
-    selected attribute.
+    `dependence` has the noisy InDif of every candidate, in counts (the scale of the L1 noise of a table; scores may be
+    negative). Selection stops when the best candidate lowers the expected error by no more than `threshold` counts.
+    Cliques in `must_include` come first, regardless of their score. With `connect`, each attribute in no selected
+    clique is joined to the others by its highest-scoring pair with a selected attribute.
     """
     return dense_trace(dependence, domain, rho, threshold=threshold, must_include=must_include, connect=connect).cliques
 
@@ -57,10 +56,10 @@ def dense_trace(
     must_include: Iterable[Clique] = (),
     connect: bool = False,
 ) -> Trace:
-    """Return what `dense_marginals` selects, with the expected error after each step."""
+    """Return the selection of `dense_marginals` with the expected error after each step."""
     if not rho > 0:
         raise ValueError("DenseMarg needs a positive rho for the marginals it selects")
-    candidates = sorted(dependence)  # so that equal scores are settled by name
+    candidates = sorted(dependence)  # ties are broken by name
     phi = np.array([dependence[c] for c in candidates], dtype=np.float64)
     weight = np.array([domain.cells(c) for c in candidates], dtype=np.float64) ** (2 / 3)
     position = {c: i for i, c in enumerate(candidates)}
@@ -98,11 +97,11 @@ class _State:
     weight: float
     """Sum of cells^(2/3) over the selected cliques."""
     missed: float
-    """Sum of the scores left out."""
+    """Sum of the scores of unselected cliques."""
 
 
 def _connect_attributes(candidates: list[Clique], phi: Array, chosen: list[Clique], domain: Domain) -> list[Clique]:
-    """Pairs that join the attributes outside all chosen cliques, one at a time, strongest first."""
+    """Return pairs that join the uncovered attributes one at a time, highest score first."""
     pairs = [(i, c) for i, c in enumerate(candidates) if len(c) == 2]
     if not pairs:
         return []
@@ -111,7 +110,7 @@ def _connect_attributes(candidates: list[Clique], phi: Array, chosen: list[Cliqu
     inside = np.zeros(len(domain), dtype=bool)
     inside[[domain.index(name) for c in chosen for name in c]] = True
     if not inside.any():
-        inside[ends[score.argmax(), 0]] = True  # nothing was selected: grow from the strongest pair
+        inside[ends[score.argmax(), 0]] = True  # nothing was selected: start from the highest score
     joined: list[Clique] = []
     while (crossing := inside[ends].sum(axis=1) == 1).any():
         best = int(np.where(crossing, score, -np.inf).argmax())
@@ -120,10 +119,8 @@ def _connect_attributes(candidates: list[Clique], phi: Array, chosen: list[Cliqu
     return joined
 
 
-# Merge selected pairs into larger marginals of small domain (PrivSyn, section 4.2, Algorithm 2).
-
 _EFFORT = 200_000
-"""Search steps for one clique size, beyond which the search goes on with smaller ones: it always ends."""
+"""Maximum search steps for one clique size; the search then continues with smaller cliques."""
 
 
 def combine_cliques(
@@ -133,14 +130,12 @@ def combine_cliques(
     max_cells: int = 5000,
     dependence: Mapping[Clique, float] | None = None,
 ) -> list[Clique]:
-    """Return the marginals to measure in place of `pairs`: merged cliques first, then what lies in none of
-    them.
+    """Merge `pairs` into larger cliques (PrivSyn, section 4.2, Algorithm 2); return these first, then uncovered pairs.
 
-    In the graph of the pairs, cliques of three and more attributes are visited from large to small. One is
-    accepted if its table has at most `max_cells` cells and shares at most two attributes with all those
-    accepted before. Among cliques of one size, attributes of higher summed `dependence` over their pairs come
-    first, then names: the order is lexicographic in that rank. (Ordering whole cliques by their summed
-    dependence would make each visit a heaviest-subgraph problem.)
+    In the graph of the pairs, cliques of three or more attributes are visited from large to small. A clique is accepted
+    if its table has at most `max_cells` cells and it shares at most two attributes with all accepted ones. Cliques of
+    one size are visited in lexicographic order of their attributes, ranked by summed `dependence`, then by name.
+    (Ordering whole cliques by their summed dependence would make each visit a heaviest-subgraph problem.)
 
     >>> abc = Domain(("a", "b", "c", "d"), (2, 2, 2, 9))
     >>> combine_cliques([("a", "b"), ("a", "c"), ("b", "c"), ("c", "d")], abc)
@@ -188,7 +183,7 @@ class _Search:
         return self.accepted
 
     def _extend(self, members: int, candidates: int, cells: int, need: int) -> None:
-        """Visit in order the cliques of `members` and `need` of the candidates (all adjacent to them)."""
+        """Visit in order the cliques of `members` and `need` of the candidates, which are all adjacent to them."""
         if need == 0:
             self.covered |= members
             self.accepted.append([name for i, name in enumerate(self.names) if members >> i & 1])
@@ -198,12 +193,12 @@ class _Search:
             bit = candidates & -candidates
             candidates ^= bit
             i = bit.bit_length() - 1
-            # `covered` may have grown since the candidates were made, so overlap is judged anew each time.
+            # `covered` may have grown since the candidates were computed, so the overlap is checked again.
             if ((members | bit) & self.covered).bit_count() <= 2 and cells * self.sizes[i] <= self.max_cells:
                 self._extend(members | bit, candidates & self.near[i], cells * self.sizes[i], need - 1)
 
     def _possible(self, members: int, candidates: int, cells: int, need: int) -> bool:
-        """Whether a clique may still lie ahead: by overlap, by cells, by a colouring of the candidates."""
+        """Return whether a clique may still be found, by bounds on overlap, cells and colours of the candidates."""
         spare = 2 - (members & self.covered).bit_count()
         if spare < 0 or self.effort <= 0:
             return False
@@ -212,7 +207,7 @@ class _Search:
         return self._fits(candidates, spare, cells, need) and (need < 3 or self._colours(candidates, need))
 
     def _fits(self, candidates: int, spare: int, cells: int, need: int) -> bool:
-        """Whether the `need` smallest candidates, `spare` covered ones at most, keep within `max_cells`."""
+        """Return whether the `need` smallest candidates, at most `spare` of them covered, stay within `max_cells`."""
         for size, mask in self.by_size:
             fresh = (candidates & mask & ~self.covered).bit_count()
             used = min((candidates & mask & self.covered).bit_count(), spare, max(need - fresh, 0))
@@ -225,7 +220,7 @@ class _Search:
         return need == 0 and cells <= self.max_cells
 
     def _colours(self, candidates: int, need: int) -> bool:
-        """Whether greedy colouring uses `need` colours: with fewer there is no clique of that size."""
+        """Return whether greedy colouring needs `need` colours: with fewer, there is no clique of that size."""
         for _ in range(need - 1):
             apart = candidates
             while apart:

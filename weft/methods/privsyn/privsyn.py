@@ -1,22 +1,21 @@
 """PrivSyn (Zhang, Wang, Li, Honorio, Backes, He, Chen, Zhang; USENIX Security 2021), Algorithm 3.
 
-One-way marginals tell which values are too rare to be told apart; InDif of all pairs tells which pairs are worth
-their noise (DenseMarg); overlapping pairs are combined into larger cliques; what is measured is made consistent;
-GUM turns it into records.
+One-way marginals decide which rare values are merged; the InDif of all pairs decides which pairs are measured
+(DenseMarg); overlapping pairs are merged into larger cliques; measurements are made consistent; GUM generates records.
 
 Where the defaults differ from the paper (`preset="paper"`):
-- `accounting` gaussian, published paper: exact Gaussian DP is less noise than zCDP with its closed form.
-- `rare_values` neighbours, published one: ordered values that are rare join their neighbours, and rare values keep a
-  code of their own even where their sum is small, which tells how rare they are.
-- `gum` {}, published {"strategy": "half-duplicate", "iterations": 100, "length": 20, "tolerance": 0.0}: by default
-  each change is weighed against all tables ("guided"; docs/decisions/005); GUM as published has its strategy S5, alpha
-  from 1 by steps of 0.84 every 20 of 100 iterations, and no early end.
+- `accounting` gaussian, published paper: exact Gaussian DP adds less noise than closed-form zCDP.
+- `rare_values` neighbours, published one: by default, rare ordered values join their neighbours, and the code of rare
+  values is kept even if its count is small.
+- `gum` {}, published {"strategy": "half-duplicate", "iterations": 100, "length": 20, "tolerance": 0.0}: by default,
+  each update considers all marginals ("guided"; docs/decisions/005); published GUM has strategy S5, alpha from 1
+  multiplied by 0.84 every 20 of 100 iterations, and no early stopping.
 
-With the preset, too:
+With the preset as well:
 - InDif noise follows Theorem 5, N(0, 8m/rho); the running text's N(0, m^2 rho^2) is a misprint.
-- The number of records comes from the noisy tables, delta is an input: both are 1/n^2 and n in the paper.
-- One-way tables are paid for once: folded into merged values, they take part in consistency and are not counted again,
-  as the authors' code did without paying for it.
+- The number of records is estimated from noisy marginals and delta is an input; the paper uses n and 1/n^2.
+- One-way marginals are charged once: after merging, they enter the consistency step and are not measured again. The
+  authors' code measured them again without a charge.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.pooling import common_total
 from weft.marginals.reconciliation import reconcile
 from weft.methods.common.allocation import by_size
-from weft.methods.common.discretisation import check_marginals, check_noise, check_shares, look_at_columns
+from weft.methods.common.budget_checks import check_marginals, check_noise, check_shares
+from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.final_fit import GUM, check_gum
 from weft.methods.common.indif_network import indif_families
 from weft.methods.common.options import Published, get_published_settings, only_with, only_without, option
@@ -53,7 +53,7 @@ _DENSE = (only_without("marginals"), only_with("selection", "dense"))
 
 @dataclass(frozen=True)
 class PrivSyn:
-    """Many small marginals, chosen by what they tell, and records adjusted to all of them."""
+    """Many small marginals, selected by dependence, and records updated to match all of them (GUM)."""
 
     completes_seeds: ClassVar[bool] = False
     paper: ClassVar[Published | None] = get_published_settings(
@@ -71,62 +71,58 @@ class PrivSyn:
 
     accounting: AccountingName = option(
         "gaussian",
-        '"gaussian"; "paper" for the published bound; "pure" for geometric noise with naive composition (the '
-        "paper's Laplace baseline).",
+        '"gaussian"; "paper" for the published bound; "pure" for geometric noise (the paper\'s Laplace baseline).',
     )
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
     share_scores: Share = option(
         0.1,
-        "Share for the InDif of all pairs; the rest goes to the marginals that are published.",
+        "Share for the InDif of all pairs; the rest is for the marginals.",
         only_without("marginals"),
     )
     rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
     rare_values: Literal["neighbours", "one"] = option(
         "neighbours",
-        'What becomes of them: ordered values join their neighbours ("neighbours"); or all have one code, and no '
-        'record where their sum is as rare ("one").',
+        'Rare ordered values join their neighbours ("neighbours"); or all rare values share one code, which is '
+        'emptied if its count is below the threshold too ("one").',
     )
     selection: Literal["dense", "privbayes-indif"] = option(
         "dense",
-        "How marginals are chosen: DenseMarg, or the sparse network that the paper compares with.",
+        "How marginals are selected: DenseMarg, or the sparse network that the paper compares with.",
         only_without("marginals"),
     )
-    marginals: Sequence[Sequence[str]] = option((), "Marginals to publish instead of choosing any.")
+    marginals: Sequence[Sequence[str]] = option((), "Required marginals, measured instead of selected ones.")
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
-        (),
-        "With marginals: factors on their parts of the budget. Empty: all 1.",
+        (), "With marginals: factors on their parts of the budget. Empty: all 1."
     )
-    exact: Sequence[Sequence[str]] = option((), "With marginals: those that records match to the last one.")
-    must_include: Sequence[Sequence[str]] = option((), "Marginals to publish whatever their InDif.", *_DENSE)
-    connect: bool = option(
-        False, "Join an attribute that no chosen pair holds to the others by its strongest pair.", *_DENSE
-    )
-    rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(0.0, "And so are values with fewer rows than this.")
-    max_cells: Cells = option(5000, "Cells above which pairs are not combined (the paper's gamma).", *_DENSE)
+    exact: Sequence[Sequence[str]] = option((), "With marginals: those that records match exactly.")
+    must_include: Sequence[Sequence[str]] = option((), "Marginals measured regardless of their InDif.", *_DENSE)
+    connect: bool = option(False, "Join attributes in no selected pair to the others by their best pair.", *_DENSE)
+    rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(0.0, "Values with a noisy count below this are merged too.")
+    max_cells: Cells = option(5000, "Maximum cells of merged pairs (the paper's gamma).", *_DENSE)
     allocation: Literal["weighted", "equal"] = option(
-        "weighted", "Divide the budget over marginals by cells^(2/3), or their root if pure; or evenly."
+        "weighted", "Divide the budget by cells^(2/3), if pure by cells^(1/2); or evenly."
     )
     gum: Mapping[str, Any] = option(
         {},
-        'Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.gum_model.GumOptions`.',
+        'Settings of GUM by name, such as {"iterations": 100}; see `weft.models.gum.gum_model.GumOptions`.',
         parts=GUM,
     )
 
     def check(self, domain: Domain) -> None:
-        """Refuse columns that do not exist, shares that leave nothing, and unknown options of the synthesis."""
+        """Validate shares, marginals and the settings of GUM."""
         check_shares(share_columns=self.share_columns, share_scores=self.share_scores)
         check_given(domain, self.marginals, self.emphasis)
         check_marginals(domain, [*self.exact, *self.must_include])
         if not {make_clique(names) for names in self.marginals}.issuperset(make_clique(names) for names in self.exact):
-            raise MethodError("option exact: it takes some of the marginals; name them there, too.")
+            raise MethodError("option exact: expected some of the marginals. Add them to marginals, too.")
         check_gum(self.gum)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> RecodedModel:
-        """Follow Algorithm 3; the numbers are the paper's lines."""
+        """Follow Algorithm 3; the numbers are its lines."""
         d = len(curator.domain)
         check_noise(curator, share_columns=(self.share_columns, d), share_scores=(self.share_scores, math.comb(d, 2)))
         check_emphasis(curator, self.marginals, self.emphasis, 1 - self.share_columns - self.share_scores)
-        columns = look_at_columns(  # 1-4: one-way marginals, rare values
+        columns = measure_columns(  # 1-4: one-way marginals, rare values
             curator, self.share_columns, self.rare, listener, self.rare_rows, one_code=self.rare_values == "one"
         )
         merged = columns.curator
@@ -136,11 +132,11 @@ class PrivSyn:
             measured = merged.measure(chosen, share=merged.left, weights=self._weights(merged.domain, chosen))
         with report_stage(listener, "reconcile"):  # 9: consistency under uneven budgets
             tables = reconcile([*columns.tables, *columns.emptied(measured)])
-        # A column that was measured twice, where no pair was worth it, has two tables that now agree: one is enough.
+        # An attribute measured twice (if no pair was selected) has two consistent tables: keep one.
         different = {table.clique: table for table in tables.tables}
         exact = tuple(dict.fromkeys(make_clique(names) for names in self.exact))
         model = GumModel(merged.domain, tables.total, tuple(different.values()), GumOptions(**self.gum), exact)
-        return columns.unfold(model)  # 10-12: GUM and decoding, whenever records are asked for
+        return columns.unfold(model)  # 10-12: GUM and decoding, when records are sampled
 
     def _choose(self, curator: Curator, alone: Sequence[NoisyMarginal]) -> list[Clique]:
         if self.marginals:

@@ -28,8 +28,9 @@ from weft.marginals.marginal import Array, NoisyMarginal
 from weft.marginals.noise_error import compute_projected_error, group_cells_by_size
 from weft.marginals.reconciliation import reconcile
 from weft.marginals.simplex import project_to_simplex
-from weft.marginals.value_groups import ValueMap, merge_rare
-from weft.methods.common.discretisation import check_noise, check_shares
+from weft.marginals.value_groups import ValueMap
+from weft.methods.common.budget_checks import check_noise, check_shares
+from weft.methods.common.discretisation import merge_rare_values
 from weft.methods.common.options import Published, check_fields, option
 from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given
 from weft.methods.weave.batch_candidates import MAX_TRIPLES, Batches
@@ -244,7 +245,7 @@ class Weave:
 
     def _merge(self, domain: Domain, ones: Sequence[NoisyMarginal]) -> dict[str, ValueMap]:
         """Return the maps of columns with rare values."""
-        maps = {m.clique[0]: merge_rare(m, self.rare * m.sigma, domain.order(m.clique[0])) for m in ones}
+        maps = merge_rare_values(domain, ones, self.rare)
         return {name: found for name, found in maps.items() if found.size < found.codes.size}
 
     def _wanted(self, domain: Domain) -> RequiredCliques:

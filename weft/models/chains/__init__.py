@@ -1,1 +1,1 @@
-"""A dense Markov random field, sampled by Gibbs chains."""
+"""Dense Markov random field, sampled by Gibbs chains."""

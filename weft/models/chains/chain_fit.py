@@ -1,10 +1,10 @@
-"""Learn the potentials of chains from tables of probabilities: moment matching on persistent records.
+"""Estimate the potentials of Gibbs chains from probability tables by moment matching on persistent chains.
 
-Each round sweeps the records once, counts every clique on them, and moves the potential of a cell by the logarithm
-of target over current probability, softened by the noise of the target. One such step is iterative proportional
-fitting; tables that share attributes push the same way, so the step is divided by the crowding of the clique. It
-is halved whenever the distance to the targets grows well past its best, which is what keeps hundreds of overlapping
-tables from diverging. What is returned is the average over the last half of the rounds.
+Each round sweeps the chains once, counts every clique on their records, and changes the potential of a cell by the
+logarithm of target over current probability, smoothed by the noise of the target. One such step is iterative
+proportional fitting. Tables that share attributes push in the same direction, so the step is divided by the crowding of
+the clique. It is halved whenever the distance to the targets grows well above its minimum, which keeps hundreds of
+overlapping tables from diverging. The result is the average over the last half of the rounds.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from weft.models.chains.chain_model import BLOCK, FEEDBACK, Chains, ChainsModel,
 from weft.progress import Listener, Stage, ignore_event, report_stage
 
 _MIN_POTENTIAL = -25.0
-"""Least potential that matching may reach: below it a cell is empty in any sample."""
-
+"""Minimum potential during matching; below it a cell is empty in any sample."""
 
 _TOLERATED = 1.15
-"""Growth of the distance over its best that is still put down to sampling."""
+"""Ratio of the distance to its minimum that is still attributed to sampling error."""
 
 
 @dataclass
 class GibbsChains:
-    """Records under way: a model's potentials as far as they are known, and chains that follow them."""
+    """Persistent Gibbs chains and the potentials estimated so far."""
 
     domain: Domain
     size: int
@@ -45,11 +44,11 @@ class GibbsChains:
 
     @property
     def records(self) -> Records:
-        """The records as they stand."""
+        """Current records of the chains."""
         return to_records(self.domain, self.rows)
 
     def set_targets(self, tables: Sequence[Marginal], sigmas: Sequence[float]) -> None:
-        """Take new targets (counts of one total) with their noise; potentials already learned are kept."""
+        """Set new targets (counts of equal total) and their noise; keep the potentials estimated so far."""
         total = float(tables[0].table.sum())
         cliques = tuple(table.clique for table in tables)
         targets = [table.table / total for table in tables]
@@ -57,7 +56,7 @@ class GibbsChains:
         self.targets = flatten_tables(targets)
         self.noise = np.repeat(np.asarray(sigmas) / total, np.diff(self.layout.cell_start))
         grown = find_spanning_forest(self.domain, cliques, targets)
-        if all(len(c) == 1 for c in self.known):  # nothing but single columns so far: take the forest as it is
+        if all(len(c) == 1 for c in self.known):  # only one-way tables so far: start from the forest
             self.known = _forest_potentials(grown, cliques, targets)
         start = [
             np.where(False if m.empty is None else m.empty, -np.inf, self.known.get(m.clique, np.zeros(m.table.shape)))
@@ -68,11 +67,11 @@ class GibbsChains:
         self.restart()
 
     def restart(self) -> None:
-        """Draw the records from the forest anew."""
+        """Draw new records from the forest."""
         self._each(self.chains.start)
 
     def sweep(self) -> None:
-        """Redraw every attribute of every record once."""
+        """Resample every attribute of every record once."""
         self._each(self.chains.sweep)
 
     def _each(self, task: Callable[[Array, np.uint64], None]) -> None:
@@ -80,7 +79,7 @@ class GibbsChains:
             pass
 
     def distance(self) -> float:
-        """Return the mean total variation distance between the records' tables and their targets."""
+        """Return the mean total variation distance between the marginals of the records and the targets."""
         return self._distance(self.chains.count(self.rows) / self.size)
 
     def _distance(self, now: Array) -> float:
@@ -88,7 +87,7 @@ class GibbsChains:
         return float(each.mean()) / 2
 
     def match(self, rounds: int, rate: float, decay: float = 20.0, listener: Listener = ignore_event) -> list[float]:
-        """Move the potentials towards the targets; return the distance after each round."""
+        """Fit the potentials to the targets and return the distance in each round."""
         with report_stage(listener, "adjust the model", rounds) as work:
             return self._match(rounds, rate, decay, work)
 
@@ -101,7 +100,7 @@ class GibbsChains:
             self.sweep()
             now = self.chains.count(self.rows) / self.size
             seen.append(self._distance(now))
-            work.advance(note=f"{seen[-1]:.4f} from the noisy tables")
+            work.advance(note=f"distance {seen[-1]:.4f} from the noisy marginals")
             if seen[-1] > _TOLERATED * best:
                 scale, best = 0.5 * scale, seen[-1]
             best = min(best, seen[-1])
@@ -117,7 +116,7 @@ class GibbsChains:
         return seen
 
     def model(self, sweeps: int = 4, herding: int = 2, feedback: float | None = None, drawn: int = 1) -> ChainsModel:
-        """Return what was learned, with the distance of its chains from the targets before and after a restart."""
+        """Return the fitted model, with the distance of its chains from the targets before and after a restart."""
         distance = self.distance()
         self.restart()
         for _ in range(sweeps):
@@ -139,7 +138,7 @@ class GibbsChains:
 
 
 def _forest_potentials(grown: Forest, cliques: Sequence[Clique], targets: Sequence[Array]) -> dict[Clique, Array]:
-    """Return the potentials with which the model is exactly its forest, where its tables hold the pairs."""
+    """Return the potentials for which the model equals its forest, as far as the tables contain the forest's pairs."""
     ones = {c[0]: t for c, t in zip(cliques, targets, strict=True) if len(c) == 1}
     found: dict[Clique, Array] = {}
     for c, t in zip(cliques, targets, strict=True):

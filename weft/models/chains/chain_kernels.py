@@ -1,11 +1,10 @@
-"""Kernels of the chains: records moved one attribute, or one cluster of attributes, at a time.
+"""Gibbs kernels that resample records one attribute, or one cluster of attributes, at a time.
 
-All take a block of records (rows of `records`, int32) and a seed, and draw their uniforms from a splitmix64
-stream of their own: what comes out depends on the seed of the block only, not on who runs it or when.
+Each takes a block of records (rows of `records`, int32) and a seed and draws uniforms from its own splitmix64 stream, so
+the result depends on the seed of the block only, not on threads or their order.
 
-The logarithms of a conditional distribution are a sum of rows. Every table of potentials has one copy for each of its
-attributes, with that attribute last, so that the rows are contiguous; they are summed in lanes. See
-`weft.models.chains.chain_layout` and `weft.models.chains.chain_kernels`.
+The logits of a conditional distribution are a sum of rows. Every table of potentials has one copy for each of its
+attributes, with that attribute last, so that rows are contiguous; they are summed in SIMD lanes. See `chain_layout`.
 """
 
 from __future__ import annotations
@@ -14,31 +13,31 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types, uint64
+from numba import types, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-# Arithmetic in lanes: sums of many short rows, and the chances that they stand for.
+from weft.kernels import kernel
 
 LANES = 8
-"""Values of a group."""
+"""Number of values in a SIMD group."""
 
 _GROUP = ir.VectorType(ir.FloatType(), LANES)
 
 IMPOSSIBLE = np.float32(-1e30)
-"""Logarithm of what cannot be, and of the padding: finite, so that sums of it are no accident of arithmetic."""
+"""Logit of impossible values and of padding; finite, so that sums are well defined."""
 
 _MIN_LOG_RATIO = np.float32(-80.0)
-"""Below this logarithm of its part of the likeliest value, a value has no chance."""
+"""Log-probability relative to the most likely value below which a value has probability 0."""
 
 _PER_LOG = np.float32(1.4426950408889634)
-# 2^f for f from -1 to 0, to two parts in ten million: interpolated at Chebyshev's points.
+# Polynomial for 2^f, f from -1 to 0, with relative error 2e-7: interpolated at Chebyshev nodes.
 _TWO = tuple(np.float32(c) for c in (0.99999994, 0.69314313, 0.24017896, 0.05529812, 0.00920918, 0.00094688))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def add_rows(typing_context: Any, into: Any, rows: Any, at: Any, count: Any, lane: Any) -> Any:  # noqa: ARG001
-    """Put into[lane : lane + LANES] the sum of the rows that begin at at[0], ..., at[count - 1], in these lanes."""
+    """Store in into[lane : lane + LANES] the sum, in these lanes, of the rows at at[0], ..., at[count - 1]."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         target, source, places = (_get_data_pointer(context, builder, signature, arguments, k) for k in range(3))
@@ -50,7 +49,7 @@ def add_rows(typing_context: Any, into: Any, rows: Any, at: Any, count: Any, lan
             row = builder.load(_get_lanes(builder, source, offset), align=4)
             builder.store(builder.fadd(builder.load(total), row), total)
 
-        # Two sums, so that an addition need not wait for the last.
+        # Two accumulators, so that an addition need not wait for the previous one.
         even, odd = cgutils.alloca_once(builder, group), cgutils.alloca_once(builder, group)
         builder.store(_fill_lanes(0.0), even)
         builder.store(_fill_lanes(0.0), odd)
@@ -83,9 +82,9 @@ def _largest(typing_context: Any, logits: Any, lane: Any) -> Any:  # noqa: ARG00
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _chances(typing_context: Any, logits: Any, lane: Any, top: Any) -> Any:  # noqa: ARG001
-    """Turn logits[lane : lane + LANES] into e^(logit - top), which is at most one, and return their sum.
+    """Replace logits[lane : lane + LANES] by e^(logit - top), which is at most one, and return their sum.
 
-    e^x is 2^(i + f): 2^f by a polynomial, i put where a number has its exponent. Below `_MIN_LOG_RATIO` it is 0.
+    e^x = 2^(i + f): 2^f by a polynomial, 2^i by setting the exponent bits. Below `_MIN_LOG_RATIO` the result is 0.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -109,7 +108,7 @@ def _chances(typing_context: Any, logits: Any, lane: Any, top: Any) -> Any:  # n
 
 
 def _get_data_pointer(context: Any, builder: Any, signature: Any, arguments: Any, number: int = 0) -> Any:
-    """Return where the numbers of an argument lie."""
+    """Return the data pointer of an array argument."""
     return context.make_array(signature.args[number])(context, builder, arguments[number]).data
 
 
@@ -132,11 +131,11 @@ def _reduce_lanes(builder: Any, operation: str, arguments: list[Any]) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments, fastmath=("fast",))
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@kernel(inline="always")
 def weigh(logits: Any, sums: Any, width: Any) -> Any:
-    """Turn `width` logits into chances beside the likeliest, whose own is one; return their sum, 0 if none can be.
+    """Convert `width` logits to weights relative to the maximum; return their sum, 0 if every value is impossible.
 
-    `sums` gets the sum of each group of lanes, so that a draw can pass over groups.
+    Stores in `sums` the sum of each group of lanes, so that a draw can skip groups.
     """
     top = _largest(logits, 0)
     for lane in range(LANES, width, LANES):
@@ -149,9 +148,9 @@ def weigh(logits: Any, sums: Any, width: Any) -> Any:
     return total
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@kernel(inline="always")
 def pick(chances: Any, sums: Any, width: Any, u: Any) -> Any:
-    """Return the value at which the running sum of the chances passes u."""
+    """Return the value at which the cumulative weight exceeds u."""
     g, last = 0, width // LANES - 1
     acc = sums[0]
     while acc <= u and g < last:
@@ -163,7 +162,7 @@ def pick(chances: Any, sums: Any, width: Any, u: Any) -> Any:
     while acc <= u and v < end:
         v += 1
         acc += chances[v]
-    while chances[v] == 0 and v > 0:  # rounding must not lead to an impossible value
+    while chances[v] == 0 and v > 0:  # rounding must not select an impossible value
         v -= 1
     return v
 
@@ -174,12 +173,12 @@ MIX2 = np.uint64(0x94D049BB133111EB)
 UNIT = 2.0**-53
 
 _OFFERS = 256
-"""Records that are offered a new draw together, table by table, so that a table stays in the cache for all of them."""
+"""Number of proposals evaluated together, table by table, so that each table stays in the cache."""
 
 _FAST = {"reassoc", "nsz", "contract", "nnan"}
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(cache=True, nogil=True, inline="always")
 def draw_uniform(state):  # type: ignore[no-untyped-def]
     """Return the next number in [0, 1) of the splitmix64 stream whose state is state[0]."""
     state[0] += GOLDEN
@@ -190,11 +189,11 @@ def draw_uniform(state):  # type: ignore[no-untyped-def]
     return float(z >> uint64(11)) * UNIT
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(cache=True, nogil=True, inline="always")
 def find_rows(at, record, first, pairs, last, row_start, other, step, more_start, more, more_step):  # type: ignore[no-untyped-def]
-    """Put into `at` where the rows of entries `first` to `last` begin, given a record's other values.
+    """Store in `at` the row positions of entries `first` to `last` (exclusive), given a record's other values.
 
-    The row of entry e begins at row_start[e] + record[other[e]] step[e]; from `pairs` on, entries depend on `more`.
+    The row of entry e begins at row_start[e] + record[other[e]] step[e]; from `pairs` on, entries also depend on `more`.
     """
     for e in range(first, last):
         at[e - first] = row_start[e] + record[other[e]] * step[e]
@@ -203,11 +202,11 @@ def find_rows(at, record, first, pairs, last, row_start, other, step, more_start
             at[e - first] += record[more[q]] * more_step[q]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@kernel(cache=True, nogil=True, fastmath=_FAST)
 def sweep_gibbs(  # type: ignore[no-untyped-def]
     records, free, widths, entry_start, pairs_end, row_start, other, step, more_start, more, more_step, rows, seed
 ):
-    """Redraw every free attribute of every record once from its conditional distribution.
+    """Resample every free attribute of every record once from its conditional distribution.
 
     Entries `entry_start[j]` to `entry_start[j + 1]` are the tables that contain attribute j; see `find_rows`.
     """
@@ -226,20 +225,20 @@ def sweep_gibbs(  # type: ignore[no-untyped-def]
             for lane in range(0, width, LANES):
                 add_rows(w, rows, at, last - first, lane)
             total = weigh(w, sums, width)
-            if total > 0:  # else every value is impossible beside the others: the record stays
+            if total > 0:  # else every value is impossible given the others: the record is kept
                 records[i, j] = pick(w, sums, width, np.float32(draw_uniform(state)) * total)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@kernel(cache=True, nogil=True, fastmath=_FAST)
 def sweep_herding(  # type: ignore[no-untyped-def]
     records, widths, entry_start, pairs_end, row_start, other, step, more_start, more, more_step, rows, cells, gap,
     feedback, seed,
 ):  # fmt: skip
-    """Gibbs sweep with negative feedback on `gap`, the excess of records in every measured cell over its target.
+    """Run a Gibbs sweep with negative feedback on `gap`, the excess of records over the target in every measured cell.
 
-    `gap` is kept current while records move and is subtracted, times the `feedback` of its entry, from the logits: the
-    records follow the measured tables far more closely than independent draws would. While an attribute is redrawn, its
-    rows have the feedback in them; `cells` says which cell of `gap` each place of the rows stands for.
+    `gap` is updated as records change and is subtracted, times the `feedback` of its entry, from the logits, so that
+    records match the measured tables far more closely than independent draws. While an attribute is resampled, its rows
+    include the feedback; `cells` maps each position of the rows to its cell of `gap`.
     """
     state = np.empty(1, np.uint64)
     state[0] = seed
@@ -274,7 +273,7 @@ def sweep_herding(  # type: ignore[no-untyped-def]
                 at[e] -= start
             for lane in range(0, width, LANES):
                 add_rows(w, near, at, last - first, lane)
-            w[old] += apart  # the record is out of its own cells while it is redrawn
+            w[old] += apart  # a record does not count in its own cells while it is resampled
             total = weigh(w, sums, width)
             if total == 0:
                 continue
@@ -290,18 +289,17 @@ def sweep_herding(  # type: ignore[no-untyped-def]
                     gap[own_cells[p]] = (own[p] - near[p]) / feedback[e]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(cache=True, nogil=True, inline="always")
 def _find_entry_end(entry, row_start, rows):  # type: ignore[no-untyped-def]
-    """Return where the rows of an entry begin, or all rows end."""
+    """Return the start of an entry's rows, or the end of all rows past the last entry."""
     return row_start[entry] if entry < row_start.size else rows.size
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def draw_from_forest(records, order, parent, sizes, start, cumulative, seed):  # type: ignore[no-untyped-def]
-    """Draw every record from a forest: attributes in `order`, each given its parent (-1: none).
+    """Sample every record from a forest: attributes in `order`, each given its parent (-1: none).
 
-    The cumulative distribution of attribute j given value p of its parent is the row of sizes[j] cells at
-    start[j] + p sizes[j].
+    The cumulative distribution of attribute j given code p of its parent has sizes[j] cells at start[j] + p sizes[j].
     """
     state = np.empty(1, np.uint64)
     state[0] = seed
@@ -313,7 +311,7 @@ def draw_from_forest(records, order, parent, sizes, start, cumulative, seed):  #
             records[i, j] = _search(cumulative, at, sizes[j], draw_uniform(state))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(cache=True, nogil=True, inline="always")
 def _search(cumulative, at, k, u):  # type: ignore[no-untyped-def]
     low, high = 0, k - 1
     while low < high:
@@ -325,16 +323,16 @@ def _search(cumulative, at, k, u):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def redraw_cluster(  # type: ignore[no-untyped-def]
     records, order, parent, sizes, start, cumulative, log_given, cliques, one, one_step, two, two_step, more_start,
     more, more_step, cell_start, potentials, seed,
 ):  # fmt: skip
-    """Offer every record a new draw of one cluster (attributes `order`) from the forest, by Metropolis-Hastings.
+    """Resample one cluster (attributes `order`) of every record from the forest by Metropolis-Hastings.
 
-    Near copies of each other cannot move one at a time. Here they move together: the draw follows the forest,
-    and is accepted with the ratio of what the model and the forest say of old and new, so the model stays the
-    stationary law. `cliques` are the tables that touch the cluster. Returns how many records moved.
+    Nearly identical attributes cannot change one at a time; here they change together. The proposal follows the forest
+    and is accepted with the Metropolis-Hastings ratio of model and forest, so the model remains the stationary
+    distribution. `cliques` are the tables that share attributes with the cluster. Returns the number of changed records.
     """
     state = np.empty(1, np.uint64)
     state[0] = seed
@@ -357,7 +355,7 @@ def redraw_cluster(  # type: ignore[no-untyped-def]
                 offer[j] = _search(cumulative, at_new, sizes[j], draw_uniform(state))
                 weight += log_given[at_old + old[j]] - log_given[at_new + offer[j]]
                 other |= offer[j] != old[j]
-            if other:  # else nothing would change
+            if other:  # else the proposal equals the record
                 asked[count], ratio[count] = i, weight
                 count += 1
         for c in cliques:

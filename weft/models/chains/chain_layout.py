@@ -1,4 +1,4 @@
-"""Where every table of potentials lies, as the kernels want it."""
+"""Memory layout of the tables of potentials for the kernels, and the spanning forest that chains start from."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from weft.models.chains.chain_kernels import IMPOSSIBLE, LANES
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Tables over cliques, end to end in one buffer of *cells*; and, for sweeps, one copy an attribute in *rows*.
+    """Tables over cliques, concatenated in one buffer of *cells* and, for sweeps, copied per attribute in *rows*.
 
-    An *entry* is a pair of an attribute and a clique that contains it: its copy of the table has the attribute
-    last, so that the conditional distribution of the attribute is a product of rows, one from each entry.
+    An *entry* is a pair of an attribute and a clique that contains it. Its copy of the table has the attribute last, so
+    that the conditional distribution of the attribute is a product of rows, one from each entry.
     """
 
     domain: Domain
@@ -29,7 +29,7 @@ class TableLayout:
 
     @cached_property
     def sizes(self) -> Array:
-        """Number of values of each attribute."""
+        """Number of codes of each attribute."""
         return np.array(self.domain.shape, np.int64)
 
     @cached_property
@@ -39,7 +39,7 @@ class TableLayout:
 
     @cached_property
     def members(self) -> list[list[int]]:
-        """Attributes of each clique, by number."""
+        """Attribute indices of each clique."""
         return [[self.domain.index(name) for name in clique] for clique in self.cliques]
 
     @cached_property
@@ -49,7 +49,7 @@ class TableLayout:
 
     @cached_property
     def places(self) -> tuple[Array, ...]:
-        """Of every clique its first and second attribute with their steps (cells between values), and the others."""
+        """First and second attribute of every clique with their strides, then bounds, attributes and strides of others."""
         held = [
             [*zip(m, compute_axis_steps(shape), strict=True)]
             for m, shape in zip(self.members, self.shapes, strict=True)
@@ -63,7 +63,7 @@ class TableLayout:
 
     @cached_property
     def entries(self) -> list[tuple[int, int]]:
-        """Attribute and clique of each entry, by attribute; those of more than two attributes come last."""
+        """Attribute and clique of each entry, by attribute; cliques of more than two attributes come last."""
         found: list[list[int]] = [[] for _ in self.domain]
         for c in sorted(range(len(self.members)), key=lambda c: len(self.members[c]) > 2):
             for a in self.members[c]:
@@ -72,15 +72,16 @@ class TableLayout:
 
     @cached_property
     def widths(self) -> Array:
-        """Length of each attribute's rows: its values, and padding up to whole groups of lanes."""
+        """Row length of each attribute: its number of codes, padded to a multiple of LANES."""
         return -(-self.sizes // LANES) * LANES
 
     @cached_property
     def sweep(self) -> tuple[Array, ...]:
-        """What `gibbs` reads: entry_start, pairs_end, row_start, other, step, more_start, more, more_step.
+        """Arguments of the sweeps: entry_start, pairs_end, row_start, other, step, more_start, more, more_step.
 
-        Of each attribute its entries begin at entry_start, and those that depend on two or more others at pairs_end;
-        of each entry `other` and `step` are the first other attribute, `more` and `more_step` the rest.
+        The entries of an attribute begin at entry_start, and those that depend on two or more other attributes at
+        pairs_end; `other` and `step` are the first other attribute of an entry and its stride, `more` and `more_step`
+        the rest.
         """
         other, step, more, more_step, lengths = [], [], [], [], []
         for a, c in self.entries:
@@ -110,7 +111,7 @@ class TableLayout:
 
     @cached_property
     def cells(self) -> Array:
-        """Which cell stands at each place of the rows; past the last one for padding."""
+        """Cell at each position of the rows; one past the last cell for padding."""
         past = int(self.cell_start[-1])
         made = [np.empty(0, np.int64)]
         for a, c in self.entries:
@@ -122,7 +123,7 @@ class TableLayout:
 
     @cached_property
     def crowding(self) -> Array:
-        """Of each clique: the largest number of tables that share one attribute with it, itself included."""
+        """Largest number of tables, itself included, that share one attribute with each clique."""
         per = np.bincount([a for a, _ in self.entries], minlength=len(self.domain))
         return np.array([max((int(per[a]) for a in members), default=1) for members in self.members], np.float64)
 
@@ -132,20 +133,20 @@ class TableLayout:
         return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def rows(self, cells: Array) -> Array:
-        """Return the rows of potentials, as logarithms."""
+        """Return the rows of potentials (logarithms)."""
         padded = np.append(np.maximum(cells, IMPOSSIBLE), IMPOSSIBLE).astype(np.float32)
         return padded[self.cells]
 
 
 @dataclass(frozen=True)
 class Widened:
-    """The same potentials over fewer tables: those inside another are added to it, and sweeps look at it alone."""
+    """The same potentials over maximal cliques only: tables of contained cliques are added to them, for sweeps."""
 
     inner: TableLayout
 
     @cached_property
     def layout(self) -> TableLayout:
-        """The tables that are inside no other."""
+        """Layout of the tables that are contained in no other."""
         near = _make_superset_lookup(self.inner.cliques)
         sets = [frozenset(c) for c in self.inner.cliques]
         outer = {s: c for s, c in zip(sets, self.inner.cliques, strict=True) if not any(s < sets[t] for t in near(c))}
@@ -153,7 +154,7 @@ class Widened:
 
     @cached_property
     def _into(self) -> list[tuple[int, tuple[slice | None, ...]]]:
-        """Of each inner table: the outer table that takes it, and how its axes are spread over that one's."""
+        """For each inner table: the outer table that contains it, and the index that broadcasts it."""
         near = _make_superset_lookup(self.layout.cliques)
         sets = [set(c) for c in self.layout.cliques]
         found = []
@@ -163,7 +164,7 @@ class Widened:
         return found
 
     def add_up(self, cells: Array) -> Array:
-        """Return the outer tables' potentials for the inner ones'."""
+        """Return the potentials of the outer tables."""
         wide = np.zeros(self.layout.cell_start[-1])
         tables = self.layout.tables(wide)
         for (takes, spread), table in zip(self._into, self.inner.tables(cells), strict=True):
@@ -172,7 +173,7 @@ class Widened:
 
 
 def _make_superset_lookup(cliques: Sequence[Clique]) -> Callable[[Clique], Sequence[int]]:
-    """Return what gives the cliques, by number, among which are all that contain another: those of its rarest name."""
+    """Return a function from a clique to candidate supersets (indices): the cliques with its rarest attribute."""
     holding: dict[str, list[int]] = {}
     for i, c in enumerate(cliques):
         for name in c:
@@ -182,12 +183,12 @@ def _make_superset_lookup(cliques: Sequence[Clique]) -> Callable[[Clique], Seque
 
 
 def flatten_tables(tables: Sequence[Array]) -> Array:
-    """Return tables end to end, in float64."""
+    """Return the concatenated tables as float64."""
     return np.concatenate([np.asarray(table, np.float64).ravel() for table in tables]) if tables else np.empty(0)
 
 
 def compute_axis_steps(shape: Sequence[int]) -> list[int]:
-    """Return the distance in cells between neighbouring values of each axis, in C order."""
+    """Return the stride, in cells, of each axis in C order."""
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
@@ -199,30 +200,26 @@ def _make_int_array(values: Sequence[int]) -> Array:
     return np.array(values, np.int64)
 
 
-# Where chains start: an exact draw from the best spanning forest of the tables' pairs, and its clusters.
-
-
 @dataclass(frozen=True)
 class Forest:
-    """A forest over all attributes with the distribution of each given its parent."""
+    """Forest over all attributes with the distribution of each given its parent."""
 
     order: Array
     """Attributes, parents before children."""
     parent: Array
-    """Parent of each attribute, -1 for none."""
+    """Parent of each attribute (-1: none)."""
     start: Array
-    """Where the rows of each attribute begin."""
+    """Start of each attribute's rows."""
     cumulative: Array
-    """Rows of cumulative probabilities: one for each value of the parent."""
+    """Rows of cumulative probabilities, one per code of the parent."""
     log_given: Array
-    """The same rows as logarithms of probabilities."""
+    """The same rows as log-probabilities."""
     edges: tuple[Clique, ...]
-    """Pairs of the forest."""
     ties: Array
-    """Of each attribute: mutual information with its parent over the smaller of their entropies, 0 for a root."""
+    """Mutual information of each attribute with its parent, divided by the smaller of their entropies; 0 for a root."""
 
     def clusters(self, threshold: float) -> list[Array]:
-        """Return the groups of attributes that hang together by ties above the threshold, parents first."""
+        """Return the groups of two or more attributes connected by ties above the threshold, parents first."""
         group = np.arange(self.parent.size)
         for j in self.order:
             if self.parent[j] >= 0 and self.ties[j] > threshold:
@@ -234,15 +231,15 @@ class Forest:
 def find_spanning_forest(
     domain: Domain, cliques: Sequence[Clique], tables: Sequence[Array], least: float = 0.0
 ) -> Forest:
-    """Return the maximum spanning forest by mutual information over the pairs that lie in some table.
+    """Return the maximum spanning forest by mutual information over the pairs that some table contains.
 
-    `tables` are probabilities that agree with each other. A pair in several tables is read from the smallest;
-    pairs with mutual information of at most `least` nats are left out. An attribute in no table is uniform.
+    `tables` are consistent probabilities. A pair in several tables is read from the smallest; pairs with mutual
+    information of at most `least` nats are excluded. An attribute in no table is uniform.
     """
     ones, pairs = _extract_smaller_tables(cliques, tables)
     single = [ones.get(name, np.full(domain.size(name), 1 / domain.size(name))) for name in domain]
     information = {pair: _mutual_information(table) for pair, table in pairs.items()}
-    # The attribute with most entropy first, so that a cluster hangs on the one that tells most.
+    # Root each tree at its attribute of highest entropy, the most informative one.
     entropy = [_compute_table_entropy(p) for p in single]
     tree = spanning_tree({pair: bits for pair, bits in information.items() if bits > least})
     order, parent = _root_forest(domain, tree, np.argsort(-np.array(entropy), kind="stable").tolist())
@@ -256,7 +253,7 @@ def find_spanning_forest(
             edge = make_clique((above, name))
             edges.append(edge)
             table = pairs[edge] if edge == (above, name) else pairs[edge].T
-            # A value of the parent that the pair's table never shows falls back on the attribute alone.
+            # Parent codes of probability 0 fall back on the one-way distribution.
             seen = table.sum(axis=1, keepdims=True)
             table = np.where(seen > 0, table / np.maximum(seen, 1e-300), single[j][None, :])
             ties[j] = information[edge] / max(min(entropy[j], entropy[parent[j]]), 1e-12)
@@ -278,7 +275,7 @@ def find_spanning_forest(
 def _extract_smaller_tables(
     cliques: Sequence[Clique], tables: Sequence[Array]
 ) -> tuple[dict[str, Array], dict[Clique, Array]]:
-    """Return the attributes' and the pairs' own tables, each read from the smallest table that holds it."""
+    """Return the one-way and two-way tables, each projected from the smallest table that contains it."""
     ones: dict[str, Array] = {}
     pairs: dict[Clique, Array] = {}
     for c in sorted(range(len(cliques)), key=lambda c: tables[c].size):
@@ -292,7 +289,7 @@ def _extract_smaller_tables(
 
 
 def _root_forest(domain: Domain, edges: Sequence[Clique], roots: Sequence[int]) -> tuple[list[int], Array]:
-    """Return the attributes of a forest, parents before children, and each one's parent; trees hang on early roots."""
+    """Return the attributes, parents before children, and their parents; each tree is rooted at its first in `roots`."""
     near: list[list[int]] = [[] for _ in domain]
     for a, b in edges:
         i, j = domain.index(a), domain.index(b)

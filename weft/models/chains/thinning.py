@@ -1,11 +1,13 @@
-"""Fewer records that say the same: of several times as many, those whose tables are nearest to the tables of all.
+"""Thinning: select a subset of sampled records whose marginals are close to those of the whole sample.
 
-Records that are drawn scatter around their model, and the more columns a table has the more: a few rows fall in each
-cell. Herding takes that away for the tables that were measured, and for no others. So several records are drawn for
-each that is kept. They are put in groups at random, and one of each group is chosen, in turn, such that the tables of
-all pairs and of as many triples of columns come nearest to those of all that were drawn: least squares, each divided by
-the square root of the cell's count, between those that see large cells only and chi-square. What is drawn from a
-model reads no private row: it costs no budget.
+Sampled records deviate from their model, the more so the more attributes a marginal has, since few records fall in each
+cell. Herding removes this sampling error for measured marginals only. Several records are therefore sampled for each
+that is kept. They are divided into random groups, and one record of each group is selected, in turn, to minimize the
+squared difference between the 2-way and 3-way marginals of the selection and those of all sampled records. Each square
+is divided by the square root of the cell's count, which is between least squares (dominated by large cells) and
+chi-square.
+
+Privacy: uses records sampled from a model only, so it is post-processing and costs no budget.
 """
 
 from __future__ import annotations
@@ -18,45 +20,45 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from numba import njit
 
+from weft.kernels import kernel
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array
 
 MAX_TABLES = 600
-"""Pairs and triples that are looked at: all those of 15 columns."""
+"""Maximum number of pairs and triples; enough for all those of 15 attributes."""
 MAX_THINNED_CELLS = 1 << 20
-"""Cells of these tables in all; where pairs alone have more, most cells have no row, and nothing is gained."""
+"""Maximum total number of cells; if the pairs have more, most cells are empty and thinning gains nothing."""
 MAX_THINNED_ROWS = 200_000
-"""Records above which their scatter is small beside what noise leaves, and thinning takes long."""
+"""Maximum number of records; above it, sampling error is small compared with the noise and thinning is slow."""
 
 
 @dataclass(frozen=True)
 class Thinning:
-    """The tables that records are chosen by: all pairs, and triples while there is room."""
+    """Selection of records by all 2-way marginals and as many 3-way marginals as the limits allow."""
 
     domain: Domain
 
     def worth(self, n: int) -> bool:
-        """Whether n records are chosen, or taken as they are drawn: few columns, and not very many records."""
+        """Return whether thinning applies to n records: few attributes and not too many records."""
         sizes = self.domain.shape
         cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2  # of all pairs
         return 1 < n <= MAX_THINNED_ROWS and 1 < math.comb(len(sizes), 2) <= MAX_TABLES and cells <= MAX_THINNED_CELLS
 
     def kept(self, rows: Array, each: int, rng: np.random.Generator) -> Array:
-        """Return one row of every `each`: as many rows as there are whole groups of so many."""
+        """Select one row from every complete random group of `each` rows."""
         n = len(rows) // each
         rows = rows[rng.permutation(len(rows))[: n * each]]
         first, chosen = np.arange(n) * each, rng.integers(0, each, n)
         target = self._counted(rows) / each
         weight = (1 / np.sqrt(1 + target)).astype(np.float32)
-        # A row that comes to a cell raises its squared gap by twice the gap and one; half of that is kept.
+        # Adding a row to a cell with difference d increases d^2 by 2 d + 1; `rise` holds half of that, weighted.
         rise = ((self._counted(rows[first + chosen]) - target + 0.5) * weight).astype(np.float32)
         _choose_rows(rows, each, chosen, *self._pairs, *self._triples, weight, rise)
         return np.asarray(rows[first + chosen])
 
     def _counted(self, rows: Array) -> Array:
-        """Return every table of the rows, end to end."""
+        """Return all marginals of the rows, concatenated."""
 
         def part(some: Array) -> Array:
             counts = np.zeros(self._cells, np.int32)
@@ -69,7 +71,7 @@ class Thinning:
 
     @cached_property
     def _layout(self) -> tuple[Array, Array, int]:
-        """Return columns, steps and first cells of pairs and of triples, and the number of all cells."""
+        """Return attributes, strides and offsets of pairs and of triples, and the total number of cells."""
         sizes, end = self.domain.shape, 0
         pairs, triples = [], []
         for a, b in combinations(range(len(sizes)), 2):
@@ -100,9 +102,9 @@ class Thinning:
         return self._layout[2]
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _tally_rows(rows, a, b, step, at, ta, tb, tc, far, near, tat, counts):  # type: ignore[no-untyped-def]
-    """Count every table on the rows."""
+    """Count all marginals of the rows."""
     for i in range(len(rows)):
         row = rows[i]
         for m in range(len(a)):
@@ -111,9 +113,9 @@ def _tally_rows(rows, a, b, step, at, ta, tb, tc, far, near, tat, counts):  # ty
             counts[tat[m] + row[ta[m]] * far[m] + row[tb[m]] * near[m] + row[tc[m]]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _move_row(row, by, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise):  # type: ignore[no-untyped-def]
-    """Put a row into its cells, or take it out."""
+    """Add a row to its cells (`by` = 1) or remove it (-1)."""
     for m in range(len(a)):
         cell = at[m] + row[a[m]] * step[m] + row[b[m]]
         rise[cell] += by * weight[cell]
@@ -122,9 +124,9 @@ def _move_row(row, by, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise)
         rise[cell] += by * weight[cell]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(cache=True, nogil=True, fastmath=True)
 def _compute_rise(row, a, b, step, at, ta, tb, tc, far, near, tat, rise):  # type: ignore[no-untyped-def]
-    """Return how much a row would add to the weighted squares, in all its cells."""
+    """Return the increase of the weighted squares, summed over cells, if a row is added."""
     total = np.float32(0)
     for m in range(len(a)):
         total += rise[at[m] + row[a[m]] * step[m] + row[b[m]]]
@@ -133,11 +135,11 @@ def _compute_rise(row, a, b, step, at, ta, tb, tc, far, near, tat, rise):  # typ
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def _choose_rows(  # type: ignore[no-untyped-def]
     rows, each, chosen, a, b, step, at, ta, tb, tc, far, near, tat, weight, rise
 ):
-    """Choose anew in every group of `each` rows, one group after the other."""
+    """Reselect the best row in every group of `each` rows, one group after the other."""
     one = np.float32(1)
     for g in range(len(chosen)):
         group = rows[g * each : (g + 1) * each]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from weft.kernels import kernel
 from weft.marginals.marginal import Array
 
 UNIT_BITS = 20
@@ -40,7 +40,7 @@ class Views(NamedTuple):
     cumulative: Array
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def draw_bits(state: Array) -> Any:
     """Return the next 32 random bits of a splitmix64 stream."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -50,13 +50,13 @@ def draw_bits(state: Array) -> Any:
     return np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def draw_below(state: Array, bound: int) -> Any:
     """Return a uniform integer in 0 to bound - 1 (bound below 2^31)."""
     return (draw_bits(state) * bound) >> 32
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def count_rows(rows: Array, start: Array, column: Array, stride: Array, offset: Array, counts: Array) -> None:
     """Count every clique on the rows into the flat `counts`, a chunk of rows at a time."""
     for low in range(0, rows.shape[0], CHUNK):
@@ -69,7 +69,7 @@ def count_rows(rows: Array, start: Array, column: Array, stride: Array, offset: 
                 counts[cell] += 1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def compute_moves(counts: Array, target: Array, alpha: float) -> tuple[Array, Array]:
     """Return what each cell gains and loses, in units; both sum to the same integer.
 
@@ -115,7 +115,7 @@ def compute_moves(counts: Array, target: Array, alpha: float) -> tuple[Array, Ar
     return gain, loss
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def round_to_records(parts: Array, shift: int) -> Array:
     """Round parts to whole records without bias: cell by cell floor or ceiling, in all floor or ceiling.
 
@@ -129,7 +129,7 @@ def round_to_records(parts: Array, shift: int) -> Array:
     return rounded
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def update_rows(
     rows: Array, column: Array, stride: Array, target: Array, alpha: float, share: float, state: Array
 ) -> int:
@@ -190,7 +190,7 @@ def update_rows(
     return moved
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def sweep_rows(rows: Array, views: Views, gap: Array, state: Array) -> int:
     """Offer every attribute of every row one new value, and return how many were taken.
 

@@ -16,9 +16,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 
 from weft.errors import WeftError
+from weft.kernels import kernel
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array
 from weft.marginals.spanning_tree import spanning_forest
@@ -26,7 +26,7 @@ from weft.marginals.spanning_tree import spanning_forest
 # Greedy elimination of a graph's vertices, as one kernel: cheap enough to try for every candidate clique.
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _score_vertex(graph: Array, alive: Array, logs: Array, v: int, rule: int) -> Any:
     # Cost of eliminating v. Ties between equal fills go to the smaller clique through the small second term.
     d = len(logs)
@@ -43,7 +43,7 @@ def _score_vertex(graph: Array, alive: Array, logs: Array, v: int, rule: int) ->
     return weight if rule == 0 else fill + 1e-6 * weight
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def triangulate(start: Array, logs: Array, rule: int, limit: float) -> Any:
     """Eliminate greedily. Returns the maximal cliques as rows, log2 of the largest one's cells, and all cells."""
     d = len(logs)

@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from weft.kernels import kernel
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
 from weft.models.mrf.junction_tree import JunctionTree
@@ -32,7 +33,7 @@ from weft.models.mrf.junction_tree import JunctionTree
 # Which unions to go through when one large table is summed down to many small ones.
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def find_merges(member: Array, count: int, logs: Array) -> Any:
     """Greedy unions. Returns rows (a, b, the node that stands for both from now on: a, b, or a new one)."""
     width = len(logs)
@@ -101,7 +102,7 @@ def find_merges(member: Array, count: int, logs: Array) -> Any:
     return found[:made]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _compute_union_size(member: Array, a: int, b: int, logs: Array) -> Any:
     total = 0.0
     for v in range(len(logs)):
@@ -110,7 +111,7 @@ def _compute_union_size(member: Array, a: int, b: int, logs: Array) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _is_subset(member: Array, a: int, b: int) -> Any:
     return not np.any(member[a] & ~member[b])
 
@@ -131,7 +132,7 @@ _D3, _D5, _D7, _D9, _D11, _D13, _D15, _D17, _D19 = (1.0 / k for k in range(3, 20
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12 = (1.0 / math.factorial(k) for k in range(2, 13))
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def run_tape(code: Array, work: Array) -> None:
     """Carry out a tape."""
     for k in range(len(code)):
@@ -150,7 +151,7 @@ def run_tape(code: Array, work: Array) -> None:
             _scale(work, to, source, o, m, extra)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _sum(work: Array, to: int, source: int, o: int, m: int, i: int) -> None:
     if i == 1:
         for a in range(o):
@@ -171,7 +172,7 @@ def _sum(work: Array, to: int, source: int, o: int, m: int, i: int) -> None:
                 out[c] += row[c]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _set(work: Array, to: int, source: int, o: int, m: int, i: int) -> None:
     if i == 1:
         for a in range(o):
@@ -188,7 +189,7 @@ def _set(work: Array, to: int, source: int, o: int, m: int, i: int) -> None:
                 out[c] = row[c]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _add(work: Array, to: int, source: int, o: int, m: int, i: int) -> None:
     if i == 1:
         for a in range(o):
@@ -205,7 +206,7 @@ def _add(work: Array, to: int, source: int, o: int, m: int, i: int) -> None:
                 out[c] += row[c]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _condition(work: Array, table: int, message: int, o: int, m: int, sums: int) -> None:
     # Several short slices at once, so that each step below is a loop over many cells that are still in the cache.
     chunk = max(1, _CHUNK // m)
@@ -225,7 +226,7 @@ def _condition(work: Array, table: int, message: int, o: int, m: int, sums: int)
         add_logarithms(work[message + first : message + after], work[sums + first : sums + after])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _largest(row: Array) -> Any:
     # Four at a time: comparisons do not wait for each other.
     m = len(row)
@@ -240,7 +241,7 @@ def _largest(row: Array) -> Any:
     return max(p, q, r, s)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True, fastmath={"reassoc"})
 def _total(row: Array) -> Any:
     total = 0.0
     for b in range(len(row)):
@@ -266,7 +267,7 @@ def _float(_context: Any, _value: Any) -> Any:
     return types.float64(types.int64), cast
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True, fastmath={"contract"})
 def exponentiate_row(row: Array) -> None:
     """Replace each value x <= 0 by exp(x), to the last bit or two; 0 below exp(-708).
 
@@ -287,7 +288,7 @@ def exponentiate_row(row: Array) -> None:
         row[b] = p * power if x > _MIN_EXPONENT else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True, fastmath={"contract"})
 def add_logarithms(row: Array, values: Array) -> None:
     """Add log(value) to each of a row, for values of at least 1 (0 counts as 1), to the last bits.
 
@@ -304,7 +305,7 @@ def add_logarithms(row: Array, values: Array) -> None:
         row[b] += k * _LOG2 + 2.0 * g * (1.0 + h * (_D3 + h * p))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel(cache=True, nogil=True)
 def _scale(work: Array, table: int, known: int, o: int, m: int, sums: int) -> None:
     for a in range(o):
         row = work[table + a * m : table + (a + 1) * m]

@@ -14,7 +14,8 @@ from weft.engines import open_engine
 from weft.engines.sources import source_name, table_identity
 from weft.errors import MethodError
 from weft.io.text_to_types import csv_arrow_schema
-from weft.methods.common.discretisation import check_noise, check_pairs, is_wide
+from weft.methods.common.budget_checks import check_noise, check_pairs
+from weft.methods.common.discretisation import is_wide
 from weft.privacy.ledger import open_run_ledger
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener, ignore_event, report_stage
