@@ -1,9 +1,9 @@
-"""A file of entries that outlives crashes and shows when it was tampered with: SQLite, each entry chained by hash.
+"""Crash-safe, tamper-evident file of entries: SQLite, with each entry chained to the previous one by its hash.
 
-Each entry is written in an exclusive transaction, and is on the disk when that ends. It carries a hash of itself and
-of the entry before it, and the file the hash of the last: an edited, removed or cut-off entry is noticed. This guards
-against accidents and careless hands. Somebody who computes all hashes anew, or puts an old copy of the file in its
-place, is not noticed from the file alone.
+Each entry is written in an exclusive transaction and is on disk when the transaction ends. It contains a hash of itself
+and the previous entry, and the file stores the last hash: edited, removed or truncated entries are detected. This
+protects against accidents and careless edits. An attacker who recomputes all hashes, or restores an old copy of the
+file, cannot be detected from the file alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from weft.errors import DataError, OutputError
 
 WAIT_SECONDS = 60.0
-"""How long an entry waits for another process to finish its own."""
+"""Time that an entry waits for another process to finish writing."""
 
 _TABLES = """
 CREATE TABLE entries (number INTEGER PRIMARY KEY, document TEXT NOT NULL, hash TEXT NOT NULL);
@@ -43,22 +43,22 @@ class Entries:
 
 
 class Chain:
-    """A file of entries."""
+    """A file of hash-chained entries."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Name the file; it is opened when something is asked of it."""
+        """Set the path; the file is opened at first use."""
         self.path = Path(path)
 
     def create(self, first: Mapping[str, Any]) -> None:
-        """Make the file with its first entry; OutputError if it is there already."""
+        """Create the file with its first entry; OutputError if it exists."""
         try:
-            # Claimed by name first, so that two that make it at once do not share it.
+            # O_EXCL first, so that two processes cannot create the same file.
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
         except FileExistsError:
-            # Empty is what a file is that was claimed by somebody who was killed before the first entry.
+            # An empty file was left by a process that was killed before it wrote the first entry.
             if not self.path.is_file() or self.path.stat().st_size:
                 raise OutputError(
-                    f"{self.path} is there already: what was spent must not be forgotten. Choose another name."
+                    f"{self.path} already exists, and its record of spending must be kept. Choose another name."
                 ) from None
         except OSError as error:
             raise OutputError(f"cannot write {self.path}: {error.strerror}") from None
@@ -71,16 +71,14 @@ class Chain:
             connection.execute("COMMIT")
 
     def read(self) -> Entries:
-        """Return all entries; DataError if the file is none of ours, or was tampered with."""
+        """Return all entries; DataError if the file has another format or was tampered with."""
         with self._opened() as connection:
+            connection.execute("BEGIN")  # one snapshot: no other run's entry may come between entries and head
             return self._read(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[tuple[Entries, list[Mapping[str, Any]]]]:
-        """Lend all entries and a list for new ones, which are on the disk when the block ends; no other may write then.
-
-        An exception inside the block leaves the file as it was.
-        """
+        """Yield all entries and a list for new ones, written at the end under an exclusive lock; errors undo it."""
         new: list[Mapping[str, Any]] = []
         with self._opened() as connection:
             connection.execute("BEGIN EXCLUSIVE")
@@ -118,7 +116,7 @@ class Chain:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         if not self.path.is_file():
-            raise DataError(f"{self.path}: no such lifetime budget; `weft budget create {self.path}` makes one")
+            raise DataError(f"{self.path}: no such lifetime budget; create it with `weft budget create {self.path}`")
         try:
             with closing(
                 sqlite3.connect(self.path.resolve(), timeout=WAIT_SECONDS, isolation_level=None)
@@ -129,15 +127,15 @@ class Chain:
             if "no such table" in str(error):
                 raise self.damaged() from None
             why = "another run is using it" if "locked" in str(error) else "is the disk full, or the file read-only?"
-            raise OutputError(f"cannot enter anything in the lifetime budget {self.path}: {why}") from None
+            raise OutputError(f"cannot write to the lifetime budget {self.path}: {why}") from None
         except sqlite3.DatabaseError:
             raise self.damaged() from None
 
     def damaged(self) -> DataError:
         """Return the error for a file that cannot be trusted."""
         return DataError(
-            f"{self.path} is no lifetime budget, or its entries were edited or cut: what was spent is not known. "
-            "Restore it from a copy; if there is none, take the table's budget for spent"
+            f"{self.path} is not a lifetime budget, or its entries were edited or truncated: the amount spent is "
+            "unknown. Restore it from a backup; without one, treat the table's budget as spent"
         )
 
 
