@@ -73,6 +73,6 @@ def test_functions_are_simple():
         path = Path(fault["filename"])
         functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
         function = next(f for f in functions if f.lineno == fault["location"]["row"])
-        if not any("njit" in ast.unparse(decorator) for decorator in function.decorator_list):
+        if not any("kernel" in ast.unparse(decorator) for decorator in function.decorator_list):
             named.add(f"{path.relative_to(ROOT)}:{function.name}")
     assert named == COMPLEX

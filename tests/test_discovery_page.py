@@ -57,7 +57,7 @@ def test_the_screen_has_what_is_shown(tmp_path, monkeypatch):
     for part in (
         "each row: whether the private table contains it",
         "on schema discovery",
-        "a text that hardly ever repeats: an id",
+        "text that rarely repeats: an id",
         "dates from 2024-01-01 to 2024-12-31",
         "Strengths and limitations",
     ):

@@ -66,7 +66,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     home = (tmp_path / "site" / "index.html").read_text()
     assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=.https?:", home.replace('rel="canonical"', ""))
     for near in (
-        "tutorials/code-book.html#discharge-comes-after-admission",
+        "tutorials/code-book.html#order-of-dates",
         "guides/epsilon.html",
         "tutorials/spark.html",
     ):

@@ -26,7 +26,7 @@ def test_everything_shows_itself(fitted):
         "one-way marginals": fitted.ledger_,
         "fitted by independent": fitted,
         "female": fitted.query("sex"),
-        "Error over epsilon": fitted.plan(schema, 300),
+        "Error by epsilon": fitted.plan(schema, 300),
         "RELEASABLE": releasable_report(fitted.fitted_),
     }
     for word, thing in shown.items():

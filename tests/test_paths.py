@@ -95,7 +95,7 @@ def test_two_outputs_are_two_files() -> None:
 
 def test_records_are_kept_and_nothing_else_is_taken_for_one() -> None:
     Path("old.jsonl").write_text('{"run": "1", "budget": {}}\n')
-    with pytest.raises(OutputError, match="record of what was spent"):
+    with pytest.raises(OutputError, match="budget journal"):
         check_apart({}, {"the model": Path("old.jsonl")})
     check_apart({}, {}, {"the journal": Path("old.jsonl")})
     with pytest.raises(OutputError, match="holds something else"):

@@ -76,7 +76,7 @@ def test_wide_attributes_come_back_in_a_type_that_holds_them():
 
 
 def test_only_one_way_tables_are_taken():
-    with pytest.raises(ValueError, match="1-way"):
+    with pytest.raises(ValueError, match="one-way"):
         merge_rare(NoisyMarginal(("a", "b"), np.ones((2, 2)), 1.0), 3.0)
 
 

@@ -183,4 +183,4 @@ def test_a_card_of_another_shape_is_a_finding(
 def test_a_card_is_for_no_folder_above_it(folder: Path) -> None:
     edit(folder / "out.card.json", lambda card: card["table"].update(file=".."))
     told = {check.what.split()[0]: check.wrong for check in verify(folder / "out.card.json").checks}
-    assert told["table"] == "the table .. is not beside the card" and told["columns"] is not None
+    assert told["table"] == "the table .. is not in the card's folder" and told["columns"] is not None

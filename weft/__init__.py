@@ -1,4 +1,4 @@
-"""Weft: differentially private synthetic tables, with a guarantee that a stranger can check."""
+"""Weft: differentially private synthetic tables with an independently verifiable guarantee."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _MODULES = {"demo": "weft.hospital", "evaluate": "weft.evaluation.metrics"}
-"""Modules that are public as a whole, by their public names."""
+"""Public modules by their public names."""
 
 _HOME = {
     "Budget": "weft.privacy",
@@ -45,7 +45,7 @@ __all__ = ["__version__", *sorted(_HOME), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    # Public names are imported on first use, so that `import weft` and `weft --help` stay quick.
+    # Public names are imported on first use, so that `import weft` and `weft --help` stay fast.
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     if name in _MODULES:

@@ -1,4 +1,4 @@
-"""How things show themselves in a notebook: a line that says what they are, and a table."""
+"""HTML representations for notebooks, number formatting, and SVG charts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from statistics import mean, stdev
 
 
 def format_as_code(thing: object) -> str:
-    """Return what a thing says of itself, as code."""
+    """Return the repr of an object as an HTML code element."""
     return f"<code>{html.escape(repr(thing))}</code>"
 
 
 def render_table_html(told: str, head: Sequence[str], rows: Iterable[Sequence[object]], after: str = "") -> str:
-    """Return a line, a table and perhaps another line as HTML; every word is text, whatever signs are in it.
+    """Return a heading, a table and an optional closing line as HTML; all text is escaped.
 
     >>> render_table_html("two columns", ["name"], [["a"], ["<b>"]])
     '<p><b>two columns</b></p><table><tr><th>name</th></tr><tr><td>a</td></tr><tr><td>&lt;b&gt;</td></tr></table>'
@@ -31,16 +31,13 @@ def render_table_html(told: str, head: Sequence[str], rows: Iterable[Sequence[ob
 
 
 def frame_page(page: str, height: int = 600) -> str:
-    """Return a whole page in a frame of its own, which can reach nothing of the notebook's."""
+    """Return a page in a sandboxed frame, without access to the notebook."""
     inside = html.escape(page, quote=True)
     return f'<iframe srcdoc="{inside}" sandbox="allow-scripts" width="100%" height="{height}"></iframe>'
 
 
-# Numbers as people read them: with nouns that agree, and as shares.
-
-
 def format_count(n: int, one: str, many: str | None = None) -> str:
-    """Write a number with what it counts.
+    """Format a number with its noun in singular or plural.
 
     >>> format_count(1, "row"), format_count(2000, "row"), format_count(0, "family", "families")
     ('1 row', '2,000 rows', '0 families')
@@ -49,7 +46,7 @@ def format_count(n: int, one: str, many: str | None = None) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Write a share, exact enough for its size.
+    """Format a share as a percentage, with more decimals for small values.
 
     >>> format_percent(0.294), format_percent(0.0007), format_percent(0.3)
     ('29.4%', '0.07%', '30%')
@@ -59,11 +56,8 @@ def format_percent(share: float) -> str:
     return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
 
 
-# What every drawing needs: its frame, its coordinates, its texts cut to their place.
-
-
 def wrap_svg(width: float, height: float, title: str, body: str, attributes: str = "", *, fixed: bool = True) -> str:
-    """Wrap a drawing, with the sentence that stands for it where it cannot be seen; fixed: it keeps its size."""
+    """Wrap a drawing in an SVG element with a title as text alternative; `fixed` keeps its size."""
     size = f' width="{px(width)}" height="{px(height)}"' if fixed else ""
     return (
         f'<svg viewBox="0 0 {px(width)} {px(height)}"{size} role="img" {attributes}>'
@@ -72,16 +66,13 @@ def wrap_svg(width: float, height: float, title: str, body: str, attributes: str
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Cut a text that is too long for its place."""
+    """Truncate a text to at most `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def px(value: float) -> str:
-    """Write a coordinate, to a tenth of a pixel."""
+    """Format a coordinate, to a tenth of a pixel."""
     return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")
-
-
-# Charts of means with error bars as SVG: rows of dots on one axis, and the parts that line charts share.
 
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999", "#882255", "#6A3D9A")
@@ -96,11 +87,11 @@ _MARKERS = (
 
 @dataclass(frozen=True)
 class Spread:
-    """A figure over several runs."""
+    """Mean and standard deviation of a figure over several runs."""
 
     mean: float
     sd: float
-    """Standard deviation between runs; 0 for a single one."""
+    """Standard deviation between runs; 0 for a single run."""
     runs: int
 
     @classmethod
@@ -113,13 +104,13 @@ class Spread:
 
 
 def draw_dots(rows: Mapping[str, Mapping[str, Spread]], heading: str) -> str:
-    """Draw rows of dots on one axis: of each named row, a dot for each line that has a figure there."""
+    """Draw a dot chart: for each named row, a dot for each line with a value, all on one axis."""
     lines = list(dict.fromkeys(line for row in rows.values() for line in row))
     return chart_page(_dot_rows(rows, lines), lines, heading)
 
 
 def chart_page(drawn: tuple[str, float, float], lines: Sequence[str], heading: str) -> str:
-    """Return a drawing as a whole SVG file, with its heading and legend."""
+    """Return a drawing as an SVG file with heading and legend."""
     body, width, height = drawn
     legend, taken = _draw_legend(lines, width)
     top = 30 + taken
@@ -160,7 +151,7 @@ def _dot_rows(rows: Mapping[str, Mapping[str, Spread]], lines: Sequence[str]) ->
         for n, line in enumerate(lines):
             spread = spreads.get(line)
             if spread:
-                # Lines lie a little apart, so that none hides another.
+                # Offset the lines slightly, so that none hides another.
                 y = middle + (n - (len(lines) - 1) / 2) * min(4.0, 18 / len(lines))
                 marker = draw_marker(n, along(spread.mean), y, f"{line}: {spread}")
                 parts.append(
@@ -172,7 +163,6 @@ def _dot_rows(rows: Mapping[str, Mapping[str, Spread]], lines: Sequence[str]) ->
 
 
 def _draw_legend(lines: Sequence[str], width: float) -> tuple[str, float]:
-    """Return the legend, and how tall it is: entries go on in a new row where one is full."""
     parts, x, y = [], 8.0, 36.0
     for n, line in enumerate(lines):
         room = 46 + 6.2 * len(line)
@@ -187,7 +177,7 @@ def _draw_legend(lines: Sequence[str], width: float) -> tuple[str, float]:
 
 
 def draw_marker(n: int, x: float, y: float, told: str) -> str:
-    """Draw the marker of the n-th line, with the text that is shown when the pointer is over it."""
+    """Draw the marker of the n-th line, with a tooltip."""
     shape = _MARKERS[n % len(_MARKERS)]
     return (
         f'<path d="{shape}" transform="translate({px(x)} {px(y)})" fill="{PALETTE[n % len(PALETTE)]}" stroke="#fff">'
@@ -202,7 +192,7 @@ def dash_style(n: int) -> str:
 
 
 def axis_range(low: float, high: float) -> tuple[float, float, float]:
-    """Return round ends of an axis and the step of its ticks; it starts at 0 where that wastes little room."""
+    """Return round ends of an axis and its tick step; it starts at 0 if that wastes little space."""
     if 0 <= low < 0.5 * high:
         low = 0.0
     extent = (high - low) or abs(high) or 1.0
@@ -213,5 +203,5 @@ def axis_range(low: float, high: float) -> tuple[float, float, float]:
 
 
 def axis_ticks(low: float, high: float, step: float) -> list[float]:
-    """Return the positions of the ticks of an axis."""
+    """Return the tick positions of an axis."""
     return [low + i * step for i in range(round((high - low) / step) + 1)]

@@ -1,7 +1,6 @@
-"""What can go wrong, said so that a person can mend it.
+"""Exceptions of Weft, with the exit codes of the command line.
 
-Every message names the file or column and the remedy. No message ever quotes a value or a count that was
-read from private rows.
+Messages name the file or column and the remedy, and never quote a value or a count from private rows.
 """
 
 from __future__ import annotations
@@ -10,68 +9,68 @@ from collections.abc import Sequence
 
 
 class WeftError(Exception):
-    """Base of every error that Weft raises on purpose; `exit_code` is what the command line returns."""
+    """Base class of all expected errors; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
     private = False
-    """Whether that it was raised, or its text, may depend on private rows. It then stays with the curator."""
+    """Whether its occurrence or its text may depend on private rows. It must then be shown to the curator only."""
 
 
 class MemoryLimitError(WeftError):
-    """There is less memory than a command needs before it reads anything."""
+    """The memory limit is below what a command needs before it reads anything."""
 
 
 class MethodError(WeftError):
-    """There is no such method or option, or an option does not fit the table's columns."""
+    """The method or option is unknown, or an option does not fit the table's columns."""
 
     exit_code = 2
 
 
 class ConditionError(WeftError):
-    """Rows were asked for under conditions that are none, that nothing can meet, or that too little meets."""
+    """Sampling conditions are invalid, impossible, or met by too few rows."""
 
     exit_code = 2
 
 
 class SchemaError(WeftError):
-    """The schema is malformed, contradicts itself, or does not fit the table's columns and types."""
+    """The schema is malformed, inconsistent, or does not fit the table's columns and types."""
 
     exit_code = 3
 
 
 class DataError(WeftError):
-    """The table cannot be read, or a row does not fit the schema. PRIVATE: a refusal is an exact answer about a row."""
+    """The table cannot be read, or a row violates the schema. PRIVATE: a refusal is an exact answer about a row."""
 
     exit_code = 4
     private = True
 
 
 class SourceError(DataError):
-    """No table can be read under the name or with the options that were given, whatever its rows hold."""
+    """No table can be read from the given source with the given options, independent of its rows."""
 
     private = False
 
 
 class BudgetError(WeftError):
-    """A question would cost more than what is left, or a budget makes no sense. Raised before any row is read."""
+    """A query exceeds the remaining budget, or a budget is invalid. Raised before any row is read."""
 
     exit_code = 5
 
 
 class ModelFileError(WeftError):
-    """A model file is damaged, hostile, or of a version this program does not know."""
+    """A model file is damaged, malicious, or of an unknown version."""
 
     exit_code = 6
 
 
 class OutputError(WeftError):
-    """A result could not be written. Nothing half-written is left behind."""
+    """A result could not be written. No partial file is left behind."""
 
     exit_code = 7
 
 
 class ManySchemaError(SchemaError):
-    """Several faults of a schema, each with its column."""
+    """Several schema errors, each with its column."""
 
     def __init__(self, faults: Sequence[SchemaError]) -> None:
         super().__init__("\n".join(map(str, faults)))
@@ -79,7 +78,7 @@ class ManySchemaError(SchemaError):
 
 
 def raise_together(faults: Sequence[SchemaError | DataError]) -> None:
-    """Raise faults of several columns as one, so that nobody mends them one by one; nothing if there is none."""
+    """Raise the errors of several columns as one exception, so that all can be fixed at once; no-op without errors."""
     schema = [fault for fault in faults if isinstance(fault, SchemaError)]
     if len(faults) == 1:
         raise faults[0] from None

@@ -1,4 +1,4 @@
-"""What files of every sort need: names of records, and names that are safe on the disk."""
+"""File names and directory synchronisation, shared by all kinds of output files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk has a folder's names: a new or moved file is there only once they are."""
+    """Wait until a folder's directory entries are on disk, without which a new or moved file may be lost."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -17,4 +17,4 @@ def sync_folder(folder: Path) -> None:
 
 
 JOURNAL_ENDING = ".ledger.jsonl"
-"""How journals are named that are kept beside an output."""
+"""File name ending of journals next to an output."""

@@ -1,4 +1,4 @@
-"""The rows of the hospital: made from what is usual for each diagnosis, and chance."""
+"""A fictional hospital: public schema and randomly generated rows, based on typical values for each diagnosis."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-# What anybody may know of the hospital, and the schema that says so.
 
 YEAR = 2024
 MAX_STAY = 60
@@ -32,7 +30,7 @@ REGIONS = {
     "Treadle": 0.07,
     "Warpdale": 0.09,
 }
-"""Where patients live, and how many of them."""
+"""Regions of residence, with their shares of patients."""
 
 WARDS = {
     "cardiology": 920.0,
@@ -47,11 +45,11 @@ WARDS = {
     "respiratory": 640.0,
     "surgery": 990.0,
 }
-"""Wards, and what a day in them costs."""
+"""Wards, with their cost per day."""
 
 
 class Diagnosis(NamedTuple):
-    """What is usual for a diagnosis."""
+    """Typical values for a diagnosis."""
 
     code: str
     meaning: str
@@ -68,7 +66,7 @@ class Diagnosis(NamedTuple):
 DIAGNOSES = tuple(
     Diagnosis(*row)
     for row in (
-        # code, meaning, ward, rate, usual age and its spread, share of women, gravity, emergencies, days
+        # code, meaning, ward, rate, typical age and its spread, share of women, gravity, share of emergencies, days
         ("A09", "gastroenteritis", "internal medicine", 3.0, 30, 30, 0.5, -0.6, 0.8, 2.2),
         ("A41", "sepsis", "internal medicine", 2.0, 70, 18, 0.48, 1.5, 0.95, 9.0),
         ("B34", "viral infection", "internal medicine", 2.0, 20, 25, 0.5, -0.6, 0.8, 2.0),
@@ -111,17 +109,17 @@ DIAGNOSES = tuple(
         ("S82", "broken lower leg", "orthopaedics", 1.7, 45, 22, 0.48, 0.0, 0.9, 4.5),
     )
 )
-"""The forty diagnoses that the hospital treats, by their ICD-10 codes."""
+"""The forty diagnoses of the hospital, by ICD-10 code."""
 
 _SCHEMA = """\
-# What anybody may know about the stays table of Loomshire General, a hospital that does not exist.
+# Public schema of the stays table of Loomshire General, a fictional hospital.
 #
-# Nothing here was read from the rows: value lists come from the hospital's own code books, ranges from common
-# knowledge. That is what makes the guarantee hold from end to end. Values are grouped into bins where a finer
-# grain would only drown in noise; synthetic values are drawn inside a bin.
+# Nothing here was read from the rows: value lists come from the hospital's code books, ranges from common
+# knowledge. This is required for the end-to-end guarantee. Values are grouped into bins where noise would exceed
+# the counts of single values; synthetic values are drawn inside a bin.
 
 [columns.stay_id]
-kind = "id"                      # never learned: made anew, unique by construction
+kind = "id"                      # never measured: newly generated, unique by construction
 pattern = "STAY-{{:06d}}"
 
 [columns.admitted]
@@ -130,8 +128,8 @@ edges = [{months}]
 
 [columns.discharged]
 kind = "datetime"
-after = "admitted"               # the time between both is learned: nobody leaves before coming
-edges = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 16, 21, 31, {longest}]  # days; nobody stays longer
+after = "admitted"               # the duration is measured: never negative
+edges = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 16, 21, 31, {longest}]  # days; the longest possible stay
 
 [columns.age]
 kind = "integer"
@@ -143,7 +141,7 @@ kind = "category"
 values = [{sexes}]
 
 [columns.region]
-kind = "category"                # the districts that the hospital serves
+kind = "category"                # the hospital's districts
 values = [{regions}]
 
 [columns.emergency]
@@ -163,23 +161,23 @@ kind = "category"
 values = [{wards}]
 
 [columns.length_of_stay]
-kind = "derived"                 # follows from both dates: computed, never measured
+kind = "derived"                 # computed from both dates, never measured
 formula = "discharged - admitted"
 type = "int64"
 
 [columns.insurance]
 kind = "category"
 values = [{insurances}]
-missing = true                   # not always asked
+missing = true                   # not always recorded
 
 [columns.cost]
 kind = "real"                    # the tariff ends at {highest:,.0f}
 edges = [0, 500, 1000, 1500, 2000, 3000, 4000, 6000, 8000, 12000, 20000, 40000, {highest:.0f}]
-special = [0]                    # nothing billed: an outcome of its own
+special = [0]                    # nothing billed: a separate value
 decimals = 2
 
 [columns.creatinine]
-kind = "real"                    # mg/dl, as far as the analyser reaches
+kind = "real"                    # mg/dl, range of the analyser
 edges = [0.1, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.7, 2.2, 3.0, 5.0, 12.0]
 decimals = 2
 missing = true                   # not every patient is tested
@@ -187,7 +185,7 @@ missing = true                   # not every patient is tested
 [columns.readmitted]
 kind = "boolean"                 # within thirty days
 
-[[rules]]                        # what no row can be, noise or not
+[[rules]]                        # combinations that never occur in synthetic rows
 forbid = [
     {{diagnosis = "O80", sex = "male"}},
     {{diagnosis = "O82", sex = "male"}},
@@ -220,14 +218,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ROWS = 20_000
-"""Stays in the table, unless asked otherwise."""
 
 SEED = 1884
-"""The year in which the hospital was not founded."""
 
 
 def hospital(rows: int = ROWS, seed: int = SEED) -> pa.Table:
-    """Make a fictional table of hospital stays; the same rows and seed give the same table."""
+    """Generate a fictional table of hospital stays; the same rows and seed give the same table."""
     import pyarrow as pa
 
     rng = np.random.default_rng(seed)
@@ -280,7 +276,7 @@ def _look_up_diagnosis_fact(fact: str, diagnosis: Ints) -> Floats:
 
 
 def _draw_ages(rows: int, rng: np.random.Generator) -> Ints:
-    # Newborns and toddlers, young adults, and a large group of the old.
+    # Young children, young adults, and a large group of older adults.
     group = rng.choice(3, rows, p=[0.08, 0.34, 0.58])
     centre, spread = np.array([2.0, 34.0, 69.0])[group], np.array([3.5, 13.0, 13.0])[group]
     return np.clip(np.rint(np.abs(rng.normal(centre, spread))), 0, MAX_AGE).astype(np.int64)
@@ -292,7 +288,7 @@ def _draw_diagnoses(age: Ints, sex: Ints, rng: np.random.Generator) -> Ints:
     )
     by_age = np.exp(-0.5 * ((age[:, None] - centre) / spread) ** 2) / np.sqrt(spread) + 1e-4
     by_sex = np.stack([female, 1 - female, np.full(len(DIAGNOSES), 0.5)])[sex]
-    # Weight plus Gumbel noise: the largest is a draw in proportion to the weights.
+    # Gumbel-max trick: the largest log-weight plus Gumbel noise is a draw in proportion to the weights.
     with np.errstate(divide="ignore"):
         chance = np.log(rate * by_age * by_sex)
     drawn: Ints = np.argmax(chance + rng.gumbel(size=chance.shape), axis=1)
@@ -345,7 +341,7 @@ def _draw_insurances(
 def _draw_costs(ward: Ints, days: Ints, severity: Ints, insurance: Ints, rng: np.random.Generator) -> Floats:
     day = np.array(list(WARDS.values()))[ward]
     cost = day * (days + 1.2) * np.array([0.85, 1.0, 1.2, 1.5])[severity] * rng.lognormal(0, 0.25, ward.size)
-    # Nothing is billed for stays that a charity or a trial pays for: most often those without known insurance.
+    # Stays paid by a charity or a trial are not billed, most often those without known insurance.
     free = rng.random(ward.size) < np.where(insurance < 0, 0.35, 0.06)
     return np.where(free, 0.0, np.round(np.minimum(cost, MAX_COST), 2))
 

@@ -1,7 +1,7 @@
-"""What a long run tells while it works: a stream of events that a terminal bar, a log or a page can show.
+"""Progress events of a run, for a terminal bar, a log or a page.
 
-Events carry stage names, step numbers and notes made from noisy or public figures only. A pass over private rows
-reports a fixed grid of shares, so that neither the events nor their number depend on how many rows there are.
+Privacy: events contain stage names, step numbers and notes from noisy or public figures only. A pass over private rows
+reports on a fixed grid of shares, so that neither the events nor their number depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Event:
-    """A moment in a run: `done` of `total` steps of a stage (total None: length unknown)."""
+    """Progress of a stage: `done` of `total` steps (total None: unknown)."""
 
     stage: str
     done: int
@@ -23,19 +23,19 @@ class Event:
 
 
 GRID = 10
-"""Events of a stage that reports shares of its work."""
+"""Number of events of a stage that reports shares of its work."""
 
 
 Listener = Callable[[Event], None]
 
 
 def ignore_event(event: Event) -> None:
-    """Listen to nothing: the default."""
+    """Ignore the event: the default listener."""
 
 
 @dataclass
 class Stage:
-    """One stage under way; call `advance` after each step."""
+    """An active stage; call `advance` after each step."""
 
     name: str
     total: int | None
@@ -43,12 +43,12 @@ class Stage:
     done: int = 0
 
     def advance(self, steps: int = 1, note: str = "") -> None:
-        """Tell that some steps are done."""
+        """Report completed steps."""
         self.done += steps
         self.listener(Event(self.name, self.done, self.total, note))
 
     def reach(self, share: float) -> None:
-        """Report that a share of the work is done, from 0 to 1, as events on a fixed grid, each of them once.
+        """Report a completed share of the work, from 0 to 1, as events on a fixed grid, each once.
 
         >>> seen = []
         >>> Stage("read", 100, seen.append).reach(0.35)
@@ -62,7 +62,7 @@ class Stage:
 
 @contextmanager
 def report_stage(listener: Listener, name: str, total: int | None = None) -> Iterator[Stage]:
-    """Announce a stage, hand it over to be advanced, and announce its end.
+    """Report the start of a stage, yield it to be advanced, and report its end.
 
     >>> seen = []
     >>> with report_stage(seen.append, "count", total=2) as work:

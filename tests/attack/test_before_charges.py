@@ -149,7 +149,7 @@ def test_a_rule_that_refuses_rows_by_an_unknown_column_is_refused():
     rule = '[[rules]]\nwhen = {low = {min = 50}}\nthen = {n = [3]}\npolicy = "refuse"\n'
     pq.write_table(pa.table({"low": [1] * ROWS, "high": [9] * ROWS, "n": [3] * ROWS}), "table.parquet")
     schema = Schema.from_toml(RULED + '[columns.n]\nkind = "integer"\n' + rule)
-    with pytest.raises(SchemaError, match="not stated yet"):
+    with pytest.raises(SchemaError, match="which the schema does not state"):
         fitted("table.parquet", schema)
 
 

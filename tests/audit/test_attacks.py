@@ -54,7 +54,7 @@ def test_the_command_shows_a_bound_for_every_attack(tmp_path):
     words = ("-m", "independent", "--runs", 40, "--confidence", CERTAIN)
     shown = command(*words, "--neighbours", "add-remove", "--plot", plot)
     assert shown.exit_code == 0, shown.output
-    assert "no attack shows more than is claimed" in shown.stdout
+    assert "no attack exceeds the claim" in shown.stdout
     assert shown.stdout.count("holds") == 4
     assert shown.stdout.count("0.925") == 4  # all figures are there at 80 columns
     assert "right at most 67.8% of the time" in " ".join(shown.stdout.split())

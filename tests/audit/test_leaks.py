@@ -81,7 +81,7 @@ def test_scores_that_leave_out_constant_columns_are_caught(monkeypatch):
     table = ODD["a column becomes constant"]()
     assert leaks(table, program=program) == []
     monkeypatch.setattr(Curator, "dependence", dependence)
-    assert any("question" in finding for finding in leaks(table, program=program))
+    assert any("query" in finding for finding in leaks(table, program=program))
 
 
 # Facts about the rows that take another road.

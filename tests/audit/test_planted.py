@@ -251,7 +251,7 @@ class OffTheBooks(Curator):
 
 
 def test_f11_a_question_off_the_books_is_caught():
-    assert any("not those entered" in finding for finding in findings(run(Independent(), curator=OffTheBooks)))
+    assert any("do not match" in finding for finding in findings(run(Independent(), curator=OffTheBooks)))
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ class Curious(Independent):
 
 
 def test_control_flow_that_depends_on_rows_is_caught():
-    assert any("question" in finding for finding in findings(run(Curious())))
+    assert any("query" in finding for finding in findings(run(Curious())))
 
 
 def test_charges_carry_what_the_player_compares():

@@ -52,10 +52,10 @@ def test_the_card_and_the_screen_say_whether_there_is_one(weft: Weft, budget: st
 
 def test_verify_looks_for_the_entries_of_releases(weft: Weft, budget: str) -> None:
     weft("synth", *PLAIN, "-e", 1, "--budget", budget, "-o", "out.csv")
-    assert "entry of the lifetime budget" in shown(weft("verify", "out.csv", "--budget", budget).stdout)
+    assert "entry in the lifetime budget" in shown(weft("verify", "out.csv", "--budget", budget).stdout)
     Path(budget).rename("old.budget")
     weft("budget", "create", budget, "--epsilon", 3)
-    assert "has no such entry" in weft("verify", ".", "--budget", budget, code=1).stderr
+    assert "does not contain the entry" in weft("verify", ".", "--budget", budget, code=1).stderr
     weft("verify", ".", "--budget", "old.budget")
     weft("synth", *PLAIN, "-e", 1, "-o", "other.csv")
     assert "did not draw from a lifetime budget" in weft("verify", "other.csv", "--budget", "old.budget", code=1).stderr
@@ -72,17 +72,18 @@ def test_a_run_that_the_rest_cannot_pay_is_refused_before_anything_is_read(weft:
     before = json.loads(weft("budget", "show", budget, "--json").stdout)
     Path("visits.csv").unlink()  # so that reading it would fail in another way
     refused = weft("synth", *PLAIN, "-e", 2, "--budget", budget, "-o", "more.csv", code=5)
-    assert "Take an epsilon of at most" in refused.stderr and "Nothing was spent" in refused.stderr
+    assert "Use an epsilon of at most" in refused.stderr and "Nothing was spent" in refused.stderr
     assert not Path("more.csv").exists()
     assert json.loads(weft("budget", "show", budget, "--json").stdout) == before
 
 
 def test_mistakes_are_told(weft: Weft, budget: str) -> None:
-    assert "is there already" in weft("budget", "create", budget, "-e", 1, code=7).stderr
+    assert "already exists" in weft("budget", "create", budget, "-e", 1, code=7).stderr
     assert "weft budget create" in weft("budget", "show", "none.budget", code=4).stderr
     Path("odd.budget").write_text("not one")
     assert (
-        "no lifetime budget" in weft("synth", *PLAIN, "-e", 1, "--budget", "odd.budget", "-o", "o.csv", code=4).stderr
+        "is not a lifetime budget"
+        in weft("synth", *PLAIN, "-e", 1, "--budget", "odd.budget", "-o", "o.csv", code=4).stderr
     )
     assert (
         "is an input"

@@ -177,7 +177,7 @@ def test_hostile_model_files(
 
 def test_methods(weft: Weft) -> None:
     shown = weft("methods").stdout
-    assert "independent" in shown and "weave (default)" in shown and "Another name of independent" in shown
+    assert "independent" in shown and "weave (default)" in shown and "Another name for independent" in shown
     assert "max_cells" not in shown  # options are for `weft methods NAME`
     listed = json.loads(weft("methods", "--json").stdout)
     assert listed["independent"]["options"] == {"accounting": "gaussian"}
@@ -212,17 +212,17 @@ def test_none_is_written_either_way(weft: Weft) -> None:
     words = ("fit", "visits.csv", "-s", "visits.toml", "-e", 1, "-m", "mst", "-o", "m.weft", "-q")
     for value in ("none", "None", "null"):
         refused = weft(*words, "--option", f"rare={value}", code=2)
-        assert "option rare: a finite number; not None." in refused.stderr
+        assert "option rare: expected a finite number, not None." in refused.stderr
     weft(*words, "-m", "privsyn", "--option", "connect=True")
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["marginals=score"], """as JSON: '[["age", "ward"]]'; not 'score'"""),
-        (["gum=4"], """as JSON: '{"name": 10}'; not 4"""),
-        (['gum={"iteratons": 3}'], "option gum: there is no 'iteratons' in it. Did you mean 'iterations'?"),
-        (['gum={"alpha": "x"}'], "option gum, alpha: a finite number; not 'x'"),
+        (["marginals=score"], """as JSON: '[["age", "ward"]]', not 'score'"""),
+        (["gum=4"], """as JSON: '{"name": 10}', not 4"""),
+        (['gum={"iteratons": 3}'], "option gum has no setting 'iteratons'. Did you mean 'iterations'?"),
+        (['gum={"alpha": "x"}'], "option gum, alpha: expected a finite number, not 'x'"),
     ],
 )
 def test_options_that_do_not_fit_are_explained(weft: Weft, options: list[str], told: str) -> None:
@@ -256,7 +256,7 @@ def test_flags_are_not_shown_to_take_a_value(weft: Weft, name: str) -> None:
 def test_help_tells_of_databases_and_of_cards(weft: Weft) -> None:
     shown = " ".join(weft("synth", "--help").stdout.split())
     assert "duckdb:h.duckdb?table=stays" in shown
-    assert "with a card; - for CSV to stdout, without one" in shown
+    assert "with a card; - for CSV to stdout, without a card" in shown
 
 
 def test_draft_is_refused_then_trusted_with_a_stamp(weft: Weft) -> None:
@@ -293,7 +293,7 @@ def test_check_tells_codes(weft: Weft) -> None:
     assert codes == {"visit": None, "score": 21, "town": 4, "price": 11, "day": 13, "regular": 2}
     assert found["log10_domain"] == pytest.approx(np.log10(21 * 4 * 11 * 13 * 7 * 2))
     shown = weft("schema", "check", "visits.toml", "visits.parquet").stdout
-    assert "names and types fit visits.parquet" in shown
+    assert "names and types match visits.parquet" in shown
     assert "dictionary" in shown
 
 
@@ -344,7 +344,7 @@ def test_demo(weft: Weft, folder: Path) -> None:
         "3,000 stays",
         "epsilon 1 at delta 1e-05",
         "mean age",
-        "alike on average",
+        "similar on average",
         "hospital.csv",
         "weft sample",
     ):
@@ -363,4 +363,4 @@ def test_demo_where_no_folder_can_be(weft: Weft) -> None:
 def test_a_plain_terminal_without_our_signs(folder: Path) -> None:
     env = environment() | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command("schema", "check", "visits.toml"), env=env, capture_output=True, check=True)
-    assert b"visits.toml is sound" in done.stdout
+    assert b"visits.toml is valid" in done.stdout

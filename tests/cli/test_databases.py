@@ -58,7 +58,7 @@ def test_what_was_written_can_be_read(weft: Weft, sqlite: str) -> None:
 def test_no_table_is_written_over(weft: Weft, sqlite: str, table: str) -> None:
     before = Path("v.sqlite").read_bytes()
     said = weft("synth", sqlite, *FIT, "-o", f"sqlite:v.sqlite?table={table}", code=7).stderr
-    assert "there already" in said and "Nothing was spent" in said
+    assert "already exists" in said and "Nothing was spent" in said
     assert Path("v.sqlite").read_bytes() == before and not Path("visits.card.md").exists()
     assert "is an input" in weft("synth", sqlite, *FIT, "-o", "made.csv", "--model", "v.sqlite", code=7).stderr
 
@@ -98,7 +98,7 @@ def test_postgres_from_end_to_end_tells_no_user(weft: Weft, postgres: str) -> No
     said = [weft("synth", source, *FIT, "-n", 50, "-o", made, "--model", "m.weft")]
     assert run_postgres("SELECT count(*) FROM made") == [(50,)]
     said.append(weft("synth", source, *FIT, "-o", made, code=7))
-    assert "there already" in said[-1].stderr
+    assert "already exists" in said[-1].stderr
     said.append(weft("schema", "draft", source, "-o", "draft.toml"))
     said.append(weft("schema", "check", "draft.toml", source))
     said.append(weft("synth", source, "-e", 1, "--one-row-per-person", "-m", "independent", "-o", "found.csv"))
@@ -119,15 +119,15 @@ def test_outputs_that_are_refused(weft: Weft, folder: Path, output: str) -> None
 def test_a_table_of_sqlite_is_verified(weft: Weft, sqlite: str, tmp_path: Path) -> None:
     address = "sqlite:v.sqlite?table=made"
     weft("synth", sqlite, *FIT, "-n", 50, "-o", address)
-    assert "everything that was checked holds, 1 statement not checked" in weft("verify", address).stdout
+    assert "all checks passed, 1 statement not checked" in weft("verify", address).stdout
     weft("verify", "made.card.json")
     weft("verify", ".")
     first = queried("v.sqlite", "SELECT * FROM made ORDER BY rowid LIMIT 1")[0]
     changes = {
-        "DELETE FROM made WHERE rowid = 1": "rows, the table has 49",
+        "DELETE FROM made WHERE rowid = 1": "rows, but the table has 49",
         f"INSERT INTO made VALUES ({', '.join('?' * len(first))})": None,  # the row is back, at another place
-        "UPDATE made SET score = coalesce(score, 0) + 1 WHERE rowid = 2": "was changed",
-        "ALTER TABLE made RENAME COLUMN score TO x": "columns differ",
+        "UPDATE made SET score = coalesce(score, 0) + 1 WHERE rowid = 2": "was modified",
+        "ALTER TABLE made RENAME COLUMN score TO x": "columns of the table differ",
         "DROP TABLE made": "no such table",
     }
     for change, said in changes.items():
@@ -157,6 +157,6 @@ def test_a_table_of_postgres_is_verified_whatever_its_owner_prefers(
     weft("verify", f"{postgres}made")
     assert "Name the table" in weft("verify", "made.card.json", code=1).stderr
     run_postgres("UPDATE made SET score = coalesce(score, 0) + 1 WHERE ctid = (SELECT min(ctid) FROM made)")
-    assert "was changed" in weft("verify", f"{postgres}made", code=1).stderr
+    assert "was modified" in weft("verify", f"{postgres}made", code=1).stderr
     run_postgres("DROP TABLE made")
     assert "no such table" in weft("verify", f"{postgres}made", code=1).stderr

@@ -112,7 +112,7 @@ def test_a_schema_that_leaves_columns_open_states_nobody(raw: Weft) -> None:
 def test_python_warns_once_who_is_protected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weft.synthesis.fit_plan._WARNED", set())
     run = Synthesizer(3.0, journal=None, method="independent")
-    with pytest.warns(FutureWarning, match="every row is taken to be another person's") as caught:
+    with pytest.warns(FutureWarning, match="every row is assumed to belong to a different person") as caught:
         run.fit(frame())
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
@@ -253,7 +253,7 @@ def test_what_was_found_is_kept_where_learning_fails(raw: Weft, monkeypatch: pyt
 
     monkeypatch.setattr(Independent, "fit", fails)
     result = raw("synth", "export.csv", "-e", 8, "-m", "independent", "--one-row-per-person", "-o", "out.csv", code=2)
-    assert "safe in" in result.stderr
+    assert "schema is saved in" in result.stderr
     (kept,) = Path().glob("out-*.schema.toml")
     assert Schema.load(kept).discovery is not None
 
@@ -262,5 +262,5 @@ def test_more_columns_than_pairs_can_be_looked_at_are_refused_before_a_charge(we
     names = ",".join(f"q{i}" for i in range(400))
     Path("wide.csv").write_text(names + "\n" + ",".join(["1"] * 400) + "\n")
     said = weft("synth", "wide.csv", "-e", 1, "--one-row-per-person", "--few-rows", "-o", "out.csv", code=2).stderr
-    assert "400 columns have 79,800, above 50,000" in said and "--method independent" in said
+    assert "400 attributes have 79,800 pairs, above the limit of 50,000" in said and "--method independent" in said
     assert not Path("out.ledger.jsonl").exists() or "charge" not in Path("out.ledger.jsonl").read_text()

@@ -133,7 +133,7 @@ def test_a_full_disk_at_the_end(weft: Weft, folder: Path, monkeypatch: pytest.Mo
         patch.setattr(atomic, "_flush_file", full)
         result = synth(weft, code=7)
     assert "No space left on device" in result.stderr
-    assert "On record as spent: epsilon 1 " in result.stderr
+    assert "Recorded as spent: epsilon 1 " in result.stderr
     assert "could not be saved anywhere" in result.stderr
     (answers,) = Path().glob("*.checkpoint")
     assert f"`weft resume {answers}`" in " ".join(result.stderr.split())
@@ -145,7 +145,7 @@ def test_a_full_disk_at_the_end(weft: Weft, folder: Path, monkeypatch: pytest.Mo
 
 def rescued(result: Any) -> Path:
     """The model that a failed command has saved, by its message; it must be good for rows."""
-    (place,) = re.findall(r"The model that was paid for is safe in (\S+): `weft sample \1 -o FILE`", result.stderr)
+    (place,) = re.findall(r"The model is saved in (\S+): `weft sample \1 -o FILE`", result.stderr)
     assert load(place).sample(3).num_rows == 3
     return Path(place)
 
@@ -161,7 +161,7 @@ def test_a_full_disk_under_the_rows(weft: Weft, folder: Path, out: str) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert f"cannot write {out}" in result.stderr
-    assert "On record as spent: epsilon 1 " in result.stderr
+    assert "Recorded as spent: epsilon 1 " in result.stderr
     assert outputs(folder) == {"out.ledger.jsonl", rescued(result).name}
     assert charges() == [1]
 
@@ -207,7 +207,7 @@ def test_a_model_is_kept_elsewhere_if_the_journal_has_no_room(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_under_the_journal(weft: Weft, folder: Path) -> None:
     result = synth(weft, "visits.csv", "--journal", "/dev/full", code=7)
-    assert "nothing was asked" in result.stderr
+    assert "the rows were not queried" in result.stderr
     assert outputs(folder) == set()
 
 
@@ -228,7 +228,7 @@ def test_ctrl_c(weft: Weft, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     after_one_charge(monkeypatch, stop)
     result = synth(weft, "visits.csv", "--model", "visits.weft", "--overwrite", code=130)
     assert "interrupted" in result.stderr
-    assert "The model is safe" not in result.stderr
+    assert "The model is saved" not in result.stderr
     assert "25% of the budget" in result.stderr
     assert outputs(folder) == {"out.csv", "out.ledger.jsonl"}
     assert Path("out.csv").read_text() == "an earlier release"
@@ -243,7 +243,7 @@ def test_ctrl_c_while_the_rows_are_written_keeps_the_model(
 
     monkeypatch.setattr(IndependentModel, "sample", stop)
     result = synth(weft, "visits.csv", "--model", "visits.weft", code=130)
-    assert "The model is safe in visits.weft" in result.stderr
+    assert "The model is saved in visits.weft" in result.stderr
     assert outputs(folder) == {"visits.weft", "out.ledger.jsonl"}
     monkeypatch.undo()
     monkeypatch.chdir(folder)
@@ -326,8 +326,8 @@ def test_other_signals_end_as_ctrl_c_does(folder: Path, number: signal.Signals, 
         process.send_signal(number)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + number, said
-    assert f"ended by {number.name}; no half-written file is left" in said
-    assert "On record as spent" in said and "Traceback" not in said
+    assert f"ended by {number.name}; no partial file was left behind" in said
+    assert "Recorded as spent" in said and "Traceback" not in said
     models = {path.name for path in Path().glob("*.weft")}
     assert len(models) == (script is DRAWER)
     assert outputs(folder) == {"charged", "out.ledger.jsonl"} | models
@@ -339,7 +339,7 @@ def test_a_reader_of_the_rows_that_goes_away_costs_no_model(folder: Path) -> Non
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        assert b"The model that was paid for is safe in weft-" in process.stderr.read()
+        assert b"The model is saved in weft-" in process.stderr.read()
         assert process.wait() == 0
     assert len(list(Path().glob("weft-*.weft"))) == 1
 

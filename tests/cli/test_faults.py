@@ -78,7 +78,7 @@ def test_ten_runs_at_once_do_not_overspend(folder: Path, weft: Weft) -> None:
         made = Path(f"made{number}.csv")
         assert made.exists() == made.with_suffix(".card.json").exists() == (code == 0)
         if code:
-            assert "Take an epsilon" in said[number] and "Nothing was spent" in said[number]
+            assert "Use an epsilon" in said[number] and "Nothing was spent" in said[number]
             assert not Path(f"made{number}.ledger.jsonl").exists()
         else:
             weft("verify", made)

@@ -125,12 +125,12 @@ def test_verify_tells_what_holds_and_what_does_not(weft: Weft, folder: Path) -> 
     Path("released").mkdir()
     weft("synth", "visits.csv", *FIT, "-n", 20, "-o", "released/out.csv", "--model", "released/m.weft", "-q")
     shown = weft("verify", "released").stdout
-    assert "everything that was checked holds" in shown and "which made out.card.json" in shown
+    assert "all checks passed" in shown and "the source of out.card.json" in shown
     found = json.loads(weft("verify", "released", "--json").stdout)
     assert found["ok"] and len(found["checks"]) == 8
     Path("released/out.csv").write_text("changed\n")
     told = weft("verify", "released/out.csv", code=1)
-    assert "NO" in told.stdout and "out.card.json: out.csv is another table" in told.stderr
+    assert "NO" in told.stdout and "out.card.json: out.csv does not match the card" in told.stderr
     assert not json.loads(weft("verify", "released", "--json", code=1).stdout)["ok"]
     weft("verify", "gone", code=4)
 

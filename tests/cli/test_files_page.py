@@ -60,7 +60,7 @@ def test_the_python_runs(world):
 def test_the_page_names_every_option_and_ending():
     for name in Dialect.__dataclass_fields__:
         assert f"{name}=" in PAGE
-    released = PAGE[PAGE.index("## What is released") :]
+    released = PAGE[PAGE.index("## Output formats") :]
     assert {ending.split(".")[1] for ending in list_writable_endings()} <= set(re.findall(r"`\.(\w+)`", released))
     assert {"csv", "jsonl", "parquet", "arrow", "xlsx", "sav", "dta", "sas7bdat"} <= {
         e[1:] for form in all_formats() for e in form.endings

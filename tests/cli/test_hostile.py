@@ -115,7 +115,7 @@ def test_rows_that_only_noise_made_are_asked_about(weft: Weft, folder: Path) -> 
     )
     words = ("synth", "units.csv", "-s", "units.toml", "-e", 1, "-m", "independent", "--noise-seed", 3)
     refused = weft(*words, "-o", "out.csv", code=1).stderr
-    assert "State the number of synthetic rows with --rows N" in refused and "On record as spent" in refused
+    assert "State the number of synthetic rows with --rows N" in refused and "Recorded as spent" in refused
     (model,) = Path().glob("out-*.weft")
     assert f"weft sample {model} -o FILE" in refused
     assert outputs(folder) - {"units.csv", "units.toml"} == {"out.ledger.jsonl", model.name}

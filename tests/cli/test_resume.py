@@ -111,7 +111,7 @@ def test_wherever_a_run_is_killed_before_its_end(place, number, folder):
     (journal,) = read_journal(Path("cut.ledger.jsonl"))
     _, answers = read_checkpoint(left)
     assert len(journal.charges) - len(answers) == (place != "answered")
-    assert code == 5 and ("must not be finished" if place == "answered" else "must not be drawn again") in said
+    assert code == 5 and ("cannot be completed" if place == "answered" else "must not be drawn again") in said
 
 
 @pytest.mark.slow

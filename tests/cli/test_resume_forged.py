@@ -52,14 +52,14 @@ def test_one_that_nobody_touched_is_finished(folder):
 
 def test_the_stamp_of_a_run_that_is_not_private_cannot_be_taken_off(folder):
     path = forged(fitted("a", noise_seed=1), private=True, stamps=[])
-    with pytest.raises(BudgetError, match="not what was charged"):
+    with pytest.raises(BudgetError, match="does not match what was charged"):
         finish_run(read_unfinished(path))
 
 
 def test_a_cheaper_run_does_not_stand_for_a_dear_one(folder):
     dear, _ = read_checkpoint(fitted("dear", 8.0))
     path = forged(fitted("cheap", 1.0), journal=dear["journal"], run=dear["run"])
-    with pytest.raises(BudgetError, match="not what was charged"):
+    with pytest.raises(BudgetError, match="does not match what was charged"):
         finish_run(read_unfinished(path))
 
 
@@ -68,14 +68,14 @@ def test_every_answer_that_was_paid_for_is_in_the_ledger(folder, journal):
     path = fitted("a")
     changed = {} if journal else {"journal": None, "run": None}
     path = forged(path, lambda kept: [*kept, kept[-1]], **changed)
-    with pytest.raises(BudgetError, match="not what was charged"):
+    with pytest.raises(BudgetError, match="does not match what was charged"):
         finish_run(read_unfinished(path))
 
 
 def test_a_run_that_its_journal_does_not_know_is_not_finished(folder):
     path = fitted("a")
     Path("a.ledger.jsonl").write_text("")
-    with pytest.raises(BudgetError, match="knows nothing of this run"):
+    with pytest.raises(BudgetError, match="does not contain this run"):
         read_unfinished(path)
 
 

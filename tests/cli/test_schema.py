@@ -18,7 +18,7 @@ CANARY = "Xanthippe-77"
 def test_a_draft_leaves_a_file_alone_that_is_there(weft: Weft) -> None:
     Path("mine.toml").write_text("reviewed")
     refused = weft("schema", "draft", "visits.csv", "-o", "mine.toml", code=7).stderr
-    assert "mine.toml is there already" in refused and "another name" in refused and "--force" in refused
+    assert "mine.toml already exists" in refused and "another name" in refused and "--force" in refused
     assert Path("mine.toml").read_text() == "reviewed"
     weft("schema", "draft", "visits.csv", "-o", "mine.toml", "--force")
     assert Schema.load("mine.toml").column("town").missing
@@ -46,18 +46,18 @@ def test_check_heads_a_draft_truthfully_and_tells_each_column_once(weft: Weft) -
     schema = Schema.load("draft.toml")
     facts, columns = len(schema.from_data_facts()), sum(bool(column.from_data) for column in schema.columns)
     result = weft("schema", "check", "draft.toml", "visits.csv")
-    assert f"! draft.toml is sound, but {facts} facts in {columns} columns are still to be reviewed" in result.stdout
-    assert "✓ names and types fit visits.csv; no row was looked at" in result.stdout
+    assert f"! draft.toml is valid, but {facts} facts in {columns} columns are still to be reviewed" in result.stdout
+    assert "✓ names and types match visits.csv; no row was read" in result.stdout
     assert "✓ draft.toml" not in result.stdout
     warned = re.findall(r'^warning: column "(\w+)"', result.stderr, re.MULTILINE)
     assert sorted(warned) == sorted(column.name for column in schema.columns)
 
 
 def test_check_of_one_mark_and_of_none(weft: Weft) -> None:
-    assert "✓ visits.toml is sound\n" in weft("schema", "check", "visits.toml").stdout
+    assert "✓ visits.toml is valid\n" in weft("schema", "check", "visits.toml").stdout
     Path("one.toml").write_text('[columns.x]\nkind = "category"\nvalues = ["a"]\nfrom_data = ["values"]\n')
     result = weft("schema", "check", "one.toml")
-    assert "one.toml is sound, but 1 fact in 1 column is still to be reviewed" in result.stdout
+    assert "one.toml is valid, but 1 fact in 1 column is still to be reviewed" in result.stdout
     (warning,) = json.loads(weft("schema", "check", "one.toml", "--json").stdout)["warnings"]
     assert warning.startswith('column "x": only one code') and "also, values was read from private rows" in warning
 
@@ -95,7 +95,7 @@ def test_a_header_alone_gives_no_draft(weft: Weft) -> None:
 def test_a_schema_with_columns_that_a_run_would_find_is_checked_as_far_as_it_goes(weft: Weft, folder: Path) -> None:
     known = '[columns.sex]\nkind = "category"\nvalues = ["f", "m"]\n'
     (folder / "part.toml").write_text(f'{known}[columns.age]\nkind = "unknown"\n')
-    assert "found privately by a run, at a price: age" in weft("schema", "check", "part.toml").stdout
+    assert "discovers them for a share of its budget: age" in weft("schema", "check", "part.toml").stdout
     answer = json.loads(weft("schema", "check", "part.toml", "--json").stdout)
     assert [c["name"] for c in answer["columns"]] == ["sex"] and answer["found_privately"] == ["age"]
-    assert 'and "age" would be found privately' in weft("plan", "part.toml", "-e", 1, "--rows", 100, code=1).stderr
+    assert '"age" would be discovered privately' in weft("plan", "part.toml", "-e", 1, "--rows", 100, code=1).stderr

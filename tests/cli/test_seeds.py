@@ -84,7 +84,7 @@ def test_a_failure_promises_no_epsilon_for_deniable_records(weft: Weft, monkeypa
     for more in ((), ("--json",)):
         result = weft(*words, *more, code=130)
         said = shown(result.stdout + result.stderr)
-        assert "On record as spent: the whole budget, all of it for the model; no epsilon holds" in said
+        assert "Recorded as spent: the whole budget, all of it for the model; no epsilon holds" in said
         assert "epsilon 2" not in said
         assert DENIABILITY in said
 

@@ -179,7 +179,7 @@ def test_options_reach_the_method(weft: Weft) -> None:
         (["--method", "independant"], "Did you mean 'independent'"),
         (["--option", "acounting=pure"], "Did you mean 'accounting'"),
         (["--option", "pure"], "KEY=VALUE"),
-        (["--option", "epsilon=3"], "no option of a method"),
+        (["--option", "epsilon=3"], "not an option of a method"),
     ],
 )
 def test_wrong_usage(weft: Weft, folder: Path, more: list[str], words: str) -> None:
@@ -198,7 +198,7 @@ def test_a_method_runs_as_published(weft: Weft) -> None:
     ("more", "words"),
     [
         (["--preset", "paper"], "method 'independent' follows no paper"),
-        (["-m", "mst", "--preset", "theirs"], 'there is "paper"'),
+        (["-m", "mst", "--preset", "theirs"], 'expected "paper"'),
         (["-m", "mst", "--preset", "paper", "--option", "preset=paper"], "give one of them"),
     ],
 )

@@ -112,9 +112,9 @@ def test_a_charge_whose_slack_does_not_pay_for_its_threshold_is_refused():
     charge = Charge.partitions("values", sensitivity=1.0, scale=10.0, columns=2, rows=1, slack=1e-6)
     assert charge.rho == pytest.approx(2 / (2 * 10.0**2))
     forged = charge.to_dict() | {"terms": {"threshold": charge.terms["threshold"] - 5, "rows": 1}}
-    with pytest.raises(BudgetError, match="does not pay"):
+    with pytest.raises(BudgetError, match="does not cover"):
         Charge.from_dict(forged)
-    with pytest.raises(BudgetError, match="does not pay"):
+    with pytest.raises(BudgetError, match="does not cover"):
         Charge.from_dict(charge.to_dict() | {"slack": 1e-9})
     with pytest.raises(BudgetError, match="pure epsilon"):
         charge.price("pure")

@@ -502,7 +502,7 @@ def test_a_new_format_is_released_and_verified(registered, tmp_path):
     found = verify(out)
     assert not found.wrong and not found.skipped and TOY.read_whole(out).num_rows == 90
     write_table([TABLE.select(["n"])], out, ".toy")
-    assert {check.what for check in verify(out).wrong} >= {"columns and types", "table is the one that the card is for"}
+    assert {check.what for check in verify(out).wrong} >= {"columns and types", "table matches the card"}
 
 
 @pytest.mark.parametrize("ending", [".toy", ".orc", ".arrow", ".csv", ".xlsx"])
@@ -531,7 +531,7 @@ def test_a_damaged_or_misnamed_file_of_a_new_format_is_told_as_such(registered, 
 
 
 def test_a_format_that_is_only_read_is_refused_as_an_output():
-    with pytest.raises(WeftError, match=r"cannot tell the format of made\.sav"):
+    with pytest.raises(WeftError, match=r"cannot determine the output format of made\.sav"):
         Files.of(Path("made.sav"))
 
 

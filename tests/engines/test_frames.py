@@ -492,9 +492,9 @@ def test_dates_in_text_are_read_in_stated_formats():
 
 def test_time_zones_are_the_schemas():
     zoned = pd.DataFrame({"a": pd.to_datetime(["2013-01-05 23:30:00-05:00"])})
-    with pytest.raises(SchemaError, match="values have a time zone; say which"):
+    with pytest.raises(SchemaError, match="values have a time zone; state it"):
         open_engine(zoned, MOMENTS)
-    with pytest.raises(SchemaError, match="values have a time zone; say which"):
+    with pytest.raises(SchemaError, match="values have a time zone; state it"):
         open_engine(pl.DataFrame({"a": pl.Series([dt.datetime(2013, 1, 5)]).dt.replace_time_zone("UTC")}), DAYS)
     schema = one_column(
         'kind = "datetime"\nrange = ["2013-01-01", "2013-01-31"]\nstep = "1h"\nbins = "each"\ntimezone = "UTC"'
@@ -564,5 +564,5 @@ def test_ids_that_are_no_text_are_refused():
             ids = pd.Series(["a\ud800", "a\udfff"], dtype=kind)
         except UnicodeEncodeError:
             continue  # this pandas holds no such text in the first place
-        with pytest.raises(DataError, match='column "who": an id is no sound text'):
+        with pytest.raises(DataError, match='column "who": an id is invalid text'):
             units(ids)

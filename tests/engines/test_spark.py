@@ -491,6 +491,6 @@ def test_a_sample_on_spark_is_the_same_on_any_number_of_executors(tmp_path, monk
     assert len(pq.read_table(tmp_path / "one")) == 950 and not verify(tmp_path / "one").wrong
     two[0].write_bytes(one[1].read_bytes())
     assert verify(tmp_path / "two").wrong
-    with pytest.raises(OutputError, match="there already"):
+    with pytest.raises(OutputError, match="already exists"):
         publish_dataset(model, made.fitted_, 5, Dataset(tmp_path / "one"), 7)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []

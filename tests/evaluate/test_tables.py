@@ -57,7 +57,7 @@ def test_tables_that_cannot_be_compared_are_refused(table):
     real = table((2, 3), [(0, 0)])
     with pytest.raises(DataError, match="'b'"):
         validate_shared_domain(real, table((2, 4), [(0, 0)]))
-    with pytest.raises(DataError, match="more columns"):
+    with pytest.raises(DataError, match="more attributes"):
         validate_shared_domain(real, table((2, 3, 2), [(0, 0, 0)]))
     with pytest.raises(DataError, match="without rows"):
         validate_shared_domain(real, table((2, 3), []))

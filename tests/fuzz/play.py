@@ -172,7 +172,7 @@ def _books(home: Path, before: int, code: int | None, said: str, words: list[str
         return ["it says that nothing was spent, and something was"]
     if code in (2, 3, 4, 5) and charged:
         return ["it was refused after it had charged"]
-    if code and charged and "on record" not in said.lower():
+    if code and charged and "recorded" not in said.lower():
         return ["it has charged, failed, and does not say so"]
     if code == 0 and words[0] in ("synth", "fit") and "--help" not in words and not charged:
         return ["it has made a model, and no charge is on record"]

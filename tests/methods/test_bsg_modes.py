@@ -80,7 +80,7 @@ def test_coins_dealt_by_position_from_a_known_seed_are_caught(monkeypatch):
     table = make_table(2000)
     monkeypatch.setattr(MemoryEngine, "split", by_position)
     found = replay(synthesise("bsg", **MODES["split, no seeds"]), table, without_first(table), seeded())
-    assert any("moved" in finding for finding in found)
+    assert any("changed" in finding for finding in found)
 
 
 def test_rows_that_serve_in_two_parts_are_caught(monkeypatch):
@@ -89,7 +89,7 @@ def test_rows_that_serve_in_two_parts_are_caught(monkeypatch):
     monkeypatch.setattr(MemoryEngine, "split", lambda self, shares, deal: [split(self, [1.0], deal)[0]] * len(shares))
     table = make_table(2000)
     found = replay(synthesise("bsg", **MODES["split, no seeds"]), table, without_last(table), seeded())
-    assert found == ["answers of several parts moved: parameters, structure"]
+    assert found == ["answers of several parts changed: parameters, structure"]
 
 
 def test_known_coins_are_not_fresh(monkeypatch):
@@ -99,7 +99,7 @@ def test_known_coins_are_not_fresh(monkeypatch):
             return [np.arange(len(exact[0]), dtype=np.uint64)] if charge.mechanism == "coins" else released
 
     found = find_reused_randomness(synthesise("bsg", **MODES["split, no seeds"]), make_table(200), Known)
-    assert "two runs threw the same coins" in found
+    assert "two runs drew the same coins" in found
 
 
 def seeded_run():
@@ -252,7 +252,7 @@ def unit_settings(most):
 
 def test_several_rows_of_one_person_are_no_plausible_seeds():
     table, settings = unit_settings(2)
-    with pytest.raises(BudgetError, match="one row for each"):
+    with pytest.raises(BudgetError, match="one row per"):
         fit(table, **DENY, **settings)
     table, settings = unit_settings(1)
     assert fit(table, **DENY, **settings).sample().num_rows == 50
@@ -366,6 +366,6 @@ def test_other_models_grow_seeds_too(model):
 
 @pytest.mark.parametrize("model", [name for name in METHODS if name not in list_seed_methods()])
 def test_models_without_conditionals_are_refused_before_anything_is_spent(model, tmp_path):
-    with pytest.raises(MethodError, match="complete a seed"):
+    with pytest.raises(MethodError, match="cannot complete seeds"):
         fit(make_table(50), model=model, journal=tmp_path / "journal", **DENY)
     assert not (tmp_path / "journal").exists()

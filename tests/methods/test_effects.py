@@ -34,7 +34,7 @@ IDLE = [
     ("bsg", {"tables": "cut", "prior": 3.0}, "tables is shrunk"),
     ("bsg", {"split": [0.0, 0.5, 0.5], "share_structure": 0.2}, "split is left out"),
     ("weave", {"tuning": {"part_marginals": 0.3}}, "marginals are given"),
-    ("weave", {"order": 2, "tuning": {"batches": 1}}, "pairs only"),
+    ("weave", {"order": 2, "tuning": {"batches": 1}}, "no effect with order 2"),
 ]
 
 

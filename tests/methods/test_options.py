@@ -137,9 +137,7 @@ def test_every_number_has_bounds_that_hold_its_default(name):
 def test_noise_that_cannot_be_drawn_is_refused_before_the_first_charge(
     name, options, table, schema, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(
-        "weft.methods.common.discretisation.MAX_NOISE_SCALE", 1e4
-    )  # as if the budget were smaller still
+    monkeypatch.setattr("weft.methods.common.budget_checks.MAX_NOISE_SCALE", 1e4)  # as if the budget were smaller still
     journal = tmp_path / "j.jsonl"
     with pytest.raises(MethodError, match="Raise it, or epsilon"):
         Synthesizer(1e-2, method=name, journal=journal, **options).fit(table, schema)

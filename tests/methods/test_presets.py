@@ -92,7 +92,7 @@ def test_who_follows_no_paper_has_no_preset(name, table, schema, tmp_path):
 
 
 def test_other_presets_are_refused():
-    with pytest.raises(MethodError, match='there is "paper"'):
+    with pytest.raises(MethodError, match='expected "paper"'):
         make_method("privsyn", preset="papers")
 
 

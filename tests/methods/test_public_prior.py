@@ -144,7 +144,7 @@ def test_what_cannot_be_public_is_refused_before_a_charge(tables, tmp_path):
     refused(tables, tmp_path, "does not state all columns", SchemaError, schema=False, public=folder / "alike.parquet")
     with pytest.raises(MethodError, match="public"):
         weft.Synthesizer(1.0, method="privsyn", public="some.parquet")
-    with pytest.raises(WeftError, match="plan looks at no table"):
+    with pytest.raises(WeftError, match="plan reads no table"):
         plan(schema, 1000, options={"public": "some.parquet"})
 
 

@@ -525,7 +525,7 @@ def test_tables_that_make_no_model_are_refused():
     domain = Domain(("a", "b"), (2, 2))
     with pytest.raises(ValueError, match="negative"):
         GumModel(domain, 1.0, (Marginal(("a", "b"), np.array([[1.0, -1.0], [1.0, 0.0]])),))
-    with pytest.raises(ValueError, match="no table has the column 'b'"):
+    with pytest.raises(ValueError, match="no table contains the attribute 'b'"):
         GumModel(domain, 1.0, (Marginal(("a",), np.ones(2)),))
     with pytest.raises(ValueError, match="shape"):
         GumModel(domain, 1.0, (Marginal(("a", "b"), np.ones((2, 3))),))

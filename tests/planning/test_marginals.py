@@ -90,7 +90,7 @@ def test_a_plan_that_has_nothing_for_budgets_around_is_foretold_for_its_own():
     text = '[[marginals]]\ncolumns = ["a", "e"]\nabove = 0.9\nbelow = 1.1\n'
     told = Synthesizer(1.0, marginals=text, **RAN).plan(SCHEMA, 2_000)
     assert [point.epsilon for point in told.curve] == [0.25, 0.5, 1.0, 2.0, 4.0]
-    with pytest.raises(WeftError, match="nothing in it holds at epsilon 2"):
+    with pytest.raises(WeftError, match="no item applies at epsilon 2"):
         Synthesizer(2.0, marginals=text, **RAN).plan(SCHEMA, 2_000)
 
 
@@ -127,7 +127,7 @@ def test_the_command_takes_a_plan_of_marginals(tmp_path, monkeypatch):
     assert "c & d" in found["codes"] and found["questions"][0]["question"] == "1 two-way marginal"
     assert invoke(*words, "--option", "marginals=[]").exit_code == 2
     assert invoke(*words, "--html", "plan.toml").exit_code != 0 and (tmp_path / "plan.toml").read_text() == MARGINALS
-    assert "for a plan take one of" in invoke(*words, "-m", "mst").stderr
+    assert "to use a plan, choose one of" in invoke(*words, "-m", "mst").stderr
     (tmp_path / "plan.toml").write_text(FAULTS["an unknown column"])
     done = invoke(*words)
     assert done.exit_code == 2 and "plan.toml, line 2" in done.stderr and list(tmp_path.glob("*.jsonl")) == []

@@ -79,8 +79,8 @@ def test_a_plan_tells_of_columns_pairs_and_the_guarantee(made):
 
 def test_its_words_are_for_people(made):
     said = describe_expectations(made)
-    start = "With 4,000 rows at epsilon 1, a share of 30% of a column would come out between "
-    assert re.fullmatch(re.escape(start) + r"[\d.]+% and [\d.]+%\.", said[0])
+    start = "With 4,000 rows at epsilon 1, a value with a share of 30% would be estimated at "
+    assert re.fullmatch(re.escape(start) + r"[\d.]+% to [\d.]+%\.", said[0])
     assert any(re.match(r"(Of|All) 15 pairs", sentence) for sentence in said)
     assert format_percent(0.5) == "50%" and format_percent(0.00012) == "0.01%"
 
@@ -106,7 +106,7 @@ def test_other_methods_can_be_planned(method):
     made = plan(schema, 2000, 1.0, method=method)
     assert made.method == method and made.here.mean < 0.2
     if method == "independent":
-        assert not made.told and "none can be told" in " ".join(describe_expectations(made))
+        assert not made.told and "none can be distinguished" in " ".join(describe_expectations(made))
 
 
 def test_pure_epsilon():
@@ -118,7 +118,7 @@ def test_a_target_is_solved_for():
     schema = Schema.from_domain({"a": 8, "b": 9, "c": 10})
     found = plan(schema, 3000, method="independent", target_error=0.01)
     assert found.here.mean == pytest.approx(0.01, rel=0.6)
-    assert "about what an error of 1% in columns takes" in describe_expectations(found)[0]
+    assert "An error of 1% in single attributes requires about epsilon" in describe_expectations(found)[0]
     with pytest.raises(WeftError, match="no epsilon up to 20 reaches"):
         plan(Schema.from_domain({"a": 500, "b": 500}), 100, method="independent", target_error=0.0001)
 
@@ -164,9 +164,8 @@ def test_the_command_opens_no_table(tmp_path):
     words = ["plan", str(table), "--schema", str(tmp_path / "s.toml"), "--rows", "2000", "-m", "independent"]
     run = invoke(*words, "--html", str(tmp_path / "plan.html"))
     assert run.exit_code == 0, run.output
-    assert (
-        "With 2,000 rows at epsilon 1, a share of 30%" in run.stdout and "Nothing was read but the schema" in run.stdout
-    )
+    assert "With 2,000 rows at epsilon 1, a value with a share of 30%" in run.stdout
+    assert "Only the schema was read" in run.stdout
     assert "<svg" in (tmp_path / "plan.html").read_text()
     told = invoke("plan", str(table))
     assert told.exit_code == 2 and "weft schema draft" in told.output and "--schema" in told.output
@@ -195,5 +194,5 @@ def test_the_page_of_the_documentation_shows_a_command_that_works(tmp_path, monk
         run = invoke(*words, "--method", "independent")  # quick; its words are those of every method
         assert run.exit_code == 0, run.output
         shown = PAGE.split(command)[1]
-        for start in ("With 20,000 rows at epsilon", "Of 78 pairs of columns"):
+        for start in ("With 20,000 rows at epsilon", "Of 78 pairs of attributes"):
             assert start in shown and start in run.stdout

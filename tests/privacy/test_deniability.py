@@ -316,3 +316,13 @@ def test_tails_near_one_keep_their_digits():
     """P(X <= x) is 6e-23 at one corner: as 1 - P(X > x) it would come out a million times as large, and mu too low."""
     test = Acceptance(26, 1.5061175670923088)
     assert release_mu(test, 175, 1.2154564254627827, 0.02205840373467645) > 19.57256
+
+
+def test_theorem_one_covers_the_rounding_of_acceptance():
+    """L falls short of e^epsilon0 times its neighbour by rounding: half of delta must be as large."""
+    for k, epsilon0 in ((50, 1.0), (200, 0.1), (30, 3.0)):
+        levels = Acceptance(k, epsilon0).levels.astype(float) / UNIT
+        excess = (levels[1:] - math.exp(epsilon0) * levels[:-1]).max()
+        assert 0 < excess <= math.exp(epsilon0) / UNIT
+        least = 2 * math.exp(epsilon0) / UNIT
+        assert theorem_one(10**4, epsilon0, 2.0, least) < math.inf == theorem_one(10**4, epsilon0, 2.0, 0.99 * least)

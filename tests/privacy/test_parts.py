@@ -71,7 +71,7 @@ def test_rows_are_divided_once_and_a_part_must_exist():
     "chances", [{}, {"": 1.0}, {"a": 0.0}, {"a": math.nan}, {"a": 0.7, "b": 0.7}, {"a": -1, "b": 1}]
 )
 def test_chances_that_make_no_sense_are_refused(chances):
-    with pytest.raises(BudgetError, match=r"chances|numbers"):
+    with pytest.raises(BudgetError, match=r"probabilities|numbers"):
         ledger(coins(chances))
 
 

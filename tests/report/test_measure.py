@@ -102,7 +102,7 @@ def test_one_column_alone_has_no_pairs():
 
 def test_a_model_of_other_columns_is_refused(real, synth, codec, fitted):
     other = Records.of(Domain(("a",), (2,)), [[0, 1]])
-    with pytest.raises(WeftError, match="other columns"):
+    with pytest.raises(WeftError, match="differ from those of the model"):
         measure_releasable(fitted, other)
     with pytest.raises(WeftError, match="another schema"):
         measure_private(other, other, codec, fitted)

@@ -166,13 +166,13 @@ def test_categories_match_in_the_columns_type():
     for values, arrow_type in [(("a",), pa.int64()), ((1.5,), pa.int64()), ((300,), pa.int8()), (("x",), pa.date32())]:
         with pytest.raises(SchemaError, match='column "x": its values do not fit'):
             codec(Category("x", values), arrow_type)
-    with pytest.raises(SchemaError, match="the same in the column's type"):
+    with pytest.raises(SchemaError, match="equal in the column's type"):
         codec(Category("x", (0.1, 0.1 + 1e-12)), pa.float32())
 
 
 def test_unknown_categories_are_refused_or_sent_to_other():
     column = Category("x", ("a", "b"))
-    text = refuses(column, ["secret"], match="not among the schema's")
+    text = refuses(column, ["secret"], match="not listed in the schema")
     assert "secret" not in text
     refuses(column, [None], pa.string(), match="missing")
     other = Category("x", ("a", "z"), other="z", outside="other")
@@ -249,7 +249,7 @@ def test_dates_of_every_age_and_unit():
     assert encode(old, pa.array([dt.datetime(1066, 10, 14)], pa.timestamp("s")).cast(pa.timestamp("ms")))[0] > 0
     far = Datetime("x", ("12000-01-01", "12000-01-10"), step="1d")
     assert draws(far, pa.timestamp("s"), [0]).cast(pa.int64()).to_pylist() == [316516204800]
-    with pytest.raises(SchemaError, match="range reaches beyond"):
+    with pytest.raises(SchemaError, match="range exceeds"):
         codec(far, pa.timestamp("ns"))
     with pytest.raises(SchemaError, match="step is finer"):
         codec(Datetime("x", ("2013-01-01", "2013-01-02"), step="1ms"), pa.timestamp("s"))
@@ -289,7 +289,7 @@ def test_ranges_are_read_in_the_columns_zone():
     assert encode(utc, pa.array([dt.datetime(2013, 7, 1, 3)], zone)) == [3]
     with pytest.raises(SchemaError, match="has no time zone"):
         codec(utc, pa.timestamp("us"))
-    with pytest.raises(SchemaError, match="change places"):
+    with pytest.raises(SchemaError, match="edges swap"):
         spring = ("2013-03-10 01:00", "2013-03-10 02:30", "2013-03-10 03:00", "2013-03-10 05:00")
         codec(Datetime("x", edges=spring), zone)
 
@@ -355,10 +355,10 @@ def test_ids_are_unique_across_blocks():
             import uuid
 
             assert all(uuid.UUID(i).version == 4 for i in ids)
-    with pytest.raises(SchemaError, match="numbers only"):
+    with pytest.raises(SchemaError, match="is numeric"):
         Codec(Schema((Id("who", "P{}"), Boolean("x"))), pa.schema([("who", pa.int64()), ("x", pa.bool_())]))
     small = Codec(Schema((Id("who"), Boolean("x"))), pa.schema([("who", pa.int8()), ("x", pa.bool_())]))
-    with pytest.raises(DataError, match="cannot number so many rows"):
+    with pytest.raises(DataError, match="cannot hold an id for every row"):
         small.decode(
             small.encode(pa.table({"who": pa.nulls(200, pa.int8()), "x": [True] * 200})), np.random.default_rng()
         )
@@ -376,11 +376,11 @@ def test_a_table_that_does_not_fit_is_refused_before_any_row_is_read():
     ]:
         with pytest.raises(SchemaError, match=match):
             Codec(schema, pa.schema(fields))
-    with pytest.raises(SchemaError, match="range reaches beyond what its type int8"):
+    with pytest.raises(SchemaError, match="range exceeds what its type int8"):
         codec(Integer("x", (0, 200)), pa.int8())
-    with pytest.raises(SchemaError, match="special reaches beyond"):
+    with pytest.raises(SchemaError, match="special exceeds"):
         codec(Integer("x", (0, 2), special=(999,)), pa.uint8())
-    with pytest.raises(SchemaError, match="beyond what its type float"):
+    with pytest.raises(SchemaError, match="exceeds what its type float"):
         codec(Integer("x", (0, 2**25)), pa.float32())
     with pytest.raises(SchemaError, match="many decimals"):
         codec(Real("x", (0, 1e12), decimals=9), pa.float64())

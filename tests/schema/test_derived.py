@@ -207,18 +207,18 @@ def test_formulas_that_are_none(formula):
 @pytest.mark.parametrize(
     ("column", "arrow_type", "message"),
     [
-        (Derived("x", "aa + 1"), pa.int64(), '"x": formula names "aa", which is no column. Did you mean "a"'),
+        (Derived("x", "aa + 1"), pa.int64(), '"x": formula names "aa", which is not a column. Did you mean "a"'),
         (Derived("x", "x + 1"), pa.int64(), "in a circle"),
         (Derived("x", "code + 1"), pa.int64(), '"code" is not a number'),
         (Derived("x", "year(a)"), pa.int64(), '"a" is not a date'),
-        (Derived("x", "a * 100"), pa.int8(), "may reach beyond what its type int8 holds"),
-        (Derived("x", 'a / "b c"'), pa.int64(), "may reach beyond"),
+        (Derived("x", "a * 100"), pa.int8(), "may exceed the limits of its type int8"),
+        (Derived("x", 'a / "b c"'), pa.int64(), "may exceed the limits"),
         (Derived("x", "came - left"), pa.bool_(), "does not fit its type bool"),
-        (Derived("x", of="code", map={"x1": "X"}), pa.string(), 'map lacks "x2"'),
-        (Derived("x", of="a", map={"0": "X"}), pa.string(), 'map lacks "1"'),
+        (Derived("x", of="code", map={"x1": "X"}), pa.string(), 'map lacks the value "x2"'),
+        (Derived("x", of="a", map={"0": "X"}), pa.string(), 'map lacks the value "1"'),
         (Derived("x", of="price", map={"0": "X"}), pa.string(), "must name a category"),
         (Derived("x", of="codes", map={"0": "X"}), pa.string(), 'Did you mean "code"'),
-        (Derived("x", of="code", map={"x1": "X"}, otherwise="z"), pa.int64(), "do not fit the column's type"),
+        (Derived("x", of="code", map={"x1": "X"}, otherwise="z"), pa.int64(), "do not fit its type"),
     ],
 )
 def test_what_cannot_be_is_refused_before_rows_are_read(column, arrow_type, message):

@@ -179,7 +179,7 @@ def test_gaps_outside_the_range_and_missing_bases():
     assert refuse.encode(table.slice(3)).column("b").tolist() == [10]
     with pytest.raises(DataError, match='column "b": a value lies outside'):
         refuse.encode(table.slice(0, 1))
-    with pytest.raises(DataError, match='column "b": a value stands where "a" is missing'):
+    with pytest.raises(DataError, match='column "b": a value is present where "a" is missing'):
         refuse.encode(table.slice(2, 1))
 
 
@@ -207,14 +207,14 @@ def test_values_far_away_never_wrap_round():
 @pytest.mark.parametrize(
     ("columns", "types", "message"),
     [
-        ((Integer("b", (0, 9), after="c"),), None, r'"b": after names "c", which is no column'),
+        ((Integer("b", (0, 9), after="c"),), None, r'"b": after names "c", which is not a column'),
         ((Integer("a", (0, 9), after="b"), Integer("b", (0, 9), after="a")), None, "in a circle"),
         ((Integer("a", (0, 9), missing=True), Integer("b", (0, 9), after="a")), None, "set missing = true"),
-        ((Integer("a", (0, 100)), Integer("b", (0, 100), after="a")), (pa.int8(), pa.int8()), "reaches beyond"),
+        ((Integer("a", (0, 100)), Integer("b", (0, 100), after="a")), (pa.int8(), pa.int8()), "exceeds its type"),
         (
             (Datetime("a", ("2000-01-01", "2250-01-01")), Datetime("b", ("0d", "9000d"), after="a")),
             (pa.date32(), pa.timestamp("ns")),
-            "reaches beyond",
+            "exceeds its type",
         ),
         (
             (Datetime("a", ("2000-01-01", "2001-01-01")), Integer("b", (0, 9), after="a")),
@@ -234,7 +234,7 @@ def test_values_far_away_never_wrap_round():
         (
             (Real("a", (0, 9), decimals=2), Integer("b", (0, 9), after="a")),
             (pa.float64(), pa.float64()),
-            "fewer digits",
+            "fewer decimal places",
         ),
     ],
 )

@@ -268,10 +268,10 @@ def test_check_tells_codes_marks_and_dangers():
     assert SchemaFinding("info", "n", "integer: 20,001 codes") in findings
     told = [(f.column, f.text.split(";")[0]) for f in findings if f.level == "warning"]
     assert told == [
-        ("n", "20,001 codes drown in noise"),
-        ("c", "only one code: nothing can be learned"),
+        ("n", "20,001 codes: mostly noise"),
+        ("c", "only one code: there is nothing to model"),
         ("c", "values was read from private rows"),
-        (None, "each row is protected on its own"),
+        (None, "the privacy unit is one row"),
     ]
     marked = Schema((Category("c", ("a", "b"), from_data=("values", "type", "missing")),))
     (told,) = (finding.text for finding in review_schema(marked) if finding.level == "warning")

@@ -121,9 +121,9 @@ def test_a_dictionary(tmp_path):
     ("content", "match"),
     [
         ("{", "line 1: not JSON"),
-        ('{"a": 1}', "unknown kind; known are SDV"),
-        ("a,b\n1,2\n", "first line must name the columns column"),
-        ("column,type\nx,int\nx,int\n", "row 3: it names no column, or one that was named before"),
+        ('{"a": 1}', "unknown format; expected SDV"),
+        ("a,b\n1,2\n", "line 1: expected a header with column"),
+        ("column,type\nx,int\nx,int\n", "row 3: the column name is missing or repeated"),
         ('{"fields": []}', "describes no columns"),
     ],
 )

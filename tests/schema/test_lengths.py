@@ -205,7 +205,7 @@ def test_a_step_finer_than_the_type_is_refused_before_anything_is_spent(source, 
     journal = tmp_path / "run.ledger.jsonl"
     made = Synthesizer(2.0, method="independent", journal=journal, trust_data_for_schema=True)
     with pytest.raises(
-        WeftError, match=r'column "stay": step (is finer than its type .* coarser|must be a time such as)'
+        WeftError, match=r'column "stay": step (is finer than its type .* coarser|must be a duration such as)'
     ):
         made.fit(path, schema)
     assert not journal.exists() or "question" not in journal.read_text()

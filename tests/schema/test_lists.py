@@ -40,12 +40,12 @@ def test_whole_numbers_of_a_file_are_such_where_the_type_says_so(tmp_path):
     [
         ('code = ["x"]', 'line 6: column "a": values names the list "codes".*Did you mean "code"'),
         ('codes = "gone.txt"', 'line 3: list "codes" names the file "gone.txt", which cannot be read'),
-        ('codes = "empty.txt"', 'line 3: list "codes" names the file "empty.txt", which holds no value'),
+        ('codes = "empty.txt"', 'line 3: list "codes" names the file "empty.txt", which contains no value'),
         (
             'codes = {file = "t.csv", column = "cod"}',
             'line 3: list "codes" names the column "cod".*Did you mean "code"',
         ),
-        ('codes = {file = "bad.csv"}', "line 3: .*whose row 3 has not as many cells"),
+        ('codes = {file = "bad.csv"}', "line 3: .*whose rows 1 and 3 differ in length"),
         ("codes = 3", 'line 3: list "codes" must be values'),
     ],
 )
@@ -61,5 +61,5 @@ def test_faults_name_file_and_line(tmp_path, line, match):
 
 
 def test_a_model_names_no_file():
-    with pytest.raises(SchemaError, match="must hold the values themselves"):
+    with pytest.raises(SchemaError, match="must contain the values themselves"):
         Schema.from_dict({"lists": {"codes": "codes.txt"}, "columns": {"a": {"kind": "category", "values": "codes"}}})

@@ -128,9 +128,9 @@ def test_markers_are_written_back_in_the_schema_and_come_out_blank(tmp_path):
     ("entry", "expected"),
     [
         ('kind = "integer"\nrange = [0, 9]\nmissing = []', "at least one marker"),
-        ('kind = "integer"\nrange = [0, 9]\nmissing = [true]', "texts and numbers"),
-        ('kind = "integer"\nrange = [0, 9]\nspecial = [-9]\nmissing = [-9]', "special lists too"),
-        ('kind = "category"\nvalues = ["a", "?"]\nmissing = ["?"]', "values lists too"),
+        ('kind = "integer"\nrange = [0, 9]\nmissing = [true]', "strings and numbers"),
+        ('kind = "integer"\nrange = [0, 9]\nspecial = [-9]\nmissing = [-9]', "missing and special list the same value"),
+        ('kind = "category"\nvalues = ["a", "?"]\nmissing = ["?"]', "missing and values list the same value"),
     ],
 )
 def test_markers_that_contradict_are_refused(entry, expected):

@@ -136,7 +136,7 @@ def test_a_31st_of_june_counts_as_the_30th():
     ("old", "new", "match"),
     [
         ('day = "d", ', "", "pieces must name the columns of year, month and day"),
-        ('day = "d"', 'day = "x"', '"x", which is no column'),
+        ('day = "d"', 'day = "x"', '"x", which is not a column'),
         ('day = "d"', 'day = "status"', "must hold whole numbers"),
         ("range = [1, 31]", "range = [1, 28]", "must reach from 1 to 31"),
         ('"Dec", ', '"Xyz", ', "twelve months"),

@@ -199,7 +199,7 @@ def test_a_group_may_be_too_large_or_impossible():
     with pytest.raises(SchemaError, match="groups: a, b have 1,000,000 combinations, more than 100,000"):
         Codec(schema, csv_arrow_schema(schema))
     schema = Schema.from_toml(f'groups = [["a", "d"]]\n{wide}{dates}')
-    with pytest.raises(SchemaError, match='groups: column "d" is not counted in codes of its own; leave it out'):
+    with pytest.raises(SchemaError, match='groups: column "d" has no attribute of its own; remove it from the group'):
         Codec(schema, csv_arrow_schema(schema))
 
 
@@ -286,7 +286,7 @@ def test_keys_that_cannot_differ_are_an_error_that_says_so():
     for seed in range(10):
         four = codec.decode(drawn(codec.domain, 4, seed), rng)
         assert len({(r["a"], r["t"]) for r in four.to_pylist()}) == 4
-    with pytest.raises(SchemaError, match=r"a, t unique: so many rows cannot all differ\. Make fewer"):
+    with pytest.raises(SchemaError, match=r"a, t unique: the keys of this many rows cannot all differ\. Make fewer"):
         codec.decode(drawn(codec.domain, 5), rng)
 
 
@@ -296,7 +296,7 @@ def test_rules_that_no_row_keeps_are_an_error_that_says_so():
     rules = ["when = {a = {min = 0}}\nthen = {b = {min = 0.6}}", "when = {a = {max = 1}}\nthen = {b = {max = 0.4}}"]
     schema = schema_of(*rules, columns=columns)
     codec = Codec(schema, csv_arrow_schema(schema))
-    with pytest.raises(SchemaError, match="no synthetic row keeps all rules"):
+    with pytest.raises(SchemaError, match="no synthetic row satisfies all rules"):
         codec.decode(drawn(codec.domain, 100), np.random.default_rng(0))
 
 
@@ -338,7 +338,7 @@ def test_refused_rows_are_refused_by_the_name_of_the_rule_alone():
     bad = pa.concat_tables([fine, pa.Table.from_pylist([{"a": "x", "b": None, "n": 0, "t": True}], TYPES)])
     with pytest.raises(DataError) as caught:
         codec.encode(bad)
-    told = 'rule 1 (when a = "x" then b in [1, 2]): a row breaks it. Mend the rows, or set policy = "keep"'
+    told = 'rule 1 (when a = "x" then b in [1, 2]): a row breaks it. Correct the rows, or set policy = "keep"'
     assert str(caught.value) == told
     assert codec.narrowed(["n"]).encode(bad).column("n").tolist() == [0] * 4
 

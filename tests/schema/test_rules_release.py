@@ -64,7 +64,7 @@ def test_a_refused_row_comes_before_any_charge(table, tmp_path, engine):
     strict = Schema.from_toml(SCHEMA.replace('is = "guests"', 'is = "guests"\npolicy = "refuse"'))
     path, journal = tmp_path / "rows.csv", tmp_path / "journal.jsonl"
     pacsv.write_csv(table, path)
-    with pytest.raises(DataError, match=r"rule 8 \(guests = adults \+ children\): a row breaks it. Mend the rows"):
+    with pytest.raises(DataError, match=r"rule 8 \(guests = adults \+ children\): a row breaks it. Correct the rows"):
         Synthesizer(2.0, method="independent", engine=engine, journal=journal).fit(path, strict)
     assert not journal.exists()
     good = table.slice(0, ROWS - 300)

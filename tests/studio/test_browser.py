@@ -130,7 +130,7 @@ def test_the_whole_road(address: str, csv: Path) -> None:
         page.click("text=Use this file")
         page.check("input[value=rows]")
         fits(page, "table")
-        page.click("text=Save, and go on")
+        page.click("text=Save and continue")
 
         page.click("summary:has-text('age')")
         column = page.locator("details:has(> summary strong:text-is('age'))")
@@ -142,7 +142,7 @@ def test_the_whole_road(address: str, csv: Path) -> None:
         column.locator("button:has-text('Save age')").click()
         page.wait_for_selector("text=0 to 120")
 
-        page.click("text=On to the budget")
+        page.click("text=Continue to the budget")
         page.fill("#epsilon", "4")
         page.wait_for_selector("#meaning:has-text('98.3% sure')")
         page.click("text=Delta and method")

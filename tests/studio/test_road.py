@@ -25,7 +25,7 @@ def test_a_table_becomes_a_release(browser, table):
     assert browser.post(f"{table}/budget", data=pressed).headers["location"] == run  # pressed twice: one run
     page = words(wait(browser, run))
     assert "epsilon 2" in page and "independent" in page and "Some synthetic rows" in page
-    assert "PRIVATE" in page and "For anybody" in page
+    assert "PRIVATE" in page and "May be published" in page
 
     packed = zipfile.ZipFile(io.BytesIO(browser.get(f"{run}/release.zip").content))
     assert {"synthetic.csv", "synthetic.card.json", "model.weft", "report.html"} <= set(packed.namelist())
@@ -89,7 +89,7 @@ def test_a_draft_is_reviewed_before_anything_is_released(browser, table):
     page = words(wait(browser, f"{table}/columns"))
     assert "facts were read from the private rows" in page
     refused = spend(browser, table)
-    assert refused.status_code == 400 and "nobody has said" in refused.text
+    assert refused.status_code == 400 and "are not reviewed" in refused.text
     for fact in ("range", "kind"):
         data = {"column": "age", "name": fact, "how": "public"}
         assert browser.post(f"{table}/columns/fact", data=data).status_code == 303
@@ -102,7 +102,7 @@ def test_a_draft_is_reviewed_before_anything_is_released(browser, table):
 
 def test_who_is_protected_must_be_said(browser, csv):
     place = browser.post("/tables", data={"source": str(csv)}).headers["location"]
-    assert "say who is protected" in browser.get(f"{place}/budget").text
+    assert "state who is protected" in browser.get(f"{place}/budget").text
     assert spend(browser, place).status_code == 400
     browser.post(f"{place}/who", data={"unit": "column", "column": "stay_id", "rows_per_unit": "3"})
     assert "unit = &#34;stay_id&#34;" in browser.get(f"{place}/columns").text
@@ -118,7 +118,7 @@ def test_the_rows_do_not_choose_who_is_protected(browser, tmp_path):
     source.write_text("patient_id,age\n" + "".join(f"p{i // 3},{i % 90}\n" for i in range(300)))
     place = browser.post("/tables", data={"source": str(source)}).headers["location"]
     page = browser.get(place).text
-    assert "A hint from the rows, for you alone" in page
+    assert "Hint from the rows, do not share" in page
     assert " checked" not in page and " selected" not in page
     for form in ({}, {"unit": "column"}, {"unit": "column", "column": ""}):
         assert browser.post(f"{place}/who", data=form).status_code == 400
@@ -135,10 +135,10 @@ def test_a_file_whose_first_line_is_a_row_is_not_taken(browser, tmp_path):
     ("form", "told"),
     [
         ({"column": "age", "kind": "integer", "low": "9", "high": "3"}, "range"),
-        ({"column": "age", "kind": "integer", "low": "9"}, "two ends"),
+        ({"column": "age", "kind": "integer", "low": "9"}, "requires both"),
         ({"column": "age", "kind": "real", "low": "a", "high": "b"}, "numbers"),
         ({"column": "nobody", "kind": "boolean"}, "no column"),
-        ({"column": "age", "kind": "colour"}, "choose what the column is"),
+        ({"column": "age", "kind": "colour"}, "choose the kind of the column"),
         ({"column": "discharged", "kind": "datetime", "low": "0d", "high": "9d", "after": "nobody"}, "nobody"),
     ],
 )

@@ -160,7 +160,7 @@ def test_what_was_spent_is_not_forgotten_with_a_table(browser, table, tmp_path):
     for name in ("found", "runs/001/synthetic"):  # a search, and a run that was cut short
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.ledger.jsonl").write_text(f"{json.dumps(begun)}\n{json.dumps(charge)}\n")
-    assert "at most epsilon 4," in browser.get(f"{table}/history").text
+    assert "at most epsilon 4 was spent" in browser.get(f"{table}/history").text
     assert browser.post(f"{table}/remove").status_code == 303 and not folder.exists()
     kept = tmp_path / "desk" / "removed" / folder.name
     names = {str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file()}
@@ -201,7 +201,7 @@ def test_a_run_protects_whom_the_page_says(browser, table, tmp_path):
     lines = [line for line in schema.read_text().splitlines() if not line.startswith(("unit =", "rows_per_unit"))]
     schema.write_text("\n".join(['# unit = "stay_id"', *lines]))
     refused = spend(browser, table)
-    assert refused.status_code == 400 and "protects somebody else" in refused.text
+    assert refused.status_code == 400 and "disagree on who is protected" in refused.text
     browser.get(f"{table}/columns")  # which mends it
     assert 'unit = "stay_id"' in [line.strip() for line in schema.read_text().splitlines()]
 
@@ -220,7 +220,7 @@ def test_other_machines_are_let_in_only_by_somebody_who_knows(words, told, monke
 
 
 def test_with_a_password_there_is_no_other_way_in(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("weft.studio.pages.login_page.SLOW", 0.0)
+    monkeypatch.setattr("weft.studio.pages.entry_pages.SLOW", 0.0)
     keys = Keys(password="correct horse battery")
     studio = create_studio(Desk(tmp_path / "desk"), keys, [HOST], LARGEST, "weft-studio")
     with TestClient(studio, base_url=f"http://{HOST}", follow_redirects=False) as visitor:

@@ -54,20 +54,20 @@ def test_what_was_found_fills_the_range_of_a_column_that_has_a_kind():
 def test_the_studio_offers_and_takes_what_a_search_found(browser, table, tmp_path):
     (tmp_path / "desk" / table.split("/")[-1] / "found.toml").write_text(FOUND)
     browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "120"})
-    assert "1 open column was found out about" in words(browser.get(f"{table}/columns").text)
+    assert "1 open column was found privately" in words(browser.get(f"{table}/columns").text)
     place = browser.post(f"{table}/columns/take").headers["location"]
     page = words(browser.get(place).text)
-    assert "0 to 120" in page and "surgery, other" in page and "look through the columns" in page
-    assert "it is counted with the value for all others" in page and "Use what was found" not in page
+    assert "0 to 120" in page and "surgery, other" in page and "review the columns" in page
+    assert "it is counted as the value for all others" in page and "Use what was found" not in page
 
 
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({"column": "age", "kind": "integer", "low": "120", "high": "0"}, "has to lie below the largest"),
-        ({"column": "sex", "kind": "category", "values": "female, male"}, "on a line of its own"),
+        ({"column": "age", "kind": "integer", "low": "120", "high": "0"}, "must be below the largest"),
+        ({"column": "sex", "kind": "category", "values": "female, male"}, "on a separate line"),
         ({"column": "cost", "kind": "real", "low": "0", "high": "100,000"}, "without units or commas"),
-        ({"column": "length_of_stay", "kind": "derived", "formula": "discharge - admitted"}, 'names "discharge"'),
+        ({"column": "length_of_stay", "kind": "derived", "formula": "discharge - admitted"}, 'uses "discharge"'),
     ],
 )
 def test_a_mistake_is_told_at_its_column_and_what_was_typed_stays(browser, table, form, told):
@@ -90,10 +90,12 @@ def test_a_number_that_cannot_be_read_is_told_in_words_with_a_way_back(browser, 
     chosen = {"epsilon": "much", "delta": "STAY-000001", "rows": "400"}
     refused = browser.post(f"{table}/budget", data=chosen)
     page = words(refused.text)
-    assert refused.status_code == 422 and "Epsilon is a number above 0" in page and "Delta is a number" in page
+    assert (
+        refused.status_code == 422 and "Epsilon must be a number above 0" in page and "Delta must be at least 0" in page
+    )
     assert "STAY-000001" not in refused.text and f'href="{table}/budget"' in refused.text
     nowhere = browser.get(f"{table}/nowhere")
-    assert nowhere.status_code == 404 and "no such page" in words(nowhere.text)
+    assert nowhere.status_code == 404 and "This page does not exist" in words(nowhere.text)
 
 
 def test_somebody_without_a_table_gets_one(browser, tmp_path):
@@ -146,4 +148,4 @@ def test_what_is_changed_by_hand_was_not_found(browser, table, tmp_path):
 def test_a_run_that_stops_says_how_to_go_on(browser, table):
     browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "3"})
     page = words(wait(browser, spend(browser, table).headers["location"]))
-    assert "Nothing was spent" in page and "widen the range" in page and "To the columns" in page
+    assert "Nothing was spent" in page and "widen the range" in page and "Go to the columns" in page

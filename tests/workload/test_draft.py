@@ -48,7 +48,7 @@ def test_paid_scores_find_what_belongs_together_and_are_in_the_books(folder):
 def test_scores_of_seeded_noise_are_stamped(folder):
     words = ("marginals", "draft", "visits.toml", "visits.csv", "--private", "-e", 3, "--noise-seed", 1)
     done = run(*words, "-o", "plan.toml")
-    assert "NOT PRIVATE" in done.stdout and "anybody" not in done.stdout
+    assert "NOT PRIVATE" in done.stdout and "published" not in done.stdout
     assert (folder / "plan.toml").read_text().startswith("# NOT PRIVATE: ")
     assert MarginalPlan.load("plan.toml").of(Given)
 

@@ -126,8 +126,8 @@ def test_a_random_column_costs_nothing():
     assert len(set(made.sample(3000, seed=0)["b"].to_pylist())) > 450
     assert "Generated at random, independently of the private table: b." in list_cautions(made.fitted_)
     for counts in (made.query("b", bins=4), made.query("a", where="b < 100"), made.query("a", "b", bins=2)):
-        assert "made at random" in counts.meaning and (counts.low == 0).all() and (counts.high >= ROWS).all()
-    assert "made at random" not in made.query("a").meaning
+        assert "generated at random" in counts.meaning and (counts.low == 0).all() and (counts.high >= ROWS).all()
+    assert "generated at random" not in made.query("a").meaning
 
 
 def test_what_is_derived_from_a_random_column_in_turn_is_told_to_be_random():
@@ -142,14 +142,14 @@ def test_what_is_derived_from_a_random_column_in_turn_is_told_to_be_random():
     plan = '[[fills]]\ncolumn = "b"\nby = "random"\n'
     made = weft.Synthesizer(1.0, method="weave", journal=None, marginals=plan).fit(table, schema)
     for counts in (made.query("b"), made.query("c"), made.query("d"), made.query("a", where="d = 1")):
-        assert counts.meaning.startswith("b was made at random")
+        assert counts.meaning.startswith("b was generated at random")
 
 
 def test_no_map_is_learned_from_the_same_as_a_random_column():
     table = pa.table({name: [0, 1, 2] * 100 for name in "abcd"})
     fills = 'column="c"\nfrom="b"\nby="same"\n', 'column="d"\nfrom="c"\n', 'column="b"\nby="random"\n'
     plan = "".join(f"[[fills]]\n{fill}" for fill in fills)
-    with pytest.raises(PlanError, match=r'line 7: fills 2: "c" is made at random.* choose a column that is measured'):
+    with pytest.raises(PlanError, match=r'line 7: fills 2: "c" is generated at random.* choose a measured column'):
         weft.Synthesizer(1.0, journal=None, marginals=plan).fit(table, codes(dict.fromkeys("abcd", 3)))
 
 

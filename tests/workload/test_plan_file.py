@@ -67,29 +67,29 @@ FAULTS = {
     "overlapping groups": (
         '[[groups]]\ncolumns = ["sex", "ward"]\n[[groups]]\ncolumns = ["ward", "age"]',
         4,
-        "groups may not overlap",
+        "groups must not overlap",
     ),
     "a weight that is none": ('[[marginals]]\ncolumns = ["age"]\nweight = 0', 3, "weight must be a number from"),
     "weights that cannot be met": (
         '[[marginals]]\ncolumns = ["age"]\n[[fills]]\ncolumn = "sex"\nfrom = "ward"\nweight = 50',
         6,
-        "weights cannot be met",
+        "weights are too large",
     ),
     "a map that is no function": (
         '[[maps]]\nof = "ward"\ngives = "sex"\nmap = [["a", "f"], ["a", "m"], ["b", "f"]]',
         4,
-        "no function",
+        "not a function",
     ),
     "a map written as a table that is no function": (
         '[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f", a = "m"}',
         4,
-        "two answers",
+        "must not list a value twice",
     ),
-    "a map that lacks an answer": ('[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f"}', 4, "no answer"),
+    "a map that lacks an answer": ('[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f"}', 4, "has no value for"),
     "a map to no value": (
         '[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "x", b = "f", c = "f", d = "f"}',
         4,
-        "no value of",
+        "not a value of",
     ),
     "a column that is filled in and measured": (
         '[[fills]]\ncolumn = "sex"\nby = "random"\n[[marginals]]\ncolumns = ["age", "sex"]',
@@ -104,7 +104,7 @@ FAULTS = {
     "a map learned from what is made at random": (
         '[[fills]]\ncolumn = "sex"\nfrom = "ward"\n[[fills]]\ncolumn = "ward"\nby = "random"',
         3,
-        "choose a column that is measured",
+        "choose a measured column",
     ),
     "the same values where they differ": ('[[fills]]\ncolumn = "sex"\nfrom = "ward"\nby = "same"', 4, "learned"),
     "a presence of what is never missing": ('[[presence]]\ncolumns = ["sex", "ward"]', 2, "missing = true"),
@@ -119,7 +119,7 @@ FAULTS = {
         '[[marginals]]\ncolumns = ["age"]\nmechanism = "gaussian"\n'
         '[[marginals]]\ncolumns = ["sex"]\nmechanism = "geometric"',
         6,
-        "one sort of noise",
+        "one mechanism per run",
     ),
     "nothing below what is above": ('[[marginals]]\ncolumns = ["age"]\nabove = 2\nbelow = 1', 3, "less than below"),
     "a column twice": ('[[marginals]]\ncolumns = ["age", "age"]', 2, "each named once"),
@@ -157,7 +157,7 @@ FAULTS = {
     "an answer for the others that is no value": (
         '[[maps]]\nof = "ward"\ngives = "sex"\nmap = {a = "f"}\nelse = "x"',
         5,
-        "no value of",
+        "not a value of",
     ),
     "no TOML": ('[[marginals]]\ncolumns = ["age"', 2, "not TOML"),
 }
@@ -195,7 +195,7 @@ def test_a_mark_at_the_start_of_a_file_is_no_part_of_the_plan(tmp_path):
 
 
 def test_a_plan_that_says_nothing_for_a_budget_is_refused():
-    with pytest.raises(WeftError, match=r"nothing in it holds at epsilon 1: change above and below"):
+    with pytest.raises(WeftError, match=r"no item applies at epsilon 1: change above and below"):
         fit('[[marginals]]\ncolumns = ["age"]\nabove = 2.0\n')
 
 
@@ -235,13 +235,13 @@ def test_a_map_may_have_one_answer_for_all_others():
 def test_a_map_from_a_file_has_one_answer_for_each_value(tmp_path):
     (tmp_path / "wards.csv").write_text("ward,sex\na,f\nb,f\na,m\n")
     (tmp_path / "plan.toml").write_text('[[maps]]\nof = "ward"\ngives = "sex"\nmap = "wards.csv"\n')
-    with pytest.raises(WeftError, match=r"plan.toml, line 4: .*no function"):
+    with pytest.raises(WeftError, match=r"plan.toml, line 4: .*not a function"):
         fit(tmp_path / "plan.toml")
 
 
 @pytest.mark.parametrize("method", ["mst", "aim", "independent"])
 def test_methods_that_choose_for_themselves_refuse_a_plan(method):
-    with pytest.raises(WeftError, match="for a plan take one of dpsyn, pgm, privsyn, weave"):
+    with pytest.raises(WeftError, match="to use a plan, choose one of dpsyn, pgm, privsyn, weave"):
         weft.Synthesizer(method=method, marginals=PLAN)
 
 
@@ -251,7 +251,7 @@ def test_what_a_method_cannot_do_is_refused():
 
 
 def test_a_plan_needs_all_columns_to_be_stated():
-    with pytest.raises(WeftError, match="needs to know all columns"):
+    with pytest.raises(WeftError, match="requires a schema that states all columns"):
         weft.Synthesizer(1.0, method="dpsyn", marginals=PLAN, journal=None).fit(make_table(200), unit=False)
 
 

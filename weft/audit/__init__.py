@@ -1,1 +1,1 @@
-"""Attempts to break the guarantee: what an attacker, or a careful reviewer, would try."""
+"""Privacy audits: replay on neighbouring tables, and membership attacks on releases."""

@@ -1,4 +1,16 @@
-"""Run a method on neighbouring tables, many times from end to end, and attack what comes out."""
+"""Empirical audit: fit a method many times on two neighbouring tables and attack the releases.
+
+The result is a lower confidence bound on mu. A test with error rates a (a release of D taken for one of D') and b (the
+reverse) refutes every claim that forbids it:
+
+* mu-GDP (Dong, Roth and Su 2019) is exactly Phi^-1(1 - a) - Phi^-1(b) <= mu for every test. So upper limits on a and b
+  give a lower limit on mu (Nasr et al. 2023, "Tight auditing").
+* At its best, where a = b: a test is right with probability at most Phi(mu / 2) if both tables are equally likely. One
+  limit suffices, and is tighter for nearly Gaussian noise; the first bound finds leaks that are rare but unmistakable.
+
+Both are used, each with half of the allowed error. Nothing is assumed about the features; weights and thresholds are
+learned on the first runs and evaluated on the others, which are independent.
+"""
 
 from __future__ import annotations
 
@@ -24,42 +36,38 @@ from weft.progress import Listener, ignore_event, report_stage
 from weft.schema import Schema
 from weft.synthesis.synthesizer import Synthesizer, load
 
-# Neighbouring tables on which a method has nowhere to hide: the worst cases that an attack is run on.
-
 Row = tuple[int, ...]
 
 TABLES = ("one column", "two columns")
-"""The pairs by name."""
 
 ROWS = 60.0
-"""About the rows of the smallest cell, for mu = 1; the noise of a share of the budget is some multiple of 1 / mu."""
+"""Approximate rows of the smallest cell for mu = 1; the noise of a budget share is a multiple of 1 / mu."""
 
 STEEP = 20.0
-"""How many times larger the largest cell is."""
+"""Ratio of the largest to the smallest cell."""
 
 
 @dataclass(frozen=True)
 class NeighbouringTables:
-    """Two tables of whole numbers that differ in one row."""
+    """Two integer tables that differ in one row."""
 
     name: str
     relation: Relation
     shape: Row
-    """Number of codes of each column."""
     counts: Array
     """Rows in each cell that both tables share."""
     canary: Row
     replaced: Row | None
-    """The row that stands in the other table in place of the canary; None: there is none."""
+    """Row of the other table instead of the canary; None: no such row."""
 
     @property
     def columns(self) -> Clique:
-        """The names of the columns."""
+        """The column names."""
         return tuple("abcdefgh"[: len(self.shape)])
 
     @property
     def schema(self) -> Schema:
-        """What is public: the codes."""
+        """The public schema: the codes."""
         return Schema.from_domain(dict(zip(self.columns, self.shape, strict=True)))
 
     @property
@@ -79,11 +87,11 @@ class NeighbouringTables:
         return pa.table(dict(zip(self.columns, rows.T, strict=True)))
 
     def figures(self, marginal: Callable[[Sequence[str]], Array]) -> list[float]:
-        """Return what a release tells of the canary: the count of its cell in the table of every set of columns.
+        """Return the attack's features of a release: the count of the canary's cell in every marginal.
 
-        Less that of the row it replaces, if there is one. The noisy answers of any method that measures marginals, or
-        parts of them, are functions of these tables, and the canary moves each of them along these cells; the total is
-        the table of no columns.
+        The count of the replaced row's cell is subtracted, if there is one. The noisy answers of any method that
+        measures marginals, or parts of them, are functions of these tables, and the canary changes each of them along
+        these cells; the total is the marginal of no columns.
         """
         told = []
         for few in range(len(self.columns) + 1):
@@ -101,10 +109,16 @@ class NeighbouringTables:
 
 
 def worst_cases(relation: Relation, mu: float) -> list[NeighbouringTables]:
-    """Return the tables for a neighbour relation, with as many rows as noise for this mu asks for."""
+    """Return the tables for a neighbouring relation, with a number of rows suited to the noise for this mu.
+
+    They are worst cases for the canary: few columns, so a method spends its whole budget on one table (one column), or
+    must also select the pair (two columns); many rows per cell relative to the noise, so no noisy count is truncated at
+    zero and no value merged; cells of very different sizes, because a fit that starts from uniform cells stops early on
+    uniform ones. The canary is in the largest cell; a replaced row differs in every column, so two cells change.
+    """
     few = ROWS / min(mu, 1.0)
     one = np.geomspace(STEEP, 1, 8)
-    # Close codes go together, and small ones are more frequent: columns that depend on each other, and are uneven.
+    # Dependent columns with uneven marginals: close codes occur together, and small codes are more frequent.
     a, b = np.indices((4, 4))
     two = np.geomspace(STEEP, 1, 4)[np.abs(a - b)] * (1 - 0.15 * a)
     return [_make_neighbours(name, relation, counts * few) for name, counts in zip(TABLES, (one, two), strict=True)]
@@ -116,42 +130,40 @@ def _make_neighbours(name: str, relation: Relation, counts: Array) -> Neighbouri
     return NeighbouringTables(name, relation, counts.shape, np.ceil(counts).astype(np.int64), canary, replaced)
 
 
-# How much a release gives away, as far as an attack on it can show: a lower bound on mu that holds with confidence.
-
 TRAINING = 4
-"""One run in so many serves to learn the test, the others to try it."""
+"""One run in this many is used to train the test, the others to evaluate it."""
 
 FLAT = 1e-3
-"""Directions in which standardised figures vary less than this, beside the widest, are rounding and left out."""
+"""Directions in which standardised features vary less than this, relative to the widest, are rounding and ignored."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a budget says about every test between neighbouring tables."""
+    """The guarantee of a budget, as a bound on every test between neighbouring tables."""
 
     mu: float
-    """The test that is right most often is right with probability at most Phi(mu / 2)."""
+    """The most accurate test is right with probability at most Phi(mu / 2)."""
     every_test: bool
-    """Whether mu-GDP follows, that is Phi^-1(1 - a) - Phi^-1(b) <= mu for the rates a and b of every test."""
+    """Whether mu-GDP follows, that is Phi^-1(1 - a) - Phi^-1(b) <= mu for the error rates a and b of every test."""
 
     @property
     def accuracy(self) -> float:
-        """How often a test may be right, if both tables are equally likely."""
+        """Largest accuracy of a test if both tables are equally likely."""
         return float(ndtr(self.mu / 2))
 
 
 def compute_claim(budget: Budget, accounting: AccountingLike) -> Claim:
-    """Return what a budget says of tests, in the unit mu.
+    """Return the guarantee of a budget against tests, in units of mu.
 
-    Gaussian: the capacity is rho = mu^2 / 2, and mu-GDP is what is claimed.
+    Gaussian: the capacity is rho = mu^2 / 2, and the claim is mu-GDP.
 
-    Pure: with odds of at most e^epsilon no test is right with a probability above e^epsilon / (1 + e^epsilon), which is
-    Phi(mu / 2) for the mu returned. And mu-GDP follows: its trade-off curve is convex, begins at (0, 1) and passes
-    through the corner of epsilon's, which has straight lines on either side, and so lies below all of it.
+    Pure: with odds of at most e^epsilon no test is right with probability above e^epsilon / (1 + e^epsilon), which is
+    Phi(mu / 2) for the returned mu. And mu-GDP follows: its trade-off function is convex, starts at (0, 1) and passes
+    through the corner of that of epsilon-DP, which is linear on either side, and so lies below all of it.
 
-    zCDP: no mu-GDP follows, but the divergence of Kullback and Leibler is at most rho (orders above 1, to the limit).
-    A test's advantage is at most the total variation distance, at most sqrt(rho / 2) by Pinsker's inequality and
-    sqrt(1 - e^-rho) by that of Bretagnolle and Huber. It is right with probability (1 + advantage) / 2.
+    zCDP: mu-GDP does not follow, but the Kullback-Leibler divergence is at most rho (orders above 1, in the limit). A
+    test's advantage is at most the total-variation distance, at most sqrt(rho / 2) by Pinsker's inequality and sqrt(1 -
+    e^-rho) by that of Bretagnolle and Huber. It is right with probability (1 + advantage) / 2.
 
     >>> round(compute_claim(Budget(mu=1.0), "gaussian").mu, 6)
     1.0
@@ -168,7 +180,7 @@ def compute_claim(budget: Budget, accounting: AccountingLike) -> Claim:
 
 
 def upper_limit(successes: int, trials: int, error: float) -> float:
-    """Return the Clopper-Pearson limit: a probability below this fails to be, in at most `error` of all cases.
+    """Return the Clopper-Pearson upper confidence limit of a probability, which fails in at most `error` of all cases.
 
     >>> round(upper_limit(0, 100, 0.05), 4), upper_limit(7, 7, 0.05)
     (0.0295, 1.0)
@@ -179,39 +191,39 @@ def upper_limit(successes: int, trials: int, error: float) -> float:
 
 
 def accuracy_bound(wrong: int, trials: int, error: float) -> float:
-    """Return a mu that a test with so many wrong answers shows, half of the trials being on each table.
+    """Return a lower confidence bound on mu from a test's number of errors; half of the trials are on each table.
 
-    The answers are independent, with one chance of being wrong on D and another on D'. Their sum is less spread than
-    a binomial number of the same mean (Hoeffding 1956), so its limit holds for the mean of the two.
+    The outcomes are independent, with one error probability on D and another on D'. Their sum is less dispersed than a
+    binomial variable of the same mean (Hoeffding 1956), so its limit holds for the mean of the two.
     """
     return max(0.0, -2 * float(ndtri(upper_limit(wrong, trials, error))))
 
 
 def trade_off_bound(false_positives: int, false_negatives: int, trials: int, error: float) -> float:
-    """Return a mu that a test with these errors, of so many trials on each table, shows: half of `error` a rate."""
+    """Return a lower confidence bound on mu from a test's two error rates, with `error` / 2 for each rate."""
     rates = [upper_limit(found, trials, error / 2) for found in (false_positives, false_negatives)]
     return max(0.0, -float(ndtri(rates).sum())) if max(rates) < 1 else 0.0
 
 
 @dataclass(frozen=True)
 class AttackEvidence:
-    """How often the guesses of an attack were wrong, and what that shows."""
+    """Error counts of an attack and the resulting bound on mu."""
 
     trials: int
-    """Releases of each table that were guessed at."""
+    """Evaluated releases of each table."""
     wrong: int
-    """Wrong guesses of the test that was right most often while it was learned, of twice as many trials."""
+    """Wrong guesses of the test with the best training accuracy, of twice as many trials."""
     rates: tuple[int, int] | None
-    """False positives and false negatives of the test that showed most by both; None: the claim is not one on these."""
+    """False positives and negatives of the test with the best training trade-off; None: not covered by the claim."""
     confidence: float
 
     @property
     def mu(self) -> float:
-        """At least this much is given away, with confidence."""
+        """Lower bound on mu at the audit's confidence."""
         return self.bound(self.confidence)
 
     def bound(self, confidence: float) -> float:
-        """Return the mu that was shown with another confidence."""
+        """Return the lower bound on mu at another confidence."""
         if self.rates is None:
             return accuracy_bound(self.wrong, 2 * self.trials, 1 - confidence)
         half = (1 - confidence) / 2
@@ -219,24 +231,21 @@ class AttackEvidence:
 
     @property
     def accuracy(self) -> float:
-        """How often the guess was right."""
+        """Share of correct guesses."""
         return 1 - self.wrong / (2 * self.trials)
 
     @property
     def estimate(self) -> float:
-        """The mu at which the best test is right as often as this one was: a guess, with no confidence in it."""
-        # No wrong guess at all counts as half of one: it does not show a mu without end.
+        """Point estimate of mu: the value at which the best test is as accurate as this one, without confidence."""
+        # No wrong guess counts as half an error, to keep the estimate finite.
         return max(0.0, -2 * float(ndtri(max(self.wrong, 0.5) / (2 * self.trials))))
 
 
 def run_attack(without: Array, canary: Array, confidence: float, *, every_test: bool = True) -> AttackEvidence:
-    """Learn to tell releases of D from those of D', a row of figures each; then count how often that is wrong.
-
-    `every_test`: whether the claim in question is one about the rates of all tests (`Claim.every_test`).
-    """
+    """Train a test between releases of D and D', and count its errors on the others; `every_test` as in `Claim`."""
     runs = len(without)
     if len(canary) != runs or runs < 2 * TRAINING:
-        raise ValueError(f"an attack needs as many releases of one table as of the other, at least {2 * TRAINING}")
+        raise ValueError(f"an attack needs the same number of releases of both tables, at least {2 * TRAINING}")
     few = runs // TRAINING
     weights = fit_discriminant(without[:few], canary[:few])
     negative, positive = without @ weights, canary @ weights
@@ -250,15 +259,11 @@ def run_attack(without: Array, canary: Array, confidence: float, *, every_test: 
 
 
 def _count_errors(negative: Array, positive: Array, threshold: float) -> tuple[int, int]:
-    """Return how many scores of each group are on the wrong side."""
     return int((negative >= threshold).sum()), int((positive < threshold).sum())
 
 
 def fit_discriminant(without: Array, canary: Array) -> Array:
-    """Return weights of the figures that tell the two groups apart best, if both are spread alike (Fisher 1936).
-
-    Found as the regression of the group on the figures, which is the same up to a factor.
-    """
+    """Return the weights of Fisher's linear discriminant (1936), by regression of the group on the features."""
     together = np.concatenate([without, canary]).astype(np.float64)
     spread = together.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
@@ -268,7 +273,6 @@ def fit_discriminant(without: Array, canary: Array) -> Array:
 
 
 def _choose_threshold(without: Array, canary: Array, error: float) -> float:
-    """Return the threshold whose trade-off shows most on these scores."""
     candidates = np.unique(np.concatenate([without, canary]))
     positives = len(without) - np.searchsorted(np.sort(without), candidates)
     negatives = np.searchsorted(np.sort(canary), candidates)
@@ -279,7 +283,7 @@ def _choose_threshold(without: Array, canary: Array, error: float) -> float:
 
 
 Source = Literal["model", "rows"]
-"""What the attacker holds: the model file, or synthetic rows (as many as the model makes by itself)."""
+"""What the attacker holds: the model file, or synthetic rows (as many as the model generates by default)."""
 
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace-one")
 SOURCES: tuple[Source, ...] = ("model", "rows")
@@ -287,7 +291,7 @@ SOURCES: tuple[Source, ...] = ("model", "rows")
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What is audited, and how closely."""
+    """Parameters of an empirical audit."""
 
     method: str
     budget: Budget
@@ -297,26 +301,26 @@ class Audit:
     sources: Sequence[Source] = SOURCES
     tables: Sequence[str] = TABLES
     confidence: float = 0.95
-    """With at least this probability no bound of the whole audit is too large (each has its part of the error)."""
+    """Probability that no bound of the whole audit is too large (the error is divided among the bounds)."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def claim(self) -> Claim:
-        """What the budget says of tests, as this method counts it."""
+        """Guarantee of the budget under the method's accounting."""
         pure = {"accounting": PURE.name} if self.budget.delta == 0 else {}
         return compute_claim(
             self.budget, recipe(resolve_method_name(self.method), **(pure | dict(self.options))).accounting
         )
 
     def cases(self) -> list[NeighbouringTables]:
-        """Return the pairs of tables that are attacked."""
+        """Return the pairs of tables to attack."""
         cases = [case for relation in self.relations for case in worst_cases(relation, self.claim.mu)]
         return [case for case in cases if case.name in self.tables]
 
 
 @dataclass(frozen=True)
 class AttackFinding:
-    """What one attack has shown of one method."""
+    """Result of one attack on one method."""
 
     method: str
     relation: Relation
@@ -332,12 +336,12 @@ class AttackFinding:
 
     @property
     def broken(self) -> bool:
-        """Whether more is given away than was claimed."""
+        """Whether the bound exceeds the claim."""
         return self.evidence.mu > self.claim.mu
 
 
 def run_attacks(audit: Audit, listener: Listener = ignore_event) -> Iterator[AttackFinding]:
-    """Make the attacks, one after another."""
+    """Run the attacks one after another."""
     claimed, cases = audit.claim, audit.cases()
     confidence = 1 - (1 - audit.confidence) / (len(cases) * len(audit.sources))
     for case in cases:
@@ -352,12 +356,12 @@ def run_attacks(audit: Audit, listener: Listener = ignore_event) -> Iterator[Att
 def _collect_figures(
     audit: Audit, case: NeighbouringTables, table: pa.Table, advance: Callable[[], None]
 ) -> dict[Source, Array]:
-    """Release a table again and again; return the figures of each release, by what the attacker holds."""
+    """Release a table repeatedly; return the features of each release, by what the attacker holds."""
     told: dict[Source, list[list[float]]] = {source: [] for source in audit.sources}
     with TemporaryDirectory(prefix="weft-audit-") as folder:
         file = Path(folder) / "model.weft"
         for _ in range(audit.runs):
-            # No seed: everything is as fresh as in a release, the noise and what follows it.
+            # No seed: noise and sampling are fresh, as in a real release.
             synthesizer = Synthesizer(
                 budget=audit.budget, method=audit.method, neighbours=case.relation, journal=None, **audit.options
             )

@@ -1,10 +1,12 @@
 """Record and replay: run a program on two neighbouring tables with every mechanism's output frozen.
 
-A differentially private program is a deterministic function of its mechanisms' outputs, its public inputs and
-its sampling seed. So record what each mechanism released on a table, run again on a neighbouring table while
-handing out the recorded answers, and compare everything that left. Whatever differs took another road than a
-mechanism: a leak. And each question's exact answers on the two tables must lie within the sensitivity that it
-declared, or its noise was too small.
+A differentially private program is a deterministic function of its mechanisms' outputs, its public inputs and its
+sampling seed. The audit records what each mechanism released on a table, runs the program on a neighbouring table with
+the recorded answers, and compares all outputs. Any difference bypassed the mechanisms: a leak. In addition, each
+query's exact answers on the two tables must lie within its declared sensitivity, or its noise was too small.
+
+Tests on one run, or on two runs on the same table, find noise that is too small or missing (`find_weak_noise`),
+depends on what it is added to (`wrong_law`), or repeats itself (`find_reused_randomness`); replay finds the rest.
 
 The idea is that of Cebere et al., "Re:cord-play" (PoPETs 2026).
 """
@@ -29,10 +31,8 @@ from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import MECHANISMS, CountNoise, Release
 from weft.privacy.partitions import ARRAYS, unpack_value_counts
 
-# What a program asked of its rows and what left, on record; and whether the noise between the two was paid for.
-
 Artefacts = Mapping[str, Any]
-"""Everything that leaves a run, by name: files, printed text, warnings, events, the ledger, ..."""
+"""All outputs of a run by name: files, printed text, warnings, events, the ledger, ..."""
 
 Program = Callable[[Any, Release], Artefacts]
 """A run of the whole program on a table with the given release step."""
@@ -41,21 +41,21 @@ MIN_COMPARED_COINS = 30
 """Rows whose coins must differ between two runs; fair coins agree by chance less than once in 10^9."""
 
 MAX_COMPARED_CELLS = 256
-"""Cells at the beginning of two tables whose noise is compared."""
+"""Leading cells of two tables whose noise is compared."""
 
 TINY = 1e-300
-"""Probability below which logarithms do not go."""
+"""Lower bound on probabilities before taking logarithms."""
 
 ACCIDENT = 1e-9
-"""Probability below which what was seen is no accident."""
+"""Significance level: an observation below this probability is a finding."""
 
 SIZES = {"nothing": (0, 0), "1 to 9": (1, 9), "10 or more": (10, math.inf)}
-"""Cells by what they hold, between which noise must not differ."""
+"""Groups of cells by count, between which the noise must not differ."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One question as recorded: what was charged, what the rows said, and what left."""
+    """One recorded query: its charge, its exact answers and its released answers."""
 
     charge: Charge
     exact: tuple[Array, ...]
@@ -63,7 +63,7 @@ class Answer:
 
 
 class Recorder:
-    """Releases by real mechanisms and remembers all of it."""
+    """Releases through real mechanisms and records every answer."""
 
     def __init__(self, mechanisms: Release) -> None:
         self._mechanisms = mechanisms
@@ -72,7 +72,7 @@ class Recorder:
         self.findings: list[str] = []
 
     def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
-        """Release and remember."""
+        """Release and record the answers."""
         released = self._mechanisms(charge, exact)
         if any(answer.dtype.kind not in "iu" for answer in released):
             self.findings.append(f"{charge.question}: the released answers are not integers")
@@ -81,10 +81,10 @@ class Recorder:
 
 
 def find_weak_noise(tape: Sequence[Answer]) -> list[str]:
-    """Return a finding if the noise that was added is smaller, on the whole, than the charges declare.
+    """Return a finding if the noise is significantly smaller in total than the charges declare.
 
-    Every mechanism says how small its noise may be, taken together (`CountNoise.test_size`). Scales below 1 are left
-    out: rounding dominates them.
+    Mechanisms test the total size of their noise (`CountNoise.test_size`), without scales below 1: rounding dominates
+    them.
     """
     findings = []
     for mechanism in (each for each in MECHANISMS.values() if isinstance(each, CountNoise)):
@@ -103,15 +103,15 @@ def find_weak_noise(tape: Sequence[Answer]) -> list[str]:
 
 
 def wrong_law(tape: Sequence[Answer]) -> list[str]:
-    """Return a finding for each sort of cells whose noise does not follow the law that was declared for it.
+    """Return a finding for each group of cells whose noise does not follow its declared distribution.
 
-    A value k of a law F on the integers, put at a random place between F(k - 1) and F(k), is uniform on (0, 1),
-    whatever the law and its scale: so cells of all tables can be tested together, by Kolmogorov and Smirnov. Noise that
-    is not added to empty cells, or is rounded away from full ones, shows in the cells of that sort; in those of one
-    table, or of all.
+    A value k with distribution function F on the integers, placed at random between F(k - 1) and F(k), is uniform on
+    (0, 1) for every distribution and scale: so the cells of all tables can be tested together, by the
+    Kolmogorov-Smirnov test. Noise that is not added to empty cells, or is rounded away from full ones, shows in the
+    cells of that group, of one table or of all.
     """
     findings = []
-    rng = np.random.default_rng(0)  # these numbers belong to a test that can be repeated, and to no release
+    rng = np.random.default_rng(0)  # makes the test reproducible; never used in a release
     tables = [
         (answer.charge.question, np.abs(answer.exact[i]).ravel(), _transform_noise(answer, i, mechanism, rng))
         for answer in tape
@@ -123,12 +123,12 @@ def wrong_law(tape: Sequence[Answer]) -> list[str]:
         chosen_of.append(("all questions", np.concatenate([np.empty(0), *(chosen for _, chosen in chosen_of)])))
         for question, chosen in chosen_of:
             if chosen.size and kstest(chosen, "uniform", method="asymp").pvalue < ACCIDENT:
-                findings.append(f"{question}: the noise on cells that hold {sort} is not of the law declared")
+                findings.append(f"{question}: the noise on cells that hold {sort} does not follow its distribution")
     return findings
 
 
 def _transform_noise(answer: Answer, i: int, mechanism: CountNoise, rng: np.random.Generator) -> Array:
-    """Return the noise on each cell of a table by its randomised probability integral transform."""
+    """Return the randomised probability integral transform of the noise on each cell of a table."""
     noise = (answer.released[i] - answer.exact[i]).ravel().astype(np.float64)
     scale = answer.charge.scales[i]
     below, upto = mechanism.cdf(noise - 1, scale), mechanism.cdf(noise, scale)
@@ -138,10 +138,10 @@ def _transform_noise(answer: Answer, i: int, mechanism: CountNoise, rng: np.rand
 def find_reused_randomness(
     program: Program, table: Any, mechanisms: Callable[[], Release], *, truncated: bool = False
 ) -> list[str]:
-    """Return signs that chance is not fresh: the same on two runs, or the same noise for two tables of one run.
+    """Return findings of reused randomness: equal in two runs, or equal noise on two tables of one run.
 
-    `truncated`: some units of this table have more rows than are kept. Which rows stay is chance too, and must not be
-    known to anybody (`weft.engines.privacy_units`): two runs, also with one `seed`, must not count the same ones.
+    `truncated`: some units of this table have more rows than are kept. The choice of kept rows is random and secret too
+    (`weft.engines.privacy_units`): two runs, even with the same `seed`, must not count the same rows.
     """
     runs = [Recorder(mechanisms()), Recorder(mechanisms())]
     for recorder in runs:
@@ -149,7 +149,7 @@ def find_reused_randomness(
     findings = []
     for one, other in zip(*([a for a in r.tape if a.charge.definition.divides_rows] for r in runs), strict=False):
         if len(one.released[0]) >= MIN_COMPARED_COINS and np.array_equal(one.released[0], other.released[0]):
-            findings.append("two runs threw the same coins")
+            findings.append("two runs drew the same coins")
     drawn = [[part for answer in recorder.tape for part in _extract_random_parts(answer)] for recorder in runs]
     equal = len(drawn[0]) == len(drawn[1]) and all(
         np.array_equal(one.values, other.values) for one, other in zip(*drawn, strict=True)
@@ -167,11 +167,11 @@ def find_reused_randomness(
 
 @dataclass(frozen=True)
 class RandomPart:
-    """The random part of an answer: the noise on one table, or what an exponential mechanism chose.
+    """The random part of an answer: the noise on one table, or the selection of an exponential mechanism.
 
-    `log_chances` has the log probability of each value under the declared law. Their sum is the log probability that an
-    independent run repeats the values, so that a repetition counts as evidence only where it falls below `ACCIDENT`:
-    noise of a small scale, or on a few cells, often repeats by chance.
+    `log_chances` has the log-probability of each value under the declared distribution. Their sum is the
+    log-probability that an independent run repeats the values, so a repetition is evidence only if it falls below
+    `ACCIDENT`: noise of a small scale, or on few cells, often repeats by chance.
     """
 
     values: Array
@@ -179,7 +179,7 @@ class RandomPart:
 
 
 def _extract_random_parts(answer: Answer) -> list[RandomPart]:
-    """Return the random part of each table of counts, or of each choice; nothing for any other answer."""
+    """Return the random part of each table of counts, or of each selection; empty for any other answer."""
     mechanism = answer.charge.definition
     if isinstance(mechanism, CountNoise):
         noises = [(r - e).ravel() for e, r in zip(answer.exact, answer.released, strict=True)]
@@ -195,10 +195,7 @@ def _extract_random_parts(answer: Answer) -> list[RandomPart]:
 
 
 def _share_noise(parts: Sequence[RandomPart]) -> bool:
-    """Return whether two tables begin with the same noise, over so many cells that it is no accident.
-
-    In lexicographic order, a table that begins like another one stands next to one that does.
-    """
+    """Return whether two tables begin with the same noise over enough cells; sorting makes such tables adjacent."""
     for one, other in pairwise(sorted(parts, key=lambda part: part.values[:MAX_COMPARED_CELLS].tolist())):
         m = min(one.values.size, other.values.size, MAX_COMPARED_CELLS)
         chance = max(one.log_chances[:m].sum(), other.log_chances[:m].sum())
@@ -208,11 +205,11 @@ def _share_noise(parts: Sequence[RandomPart]) -> bool:
 
 
 TOLERANCE = 1e-9
-"""Slack for square roots of integers when distances are compared with declared sensitivities."""
+"""Relative tolerance for rounding when distances are compared with declared sensitivities."""
 
 
 class Player:
-    """Hands out recorded answers and notes where the questions or the exact answers stray from the tape."""
+    """Returns recorded answers, and reports where queries or exact answers deviate from the recording."""
 
     def __init__(self, tape: Sequence[Answer], private: bool) -> None:
         self._tape = tape
@@ -222,13 +219,15 @@ class Player:
         self.findings: list[str] = []
 
     def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
-        """Return the recorded answer to the same question, whatever the rows say now."""
+        """Return the recorded answer to the same query, regardless of the current rows."""
         if self._next >= len(self._tape):
-            raise StrayedError(f"a question more was asked: {charge.question}")
+            raise StrayedError(f"the second run made an additional query: {charge.question}")
         answer = self._tape[self._next]
         self._next += 1
         if _drop_time(charge) != _drop_time(answer.charge):
-            raise StrayedError(f"another question was asked: {charge.question!r}, not {answer.charge.question!r}")
+            raise StrayedError(
+                f"the second run made another query: {charge.question!r}, not {answer.charge.question!r}"
+            )
         if charge.definition.divides_rows:
             return [couple_coins(exact[0], answer.exact[0], answer.released[0])]
         if charge.part and not all(map(np.array_equal, exact, answer.exact)):
@@ -237,20 +236,20 @@ class Player:
         return [a.copy() for a in answer.released]
 
     def finish(self) -> None:
-        """Note questions that were recorded but not asked again, and a unit that was in several parts of the rows."""
-        if len(self._parts_moved) > 1:  # the price is that of one part
-            self.findings.append(f"answers of several parts moved: {', '.join(sorted(self._parts_moved))}")
+        """Report recorded queries that were not repeated, and changes in several parts of the rows."""
+        if len(self._parts_moved) > 1:  # the price covers one part only
+            self.findings.append(f"answers of several parts changed: {', '.join(sorted(self._parts_moved))}")
         for answer in self._tape[self._next :]:
-            self.findings.append(f"a question was not asked: {answer.charge.question}")
+            self.findings.append(f"the second run omitted a query: {answer.charge.question}")
 
     def _check_distance(self, answer: Answer, exact: Sequence[Array]) -> None:
         charge = answer.charge
         if charge.norm == "rows":
             changed = count_moved_rows(exact, answer.exact)
             if changed > charge.sensitivities[0]:
-                self.findings.append(f"{charge.question}: {changed} rows moved, declared {charge.sensitivities[0]:g}")
+                self.findings.append(f"{charge.question}: {changed} rows changed, declared {charge.sensitivities[0]:g}")
             return
-        if charge.norm == "none":  # nothing was promised
+        if charge.norm == "none":  # no sensitivity is claimed
             return
         if charge.norm == "values":
             exact, before = align_value_counts(exact, answer.exact)
@@ -262,16 +261,16 @@ class Player:
             moved = measure_answer_distance(now, then, "l2" if charge.norm == "values" else charge.norm)
             if moved > declared * (1 + TOLERANCE):
                 self.findings.append(
-                    f"{charge.question}: answers moved by {moved:g} ({charge.norm}), declared {declared:g}"
+                    f"{charge.question}: answers changed by {moved:g} ({charge.norm}), declared {declared:g}"
                 )
 
 
 class StrayedError(Exception):
-    """The second run left the road of the first: control flow depends on the rows."""
+    """The second run deviated from the first: control flow depends on the rows."""
 
 
 def measure_answer_distance(a: Array, b: Array, norm: str) -> float:
-    """Return the distance of two integer answers in the norm that a charge names."""
+    """Return the distance of two integer answers in the norm of a charge."""
     difference = np.abs(a.astype(np.int64) - b.astype(np.int64)).astype(np.float64).ravel()
     if not difference.size:
         return 0.0
@@ -281,7 +280,7 @@ def measure_answer_distance(a: Array, b: Array, norm: str) -> float:
 
 
 def align_value_counts(now: Sequence[Array], then: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """Return the counts of each column's values in two answers, over all values that either of them has."""
+    """Return the counts of each column's values in two answers, over all values of either."""
     first, second = [], []
     for i in range(0, len(now), ARRAYS):
         a, b = unpack_value_counts(now[i : i + ARRAYS]), unpack_value_counts(then[i : i + ARRAYS])
@@ -292,7 +291,7 @@ def align_value_counts(now: Sequence[Array], then: Sequence[Array]) -> tuple[lis
 
 
 def count_moved_rows(now: Sequence[Array], then: Sequence[Array]) -> int:
-    """Return by how many rows the counts of all prefixes differ between two answers: a row moves its own by one."""
+    """Return the number of rows by which the counts of all prefixes differ between two answers."""
     first, second = (
         Counter(dict(zip(map(tuple, prefixes.tolist()), counts.tolist(), strict=True)))
         for prefixes, counts in (now, then)
@@ -301,11 +300,11 @@ def count_moved_rows(now: Sequence[Array], then: Sequence[Array]) -> int:
 
 
 def couple_coins(names: Array, before: Array, words: Array) -> Array:
-    """Deal recorded coins again: to each unit the one that it had before, to new ones what others left behind.
+    """Reassign recorded coins: each unit gets its previous coin, and new units get the unused ones.
 
-    Units are known by their names; those of equal rows are exchangeable. This is the pairing of runs in the argument of
-    `weft.engines.recoding`: a replaced unit takes the coin of the one that it stands for, an added one any. That is
-    drawn from the recorded ones, so that each part gets its share of added units and a replay can be repeated.
+    Units are identified by their names; units of equal rows are exchangeable. This is the coupling of runs in the proof
+    of `weft.engines.recoding`: a replaced unit takes the coin of its predecessor, an added one any coin. Further coins
+    are drawn with a seed from the recorded ones, so that each part gets its share of added units, reproducibly.
     """
     order, known = np.argsort(names, kind="stable"), np.argsort(before, kind="stable")
     ordered, recorded = names[order], before[known]
@@ -322,24 +321,23 @@ def couple_coins(names: Array, before: Array, words: Array) -> Array:
 
 
 def check_ledger(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]:
-    """Return where a run's answers and its ledger (as `Ledger.to_dict` gives it) disagree.
+    """Return the differences between a run's answers and its ledger (from `Ledger.to_dict`).
 
-    Every answer must have been entered, in order, at the price that its own sensitivity and noise make, and the sum
-    must fit the budget that the ledger names.
+    Every answer must be charged in order, at the price of its sensitivity and noise, and the sum must fit the budget.
     """
     findings = []
     entries = [Charge.from_dict(entry) for entry in ledger["entries"]]
     if [_drop_time(answer.charge) for answer in tape] != [_drop_time(entry) for entry in entries]:
-        findings.append("the answers given are not those entered in the ledger")
+        findings.append("the answers do not match the charges in the ledger")
     prices = [answer.charge.price(ledger["accounting"]) for answer in tape]
     for answer, price in zip(tape, prices, strict=True):
         if price > answer.charge.cost * (1 + TOLERANCE):
             findings.append(f"{answer.charge.question}: the noise costs {price:g}, charged {answer.charge.cost:g}")
     findings += check_seed_prices(tape)
-    # A unit is in one part of the rows, and pays for what was asked of that part and of all rows.
+    # A unit is in one part of the rows; its cost is that of the queries to that part and to all rows.
     parts = {answer.charge.part for answer in tape} - {""}
     if parts and sum(answer.charge.definition.divides_rows for answer in tape) != 1:
-        findings.append("parts of the rows were asked that one throw of coins did not make")
+        findings.append("parts of the rows were queried without exactly one partition by coins")
     for part in ("", *sorted(parts)):
         asked = [i for i, answer in enumerate(tape) if answer.charge.part in ("", part)]
         cost = math.fsum(prices[i] for i in asked)
@@ -350,17 +348,16 @@ def check_ledger(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]
         if cost > allowed * (1 + TOLERANCE):
             findings.append(f"the answers cost {cost:g}, the budget allows {allowed:g}")
     if any(not answer.charge.definition.is_private for answer in tape) and DENIABILITY not in ledger["stamps"]:
-        findings.append("deniable records were released without the stamp that says so")
+        findings.append("deniable records were released without the required stamp")
     return findings
 
 
 def check_seed_prices(tape: Sequence[Answer]) -> list[str]:
-    """Return where records grown from seeds cost more than was charged for them.
+    """Return findings for records from seeds that cost more than was charged.
 
-    Their price is computed anew from the test, the number of records and the lower bound of passing seeds that the
-    charge names; and that bound from the noisy answer that came before.
+    Prices are recomputed from the charge's terms, and its bound on passing seeds from the preceding noisy answer.
     """
-    findings = ["seeds were asked first"] if tape and tape[0].charge.definition.grows_private_records else []
+    findings = ["the first query releases seeds"] if tape and tape[0].charge.definition.grows_private_records else []
     for before, answer in pairwise(tape):
         charge = answer.charge
         if not charge.definition.grows_private_records:
@@ -368,7 +365,7 @@ def check_seed_prices(tape: Sequence[Answer]) -> list[str]:
         test, passing = Acceptance.of(charge.terms), charge.terms["passing"]
         known = lower_bound(float(before.released[0][0]), before.charge.scales[0], test, charge.slack / 2)
         if before.charge.sensitivities != (float(test.sensitivity),) or passing > known:
-            findings.append(f"{charge.question}: {passing:g} seeds are said to pass, {known:g} are known to")
+            findings.append(f"{charge.question}: {passing:g} passing seeds are claimed, {known:g} are certified")
         due = Charge.seeded(charge.question, test=test, records=charge.draws, passing=passing, slack=charge.slack)
         if due.rho > charge.rho * (1 + TOLERANCE):
             findings.append(f"{charge.question}: costs {due.rho:g}, charged {charge.rho:g}")
@@ -376,10 +373,7 @@ def check_seed_prices(tape: Sequence[Answer]) -> list[str]:
 
 
 def replay(program: Program, table: Any, neighbour: Any, mechanisms: Release) -> list[str]:
-    """Return every way in which the program treats neighbouring tables differently, or cheats on its books; want none.
-
-    If an artefact is called "ledger", it must be what `Ledger.to_dict` gives, and is checked against the answers.
-    """
+    """Return differences of the program between neighbours, and errors of its artefact "ledger" (`Ledger.to_dict`)."""
     recorder = Recorder(mechanisms)
     first = _run_program(program, table, recorder)
     player = Player(recorder.tape, recorder.private)
@@ -391,17 +385,17 @@ def replay(program: Program, table: Any, neighbour: Any, mechanisms: Release) ->
     kept = check_ledger(recorder.tape, first["ledger"]) if "ledger" in first else []
     findings = [*recorder.findings, *find_weak_noise(recorder.tape), *wrong_law(recorder.tape), *kept, *player.findings]
     if "failure" in first and first == second:
-        findings.append(f"nothing was compared, for the program fails on both tables: {first['failure']}")
+        findings.append(f"nothing was compared, because the program fails on both tables: {first['failure']}")
     return [*findings, *_list_differences(first, second)]
 
 
 def _run_program(program: Program, table: Any, release: Release) -> Artefacts:
-    """Run the program; a failure is an outcome too, with the text that a person would see."""
+    """Run the program; a failure is an outcome too, with the message that a user would see."""
     try:
         return program(table, release)
     except StrayedError:
         raise
-    except Exception as error:  # noqa: BLE001 -- whatever breaks on one table alone is a finding
+    except Exception as error:  # noqa: BLE001 -- a failure on one table only is a finding
         return {"failure": f"{type(error).__name__}: {error}"}
 
 

@@ -1,4 +1,4 @@
-"""The command line. Everything heavy is imported inside the commands, so that `weft --help` is quick."""
+"""The command line. Commands import heavy libraries when they run, so that `weft --help` is fast."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from weft.cli.terminal import PrintableGroup
 
 EXIT_CODES = """\b
 [bold]Exit codes[/bold]
-  0 done                 5 the budget does not allow it
-  1 refused by Weft      6 not a model file, or a damaged one
-  2 wrong usage          7 the output cannot be written
-  3 wrong schema         8 the model would be too large
+  0 success              5 not allowed by the budget
+  1 refused by Weft      6 not a model file, or damaged
+  2 invalid usage        7 the output cannot be written
+  3 invalid schema       8 the model would be too large
   4 unreadable data     70 a bug in Weft
   130 interrupted (Ctrl-C), 143 ended by SIGTERM, 129 by SIGHUP
 
@@ -39,11 +39,11 @@ EXIT_CODES = """\b
 """
 
 COMMANDS = "weft.commands"
-"""Entry points of installed distributions that add commands, such as `weft bench` of weft-lab."""
+"""Entry-point group of distributions that add commands, such as `weft bench` of weft-lab."""
 
 
 class WeftGroup(PrintableGroup):
-    """The commands of Weft, and those that other distributions add."""
+    """Weft's own commands and those that other distributions add."""
 
     @cached_property
     def _added(self) -> dict[str, Any]:
@@ -54,22 +54,22 @@ class WeftGroup(PrintableGroup):
         return groups
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Name all commands."""
+        """Return the names of all commands."""
         return [*super().list_commands(ctx), *self._added]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command by its name."""
+        """Return the command with this name, or None."""
         return super().get_command(ctx, cmd_name) or self._added.get(cmd_name)
 
 
 app = typer.Typer(
     name="weft",
     cls=WeftGroup,
-    help="Differentially private synthetic tables, with a guarantee that a stranger can check.",
+    help="Create differentially private synthetic tables, with a guarantee that anyone can check.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    # A pretty traceback would show local variables, which may hold private rows.
+    # Rich tracebacks show local variables, which may hold private rows.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -104,15 +104,15 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _weft(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Differentially private synthetic tables, with a guarantee that a stranger can check."""
+    """Create differentially private synthetic tables, with a guarantee that anyone can check."""
 
 
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without our signs must not fail a paid run
+            stream.reconfigure(errors="replace")  # an unencodable character must not fail a run that has spent budget
     app(prog_name="weft")

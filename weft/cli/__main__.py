@@ -1,4 +1,4 @@
-"""`python -m weft.cli`: the command line where the `weft` script is not on the path."""
+"""Run the command line as `python -m weft.cli`, where the `weft` script is not on the path."""
 
 from weft.cli import main
 

@@ -1,4 +1,4 @@
-"""`weft audit`: attack a method as an outsider would, and see whether it gives away more than it claims."""
+"""`weft audit`: attack a method, and compare the measured privacy loss with its claim."""
 
 from __future__ import annotations
 
@@ -26,34 +26,32 @@ BOTH: Any = "both"
 
 Methods = Annotated[
     str,
-    typer.Option("--method", "-m", metavar="A,B", help="Methods, or all of them: all. `weft methods` lists them."),
+    typer.Option("--method", "-m", metavar="A,B", help="Methods to audit, or all. `weft methods` lists them."),
 ]
 Runs = Annotated[
     int,
     typer.Option(
         min=40,
         metavar="N",
-        help="Fits of each table; more bring the bound nearer to the truth.",
+        help="Fits per table; more fits give a tighter lower bound.",
         rich_help_panel=ATTACK,
     ),
 ]
 Relation = Annotated[
     Literal["add-remove", "replace-one", "both"],
-    typer.Option(metavar="WHICH", help="add-remove, replace-one or both.", rich_help_panel=ATTACK),
+    typer.Option(metavar="WHICH", help="Neighbours: add-remove, replace-one or both.", rich_help_panel=ATTACK),
 ]
 Holds = Annotated[
     Literal["model", "rows", "both"],
-    typer.Option(
-        "--from", metavar="WHAT", help="What the attacker holds: model, rows or both.", rich_help_panel=ATTACK
-    ),
+    typer.Option("--from", metavar="WHAT", help="What the attacker sees: model, rows or both.", rich_help_panel=ATTACK),
 ]
 Confidence = Annotated[
     float,
-    typer.Option(min=0.5, max=0.999999, help="That all bounds shown hold, together.", rich_help_panel=ATTACK),
+    typer.Option(min=0.5, max=0.999999, help="Joint confidence of all bounds shown.", rich_help_panel=ATTACK),
 ]
 Plot = Annotated[
     str | None,
-    typer.Option(metavar="FILE.svg", help="Draw the bounds beside the claim.", rich_help_panel=o.OUTPUT),
+    typer.Option(metavar="FILE.svg", help="Plot the bounds and the claim.", rich_help_panel=o.OUTPUT),
 ]
 
 
@@ -71,15 +69,16 @@ def audit(
     *,
     screen: o.Screen,
 ) -> None:
-    """Try to catch a method giving away more than it claims.
+    """Test empirically whether a method loses more privacy than it claims.
 
-    Two made-up tables that differ in one row are released many times each, with
-    real noise, from end to end. An attacker guesses from each release which table
-    it came from. How often the guess is right shows how much is given away at
-    least, in the unit mu, beside what the budget allows.
+    Two artificial tables that differ in one row are released many times each, end
+    to end, with real noise. An attacker guesses from each release which table it
+    came from. The accuracy of the guesses gives a lower bound on the privacy loss
+    mu, to compare with the claim of the budget: by the claim, the best guess is
+    right with probability at most Phi(mu / 2).
 
-    Exit code 1: more than is claimed, the sign of a fault. A bound below the
-    claim proves no more than that this attack found none.
+    Exit code 1: the bound exceeds the claim, which indicates a fault. A bound below
+    the claim is no proof of privacy: it only means that this attack found no fault.
 
     \b
     [bold]Examples[/bold]
@@ -111,7 +110,7 @@ def audit(
                 for name in names
             ]
             for each in audits:
-                each.claim  # noqa: B018 (a method or option that is refused, is refused before the first fit)
+                each.claim  # noqa: B018 (validate methods and options before the first fit)
             findings = [finding for each in audits for finding in run_attacks(each, listener)]
         if plot is not None:
             _draw_findings(findings, Path(plot), epsilon, confidence)
@@ -122,7 +121,7 @@ def _check_plot(plot: Path) -> None:
     from weft.io.atomic_files import check_writable
 
     if plot.suffix.lower() != ".svg":
-        raise UsageError(f"--plot {plot}: name it .svg")
+        raise UsageError(f"--plot {plot}: the name must end in .svg")
     check_writable(plot)
 
 
@@ -150,25 +149,25 @@ def _print_findings(
         own = [finding for finding in findings if finding.method == name]
         told = f"{name}, epsilon {epsilon:g} at delta {delta:g}"
         terminal.show(
-            summary.render_heading(f"{told}: an attack shows more than is claimed")
+            summary.render_heading(f"{told}: an attack exceeds the claim")
             if name in broken
-            else summary.render_headline(f"{told}: no attack shows more than is claimed"),
+            else summary.render_headline(f"{told}: no attack exceeds the claim"),
             _build_findings_table(own),
             summary.render_note(_explain_findings(own)),
         )
     terminal.show(
         summary.render_note(
-            f"At least the mu that was shown is given away, with {confidence:.4g} confidence for all attacks together. "
-            "More runs bring it nearer to the best guess, and that nearer to the truth. `share` is the part of the "
-            "claim that was shown."
+            f"The shown mu is a lower bound on the privacy loss, with {confidence:.4g} confidence for all attacks "
+            "together. More runs bring it closer to the best guess (a point estimate), and that closer to the truth. "
+            "`share` is the shown mu as a share of the claimed mu."
         )
     )
     if plot is not None:
-        terminal.show(*summary.render_files({Path(plot): "the bounds beside the claim"}))
+        terminal.show(*summary.render_files({Path(plot): "plot of the bounds and the claim"}))
     if broken:
         terminal.fail(
-            f"{', '.join(broken)}: an attack shows more than is claimed. At {confidence:.4g} confidence chance alone "
-            f"does this once in {1 / (1 - confidence):,.0f} audits: run it again with more --runs, and release nothing "
+            f"{', '.join(broken)}: an attack exceeds the claim. At {confidence:.4g} confidence this happens by chance "
+            f"in one of {1 / (1 - confidence):,.0f} audits: run it again with more --runs, and release nothing "
             "with this method until it is explained."
         )
         raise typer.Exit(1)
@@ -220,12 +219,11 @@ def _build_findings_table(findings: Sequence[AttackFinding]) -> RenderableType:
 
 
 def _explain_findings(findings: Sequence[AttackFinding]) -> str:
-    """Say what the figures mean to somebody who has to decide."""
     best = max(findings, key=lambda finding: finding.evidence.accuracy)
     return (
-        "By the claim, whoever sees a release and has to say which of two equally likely tables it came from is right "
-        f"at most {best.claim.accuracy:.1%} of the time. The best attack was right {best.evidence.accuracy:.1%} of "
-        f"{2 * best.evidence.trials:,} times."
+        "By the claim, an attacker who guesses which of two equally likely tables a release came from is right "
+        f"at most {best.claim.accuracy:.1%} of the time. The best attack was right in {best.evidence.accuracy:.1%} of "
+        f"{2 * best.evidence.trials:,} trials."
     )
 
 

@@ -1,4 +1,4 @@
-"""`weft budget`: what may be spent on a table in all, over its lifetime."""
+"""`weft budget`: the lifetime budget of a table."""
 
 from __future__ import annotations
 
@@ -17,37 +17,39 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Keep a lifetime budget: one file that every run on a table draws from.",
+    help="Manage a lifetime budget: one file that limits the total privacy loss of all runs on a table.",
 )
 
-BudgetFile = Annotated[str, typer.Argument(metavar="FILE", help="The lifetime budget, such as clinic.budget.")]
+BudgetFile = Annotated[str, typer.Argument(metavar="FILE", help="The lifetime budget, for example clinic.budget.")]
 
 WIDTH = 40
-"""Signs of the bar."""
 
 
 @app.command()
 def create(
     file: BudgetFile,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss that all runs together may cost.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Maximum privacy loss of all runs together.")],
     delta: Annotated[
-        float, typer.Option(help="Chance that the epsilon bound fails; below one in the number of people. 0: pure.")
+        float,
+        typer.Option(
+            help="Probability that the epsilon bound fails. Choose less than 1 / number of people; 0 for pure."
+        ),
     ] = 1e-6,
-    table: Annotated[str, typer.Option(metavar="NAME", help='What the table is called, as in "patients 2024".')] = "",
+    table: Annotated[str, typer.Option(metavar="NAME", help='Name of the table, for example "patients 2024".')] = "",
     neighbours: o.Neighbours = "add-remove",
     accounting: Annotated[
         Literal["gaussian", "zcdp", "pure"] | None,
         typer.Option(
             help="How costs add up: gaussian (least noise for most methods), zcdp (cheaper for privbayes and "
-            "pb-pgm), or pure, which goes with delta 0."
+            "pb-pgm), or pure, which requires delta 0."
         ),
     ] = None,
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
-    """Make a lifetime budget for a table, once, before its first run.
+    """Create the lifetime budget of a table, once, before its first run.
 
-    All runs that name it with --budget draw from it, and are refused when it is used up.
+    All runs that name it with --budget are charged to it, and are refused when it is exhausted.
 
     \b
     [bold]Examples[/bold]
@@ -66,7 +68,7 @@ def create(
 
 @app.command()
 def show(file: BudgetFile, as_json: o.AsJson = False, debug: o.Debug = False) -> None:
-    """Show what was spent of a lifetime budget, what is left, and by which runs.
+    """Show how much of a lifetime budget is spent and left, and the cost of each run.
 
     \b
     [bold]Examples[/bold]
@@ -83,14 +85,14 @@ def show(file: BudgetFile, as_json: o.AsJson = False, debug: o.Debug = False) ->
 @app.command()
 def release(
     file: BudgetFile,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run, as `weft budget show` names it.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's identifier, as shown by `weft budget show`.")],
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
-    """Give back what a run has set aside and will not spend.
+    """Release the budget that a run has reserved and will not spend.
 
-    A run does this itself when it ends, and one that was killed on this machine needs no help.
-    This is for a run that ended on another machine, in another container, or before a restart.
+    A run does this itself when it ends, and for a run killed on this machine it happens automatically.
+    Use this for a run that ended on another machine, in another container, or before a restart.
 
     \b
     [bold]Example[/bold]
@@ -117,20 +119,16 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
     from weft.privacy import at_most
 
     named = state.facts["table"] or file
-    protects = "not known before the first run" if state.protects is None else f"one {state.protects}"
+    protects = "unknown before the first run" if state.protects is None else f"one {state.protects}"
     terminal.show(
         summary.render_headline(f"Lifetime budget of {named}"),
         summary.render_facts(
             {
                 "allowed": f"epsilon {at_most(state.facts['epsilon'])} at delta {state.facts['delta']:g} for all runs "
-                "together, however they follow from each other",
+                "together, even if later runs depend on earlier results",
                 "protects": f"{protects} ({state.facts['relation']} neighbours)",
                 "spent": f"{_draw_bar(state)} {_format_cost_share(state.spent, state)}",
-                **(
-                    {"held": f"{_format_cost_share(state.held, state)} by runs that are under way"}
-                    if state.held
-                    else {}
-                ),
+                **({"held": f"{_format_cost_share(state.held, state)} reserved by active runs"} if state.held else {}),
                 "left": f"{_format_cost_share(state.left, state)}; {_describe_remainder(state)}",
             }
         ),
@@ -172,7 +170,7 @@ def _describe_run(run: LifetimeRun, state: State) -> dict[str, Any]:
 
 
 def _compute_affordable_epsilon(state: State) -> float:
-    """Return the largest epsilon that one more run could spend, at the lifetime budget's own delta."""
+    """Return the maximum epsilon of one more run at the lifetime budget's delta."""
     from weft.privacy.filters import find_affordable_epsilon
 
     return find_affordable_epsilon(state.left, state.budget, state.filter, state.filter)

@@ -1,4 +1,4 @@
-"""`weft demo`: the whole way of a table, in a folder, in half a minute."""
+"""`weft demo`: a complete release of a fictional table, in half a minute."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 PRIVATE = "hospital.csv"
 SCHEMA = "hospital.toml"
 SHARES = ("emergencies", "nothing billed", "insurance not known", "no creatinine test")
-"""Figures of the comparison that are shares of the rows."""
+"""Figures of the comparison that are shares of rows."""
 
 
 @flatten_options
 def demo(
-    folder: Annotated[str, typer.Option(help="Where to put the files.", rich_help_panel=o.OUTPUT)] = "weft-demo",
+    folder: Annotated[str, typer.Option(help="Folder for the files.", rich_help_panel=o.OUTPUT)] = "weft-demo",
     epsilon: o.Epsilon = 1.0,
-    rows: Annotated[int, typer.Option(min=1, help="Stays in the fictional hospital's table.")] = 20_000,
+    rows: Annotated[int, typer.Option(min=1, help="Number of rows (hospital stays) in the fictional table.")] = 20_000,
     method: o.Method = None,
     *,
     screen: o.Screen,
 ) -> None:
-    """Try Weft on a fictional hospital: make a table, release a private synthetic copy, compare the two.
+    """Try Weft on a fictional hospital: create a table, release a private synthetic copy, compare the two.
 
     \b
     [bold]Examples[/bold]
@@ -75,7 +75,7 @@ def demo(
             closeness = _compare_tables(synthesizer.fitted_, real, synthetic)
             reports = _write_reports(synthesizer.fitted_, home / PRIVATE, out, home, listener)
         files = {home / PRIVATE: "the PRIVATE table (fictional)"}
-        files |= {home / SCHEMA: "what is public about its columns"} | file_purposes(out, journal, model) | reports
+        files |= {home / SCHEMA: "public facts about its columns"} | file_purposes(out, journal, model) | reports
         terminal.answer(card | {"comparison": closeness, "files": [str(path) for path in files]})
         terminal.warn_stamps(card["stamps"])
         if not (screen.as_json or screen.quiet):
@@ -86,11 +86,11 @@ def _make_folders(released: Path) -> None:
     try:
         released.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make the folder {released}: {error.strerror}.") from None
+        raise OutputError(f"cannot create the folder {released}: {error.strerror}.") from None
 
 
 def _check_own(private: Path) -> None:
-    """Refuse to write the fictional table over somebody's own of the same name: its first line tells."""
+    """Raise OutputError rather than replace a table that the demo did not create, judged by its first line."""
     from weft.hospital import hospital
 
     if not private.is_file():
@@ -98,7 +98,7 @@ def _check_own(private: Path) -> None:
     names = ",".join(f'"{name}"' for name in hospital(1).column_names)
     with private.open("rb") as file:
         if file.readline(1 << 16).decode("utf-8", "replace").strip() != names:
-            raise OutputError(f"cannot write {private}: a table that the demo did not make is there. Choose --folder.")
+            raise OutputError(f"cannot write {private}: the existing file is not the demo's. Choose another --folder.")
 
 
 def _write_inputs(home: Path, rows: int) -> pa.Table:
@@ -114,7 +114,7 @@ def _write_inputs(home: Path, rows: int) -> pa.Table:
 
 
 def _compare_tables(fitted: Fitted, real: pa.Table, synthetic: pa.Table) -> dict[str, Any]:
-    """Compare with the private table, which only a demo on fictional data may show to everybody."""
+    """Compare with the private table, which may be published only because it is fictional."""
     from weft.encoding import count_broken_rows
     from weft.evaluation.metrics import k_way
 
@@ -129,7 +129,7 @@ def _compare_tables(fitted: Fitted, real: pa.Table, synthetic: pa.Table) -> dict
 
 
 def _write_reports(fitted: Fitted, private: Path, released: Path, home: Path, listener: Listener) -> dict[Path, str]:
-    """Write both editions of the report, where jinja2 is there to draw them; name their pages."""
+    """Write both editions of the report if jinja2 is installed; return their pages."""
     from importlib.util import find_spec
 
     if find_spec("jinja2") is None:
@@ -140,8 +140,8 @@ def _write_reports(fitted: Fitted, private: Path, released: Path, home: Path, li
         ours, _ = write(private_report(private, released, fitted=fitted), home / "report.html")
         theirs, _ = write(releasable_report(fitted, released), released.parent / "report.html")
     return {
-        theirs: "the report for readers of the data: may go out with it",
-        ours: "the report: open it in a browser (PRIVATE: compared with the private table)",
+        theirs: "the report for data users; it may be published",
+        ours: "the report: open it in a browser (PRIVATE: it compares with the private table)",
     }
 
 
@@ -183,12 +183,12 @@ def _print_demo(
     made, answers = card["table"]["rows"], sum(len(entry.scales) for entry in fitted.ledger.entries)
     steps = {
         "1. a private table": f"{rows:,} stays in a hospital that does not exist",
-        "2. noisy answers": f"{answers} noisy counts of it, within a budget of {fitted.ledger.budget}",
-        "3. a public table": f"{made:,} rows woven from those answers alone, by the method {fitted.method}",
+        "2. noisy answers": f"{answers} noisy measurements of it, within a budget of {fitted.ledger.budget}",
+        "3. a public table": f"{made:,} rows generated from these measurements alone, by method {fitted.method}",
     }
     private, schema, _, card_file, _, model, *_ = files
     terminal.show(
-        summary.render_headline("A private table became one that can be shared"),
+        summary.render_headline("The private table now has a synthetic copy that can be shared"),
         summary.render_facts(steps),
         *summary.render_stamps(card["stamps"]),
         summary.render_heading("What it cost"),
@@ -198,14 +198,14 @@ def _print_demo(
         summary.render_comparison(closeness["figures"], SHARES),
         summary.render_facts(
             {
-                "single columns": f"{closeness['columns_alike']:.1%} alike on average (100% would be identical)",
-                "pairs of columns": f"{closeness['pairs_alike']:.1%} alike on average",
+                "single columns": f"{closeness['columns_alike']:.1%} similar on average (100% is identical)",
+                "pairs of columns": f"{closeness['pairs_alike']:.1%} similar on average",
             }
         ),
         *summary.describe_learned_relations(fitted),
         *summary.describe_known_facts(fitted.schema, closeness["broken_rules"]),
         summary.render_note(
-            "Only fictional data may be compared in public like this: the comparison itself looks at private rows."
+            "Publish such a comparison only for fictional data: it is computed from private rows without noise."
         ),
         *summary.render_files(files),
         summary.render_heading("Try next"),

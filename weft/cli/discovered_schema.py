@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 ENDING = ".schema.toml"
 
 JOURNAL_PURPOSE = "PRIVATE: log of all charges; keep it"
-"""Purpose of the journal in a list of files."""
 
 HEADER = """\
 # Schema of {name}, found privately at a cost of epsilon {epsilon} at delta {delta}.
@@ -89,7 +88,6 @@ def show_discovered_columns(found: Discovered) -> RenderableType:
 
 
 def _name_source(source: str | list[str]) -> str:
-    """Return the name of a table, without credentials."""
     return without_credentials(source) or source if isinstance(source, str) else " ".join(source)
 
 

@@ -1,4 +1,4 @@
-"""`weft synth`: from a private table to a released one."""
+"""`weft synth`, `weft fit`, `weft sample` and `weft resume`."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ if TYPE_CHECKING:
 
 HELP = """Make a differentially private synthetic copy of a table.
 
-Writes the table with its card (NAME.card.md, NAME.card.json), all or nothing.
-Spending is written down first, in a PRIVATE journal beside it
-(NAME.ledger.jsonl).
-Without a schema, what the columns hold is found privately, for a share of the
-budget (--discover), and written down in NAME.schema.toml.
+Writes the table and its card (NAME.card.md, NAME.card.json), all or nothing.
+Every charge is first logged in a PRIVATE journal (NAME.ledger.jsonl).
+Without a schema, discovery finds the contents of the columns privately, for a
+share of the budget (--discover), and writes them to NAME.schema.toml.
 
 \b
 [bold]Examples[/bold]
@@ -63,29 +62,30 @@ budget (--discover), and written down in NAME.schema.toml.
   weft synth 'postgresql://host/db?table=stays' -s stays.toml -e 1 -o made.csv
 
 \b
-[bold]Records grown from private rows[/bold] (method bsg)
+[bold]Records derived from private rows[/bold] (method bsg)
   weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9 -o out.csv
-Each record keeps some columns of a row that passed a privacy test, and has
-its other omega columns drawn. The table is differentially private, unless:
+Each record keeps some columns of a seed, a private row that passed a privacy
+test; its other omega columns are sampled. The table is differentially private,
+except with guarantee=deniability:
   weft synth in.csv -s in.toml -e 1 -m bsg -n 500 --option omega=9-11 \\
     --option guarantee=deniability --option k=50 -o out.csv
-A record grown from a seed then shares what it kept with at least k rows, and
-where no row does, records are drawn whole: plausible deniability, NOT
-differential privacy. The budget pays for the model alone.
-Seeds may have rows of their own (--option "split=[0.5, 0.25, 0.25]"), and
-another method's model may draw the columns (--option model=mst).
+A record derived from a seed then shares the values it kept with at least k
+rows; if no row passes, records are sampled in full. This is plausible
+deniability, NOT differential privacy: the budget covers the model only.
+Seeds may come from separate rows (--option "split=[0.5, 0.25, 0.25]"), and
+another method's model may sample the columns (--option model=mst).
 """
-"""What `weft synth --help` says before the options."""
 
 ModelKept = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Keep the model too, to sample from later.", rich_help_panel=o.OUTPUT),
+    typer.Option(metavar="FILE", help="Also save the model, to sample from later.", rich_help_panel=o.OUTPUT),
 ]
 Metadata = Annotated[
     str | None,
     typer.Option(
         metavar="FORMATS",
-        help="Describe the table for other programs, in NAME.FORMAT.json: frictionless, csvw, croissant.",
+        help="Also write metadata for other programs to NAME.FORMAT.json: frictionless, csvw, croissant; separate "
+        "several by commas.",
         rich_help_panel=o.OUTPUT,
     ),
 ]
@@ -127,8 +127,6 @@ def synth(
         wanted.tell(terminal, synthesizer, card, out, rescue, verbose)
 
 
-# `weft fit`: learn a private table once, to sample from later.
-
 ModelOut = Annotated[
     str, typer.Option("--output", "-o", metavar="FILE", help="The model file.", rich_help_panel=o.OUTPUT)
 ]
@@ -139,7 +137,7 @@ RowsLater = Annotated[
         "-n",
         min=1,
         metavar="N",
-        help="Rows that may be sampled later, for a method that must know (bsg with omega).",
+        help="Rows that may be sampled later, for methods that need it before the fit (bsg with omega).",
     ),
 ]
 
@@ -153,10 +151,10 @@ def fit(
     overwrite: Overwrite = False,
     verbose: o.Verbose = False,
 ) -> None:
-    """Learn a model of a private table, within a budget.
+    """Fit a model to a private table, within a budget.
 
-    The model file holds the noisy model, its schema and its ledger: no private row.
-    Sampling from it costs nothing more, however often it is done.
+    The model file contains the noisy model, its schema and its ledger, and no private row.
+    Sampling from it spends no budget, however often it is done.
 
     \b
     [bold]Examples[/bold]
@@ -171,7 +169,7 @@ def fit(
     with guard_command(terminal, spending, model) as rescue:
         request = options.request(spending)
         found = found_beside(model) if is_incomplete(request) else None
-        targets = {"the model": model} | ({"the schema that is found": found} if found else {})
+        targets = {"the model": model} | ({"the discovered schema": found} if found else {})
         check_request(request, terminal, targets)
         confirm_overwrite(terminal, targets, overwrite)
         noted = {
@@ -193,7 +191,7 @@ def fit(
 def tell_fit(
     terminal: Terminal, synthesizer: Synthesizer, model: Path, spending: Path, found: Path | None, verbose: bool
 ) -> None:
-    """Say what was learned, and what it cost."""
+    """Show what was fitted and what it cost."""
     from weft.cli import summary
 
     fitted = synthesizer.fitted_
@@ -227,15 +225,13 @@ def tell_fit(
     )
 
 
-# `weft sample`: rows from a model, at no further cost.
-
 Where = Annotated[
     list[str] | None,
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help="Only rows such as sex=F, age>=65, ward=a|b, ward!=c, income is missing; may be given several times. "
-        "Without -n: those of a whole table that meet all.",
+        help="Generate only rows that meet a condition, for example sex=F, age>=65, ward=a|b, ward!=c or 'income is "
+        "missing'; repeatable. Without -n: the rows of a whole table that meet all conditions.",
     ),
 ]
 
@@ -244,8 +240,8 @@ OnSpark = Annotated[
     typer.Option(
         "--spark",
         metavar="",
-        help="Make the rows on Spark's executors, as Parquet files in the new folder -o; the same files for the same "
-        "seed on any number of executors.",
+        help="Generate the rows on Spark's executors, as Parquet files in the new folder -o. The same seed gives the "
+        "same files on any number of executors.",
     ),
 ]
 
@@ -266,9 +262,9 @@ def sample(
     *,
     screen: o.Screen,
 ) -> None:
-    """Make synthetic rows from a model. Costs no budget, however often and however many.
+    """Generate synthetic rows from a model. Spends no budget, however often and however many.
 
-    Rows are made and written in blocks, so the table may be larger than memory.
+    Rows are generated and written in blocks, so the table may be larger than memory.
 
     \b
     [bold]Examples[/bold]
@@ -279,14 +275,14 @@ def sample(
       weft sample stays.weft --where "ward=surgery|medicine" -o wards.csv
       weft sample stays.weft -n 1000000000 --spark -o made/
 
-    With --where every row meets all conditions, and the card says so: such a
-    table is a part, and not the whole.
+    With --where, every row meets all conditions, and the card states that the
+    table is a part of a whole one.
     """
     terminal = screen.terminal(data_on_stdout=output == "-")
     with guard_command(terminal):
         if spark:
             if overwrite:
-                raise o.UsageError("--spark fills a new folder and replaces nothing: leave out --overwrite")
+                raise o.UsageError("--spark writes to a new folder and replaces nothing: leave out --overwrite")
             _on_spark(terminal, Path(model), output, rows, where, seed, formulas)
             return
         out = resolve_destination(output)
@@ -316,7 +312,7 @@ def _on_spark(
     formulas: str,
 ) -> None:
     if where or formulas != "keep":
-        raise o.UsageError("--spark makes whole tables, as Parquet files: leave out --where and --formulas")
+        raise o.UsageError("--spark generates whole tables as Parquet files: leave out --where and --formulas")
     from weft.io.output_tables import Dataset
     from weft.release.spark_release import publish_dataset
     from weft.synthesis.statement import default_rows
@@ -335,26 +331,23 @@ def _on_spark(
     print_summary(terminal, synthesizer, card, dataset)
 
 
-# `weft resume`: finish a run that died after its last question.
-
-
 @flatten_options
 def resume(
     checkpoint: Annotated[
-        str, typer.Argument(metavar="CHECKPOINT", help="The file NAME-....checkpoint that lies beside the journal.")
+        str, typer.Argument(metavar="CHECKPOINT", help="The file NAME-....checkpoint next to the journal.")
     ],
     overwrite: Overwrite = False,
     verbose: o.Verbose = False,
     *,
     screen: o.Screen,
 ) -> None:
-    """Finish a run that died after its last question, from its noisy answers.
+    """Finish a run that stopped after its last query, from its recorded measurements.
 
-    Nothing is drawn a second time, nothing is charged, and no private row is
-    read: the run goes on from the answers that it had, and writes what it was
-    to write. A run that died before its last question, or before an answer was
-    on record, must not be finished, and this says so. What is there already
-    is replaced only if the run was to do so, or with --overwrite.
+    No noise is drawn again, nothing is charged, and no private row is read: the
+    run continues from its recorded measurements and writes its output files. A
+    run that stopped before its last query, or before a measurement was recorded,
+    is refused. Existing files are replaced only if the run itself was started
+    with --overwrite, or with --overwrite here.
 
     \b
     [bold]Example[/bold]
@@ -369,7 +362,9 @@ def resume(
 
             run = read_unfinished(path)
             if not run.wanted:
-                raise o.UsageError(f"{path} was written from Python: finish it there (weft.synthesis.resume)")
+                raise o.UsageError(
+                    f"{path} was written by a Python program: finish it in Python (weft.synthesis.resume)"
+                )
             overwrite |= bool(run.wanted.get("overwrite"))
             if "output" not in run.wanted:
                 model, found = Path(run.wanted["model"]), run.wanted["found"]

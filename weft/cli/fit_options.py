@@ -1,4 +1,4 @@
-"""What `synth`, `fit` and `demo` share: from the options of a command line to a fitted synthesizer."""
+"""From the options of `synth`, `fit` and `demo` to a fitted synthesizer."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from weft.synthesis.synthesizer import Synthesizer
 
 
-# Who is protected, as the command line states it where no schema does.
-
 Unit = Annotated[
     str | None,
     typer.Option(
         "--unit",
         metavar="COLUMN",
-        help="Column that identifies the person, who may have several rows. This or --one-row-per-person is required "
-        "where no schema states who is protected.",
+        help="Column that identifies the person, if a person may have several rows. Either this or "
+        "--one-row-per-person is required if no schema states who is protected.",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -40,7 +38,7 @@ OneRow = Annotated[
     typer.Option(
         "--one-row-per-person",
         metavar="",
-        help="Every row is another person's.",
+        help="Every row belongs to a different person.",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -50,7 +48,8 @@ RowsPerUnit = Annotated[
         "--rows-per-unit",
         min=1,
         metavar="N",
-        help="With --unit: contribution bound. Further rows of a person are left out at random. Default: 5.",
+        help="With --unit: contribution bound, the maximum number of rows used per person. Further rows are left out "
+        "at random. Default: 5.",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -58,7 +57,7 @@ RowsPerUnit = Annotated[
 
 @dataclass(frozen=True)
 class DeclaredUnit:
-    """Who is protected, as the command line says it where there is no schema."""
+    """Privacy unit and contribution bound from the command line."""
 
     unit: str | Literal[False] | None = None
     rows_per_unit: int | None = None
@@ -66,25 +65,25 @@ class DeclaredUnit:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyUnitOptions:
-    """Whose rows they are, where no schema says it."""
+    """Options that declare the privacy unit if no schema does."""
 
     unit: Unit = None
     one_row_per_person: OneRow = False
     rows_per_unit: RowsPerUnit = None
 
     def who(self, schema: str | None) -> DeclaredUnit:
-        """Return who is protected; refuse what contradicts itself, or a schema that says it already."""
+        """Return the privacy unit; raise UsageError if options contradict each other or the schema declares it."""
         if self.unit is not None and self.one_row_per_person:
-            raise UsageError("--unit and --one-row-per-person contradict one another: give one of them")
+            raise UsageError("--unit and --one-row-per-person contradict each other: give one of them")
         if schema is not None and self != PrivacyUnitOptions() and _describes_all(schema):
             raise UsageError("with --schema, the schema states who is protected: set unit and rows_per_unit there")
         if self.rows_per_unit is not None and self.unit is None:
-            raise UsageError("--rows-per-unit goes with --unit COLUMN")
+            raise UsageError("--rows-per-unit requires --unit COLUMN")
         return DeclaredUnit(False if self.one_row_per_person else self.unit, self.rows_per_unit)
 
 
 def _describes_all(schema: str) -> bool:
-    """Tell whether a schema states who is protected, by a unit or by describing all columns without one."""
+    """Whether a schema declares who is protected: by a unit, or by describing all columns without one."""
     from weft.schema import Schema
     from weft.synthesis.discovery import states_person
 
@@ -94,21 +93,21 @@ def _describes_all(schema: str) -> bool:
 DEFAULT_METHOD = "auto"
 
 MAX_INSECURE_EPSILON = 1000.0
-"""Largest epsilon that can be spent on rows that are public."""
+"""Maximum epsilon for public rows, with --insecure."""
 
 WHO_IS_PROTECTED = (
-    "state who is protected: --unit COLUMN where a column identifies the person, who may have several rows, or "
-    "--one-row-per-person where every row is another person's"
+    "state who is protected: --unit COLUMN if a column identifies the person and a person may have several rows, or "
+    "--one-row-per-person if every row belongs to a different person"
 )
 
 LARGE_EPSILON = 10.0
-"""Past this the guarantee is there but says little."""
+"""Above this epsilon the guarantee is weak, and a warning is shown."""
 
 
 def check_request(request: FitRequest, terminal: Terminal, targets: Mapping[str, Path]) -> None:
-    """Refuse, before anything is read or spent, what could not be finished; warn of what promises little.
+    """Validate files and epsilon before anything is read or spent; warn of a weak guarantee.
 
-    `targets` are the files to be written, by what they are.
+    `targets` maps the role of each output file to its path.
     """
     plan = request.options.get("marginals")
     assert request.journal is not None
@@ -125,10 +124,10 @@ def check_request(request: FitRequest, terminal: Terminal, targets: Mapping[str,
         from weft.privacy.conversions import format_odds_growth
 
         terminal.warn(
-            f"epsilon {request.epsilon:g} promises little: in the worst case somebody's odds of guessing right "
+            f"epsilon {request.epsilon:g} is a weak guarantee: in the worst case, an attacker's odds of guessing right "
             f"about a person rise by a factor of e^{request.epsilon:g}, which is nearly "
             f"{format_odds_growth(request.epsilon)}. "
-            "1 is strong; up to 10 is in use."
+            "1 is strong; values up to 10 are in use."
         )
 
 
@@ -137,17 +136,15 @@ def _check_epsilon(request: FitRequest) -> None:
 
     if request.epsilon > MAX_EPSILON and not (request.insecure and request.epsilon <= MAX_INSECURE_EPSILON):
         remedy = f"up to {MAX_INSECURE_EPSILON:g} with --insecure, if the rows are public"
-        raise BudgetError(
-            f"epsilon {request.epsilon:g} protects nobody: choose one of at most {MAX_EPSILON:g}, or {remedy}."
-        )
+        raise BudgetError(f"epsilon {request.epsilon:g} protects nobody: choose at most {MAX_EPSILON:g}, or {remedy}.")
 
 
 def fit_table(
     request: FitRequest, rows: int | None, listener: Listener, hold: Callable[[Synthesizer], None]
 ) -> Synthesizer:
-    """Learn the table; `hold` gets the synthesizer before it has cost anything.
+    """Fit the table; `hold` receives the synthesizer before any budget is spent.
 
-    `rows` will be sampled: an option of methods that must know before the fit.
+    `rows` is the number of rows to be sampled, for methods that need it before the fit.
     """
     request, synthesizer = prepare_fit(request, listener, rows)
     hold(synthesizer)
@@ -155,16 +152,16 @@ def fit_table(
 
 
 def prepare_fit(request: FitRequest, listener: Listener, rows: int | None = None) -> tuple[FitRequest, Synthesizer]:
-    """Return the request with the options that its method takes, and an empty synthesizer with its settings."""
-    with report_stage(listener, "load"):  # the libraries take a second or two
+    """Return the request with the options of its method, and an unfitted synthesizer with its settings."""
+    with report_stage(listener, "load"):  # importing libraries takes a second or two
         from weft.methods import takes_option
         from weft.synthesis.synthesizer import Synthesizer
 
     for name in request.options:
         if name in Synthesizer().get_params():
-            raise UsageError(f"--option {name}: it is no option of a method. See `weft synth --help`.")
+            raise UsageError(f"--option {name}: this is not an option of a method. See `weft synth --help`.")
     if "rows" in request.options:
-        raise UsageError("--option rows: write --rows N")
+        raise UsageError("--option rows: use --rows N instead")
     synthesizer = Synthesizer.of_request(request)
     if rows is not None and takes_option(request.method, "rows"):
         synthesizer.set_params(rows=rows)
@@ -172,15 +169,15 @@ def prepare_fit(request: FitRequest, listener: Listener, rows: int | None = None
 
 
 def is_incomplete(request: FitRequest) -> bool:
-    """Return whether something is left to be found privately."""
+    """Whether the schema leaves anything to discovery."""
     schema = request.read_schema() if request.schema is not None else None
     return schema is None or schema.incomplete
 
 
 def ask_who_is_protected(request: FitRequest, terminal: Terminal) -> FitRequest:
-    """Return the request with an answer to who is protected, where only a person can give it.
+    """Return the request with a privacy unit; ask the user if neither options nor schema declare one.
 
-    UsageError with both options, before the table is read, where nobody sits at the terminal.
+    Raises UsageError, before the table is read, if the terminal is not interactive.
     """
     if request.unit is not None or (request.schema is not None and _describes_all(str(request.schema))):
         return request
@@ -188,27 +185,26 @@ def ask_who_is_protected(request: FitRequest, terminal: Terminal) -> FitRequest:
         raise UsageError(WHO_IS_PROTECTED)
     from weft.synthesis.discovery import possible_units
 
-    terminal.say("Who is protected? Weft has to know which rows belong to the same person.")
+    terminal.say("Who is protected? Weft needs to know which rows belong to the same person.")
     if likely := possible_units(request.source, *([] if request.dialect is None else [request.dialect])):
         told = ", ".join(f'"{name}"' for name in likely)
         terminal.say(f"PRIVATE hint from the rows: {told} may identify a person with several rows.")
-    if said := terminal.prompt("Column that identifies the person (empty: every row is another person)"):
+    if said := terminal.prompt("Column that identifies the person (empty: every row belongs to a different person)"):
         return replace(request, unit=said)
-    if terminal.confirm("Is every row another person's?"):
+    if terminal.confirm("Does every row belong to a different person?"):
         return replace(request, unit=False)
     raise UsageError(WHO_IS_PROTECTED)
 
 
 def check_size(request: FitRequest, terminal: Terminal, *, few_rows: bool, share: float | None = None) -> None:
-    """Ask, or refuse, before anything is spent, where a table has too few rows for what is to be found in it.
+    """Ask the user, or refuse, before anything is spent, if a table has too few rows for discovery.
 
-    `few_rows`: the user goes on with too few. `share` is the share of the budget that is for discovery, where it is
-    not the request's own.
+    `few_rows` skips the check. `share` replaces the request's share of the budget for discovery.
     """
     share = request.discover if share is None else share
     incomplete = is_incomplete(request)
     if few_rows and not incomplete:
-        raise UsageError("--few-rows has no effect: the schema states all columns. Leave it out")
+        raise UsageError("--few-rows has no effect, since the schema states all columns: leave it out")
     if few_rows or not incomplete or not share or request.delta <= 0 or request.source == "-":
         return
     from weft.curator import PrivateTable
@@ -224,19 +220,19 @@ def check_size(request: FitRequest, terminal: Terminal, *, few_rows: bool, share
     if table.has_rows(needed):
         return
     told = (
-        f"the table has too few rows for epsilon {request.epsilon:g}: with {columns} columns, about {needed:,} are "
-        'needed to list a value that half of them have. Fewer come out as "other"'
+        f"the table has too few rows for discovery at epsilon {request.epsilon:g}: with {columns} columns, about "
+        f'{needed:,} are needed to find a value that half of the rows have. Values that are not found become "other"'
     )
     if not terminal.asks:
-        raise DataError(f"{told}. State the columns in a schema, raise epsilon, or pass --few-rows to go on")
+        raise DataError(f"{told}. State the columns in a schema, raise epsilon, or pass --few-rows to continue")
     terminal.say(f"PRIVATE: {told}.")
-    if not terminal.confirm("Spend the budget all the same?"):
-        raise UsageError("nothing was spent, as you chose")
+    if not terminal.confirm("Spend the budget anyway?"):
+        raise UsageError("cancelled by the user; nothing was spent")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """The options of a command that learns a private table."""
+    """Options of a command that fits a private table."""
 
     source: o.Input
     epsilon: o.Epsilon
@@ -262,7 +258,7 @@ class FitOptions:
     insecure: o.Insecure = False
 
     def request(self, journal: Path) -> FitRequest:
-        """Return what is asked for, read and checked one by one."""
+        """Return the fit request, with each option parsed and validated."""
         source, who = one_or_several(self.source), self.protected.who(self.schema)
         return FitRequest(
             source=source,
@@ -291,14 +287,14 @@ class FitOptions:
 
 
 def one_or_several(source: list[str]) -> str | list[str]:
-    """Return the name of a table, or those of the files that are one together."""
+    """Return the name of the table, or the list of files that together form it."""
     return source if len(source) > 1 else source[0]
 
 
 def check_files(
     inputs: Mapping[str, Source | None], outputs: Mapping[str, Path], records: Mapping[str, Path] | None = None
 ) -> None:
-    """Refuse outputs that cannot be written, or that would destroy what is read or kept (`weft.io.output_paths`)."""
+    """Raise OutputError for outputs that cannot be written or would overwrite inputs or records (`check_apart`)."""
     check_apart(inputs, outputs, records)
     for target in outputs.values():
         check_writable(target)
@@ -307,49 +303,46 @@ def check_files(
 
 
 def checkpoint_beside(journal: Path) -> Path:
-    """Return the name after which the checkpoint of a run is called: its journal's."""
+    """Return the base name of a run's checkpoint, next to its journal."""
     return journal.with_name(journal.name.removesuffix(JOURNAL_ENDING) + ".checkpoint")
 
 
 def journal_beside(out: Path | None, asked: str | None) -> Path:
-    """Return where spending is recorded: where asked, beside the output, or in this folder."""
+    """Return the path of the journal: as given, next to the output, or in the current folder."""
     if asked is not None:
         return Path(asked)
-    if out is None or not out.name:  # a folder, which is refused in better words
+    if out is None or not out.name:  # a folder, which is refused later with a clearer message
         return Path(f"weft{JOURNAL_ENDING}")
     return replace_ending(out, JOURNAL_ENDING)
 
 
-# What a draft may cost that is made from noisy answers: the same options for schemas and for plans of marginals.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """Whether the private rows are asked, and what that may cost."""
+    """Options of drafts, of schemas or plans of marginals, that query private rows for a price."""
 
     private: Annotated[
         bool,
         typer.Option(
             "--private",
             metavar="",
-            help="Ask the private table, with noise, for --epsilon.",
+            help="Query the private table with noise, at a cost of --epsilon.",
             rich_help_panel=o.PRIVACY,
         ),
     ] = False
     epsilon: Annotated[
         float | None,
-        typer.Option("--epsilon", "-e", help="With --private: what it may cost.", rich_help_panel=o.PRIVACY),
+        typer.Option("--epsilon", "-e", help="With --private: maximum privacy loss.", rich_help_panel=o.PRIVACY),
     ] = None
     delta: o.Delta = 1e-5
     journal: o.Journal = None
     budget: o.LifetimeBudget = None
 
     def request(self, out: Path | None, **asked: Any) -> FitRequest:
-        """Return a request at this price."""
+        """Return a fit request with this budget; raise UsageError for missing options."""
         if not self.private or self.epsilon is None:
-            raise o.UsageError("--private and --epsilon go together: what is asked of private rows has a price")
+            raise o.UsageError("--private and --epsilon must be given together: queries on private rows spend budget")
         if out is None:
-            raise o.UsageError("--private needs -o FILE: what was paid for must not be lost")
+            raise o.UsageError("--private requires -o FILE, so that the paid result is not lost")
         return FitRequest(
             epsilon=self.epsilon,
             delta=self.delta,

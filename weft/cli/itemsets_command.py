@@ -1,4 +1,4 @@
-"""`weft itemsets`: the most frequent sets of items in private baskets."""
+"""`weft itemsets`: the most frequent item sets in private baskets."""
 
 from __future__ import annotations
 
@@ -26,33 +26,36 @@ if TYPE_CHECKING:
     from weft.synthesis.itemsets import Found
 
 SHOWN = 25
-"""Sets that the screen shows where a file has them all."""
+"""Maximum item sets on the screen if a file contains all of them."""
 
-HOLDS = "How the table holds baskets"
+HOLDS = "How the table stores baskets"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Holding:
-    """How the table holds baskets, as the command line says it."""
+    """Options for how the table stores baskets."""
 
     column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A column of lists. Default: the only one.", rich_help_panel=HOLDS),
+        typer.Option(
+            metavar="NAME", help="Column of lists, one basket per row. Default: the only one.", rich_help_panel=HOLDS
+        ),
     ] = None
     basket: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A row for each item: the basket's column.", rich_help_panel=HOLDS),
+        typer.Option(metavar="NAME", help="One item per row: the column of the basket.", rich_help_panel=HOLDS),
     ] = None
     item: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A row for each item: the item's column.", rich_help_panel=HOLDS)
+        str | None,
+        typer.Option(metavar="NAME", help="One item per row: the column of the item.", rich_help_panel=HOLDS),
     ] = None
     columns: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="A yes/no column for each item: their names, or all.", rich_help_panel=HOLDS),
+        typer.Option(metavar="A,B", help="One yes/no column per item: their names, or all.", rich_help_panel=HOLDS),
     ] = None
 
     def form(self, table: str) -> BasketForm:
-        """Return the form; MethodError if it is none, or the table has it not."""
+        """Return the basket form; raise MethodError if the options or the table do not fit."""
         from weft.synthesis.itemsets import form_of
 
         named = None if self.columns is None else [name for name in self.columns.split(",") if name]
@@ -61,7 +64,7 @@ class Holding:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """What the run may cost, and where that is written down."""
+    """Options for the budget and where charges are recorded."""
 
     epsilon: o.Epsilon = 1.0
     delta: o.Delta = 1e-5
@@ -73,18 +76,18 @@ class Spending:
 @flatten_options
 def itemsets(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The private baskets: CSV, Parquet or another file.")],
-    top: Annotated[int, typer.Option("--top", metavar="N", help="Sets to find.")] = 100,
+    top: Annotated[int, typer.Option("--top", metavar="N", help="Number of item sets to find.")] = 100,
     items: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Items that there may be, one a line, if that is public. Saves budget."),
+        typer.Option(metavar="FILE", help="List of all possible items, one per line, if it is public. Saves budget."),
     ] = None,
     most_items: Annotated[
         int,
-        typer.Option("--most-items", metavar="N", help="Items of a basket that count, chosen at random."),
+        typer.Option("--most-items", metavar="N", help="Maximum items used per basket, chosen at random."),
     ] = 20,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write all sets as CSV.", rich_help_panel=o.OUTPUT),
+        typer.Option("--output", "-o", metavar="FILE", help="Write all item sets as CSV.", rich_help_panel=o.OUTPUT),
     ] = None,
     overwrite: Overwrite = False,
     *,
@@ -92,10 +95,10 @@ def itemsets(
     spending: Spending,
     screen: o.Screen,
 ) -> None:
-    """Find the most frequent sets of items in private baskets, with standard errors.
+    """Find the most frequent item sets in private baskets, with standard errors.
 
-    What is protected is a basket: whether it is there, and what it holds. If a
-    person may have several baskets, that is less than the person.
+    The privacy unit is one basket: whether it is in the table, and its items. A
+    person with several baskets is protected less.
 
     \b
     [bold]Examples[/bold]
@@ -108,9 +111,9 @@ def itemsets(
     record = journal_beside(out, spending.journal)
     with guard_command(terminal, record):
         if screen.quiet and not screen.as_json and out is None:
-            raise o.UsageError("--quiet shows nothing: give -o FILE or --json, or what was paid for is lost")
+            raise o.UsageError("--quiet shows no result, so that the paid result would be lost: add -o FILE or --json")
         if table == "-":
-            raise o.UsageError("baskets are read more than once, and standard input only once: save them to a file")
+            raise o.UsageError("baskets are read more than once, standard input only once: save them to a file")
         listing = None if items is None else Path(items)
         _check_files(table, listing, spending, out, record)
         confirm_overwrite(terminal, {} if out is None else {"the sets": out}, overwrite)
@@ -124,7 +127,6 @@ def itemsets(
 
 
 def _check_files(table: str, listing: Path | None, spending: Spending, out: Path | None, record: Path) -> None:
-    """Refuse files that cannot be written, or that would destroy what is read or kept."""
     inputs = {
         "the private table": table,
         "the list of items": listing,
@@ -166,11 +168,11 @@ def _read_item_list(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise DataError(f"{path}: cannot be read as a list of items; write one a line, in UTF-8") from None
+        raise DataError(f"{path}: cannot be read as a list of items; write one item per line, in UTF-8") from None
 
 
 def _write_itemsets(terminal: Terminal, found: Found, out: Path | None) -> bool:
-    """Write the sets; where that fails after all, they are shown, since they are paid for."""
+    """Write the item sets; if that fails, print them to stderr, since their budget is spent."""
     if out is None:
         return False
     from weft.io.atomic_files import stage_files
@@ -188,7 +190,7 @@ def _write_itemsets(terminal: Terminal, found: Found, out: Path | None) -> bool:
         with stage_files(out) as (draft,):
             draft.write_text(text.getvalue(), encoding="utf-8")
     except (OSError, OutputError):
-        terminal.warn(f"{out} could not be written: the sets follow here, since they are paid for")
+        terminal.warn(f"{out} could not be written: the item sets follow here, since their budget is spent")
         terminal.err.print(text.getvalue(), markup=False, soft_wrap=True)
         return False
     return True
@@ -210,14 +212,14 @@ def _render_itemsets(found: Found, out: Path | None, record: Path) -> list[Rende
     parts: list[RenderableType] = [Padding(Text(text, style="bold red"), 0) for text in found.ledger.stamps]
     parts.append(Text(f"About {max(found.baskets, 0.0):,.0f} baskets (± {found.baskets_error:,.0f})", style="bold"))
     if not found.sets:
-        parts.append(Text("No item is in so many baskets that noise could not hide it: raise epsilon, or list items."))
+        parts.append(Text("No item is frequent enough to exceed the noise: raise epsilon, or pass a list of --items."))
     parts += [grid, ""]
     if out is not None and len(found) > SHOWN:
         parts.append(Text(f"... and {len(found) - SHOWN} more in {out}"))
     meaning = (
-        "± is the standard error of the noise. Sets were ranked by noisy counts, so that the last ones may belong "
-        "below others that are not shown; of a basket with very many items some do not count."
+        "± is the standard error of the noise. Item sets are ranked by noisy counts, so the last ones may rank above "
+        "more frequent sets that are not shown. Of baskets above the item limit, only a random choice is counted."
     )
     parts += [Padding(Text(meaning), 0), Padding(Text(str(found.ledger.spend_statement())), 0)]
     free = "" if found.ledger.stamps else " May be released."
-    return [*parts, Text(f"What is protected is a basket.{free} What was spent (PRIVATE): {record}")]
+    return [*parts, Text(f"The privacy unit is one basket.{free} Journal of all charges (PRIVATE): {record}")]

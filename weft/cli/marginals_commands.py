@@ -1,4 +1,4 @@
-"""`weft marginals`: begin a plan of marginals, and check one."""
+"""`weft marginals`: draft and check plans of marginals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.synthesis.fit_request import FitRequest
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Begin a plan of marginals (weft synth --marginals), and check one.",
+    help="Draft and check plans of marginals (weft synth --marginals).",
 )
 
 SchemaArgument = Annotated[str, typer.Argument(metavar="SCHEMA", help="The schema of the table.")]
@@ -36,17 +36,15 @@ def draft(
         list[str] | None, typer.Argument(metavar="[TABLE]...", help="With --private: the private table.")
     ] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="The plan, as TOML; - for stdout.")
     ] = "-",
-    force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Replace the file if it is there already.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace an existing file.")] = False,
     debug: o.Debug = False,
 ) -> None:
-    """Draft a plan of marginals from a schema, for a person to change.
+    """Draft a plan of marginals from a schema, for a person to edit.
 
-    With --private it names the pairs of columns that tell most of each other, by
-    noisy scores that cost --epsilon and may be shown to anybody.
+    With --private, the plan lists the most strongly dependent pairs of columns, by
+    noisy scores that cost --epsilon. Such a plan may be published.
 
     \b
     [bold]Examples[/bold]
@@ -64,7 +62,7 @@ def draft(
         request = None
         if price.private or price.epsilon is not None or table:
             if not table:
-                raise o.UsageError("--private and TABLE go together: whose pairs of columns are to be scored?")
+                raise o.UsageError("--private requires TABLE, whose pairs of columns are scored")
             request = price.request(
                 out,
                 source=one_or_several(table),
@@ -74,7 +72,7 @@ def draft(
                 noise_seed=noise_seed,
             )
         if out is not None and out.exists() and not force:
-            raise OutputError(f"{out}: is there already, and may have been changed by hand: --force replaces it")
+            raise OutputError(f"{out} already exists and may have been edited. Choose another name, or pass --force.")
         written = {} if out is None else {"the plan": out}
         if request is None:
             check_files({"the schema": Path(schema)}, written)
@@ -85,7 +83,7 @@ def draft(
 
 
 def _draft_from_scores(terminal: Terminal, request: FitRequest, schema: str, out: Path) -> None:
-    """Score all pairs of columns, and write the plan that names those that stand out."""
+    """Score all pairs of columns with noise, and write a plan of those above the noise."""
     from weft.cli import summary
     from weft.schema import Schema
     from weft.synthesis.fit_plan import stamps_of
@@ -102,8 +100,8 @@ def _draft_from_scores(terminal: Terminal, request: FitRequest, schema: str, out
             out,
         )
     if not pairs:
-        terminal.warn("no pair of columns stands out from the noise: raise --epsilon, or name marginals yourself.")
-    told = "the plan" if stamps else "the plan: may be shown to anybody"
+        terminal.warn("no pair of columns has a score above the noise: raise --epsilon, or add marginals by hand.")
+    told = "the plan" if stamps else "the plan; it may be published"
     terminal.show(
         *summary.render_stamps(stamps), *summary.render_files({out: told, Path(str(request.journal)): JOURNAL_PURPOSE})
     )
@@ -115,13 +113,13 @@ def check(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="The plan of marginals.")],
     schema: SchemaArgument,
     epsilon: Annotated[
-        float, typer.Option("--epsilon", "-e", help="The budget that it is checked for.", rich_help_panel=o.PRIVACY)
+        float, typer.Option("--epsilon", "-e", help="Budget for which the plan is checked.", rich_help_panel=o.PRIVACY)
     ] = 1.0,
     delta: o.Delta = 1e-5,
     *,
     screen: o.Screen,
 ) -> None:
-    """Check a plan of marginals beside a schema, and tell what it would measure; no row is looked at."""
+    """Check a plan of marginals against a schema, and show what it would measure. No row is read."""
     terminal = screen.terminal()
     with guard_command(terminal):
         from weft.cli import summary
@@ -143,16 +141,18 @@ def check(
         marginals = made.options["marginals"]
         largest = max((_count_cells(sizes, names) for names in marginals), default=0)
         facts = {
-            "measured": f"{format_count(len(marginals), 'marginal')}, the largest of {largest:,} cells at most",
-            "columns": f"{format_count(len(seen), 'attribute')}, {len(made.arrangement.patterns)} of them what is "
-            "missing "
-            f"together; {len(made.arrangement.fills)} more are filled in, {len(made.arrangement.learned)} of them by a "
-            "map that is learned",
+            "measured": f"{format_count(len(marginals), 'marginal')}, the largest with at most {largest:,} cells",
+            "columns": f"{format_count(len(seen), 'attribute')}, {len(made.arrangement.patterns)} of them for values "
+            "that are missing together; "
+            f"{len(made.arrangement.fills)} more are filled in, {len(made.arrangement.learned)} of them by a "
+            "learned map",
             "noise": find_accounting(accounting_of(held, known, epsilon, delta)).counts.title,
         }
         terminal.answer({"epsilon": epsilon, "marginals": marginals, **facts})
         if not screen.as_json:
-            terminal.show(summary.render_headline(f"{plan} holds at epsilon {epsilon:g}"), summary.render_facts(facts))
+            terminal.show(
+                summary.render_headline(f"{plan} is valid at epsilon {epsilon:g}"), summary.render_facts(facts)
+            )
 
 
 def _count_cells(sizes: dict[str, int], names: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""`weft methods`: what recipes there are, and what their options mean."""
+"""`weft methods`: list the methods and explain their options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def methods(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A method, to have its options explained. Default: all.")
+        str | None,
+        typer.Argument(metavar="NAME", help="Method whose options are explained. Default: list all methods."),
     ] = None,
     as_json: o.AsJson = False,
 ) -> None:
@@ -82,14 +83,14 @@ def _print_methods(terminal: Terminal, listed: dict[str, dict[str, Any]]) -> Non
     first: dict[tuple[str, str], str] = {}
     for name, facts in listed.items():
         same = first.setdefault(METHODS[name], name)
-        about = facts["about"] if same == name else f"Another name of {same}."
+        about = facts["about"] if same == name else f"Another name for {same}."
         table.add_row(
             name + (" (default)" if facts["default"] else ""), escape(about), escape(facts["noise"].split(",")[0])
         )
     terminal.show(
         table,
         summary.render_note(
-            "`weft methods NAME` explains the options of one; --method NAME --option KEY=VALUE sets them."
+            "`weft methods NAME` explains the options of a method; --method NAME --option KEY=VALUE sets them."
         ),
     )
 
@@ -113,7 +114,7 @@ def _print_options(terminal: Terminal, facts: dict[str, Any]) -> None:
         summary.render_heading(facts["name"] + (" (the default)" if facts["default"] else "")),
         escape(facts["about"]),
         f"Noise: {facts['noise']}.",
-        *([] if paper is None else ["--preset paper takes the column paper, and the defaults where that is empty."]),
+        *([] if paper is None else ["--preset paper uses the column paper, and the defaults where it is empty."]),
         "",
         table,
     )
@@ -124,7 +125,7 @@ def _format_number(end: float) -> str:
 
 
 def _format_option_value(value: Any) -> str:
-    """Return a value as it is written after KEY=."""
+    """Return a value in the form accepted after KEY=."""
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
 
 

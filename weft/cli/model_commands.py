@@ -1,4 +1,4 @@
-"""`weft query`: counts from a model, with how far each may be off, at no further cost."""
+"""`weft query`, `weft ledger` and `weft verify`: commands on models, journals and releases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 SHOWN = 60
-"""Cells that the screen shows; CSV and JSON have all."""
+"""Maximum cells on the screen; CSV and JSON contain all."""
 BAR = 20
 
 
@@ -36,18 +36,20 @@ def query(
         str, typer.Argument(metavar="MODEL", help="A model file made by `weft fit`, or by `weft synth --model`.")
     ],
     columns: Annotated[
-        list[str] | None, typer.Argument(metavar="[COLUMN]...", help="What to count by. Default: all rows together.")
+        list[str] | None,
+        typer.Argument(metavar="[COLUMN]...", help="Columns to count by. Default: count all rows together."),
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
             "--where",
             metavar="CONDITION",
-            help="Count only rows such as sex=F, age>=65, ward=a|b; may be given several times. As in `weft sample`.",
+            help="Count only rows that meet a condition, for example sex=F, age>=65 or ward=a|b; repeatable. As in "
+            "`weft sample`.",
         ),
     ] = None,
     bins: Annotated[
-        int, typer.Option("--bins", min=2, metavar="N", help="Most bins of a column with many numbers or dates.")
+        int, typer.Option("--bins", min=2, metavar="N", help="Maximum number of bins of a numeric or date column.")
     ] = 20,
     as_csv: Annotated[
         str | None,
@@ -58,11 +60,11 @@ def query(
     *,
     screen: o.Screen,
 ) -> None:
-    """Count rows by some columns, with a range for each count. Costs no budget.
+    """Estimate counts by columns from a model, with a 95% range for each. Spends no budget.
 
-    Columns that were counted together, with noise, are answered from the
-    released tables; others by what the model expects. A line below the counts
-    says which it was, and what the range covers.
+    If a measured marginal covers the columns, the counts are estimated from it,
+    otherwise from the model. A note below the counts states which, and what the
+    range covers.
 
     \b
     [bold]Examples[/bold]
@@ -75,7 +77,7 @@ def query(
     terminal = screen.terminal(data_on_stdout=as_csv == "-")
     with guard_command(terminal):
         if screen.as_json and as_csv == "-":
-            raise o.UsageError("--json and --csv - both want stdout: give one of them")
+            raise o.UsageError("--json and --csv - both write to stdout: give one of them")
         check_files({"the model": Path(model)}, {} if out is None else {"the counts": out})
         o.check_model_file(Path(model))
         with terminal.progress() as listener:
@@ -85,7 +87,7 @@ def query(
                 synthesizer = load(model)
             with report_stage(listener, "count"):
                 found = synthesizer.query(*(columns or []), where=where or None, bins=bins)
-        terminal.warn_stamps(found.stamps, always=as_csv == "-")  # before lines that `head` may cut off
+        terminal.warn_stamps(found.stamps, always=as_csv == "-")  # before the rows, which `head` may cut off
         if as_csv is not None:
             _write_counts(found, out)
         terminal.answer(found.to_dict() | {"files": [str(out)] if out else []})
@@ -94,7 +96,7 @@ def query(
 
 
 def _write_counts(found: Counts, out: Path | None) -> None:
-    """Write the counts as CSV, whole or not at all."""
+    """Write the counts as CSV; a file is written atomically."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     table = found.table
@@ -146,17 +148,14 @@ def _render_counts(found: Counts, out: Path | None) -> list[RenderableType]:
     return [*parts, Text(f"The counts: {out}")] if out else parts
 
 
-# `weft ledger`: what was asked of private rows, and what it cost.
-
-
 def ledger(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A model file, or a journal (NAME.ledger.jsonl).")],
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
-    """Show what was spent: every question, its noise and its price.
+    """Show what was spent: every query, its noise and its cost.
 
-    A journal may hold several runs; what they spend on one table adds up.
+    A journal may contain several runs; the costs of runs on one table add up.
 
     \b
     [bold]Examples[/bold]
@@ -201,7 +200,6 @@ def _describe_ledger(ledger: Ledger) -> dict[str, object]:
 
 
 def _read_ledgers(path: Path) -> list[Ledger]:
-    """Read a model's ledger, or the ledgers of a journal's runs."""
     from weft.privacy import read_journal
     from weft.synthesis import model_file as modelfile
 
@@ -212,7 +210,7 @@ def _read_ledgers(path: Path) -> list[Ledger]:
 
 
 def _is_journal(path: Path) -> bool:
-    """Whether a file begins as a journal does, with an object of JSON; one that cannot be read does not."""
+    """Whether a file is readable and begins like a journal, with a JSON object."""
     try:
         with path.open("rb") as file:
             return file.read(1) in (b"{", b"\n")
@@ -220,18 +218,15 @@ def _is_journal(path: Path) -> bool:
         return False
 
 
-# `weft verify`: whether the files of a release belong together and say what follows.
-
-
 @flatten_options
 def verify(
     place: Annotated[
-        str, typer.Argument(metavar="PLACE", help="A folder of releases, or a table or a card of one.")
+        str, typer.Argument(metavar="PLACE", help="A folder of releases, a released table, or a card.")
     ] = ".",
     budget: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="The table's lifetime budget: does it still have the entries of the releases?"
+            metavar="FILE", help="Lifetime budget of the table: check that it contains the charges of the releases."
         ),
     ] = None,
     *,
@@ -239,12 +234,13 @@ def verify(
 ) -> None:
     """Check releases against their cards: hashes, columns, ledger, guarantee, warnings; and that models load.
 
-    Every rule of a card is checked on the rows: values and ranges, formulas, what stays the same for a person,
-    keys and all others. What cannot be checked is said to be so.
+    Every rule of a card is checked on the synthetic rows: values and ranges, formulas,
+    values that are constant for a person, keys and all others. Rules that cannot be
+    checked are listed.
 
-    A release that was interrupted while its files were put in place is finished first.
-    Nothing private is needed or read. A card proves nothing about the private table:
-    what is found is damage, careless editing, and files of different releases.
+    A release that was interrupted while its files were moved into place is completed first.
+    No private data is needed or read. A card proves nothing about the private table:
+    this detects damage, careless edits, and mixed files of different releases.
 
     \b
     [bold]Examples[/bold]
@@ -303,9 +299,9 @@ def _print_verification(terminal: Terminal, found: Findings) -> None:
     for did in found.recovered:
         terminal.show(summary.render_note(did))
     for name in found.unchecked:
-        terminal.show(summary.render_note(f"{name}: no card is for it, so nothing is claimed of it"))
+        terminal.show(summary.render_note(f"{name}: no card describes it, so nothing was checked"))
     for check in found.skipped:
         terminal.show(summary.render_note(f"{check.file}: {check.what} was not checked: {check.skipped}"))
     if not found.wrong:
         left = f", {format_count(len(found.skipped), 'statement')} not checked" if found.skipped else ""
-        terminal.show(summary.render_headline(f"everything that was checked holds{left}"))
+        terminal.show(summary.render_headline(f"all checks passed{left}"))

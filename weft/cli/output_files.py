@@ -30,28 +30,28 @@ ROLES = ("the synthetic table", "its card", "its card as JSON")
 """Names of the files of a release, in order."""
 
 Destination = Path | DatabaseTable | Dataset | None
-"""Where a release goes: a file, a table of a database, a folder that Spark fills, or stdout."""
+"""Destination of a release: a file, a database table, a folder for Spark, or stdout (None)."""
 
 
 def resolve_destination(output: str) -> Path | DatabaseTable | None:
-    """Return where rows are to be written; OutputError if an address leads nowhere."""
+    """Return where rows are written; raise OutputError for an invalid address."""
     return None if output == "-" else DatabaseTable.of(output) or Path(output)
 
 
 def place_of(out: Destination) -> Path | None:
-    """Return the name after which the files beside a release are called."""
+    """Return the path from which the names of accompanying files are derived."""
     return out.place if isinstance(out, DatabaseTable) else out.folder if isinstance(out, Dataset) else out
 
 
 def release_files(out: Destination, metadata: Sequence[str] = ()) -> dict[str, Path]:
-    """Name what a release to `out` will write (nothing, for stdout); OutputError if that cannot be told."""
+    """Return the files that a release to `out` writes, by role (none for stdout); OutputError for invalid names."""
     from weft.release.publish import Files, metadata_files
 
     if isinstance(out, Dataset):
         return dict(zip(ROLES, out, strict=True))
     if out is None:
         if metadata:
-            raise OutputError("--metadata describes an output file: name one with -o FILE")
+            raise OutputError("--metadata requires an output file: name one with -o FILE")
         return {}
     named = {f"its metadata ({form})": path for form, path in metadata_files(out, metadata).items()}
     files = list(Files.of(out))
@@ -59,7 +59,7 @@ def release_files(out: Destination, metadata: Sequence[str] = ()) -> dict[str, P
 
 
 def check_table(out: Destination, *files: Path | None) -> None:
-    """Refuse a table of a database that cannot be made beside these files, before anything is spent on it."""
+    """Raise OutputError if a database table cannot be created next to these files, before anything is spent."""
     if isinstance(out, DatabaseTable):
         out.check([file for file in (*files, *release_files(out).values()) if file])
 
@@ -74,7 +74,7 @@ def release_rows(
     where: list[str] | None = None,
     metadata: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Make the rows and write them, with their card, or to stdout; return the card."""
+    """Generate the rows and write them to stdout or to files with a card; return the card."""
     from weft.io.table_files import write_table
     from weft.release.card import card_json
     from weft.release.publish import Files, publish
@@ -95,7 +95,7 @@ def release_rows(
             metadata=metadata,
             listener=listener,
         )
-    # Before the first row: whoever reads a few and hangs up, as `head` does, ends the command there.
+    # Before the first row: a reader that closes the pipe early, such as `head`, ends the command.
     for stamp in fitted.ledger.stamps:
         Terminal(data_on_stdout=True).warn(stamp)
     try:
@@ -127,7 +127,7 @@ def print_summary(
     written = [str(path) for path in (*rows_in, *files) if path]
     warned = collect_warnings(fitted, journal)
     terminal.answer(card | {"warnings": warned, "files": written})
-    if out is not None:  # with the rows on stdout, the stamps came before them
+    if out is not None:  # on stdout, stamps were shown before the rows
         terminal.warn_stamps(card["stamps"])
     terminal.warn_quietly(warned)
     if terminal.json or terminal.quiet:
@@ -166,13 +166,13 @@ def _on_record(journal: Path | None) -> list[str]:
         return []
     try:
         own = read_journal(journal)
-    except WeftError:  # an old part of the file is damaged, which is no fault of this run
+    except WeftError:  # an earlier entry of the file is damaged
         return [f"{journal} cannot be read completely: the cost of earlier runs is unknown."]
     table = own[-1].header.get("fingerprint") if own else None
     runs = [run for run in own if run.header.get("fingerprint") in (None, table)]
     for path in sorted(journal.parent.glob(f"*{JOURNAL_ENDING}")) if table else ():
         if not same_file(path, journal):
-            with suppress(WeftError):  # what another journal tells is told as far as it can be read
+            with suppress(WeftError):  # other journals are included as far as they can be read
                 runs += [run for run in read_journal(path) if run.header.get("fingerprint") == table]
     spent = describe_joint_cost(map(ledger_of, runs))
     return [] if spent is None else [f"Journals in this folder record {spent}."]
@@ -196,8 +196,6 @@ def file_purposes(
     return named
 
 
-# Existing files: an earlier release is not replaced without confirmation.
-
 Overwrite = Annotated[
     bool,
     typer.Option("--overwrite", metavar="", help="Replace existing files.", rich_help_panel=o.OUTPUT),
@@ -205,19 +203,9 @@ Overwrite = Annotated[
 
 
 def confirm_overwrite(terminal: Terminal, targets: Mapping[str, Path], overwrite: bool) -> None:
-    """Ask before existing files are replaced; called before anything is read or spent.
+    """Ask before existing, non-empty files are replaced; called before anything is read or spent.
 
-    Parameters
-    ----------
-    targets
-        Files to be written, by name. Empty files may be replaced.
-    overwrite
-        Whether they may be replaced without confirmation.
-
-    Raises
-    ------
-    OutputError
-        If the user declines, or the terminal is not interactive.
+    Raises OutputError if the user declines, or the terminal is not interactive.
     """
     found = [path for path in targets.values() if path.is_file() and path.stat().st_size]
     if overwrite or not found:
@@ -231,12 +219,9 @@ def confirm_overwrite(terminal: Terminal, targets: Mapping[str, Path], overwrite
         raise OutputError(f"{found[0]} was not replaced: choose another name, or pass --overwrite")
 
 
-# What a command that learns a table is to write: noted in its checkpoint, so that a run that dies can be finished.
-
-
 @dataclass(frozen=True)
 class OutputSpec:
-    """A synthetic table, and what lies beside it."""
+    """Output files of a run, recorded in its checkpoint so that `weft resume` can write them."""
 
     output: str
     rows: int | None
@@ -246,12 +231,10 @@ class OutputSpec:
     metadata: list[str]
     journal: str
     found: str | None
-    """Where a schema is written that was found."""
     overwrite: bool = False
-    """Whether files that are there already may be replaced."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values; files by their whole names, so that they are found from any folder."""
+        """Return plain JSON values, with absolute paths."""
         named = {name: str(Path(at).resolve()) for name in ("model", "journal", "found") if (at := getattr(self, name))}
         output = (
             self.output if self.output == "-" or DatabaseTable.of(self.output) else str(Path(self.output).resolve())
@@ -260,21 +243,21 @@ class OutputSpec:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> OutputSpec:
-        """Rebuild from what `to_dict` gave."""
+        """Rebuild from the result of `to_dict`."""
         return cls(**values)
 
     @property
     def kept(self) -> Path | None:
-        """Where the model is kept."""
+        """Path of the model file."""
         return None if self.model is None else Path(self.model)
 
     def files(self, out: Path | DatabaseTable | None) -> dict[str, Path]:
-        """Name everything that will be written."""
-        named = {"the model": self.model, "the schema that is found": self.found}
+        """Return all files to be written, by role."""
+        named = {"the model": self.model, "the discovered schema": self.found}
         return release_files(out, self.metadata) | {what: Path(path) for what, path in named.items() if path}
 
     def check(self, out: Path | DatabaseTable | None) -> None:
-        """Refuse a table of a database that cannot be made."""
+        """Raise OutputError if a database table cannot be created."""
         check_table(out, *self.files(out).values(), Path(self.journal))
 
     def make(
@@ -285,9 +268,9 @@ class OutputSpec:
         listener: Listener,
         rescue: Rescue,
     ) -> dict[str, Any] | None:
-        """Write the model, what was found, and the table with its card, which is returned; None for stdout."""
+        """Write the model, the discovered schema, and the table with its card; return the card, None for stdout."""
         if self.kept is not None:
-            # Before the rows: what was paid for is then safe, whatever happens to them.
+            # Before the rows, so that the paid model is safe if they fail.
             synthesizer.save(self.kept)
             rescue.safe()
         keep_found(synthesizer, None if self.found is None else Path(self.found), source)
@@ -304,7 +287,7 @@ class OutputSpec:
         rescue: Rescue,
         verbose: bool,
     ) -> None:
-        """Write the rows to stdout, if they go there, and say what was made."""
+        """Write the rows if they go to stdout, and print the summary."""
         card = card or release_rows(synthesizer, None, self.rows, self.seed, self.formulas, ignore_event)
         rescue.safe()
         found = Path(self.found) if self.found and hasattr(synthesizer, "discovered_") else None

@@ -1,4 +1,4 @@
-"""`weft plan`: what a budget would give, before any of it is spent."""
+"""`weft plan`: forecast the error of a release before any budget is spent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SCHEMAS = (".toml", ".json")
 SHOWN = 12
-"""Columns that the screen names; the page and the JSON name all."""
+"""Maximum columns on the screen; the page and the JSON contain all."""
 BAR = 28
 
 
@@ -27,32 +27,32 @@ BAR = 28
 def plan(
     table: Annotated[
         str,
-        typer.Argument(metavar="SCHEMA", help="A schema (TOML or JSON); or the table it is for, with --schema."),
+        typer.Argument(metavar="SCHEMA", help="A schema (TOML or JSON), or a table together with --schema."),
     ],
     schema: o.SchemaFile = None,
     epsilon: o.Epsilon = 1.0,
     delta: o.Delta = 1e-5,
     rows: Annotated[
         int | None,
-        typer.Option("--rows", "-n", min=1, metavar="N", help="About how many rows the table has. Default: 10,000."),
+        typer.Option("--rows", "-n", min=1, metavar="N", help="Approximate number of rows. Default: 10,000."),
     ] = None,
     method: o.Method = None,
     option: o.Options = None,
     marginals: o.Marginals = None,
     target_error: Annotated[
         float | None,
-        typer.Option("--target-error", metavar="SHARE", help="Look for the epsilon at which columns are so far off."),
+        typer.Option("--target-error", metavar="SHARE", help="Find the epsilon for this error, for example 0.02."),
     ] = None,
     html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Draw it as a page too.", rich_help_panel=o.OUTPUT)
+        str | None, typer.Option("--html", metavar="FILE", help="Also write an HTML page.", rich_help_panel=o.OUTPUT)
     ] = None,
     *,
     screen: o.Screen,
 ) -> None:
-    """Say what a budget would give, before any of it is spent.
+    """Forecast the error of a release before any budget is spent.
 
-    No table is opened: the recipe is tried on made-up rows of the schema's
-    columns. The number of rows is yours to say.
+    No table is opened: the method runs on artificial rows with the schema's
+    columns. State the approximate number of rows with --rows.
 
     \b
     [bold]Examples[/bold]
@@ -87,14 +87,14 @@ def plan(
 
 
 def _schema_file(table: str, schema: str | None) -> Path:
-    """Return the schema to plan by; a table is never opened."""
+    """Return the path of the schema; a table is never opened."""
     if schema is not None:
         return Path(schema)
     if Path(table).suffix.lower() in SCHEMAS:
         return Path(table)
     raise o.UsageError(
-        f"{table}: a plan needs a schema, and opens no table. Name it with --schema FILE; `weft schema draft {table} "
-        "-o draft.toml` proposes one."
+        f"{table}: a plan requires a schema and opens no table. Pass --schema FILE; `weft schema draft {table} "
+        "-o draft.toml` drafts one."
     )
 
 
@@ -113,12 +113,12 @@ def _render_plan(made: Plan, assumed: bool, out: Path | None) -> list[Renderable
     from weft.evaluation.forecast_page import ERRORS, NOT_READ, describe_effort, describe_expectations
 
     def wrapped(text: str) -> RenderableType:
-        return Padding(Text(text), 0)  # names of columns are text, whatever signs are in them
+        return Padding(Text(text), 0)  # column names are never interpreted as markup
 
     head = f"Plan: method {made.method}, epsilon {made.epsilon:g}, {made.rows:,} rows"
     parts: list[RenderableType] = [Text(head, style="bold")]
     if assumed:
-        parts.append(wrapped(f"No number of rows was given: this is for {made.rows:,} (--rows says how many)."))
+        parts.append(wrapped(f"No number of rows was given: the plan assumes {made.rows:,}. Set it with --rows."))
     parts += [
         "",
         *map(wrapped, describe_expectations(made)),

@@ -1,4 +1,4 @@
-"""`weft report`: how good a synthetic table is, as a page to look at."""
+"""`weft report` and `weft explore`: HTML pages on the quality of synthetic tables and on public samples."""
 
 from __future__ import annotations
 
@@ -31,34 +31,32 @@ SUFFIXES = (".html", ".htm")
 Reference = Annotated[
     str,
     typer.Argument(
-        metavar="REAL", help="The private table, in any format that is read. With --releasable: the model file."
+        metavar="REAL", help="The private table, in any supported format. With --releasable: the model file."
     ),
 ]
 Synthetic = Annotated[
     str,
     typer.Argument(
         metavar="SYNTH",
-        help="The synthetic table, as it was released. With a model: a table that it made, its card beside it.",
+        help="The synthetic table as released. With a model: a table generated from it, with its card next to it.",
     ),
 ]
 ModelBehind = Annotated[
     str | None,
-    typer.Option(
-        "--model", metavar="FILE", help="The model that made SYNTH: adds the guarantee, the ledger and noise bands."
-    ),
+    typer.Option("--model", metavar="FILE", help="Model that generated SYNTH: adds guarantee, ledger and noise bands."),
 ]
 Releasable = Annotated[
     bool,
     typer.Option(
         "--releasable",
         metavar="",
-        help="Use the model file instead of the private table: free, and can be published.",
+        help="Use the model file instead of the private table. The report costs no budget and may be published.",
     ),
 ]
 Page = Annotated[
     str,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="NAME.html; NAME.json comes with it.", rich_help_panel=o.OUTPUT
+        "--output", "-o", metavar="FILE", help="NAME.html; NAME.json is written next to it.", rich_help_panel=o.OUTPUT
     ),
 ]
 
@@ -76,9 +74,9 @@ def report(
 ) -> None:
     """Report how good a synthetic table is: one page with charts, and the same figures as JSON.
 
-    Compared with the private table the report is PRIVATE: keep it with the table.
-    With --releasable it is made from the model file alone and may go out with the data.
-    Whatever is said of a model's guarantee is said only of a table with the model's card.
+    A report that compares with the private table is PRIVATE: keep it with the table.
+    With --releasable, the report uses the model file alone and may be published with the data.
+    It states a model's guarantee only for a table that has the model's card.
 
     \b
     [bold]Examples[/bold]
@@ -115,13 +113,12 @@ def report(
 def _validate_arguments(
     reference: str, synthetic: str, schema: str | None, model: str | None, page: Path, *, releasable: bool
 ) -> None:
-    """Refuse what could not be finished, before anything is read."""
     if releasable and (schema or model):
-        raise UsageError("--releasable takes the schema from the model file: leave --schema and --model out.")
+        raise UsageError("--releasable takes the schema from the model file: leave out --schema and --model.")
     if not (releasable or schema or model):
-        raise UsageError("a schema is needed to read the tables: pass --schema FILE, or --model FILE for its own.")
+        raise UsageError("a schema is required to read the tables: pass --schema FILE or --model FILE.")
     if page.suffix.lower() not in SUFFIXES:
-        raise OutputError(f"cannot write {page}: name it .html; its twin will be .json.")
+        raise OutputError(f"cannot write {page}: the name must end in .html; the figures go to .json next to it.")
     given = {
         "the model" if releasable else "the private table": reference,
         "the synthetic table": synthetic,
@@ -131,7 +128,7 @@ def _validate_arguments(
     }
     check_files(
         {what: Path(name) for what, name in given.items() if name},
-        {"the page": page, "its twin for machines": page.with_suffix(".json")},
+        {"the page": page, "the figures as JSON": page.with_suffix(".json")},
     )
 
 
@@ -166,26 +163,24 @@ def _print_report(terminal: Terminal, made: Report, files: tuple[Path, Path]) ->
     from weft.cli import summary
 
     private = made.edition == "private"
-    edition = "PRIVATE: it was computed from real rows" if private else "releasable: it may go out with the data"
+    edition = "PRIVATE: it was computed from real rows" if private else "releasable: it may be published with the data"
     figures: dict[str, Any] = {headline.name.lower(): headline.figure for headline in made.headlines}
     terminal.show(
         summary.render_headline(f"A report on {made.rows:,} synthetic rows, {edition}"),
         *summary.render_stamps(made.stamps),
         summary.render_facts(figures),
-        *summary.render_files({files[0]: "the page", files[1]: "the same figures, for machines"}),
+        *summary.render_files({files[0]: "the page", files[1]: "the same figures as JSON"}),
     )
 
 
-# `weft explore`: what a planner looks at on a public sample.
-
 SHOWN = 25
-"""Pairs that the screen shows; the page and the JSON have all."""
+"""Maximum pairs on the screen; the page and the JSON contain all."""
 VALUES = 5
 BAR = 24
 
 MEANING = (
-    "InDif: the share of the rows that would have to move for two columns to be independent; beside it, about what "
-    "chance alone shows in as many rows."
+    "InDif: the share of rows that would have to change for two columns to be independent. Chance: the approximate "
+    "InDif of independent columns with the same number of rows."
 )
 
 
@@ -194,18 +189,18 @@ def explore(
     table: Annotated[str, typer.Argument(metavar="PUBLIC_TABLE", help="A public table: CSV, Parquet or another file.")],
     schema: Annotated[
         str | None,
-        typer.Option("--schema", "-s", metavar="FILE", help="What its columns are. Default: drafted from the rows."),
+        typer.Option("--schema", "-s", metavar="FILE", help="Schema of the table. Default: drafted from the rows."),
     ] = None,
     html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Draw it as a page too.", rich_help_panel=o.OUTPUT)
+        str | None, typer.Option("--html", metavar="FILE", help="Also write an HTML page.", rich_help_panel=o.OUTPUT)
     ] = None,
     *,
     screen: o.Screen,
 ) -> None:
-    """Look at the columns of a public sample, and at how strongly pairs of them are related.
+    """Show the columns of a public sample and how strongly pairs of them are related.
 
-    For public data only: nothing here has noise, and nothing is charged. Who
-    chooses what to measure by looking at private rows has given them away.
+    For public data only: results have no noise, and nothing is charged. Choosing
+    what to measure from exact private results would break the guarantee.
 
     \b
     [bold]Examples[/bold]
@@ -250,7 +245,7 @@ def _render_exploration(found: Exploration, out: Path | None) -> list[Renderable
         parts += [_render_pairs(found), ""]
         parts.append(Padding(Text(MEANING), 0))
     if len(found.pairs) > SHOWN:
-        parts.append(Text(f"... and {len(found.pairs) - SHOWN:,} more pairs; --html FILE draws all of them."))
+        parts.append(Text(f"... and {len(found.pairs) - SHOWN:,} more pairs; --html FILE shows all of them."))
     return [*parts, Text(f"The page: {out}")] if out else parts
 
 

@@ -1,4 +1,4 @@
-"""`weft schema`: begin a schema from a table, and check one."""
+"""`weft schema`: draft and check schemas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Begin a schema from a table or a dictionary, review it, check it.",
+    help="Draft a schema from a table or a data dictionary, review it and check it.",
 )
 app.command("review")(review.review)
 app.command("import")(exchange.import_schema)
@@ -48,21 +48,20 @@ def draft(
     protected: PrivacyUnitOptions,
     text: TextFile,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the TOML; - for stdout.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="The schema, as TOML; - for stdout.")
     ] = "-",
-    force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Replace the file if it is there already.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace an existing file.")] = False,
     few_rows: o.FewRows = False,
     debug: o.Debug = False,
 ) -> None:
     """Draft a schema from a table, for a person to review.
 
-    The draft is PRIVATE: value lists and ranges in it are read from the rows and
+    The draft is PRIVATE: its value lists and ranges are read from the rows and
     marked from_data. `weft schema review` steps through them. Lists of more than
-    200 values go to files of their own, in NAME.values beside the draft.
-    With --private the facts are found with noise, for a price, and marked as paid
-    for: such a schema may be shown to anybody, and is used at no further cost.
+    200 values are written to separate files, in the folder NAME.values.
+    With --private, discovery finds the facts with noise, at a cost of --epsilon,
+    and marks them as paid: such a schema may be published and reused at no
+    further privacy cost.
 
     \b
     [bold]Examples[/bold]
@@ -70,7 +69,7 @@ def draft(
       weft schema review stays.toml
       weft schema draft stays.csv --private --epsilon 0.1 -o stays.toml
 
-    A file that is there already is left alone, for it may have been reviewed; --force replaces it.
+    An existing file is not replaced, since it may have been reviewed, unless --force is given.
     """
     out = None if output == "-" else Path(output)
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
@@ -101,23 +100,23 @@ def _read_draft(terminal: Terminal, source: str | list[str], dialect: Dialect, o
     else:
         _write_draft(drafted, out, source, force)
         terminal.show(f"[bold green]✓[/bold green] {out} drafted; next: weft schema review {out}")
-    terminal.warn("the draft holds facts of private rows: keep it to yourself until every from_data mark is reviewed")
+    terminal.warn("the draft has facts read from private rows: do not share it until all from_data marks are reviewed")
 
 
 @app.command()
 @flatten_options
 def check(
-    schema: Annotated[str, typer.Argument(metavar="SCHEMA", help="TOML, or domain JSON.")],
+    schema: Annotated[str, typer.Argument(metavar="SCHEMA", help="The schema: TOML, or domain JSON.")],
     text: TextFile,
     source: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="A table: its column names and types must fit.")
+        str | None, typer.Argument(metavar="[FILE]", help="Optional table, whose column names and types must match.")
     ] = None,
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
-    """Check a schema: its codes column by column, what still comes from data, what could hurt.
+    """Check a schema: show codes by column, facts still marked from_data, and warnings.
 
-    With a table, also checks that names and types fit. No row is looked at.
+    With a table, also check that names and types match. No row is read.
 
     \b
     [bold]Examples[/bold]
@@ -220,7 +219,7 @@ def _print_check(terminal: Terminal, found: dict[str, Any], schema: str, source:
     if found["found_privately"]:
         told = ", ".join(found["found_privately"])
         terminal.show(
-            _render_line("!", "yellow", f"not described yet, hence found privately by a run, at a price: {told}")
+            _render_line("!", "yellow", f"not described, so each run discovers them for a share of its budget: {told}")
         )
     for warning in found["warnings"]:
         terminal.warn(warning)
@@ -250,12 +249,12 @@ def _render_rules(rules: Sequence[Mapping[str, Any]]) -> RenderableType:
 def _render_verdict(schema: str, columns: Sequence[Mapping[str, Any]]) -> RenderableType:
     marks = [len(column["from_data"]) for column in columns if column["from_data"]]
     if not marks:
-        return _render_line("✓", "green", f"{schema} is sound")
+        return _render_line("✓", "green", f"{schema} is valid")
     facts = "1 fact" if sum(marks) == 1 else f"{sum(marks)} facts"
     places = "1 column" if len(marks) == 1 else f"{len(marks)} columns"
     are = "is" if sum(marks) == 1 else "are"
     return _render_line(
-        "!", "yellow", f"{schema} is sound, but {facts} in {places} {are} still to be reviewed before synth"
+        "!", "yellow", f"{schema} is valid, but {facts} in {places} {are} still to be reviewed before synth"
     )
 
 
@@ -267,11 +266,11 @@ def _render_line(sign: str, colour: str, text: str) -> RenderableType:
 
 def _render_match(source: str) -> Any:
     named = without_credentials(source) or source
-    return _render_line("✓", "green", f"names and types fit {named}; no row was looked at")
+    return _render_line("✓", "green", f"names and types match {named}; no row was read")
 
 
 def _write_draft(drafted: Draft, out: Path, source: str | list[str], force: bool) -> None:
-    """Write a draft, after the long lists that it names, which lie in a folder beside it."""
+    """Write the long value lists of a draft to a folder next to it, then the draft."""
     from weft.io.atomic_files import stage_files
 
     folder = out.with_name(f"{out.stem}.values")
@@ -290,9 +289,9 @@ def _write_draft(drafted: Draft, out: Path, source: str | list[str], force: bool
 
 
 def _check_free(out: Path, force: bool) -> None:
-    """Refuse to write over a schema that may hold somebody's work."""
+    """Raise OutputError rather than replace a schema that may have been reviewed."""
     if out.is_file() and not force:
-        raise OutputError(f"{out} is there already, and may have been reviewed. Choose another name, or pass --force.")
+        raise OutputError(f"{out} already exists and may have been reviewed. Choose another name, or pass --force.")
 
 
 def _arrow_schema(schema: Schema, source: str | None, dialect: Dialect) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""`weft schema import` and `weft schema export`: schemas from and to other people's metadata."""
+"""`weft schema import` and `weft schema export`: schemas from and to other metadata formats."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Format = Literal["frictionless", "csvw", "croissant"]
 
 def import_schema(
     source: Annotated[
-        str, typer.Argument(metavar="FILE", help="SDV or Frictionless or CSVW JSON, or a CSV dictionary.")
+        str, typer.Argument(metavar="FILE", help="SDV, Frictionless or CSVW JSON, or a data dictionary as CSV.")
     ],
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The schema; - for stdout.")] = "-",
-    table: Annotated[str | None, typer.Option(metavar="NAME", help="Which table, where the file has several.")] = None,
-    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace the file if it is there.")] = False,
+    table: Annotated[str | None, typer.Option(metavar="NAME", help="Table to import, if there are several.")] = None,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace an existing file.")] = False,
     debug: o.Debug = False,
 ) -> None:
-    """Begin a schema from what somebody has written of the table: no row is looked at.
+    """Create a schema from existing metadata. No row is read.
 
-    Reads SDV metadata, Frictionless schemas and packages, CSVW, and dictionaries as CSV
-    (column, description, type, values). What they do not say is left out.
+    Reads SDV metadata, Frictionless schemas and packages, CSVW, and data dictionaries as
+    CSV (column, description, type, values). Facts that the metadata does not state are left out.
 
     \b
     [bold]Examples[/bold]
@@ -50,12 +50,12 @@ def export_schema(
     to: Annotated[Format, typer.Option(metavar="FORMAT", help="frictionless, csvw or croissant.")],
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The metadata; - for stdout.")] = "-",
     table: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Name of the table's file. Default: the schema's, as .csv.")
+        str | None, typer.Option(metavar="FILE", help="File name of the table. Default: the schema's name with .csv.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace an existing file.")] = False,
     debug: o.Debug = False,
 ) -> None:
-    """Write what a schema says as metadata that other programs read, to go out with a release.
+    """Export a schema as metadata for other programs, to accompany a release.
 
     \b
     [bold]Examples[/bold]
@@ -73,11 +73,11 @@ def export_schema(
             terminal, json.dumps(made, indent=1, ensure_ascii=False, default=str) + "\n", output, schema, force
         )
         if read.from_data_facts():
-            terminal.warn("the schema holds facts of private rows, and so does this file: review the schema first")
+            terminal.warn("this file has facts that the schema read from private rows: review the schema first")
 
 
 def _write_output(terminal: Terminal, text: str, output: str, source: str, force: bool) -> None:
-    """Write a text to a file or to stdout, and spare what is there."""
+    """Write a text to stdout or to a file; replace an existing file only with --force."""
     if output == "-":
         sys.stdout.buffer.write(text.encode())
         return
@@ -85,9 +85,9 @@ def _write_output(terminal: Terminal, text: str, output: str, source: str, force
     from weft.io.atomic_files import stage_files
 
     out = Path(output)
-    check_files({"what is read": Path(source)}, {"what is written": out})
+    check_files({"the input file": Path(source)}, {"the output file": out})
     if out.is_file() and not force:
-        raise OutputError(f"{out} is there already. Choose another name, or pass --force.")
+        raise OutputError(f"{out} already exists. Choose another name, or pass --force.")
     with stage_files(out) as (file,):
         file.write_text(text, encoding="utf-8")
     terminal.show(f"[bold green]✓[/bold green] {out} written")

@@ -1,4 +1,4 @@
-"""`weft schema review`: step through what a draft read from private rows."""
+"""`weft schema review`: step through the facts that a draft read from private rows."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from weft.errors import OutputError, SchemaError
 if TYPE_CHECKING:
     from weft.drafting.review import Fact, Review
 
-_HELP = "[a]ccept, [e]dit, [p]rivate, [s]kip, accept [A]ll of this sort, [q]uit"
+_HELP = "[a]ccept, [e]dit, [p]rivate, [s]kip, accept [A]ll of this type, [q]uit"
 
 
 def review(
     schema: Annotated[str, typer.Argument(metavar="DRAFT", help="A schema with facts still marked from_data.")],
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. Default: in its place.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Reviewed schema. Default: replace the draft.")
     ] = None,
     accept: Annotated[
         list[str] | None,
-        typer.Option(metavar="FACT", help="Accept such facts: kind, missing, range, values, ...; all for every one."),
+        typer.Option(metavar="FACT", help="Accept facts of this type: kind, missing, range, values, ...; or all."),
     ] = None,
     private: Annotated[
         list[str] | None,
-        typer.Option(metavar="FACT", help="Leave such facts out, to be found privately: kind, range, values."),
+        typer.Option(metavar="FACT", help="Leave facts of this type to discovery: kind, range, values."),
     ] = None,
-    column: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only of this column.")] = None,
+    column: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Restrict to this column.")] = None,
     bounds: Annotated[
-        tuple[str, str] | None, typer.Option("--range", metavar="LOW HIGH", help="The column's public range.")
+        tuple[str, str] | None, typer.Option("--range", metavar="LOW HIGH", help="Set the column's public range.")
     ] = None,
-    values: Annotated[str | None, typer.Option(metavar="A,B,C", help="The column's public values.")] = None,
-    kind: Annotated[str | None, typer.Option(metavar="KIND", help="The column's kind.")] = None,
+    values: Annotated[str | None, typer.Option(metavar="A,B,C", help="Set the column's public values.")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Set the column's kind.")] = None,
     debug: o.Debug = False,
 ) -> None:
-    """Step through what a draft read from private rows.
+    """Step through the facts that a draft read from private rows.
 
     Accepting a fact means: I know this without looking at the rows. A fact that is
-    made private leaves the schema, and is found with noise, for a share of the budget.
+    made private is removed, and discovered with noise for a share of the budget.
 
     \b
     [bold]Examples[/bold]
@@ -63,10 +63,10 @@ def review(
         held = Review(text, str(path), path.parent)
         out = path if output is None else Path(output)
         if held.beside and out.parent.resolve() != path.parent.resolve():
-            raise OutputError(f"{path} names files beside it: write {out.name} into the same folder")
+            raise OutputError(f"{path} refers to files in its folder: write {out.name} to the same folder")
         given = _collect_given_facts(bounds, values, kind)
         if given and len(column or []) != 1:
-            raise o.UsageError("--range, --values and --kind need one --column that they are about")
+            raise o.UsageError("--range, --values and --kind require exactly one --column")
         if given or accept or private:
             _by_flags(held, accept or [], private or [], column or [], given)
             _save_review(held, out)
@@ -91,7 +91,7 @@ def _by_flags(held: Review, accept: list[str], private: list[str], columns: list
         held.edit(columns[0], **given)
     for name in (*accept, *private):
         if name not in (*MEANINGS, "all") or (name == "all" and name in private):
-            raise o.UsageError(f"{name} is no sort of fact; known are {', '.join(MEANINGS)}, and --accept all")
+            raise o.UsageError(f"{name} is not a type of fact; expected {', '.join(MEANINGS)}, or --accept all")
     for fact in held.facts(private, columns) if private else []:
         if fact.private:
             held.make_private(fact)
@@ -105,7 +105,7 @@ def _by_hand(terminal: Terminal, held: Review, columns: list[str], out: Path) ->
     skipped: set[tuple[str, str]] = set()
     terminal.show(
         Text("Accepting a fact means: I know this without looking at the rows."),
-        Text("Private: it leaves the schema, and is found with noise for a share of the budget."),
+        Text("Private: it is removed from the schema and discovered with noise, for a share of the budget."),
     )
     while left := [f for f in held.facts(columns=columns) if (f.column, f.name) not in skipped]:
         fact = left[0]
@@ -121,7 +121,7 @@ def _by_hand(terminal: Terminal, held: Review, columns: list[str], out: Path) ->
         except SchemaError as fault:
             terminal.warn(str(fault))
             continue
-        _save_review(held, out)  # at each step: whoever is interrupted has lost nothing
+        _save_review(held, out)  # after each step, so that an interruption loses nothing
 
 
 def _apply_answer(held: Review, fact: Fact, answer: str, left: list[Fact]) -> None:
@@ -136,18 +136,18 @@ def _apply_answer(held: Review, fact: Fact, answer: str, left: list[Fact]) -> No
     elif answer in ("e", "edit"):
         held.edit(fact.column, **{fact.name: _prompt_fact(fact)})
     else:
-        raise SchemaError(f"{answer} is none of the answers: {_HELP}")
+        raise SchemaError(f"{answer} is not a valid answer: {_HELP}")
 
 
 def _prompt_fact(fact: Fact) -> Any:
     if fact.name == "range":
         return [_parse_scalar(typer.prompt("lowest")), _parse_scalar(typer.prompt("highest"))]
     if fact.name == "values":
-        return _parse_values(typer.prompt("values, with commas between them"))
+        return _parse_values(typer.prompt("values, separated by commas"))
     if fact.name == "special":
-        return _parse_values(typer.prompt("special values, with commas between them"))
+        return _parse_values(typer.prompt("special values, separated by commas"))
     if fact.name == "missing":
-        word = typer.prompt("true, false, or the markers with commas between them")
+        word = typer.prompt("true, false, or the markers, separated by commas")
         return {"true": True, "false": False}.get(word, _parse_values(word))
     return _parse_scalar(typer.prompt(fact.name))
 
@@ -157,10 +157,10 @@ def _print_fact(terminal: Terminal, fact: Fact, left: int) -> None:
 
     from weft.drafting.review import MEANINGS
 
-    said = "nothing is said of it" if fact.value is None else _shorten_value(fact.value)
+    said = "nothing is stated yet" if fact.value is None else _shorten_value(fact.value)
     terminal.show(
         Text(f"\n{fact.column}, {fact.kind} ({left} to go)", style="bold"),
-        Text(f"  {fact.name}: {said}\n  {MEANINGS.get(fact.name, 'a fact of this column')}"),
+        Text(f"  {fact.name}: {said}\n  {MEANINGS.get(fact.name, 'a fact about this column')}"),
     )
 
 
@@ -197,7 +197,7 @@ def _parse_values(text: str) -> list[Any]:
 
 
 def _parse_scalar(text: str) -> Any:
-    """Return a number for what is one and would be written so again: 007 stays text."""
+    """Return a number if the text round-trips as one, else the text: 007 stays text."""
     for read in (int, float):
         try:
             number = read(text)

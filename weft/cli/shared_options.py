@@ -1,4 +1,4 @@
-"""The options that several commands share, each described once."""
+"""Options that several commands share, and groups of options."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Input = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT...",
-        help="The private table: CSV, Parquet, Excel and other files (docs/files.md), several of them, a folder, - for "
-        "CSV from stdin, or a table of a database, as in 'duckdb:h.duckdb?table=stays' or "
+        help="The private table: one or more files (CSV, Parquet, Excel and others: docs/files.md), a folder, - for "
+        "CSV from stdin, or a database table, for example 'duckdb:h.duckdb?table=stays' or "
         "'postgresql://host/db?table=stays'.",
     ),
 ]
@@ -38,24 +38,26 @@ SchemaFile = Annotated[
         "--schema",
         "-s",
         metavar="FILE",
-        help="What is publicly known of the columns: TOML, or domain JSON. What it leaves out is found privately.",
+        help="Schema: public facts about the columns, as TOML or domain JSON. A fit discovers the rest privately.",
     ),
 ]
 Epsilon = Annotated[
     float,
-    typer.Option("--epsilon", "-e", help="Privacy loss that the run may cost; 1 is strong.", rich_help_panel=PRIVACY),
+    typer.Option(
+        "--epsilon", "-e", help="Maximum privacy loss of the run; 1 is a strong guarantee.", rich_help_panel=PRIVACY
+    ),
 ]
 Delta = Annotated[
     float,
     typer.Option(
-        help="Chance that the epsilon bound fails; below one in the number of people.", rich_help_panel=PRIVACY
+        help="Probability that the epsilon bound fails. Choose less than 1 / number of people.", rich_help_panel=PRIVACY
     ),
 ]
 Neighbours = Annotated[
     Literal["add-remove", "replace-one"],
     typer.Option(
         metavar="WHICH",
-        help="What is hidden: that somebody is in the table (add-remove), or what they are like (replace-one).",
+        help="What is protected: whether a person is in the table (add-remove), or the person's values (replace-one).",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -64,7 +66,7 @@ TrustDataForSchema = Annotated[
     typer.Option(
         "--trust-data-for-schema",
         metavar="",
-        help="Accept a schema with facts read from the private table; stamped on everything released.",
+        help="Accept a schema that contains facts read from the private table. Everything released is stamped with it.",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -73,7 +75,8 @@ Discover = Annotated[
     typer.Option(
         "--discover",
         metavar="SHARE",
-        help="Share of the budget for finding privately what no schema states; 0 refuses to look.",
+        help="Share of the budget for discovery: finding privately what no schema states, for example 0.2. 0 disables "
+        "discovery.",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -82,7 +85,7 @@ FewRows = Annotated[
     typer.Option(
         "--few-rows",
         metavar="",
-        help="Go on where the table has too few rows for what is to be found in it at this budget.",
+        help="Continue even if the table has too few rows for discovery at this budget.",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -91,19 +94,19 @@ NoiseSeed = Annotated[
     typer.Option(
         min=0,
         metavar="K",
-        help="For tests only: repeatable noise. Everything is stamped NOT PRIVATE.",
+        help="For tests only: make the noise reproducible. Everything released is stamped NOT PRIVATE.",
         rich_help_panel=PRIVACY,
     ),
 ]
 Method = Annotated[
-    str | None, typer.Option("--method", "-m", metavar="NAME", help="The recipe; `weft methods` lists them.")
+    str | None, typer.Option("--method", "-m", metavar="NAME", help="Synthesis method; `weft methods` lists them.")
 ]
 Options = Annotated[
     list[str] | None,
     typer.Option(
         "--option",
         metavar="KEY=VALUE",
-        help="An option of the method; may be given several times. `weft methods NAME` explains them.",
+        help="Option of the method, for example accounting=pure; repeatable. `weft methods NAME` explains them.",
     ),
 ]
 Preset = Annotated[
@@ -111,7 +114,8 @@ Preset = Annotated[
     typer.Option(
         "--preset",
         metavar="NAME",
-        help="paper: the method as published, where it has a paper; --option still wins. `weft methods NAME` has both.",
+        help="paper: use the published settings of the method, if it has a paper. --option takes precedence. "
+        "`weft methods NAME` shows both.",
     ),
 ]
 Marginals = Annotated[
@@ -119,7 +123,7 @@ Marginals = Annotated[
     typer.Option(
         "--marginals",
         metavar="FILE",
-        help="A plan of marginals to measure, and of what is known of the columns: TOML (docs/marginals.md).",
+        help="Plan of marginals to measure and of public knowledge about the columns: TOML (docs/marginals.md).",
     ),
 ]
 Public = Annotated[
@@ -127,30 +131,32 @@ Public = Annotated[
     typer.Option(
         "--public",
         metavar="TABLE",
-        help="A table of the same columns that anybody may see: what it says of how columns are related is used where "
-        "private answers say that it is near (docs/public.md). Its rows are not protected.",
+        help="Public table with the same columns, used as a prior for relations between columns where private "
+        "measurements agree with it (docs/public.md). Its rows are not protected.",
     ),
 ]
 Rows = Annotated[
     int | None,
-    typer.Option("--rows", "-n", min=0, metavar="N", help="Rows to make. Default: the noisy number of private rows."),
+    typer.Option(
+        "--rows", "-n", min=0, metavar="N", help="Rows to generate. Default: the noisy number of private rows."
+    ),
 ]
 Seed = Annotated[
     int | None,
     typer.Option(
-        min=0, metavar="K", help="Repeatable sampling after the noise. Harmless to privacy.", rich_help_panel=RUN
+        min=0, metavar="K", help="Make sampling reproducible. Noise and privacy are unaffected.", rich_help_panel=RUN
     ),
 ]
 Engine = Annotated[
     Literal["auto", "memory", "stream"],
-    typer.Option(help="Where the rows are held while they are counted.", rich_help_panel=RUN),
+    typer.Option(help="Hold the rows in memory, or stream them from the source.", rich_help_panel=RUN),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
         "--memory",
         metavar="SIZE",
-        help="How much memory may be taken, as in 4GB: planned before anything is spent.",
+        help="Memory limit, for example 4GB. The memory plan is made before any budget is spent.",
         rich_help_panel=RUN,
     ),
 ]
@@ -161,14 +167,14 @@ Out = Annotated[
         "-o",
         metavar="FILE",
         help="NAME.csv, .parquet, .csv.gz, .tsv, .jsonl, .arrow, .orc or .xlsx, with a card; - for CSV to stdout, "
-        "without one; a new table of a database, as in 'sqlite:made.db?table=stays'.",
+        "without a card; or a new database table, for example 'sqlite:made.db?table=stays'.",
         rich_help_panel=OUTPUT,
     ),
 ]
 Formulas = Annotated[
     Literal["keep", "escape"],
     typer.Option(
-        help="CSV text that a spreadsheet would run (=...): keep it as it is, or escape it with an apostrophe.",
+        help="CSV text that a spreadsheet would run as a formula (=...): keep it, or escape it with an apostrophe.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -177,7 +183,7 @@ Insecure = Annotated[
     typer.Option(
         "--insecure",
         metavar="",
-        help="Accept an epsilon above 20, for rows that are public; stamped on everything released.",
+        help="Accept an epsilon above 20, only for public rows. Everything released is stamped with it.",
         rich_help_panel=PRIVACY,
     ),
 ]
@@ -185,7 +191,7 @@ Journal = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Where spending is written down before the rows are asked. Default: beside the output.",
+        help="Write-ahead log of every charge. Default: NAME.ledger.jsonl, next to the output.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -194,20 +200,23 @@ LifetimeBudget = Annotated[
     typer.Option(
         "--budget",
         metavar="FILE",
-        help="The table's lifetime budget, which all runs on it draw from; `weft budget create` makes one.",
+        help="Lifetime budget of the table, shared by all runs on it. `weft budget create` creates one.",
         rich_help_panel=PRIVACY,
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", metavar="", help="One JSON object on stdout, for machines.", rich_help_panel=OUTPUT)
+    bool,
+    typer.Option("--json", metavar="", help="Print one JSON object to stdout, for scripts.", rich_help_panel=OUTPUT),
 ]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", metavar="", help="No progress, no summary; warnings remain.", rich_help_panel=OUTPUT),
+    typer.Option(
+        "--quiet", "-q", metavar="", help="Show no progress and no summary, only warnings.", rich_help_panel=OUTPUT
+    ),
 ]
 Verbose = Annotated[
     bool,
-    typer.Option("--verbose", "-v", metavar="", help="Show every question and its noise, too.", rich_help_panel=OUTPUT),
+    typer.Option("--verbose", "-v", metavar="", help="Also show every query and its noise.", rich_help_panel=OUTPUT),
 ]
 Debug = Annotated[
     bool,
@@ -215,24 +224,24 @@ Debug = Annotated[
         "--debug",
         metavar="",
         envvar="WEFT_DEBUG",
-        help="Show the traceback of a bug. It may quote private values: do not pass it on.",
+        help="Show the traceback of a bug. It may contain private values: do not share it.",
         rich_help_panel=RUN,
     ),
 ]
 
 
 class UsageError(WeftError):
-    """The command line itself is wrong."""
+    """The command line is invalid."""
 
     exit_code = 2
 
 
-_ZIP = b"PK"  # how every model file begins
+_ZIP = b"PK"  # first bytes of every model file
 _SPELLED: dict[str, bool | None] = {"none": None, "null": None, "true": True, "false": False}
 
 
 def parse_options(pairs: list[str] | None) -> dict[str, Any]:
-    """Read `key=value` pairs; values are JSON where they can be, or as Python spells them, else plain text.
+    """Parse `key=value` pairs; values are JSON, none/null/true/false in any case, or else plain text.
 
     >>> parse_options(["accounting=pure", "degree=3", "fast=True", "k=none"])
     {'accounting': 'pure', 'degree': 3, 'fast': True, 'k': None}
@@ -245,14 +254,14 @@ def parse_options(pairs: list[str] | None) -> dict[str, Any]:
         try:
             options[key] = json.loads(value)
         except RecursionError:
-            raise UsageError(f"--option {key}: no option is nested so deep") from None
+            raise UsageError(f"--option {key}: the value is nested too deeply") from None
         except ValueError:
             options[key] = _SPELLED.get(value.lower(), value)
     return options
 
 
 def with_preset(options: dict[str, Any], preset: str | None) -> dict[str, Any]:
-    """Return the options with a preset among them, where one is named."""
+    """Return the options with the preset added, if there is one."""
     if preset is None:
         return options
     if "preset" in options:
@@ -261,7 +270,7 @@ def with_preset(options: dict[str, Any], preset: str | None) -> dict[str, Any]:
 
 
 def with_plan(options: dict[str, Any], marginals: str | None) -> dict[str, Any]:
-    """Return the options with a plan of marginals among them, where one is named."""
+    """Return the options with the plan of marginals added, if there is one."""
     if marginals is None:
         return options
     if "marginals" in options:
@@ -270,16 +279,16 @@ def with_plan(options: dict[str, Any], marginals: str | None) -> dict[str, Any]:
 
 
 def with_public(options: dict[str, Any], public: str | None) -> dict[str, Any]:
-    """Return the options with a public table among them, where one is named."""
+    """Return the options with the public table added, if there is one."""
     if public is None:
         return options
     if not public or "public" in options:
-        raise UsageError("--public names one table, and there is no --option public beside it")
+        raise UsageError("--public names one table and cannot be combined with --option public: give one of them")
     return options | {"public": public}
 
 
 def check_model_file(path: Path, what: str = "not a model file") -> None:
-    """Say plainly why a file cannot be a model, before anything tries to read it as one."""
+    """Raise ModelFileError if a file is unreadable or does not start like a model file."""
     try:
         with path.open("rb") as file:
             start = file.read(len(_ZIP))
@@ -288,29 +297,27 @@ def check_model_file(path: Path, what: str = "not a model file") -> None:
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
     if start != _ZIP:
-        raise ModelFileError(f"{path}: {what}. `weft fit` makes a model, and so does `weft synth --model FILE`.")
+        raise ModelFileError(f"{path}: {what}. Create one with `weft fit` or `weft synth --model FILE`.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Screen:
-    """What a command shows, and how."""
+    """Options for what a command shows."""
 
     as_json: AsJson = False
     quiet: Quiet = False
     debug: Debug = False
 
     def terminal(self, *, data_on_stdout: bool = False) -> Terminal:
-        """Return the terminal that the command's words go to."""
+        """Return the terminal that the command prints to."""
         return Terminal(self.as_json, self.quiet, self.debug, data_on_stdout)
 
-
-# Sets of options: a dataclass whose fields are options, which a command takes as one parameter.
 
 Flat = dict[str, inspect.Parameter]
 
 
 def flatten_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with the options of its sets in the place of the sets."""
+    """Return the command with each option group (a dataclass whose fields are options) replaced by its options."""
     hints = get_type_hints(command, include_extras=True)
     flat: Flat = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -343,7 +350,7 @@ def _make_option(name: str, hint: Any, default: Any) -> inspect.Parameter:
 
 
 def _add_options(flat: Flat, more: Flat) -> None:
-    assert not flat.keys() & more.keys(), "two sets of a command have an option of the same name"
+    assert not flat.keys() & more.keys(), "two option groups of a command have an option of the same name"
     flat.update(more)
 
 
@@ -355,37 +362,37 @@ def _gather_options(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
     return made(**{field.name: _gather_options(field.name, hints[field.name], values) for field in fields(hint)})
 
 
-# The options that say how a file is written, shared by every command that reads a private table.
-
 TEXT = "Text files"
 WORKBOOKS = "Workbooks"
 
 Separator = Annotated[
     str | None,
     typer.Option(
-        metavar="SIGN", help="What stands between fields, such as ';' or tab. Default: a comma.", rich_help_panel=TEXT
+        metavar="SIGN", help="Field separator, for example ';' or tab. Default: a comma.", rich_help_panel=TEXT
     ),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Such as latin-1, cp1252 or utf-16. Default: utf-8.", rich_help_panel=TEXT),
+    typer.Option(
+        metavar="NAME",
+        help="Character encoding, for example latin-1, cp1252 or utf-16. Default: utf-8.",
+        rich_help_panel=TEXT,
+    ),
 ]
 Decimal = Annotated[
     str | None,
-    typer.Option(metavar="SIGN", help="The decimal mark, a point or a comma. Default: a point.", rich_help_panel=TEXT),
+    typer.Option(metavar="SIGN", help="Decimal mark: a point or a comma. Default: a point.", rich_help_panel=TEXT),
 ]
 Quote = Annotated[
     str | None,
-    typer.Option(
-        metavar="SIGN", help="What stands around fields, or none. Default: double quotes.", rich_help_panel=TEXT
-    ),
+    typer.Option(metavar="SIGN", help="Quote character, or none. Default: a double quote.", rich_help_panel=TEXT),
 ]
 Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
         metavar="",
-        help="Whether the first line names the columns; if not, they are the schema's in its order.",
+        help="Whether the first line names the columns. If not, the schema's names are used, in its order.",
         show_default=False,
         rich_help_panel=TEXT,
     ),
@@ -394,7 +401,7 @@ Missing = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MARKER",
-        help="What stands for a missing value in every column, such as NA or -9; several with commas, or one by one.",
+        help="Marker of missing values in all columns, for example NA or -9. Separate several by commas, or repeat.",
         rich_help_panel=TEXT,
     ),
 ]
@@ -403,7 +410,7 @@ Sheet = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="The sheet that is read: its name, or its place counted from 1. Default: the first.",
+        help="Sheet to read: its name, or its position counted from 1. Default: the first.",
         rich_help_panel=WORKBOOKS,
     ),
 ]
@@ -413,7 +420,7 @@ _SEPARATORS = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "space"
 
 @dataclass(frozen=True, kw_only=True)
 class TextFile:
-    """How a file is written, as a command is told it."""
+    """Options that describe the format of an input file."""
 
     separator: Separator = None
     encoding: Encoding = None
@@ -425,7 +432,7 @@ class TextFile:
 
     @property
     def dialect(self) -> Dialect:
-        """Return the dialect that the options declare."""
+        """The dialect that the options declare."""
         from weft.io.dialect import Dialect, markers_of
 
         return Dialect(

@@ -1,4 +1,4 @@
-"""`weft studio`: the whole road as pages of a browser, on this machine."""
+"""`weft studio`: Weft as a local web application."""
 
 from __future__ import annotations
 
@@ -22,29 +22,28 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_PORT_ATTEMPTS = 20
-"""Ports that are tried until one is free in both families of addresses."""
+"""Ports to try until one is free for both IPv4 and IPv6."""
 PASSWORD = "WEFT_STUDIO_PASSWORD"  # noqa: S105 (the name of a variable)
 MIN_PASSWORD_LENGTH = 12
-"""Signs that a password needs at least."""
 
 
 def studio(
     folder: Annotated[
-        str, typer.Option("--folder", metavar="DIR", help="Where tables and runs are kept; only you may read it.")
+        str, typer.Option("--folder", metavar="DIR", help="Folder for tables and runs; only you can read it.")
     ] = "weft-studio",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 0,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")] = 0,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the browser, or only print the address.")
     ] = True,
     largest: Annotated[
-        float, typer.Option("--largest", min=0.001, metavar="GB", help="Largest file that a page may send.")
+        float, typer.Option("--largest", min=0.001, metavar="GB", help="Maximum size of an uploaded file.")
     ] = 4.0,
     host: Annotated[
         str | None,
         typer.Option(
             "--host",
             show_default="this machine, under a random name",
-            help="Where to listen. Other than this machine itself only with --i-know.",
+            help="Address to listen on. Addresses other than this machine require --i-know.",
         ),
     ] = None,
     i_know: Annotated[
@@ -52,18 +51,18 @@ def studio(
         typer.Option(
             "--i-know",
             metavar="",
-            help=f"Let other machines in, with the password in {PASSWORD}, over a connection that is not encrypted.",
+            help=f"Allow access from other machines, with the password in {PASSWORD}, over an unencrypted connection.",
         ),
     ] = False,
     debug: o.Debug = False,
 ) -> None:
-    """Open a page in the browser: choose a table, see what a budget buys, press a button, look at the result.
+    """Use Weft in the browser: choose a table, compare budgets, run a synthesis and inspect the result.
 
-    Everything stays on this machine, and only the browser that is opened may come
-    in: the address carries a key. Other users of this machine cannot see it. A
-    browser that does not know the name in the address needs --host 127.0.0.1. Stop
-    it with Ctrl-C; runs under way are ended safely, and everything is there again
-    at the next start.
+    Everything stays on this machine, and only the opened browser gets in: the
+    address contains a key, which other users of this machine cannot see. If the
+    browser cannot resolve the host name in the address, use --host 127.0.0.1. Stop
+    the studio with Ctrl-C: active runs are ended safely, and tables and runs are
+    kept for the next start.
 
     \b
     [bold]Examples[/bold]
@@ -87,38 +86,38 @@ def studio(
 
 
 def _announce_address(terminal: Terminal, address: str, keys: Keys, host: str | None) -> None:
-    """Print the address with its key, and warn who else could get in."""
+    """Print the address with its key, and warn of other possible access."""
     from rich.text import Text
 
     printed = address if keys.password is not None else f"{address}?token={keys.token}"
     terminal.show(Text.assemble("The studio is open at ", (printed, "bold")), Text("Stop it with Ctrl-C."))
     if keys.password is not None:
-        terminal.warn("other machines can reach the studio, and nothing on the way is encrypted")
+        terminal.warn("other machines can reach the studio, and the connection is not encrypted")
     elif host is not None:
         terminal.warn(
             f"browsers send the studio's cookie to every port of {host}, where other users of this machine may listen. "
-            "Leave out --host if your browser finds names that end in .localhost"
+            "Leave out --host if your browser can resolve names that end in .localhost"
         )
 
 
 def _make_access_keys(host: str | None, i_know: bool) -> Keys:
-    """Return what lets a browser in; refuse to listen to others without a password."""
+    """Return the access keys; raise UsageError for access from other machines without a password."""
     try:
         from weft.studio.access import Keys
     except ImportError:
-        raise o.UsageError("the studio needs some more packages: pip install 'weft[studio]'") from None
+        raise o.UsageError("the studio requires optional packages: pip install 'weft[studio]'") from None
 
     if host is None or host in LOOPBACK:
         return Keys()
     if not i_know:
         raise o.UsageError(
-            f"--host {host} would let other machines in, over a connection that is not encrypted. Leave it out; or, if "
-            "you know what you do, add --i-know"
+            f"--host {host} would allow access from other machines over an unencrypted connection. Leave it out, or "
+            "add --i-know if this is intended"
         )
     password = os.environ.get(PASSWORD, "")
     if len(password) < MIN_PASSWORD_LENGTH:
         raise o.UsageError(
-            f"put a password of at least {MIN_PASSWORD_LENGTH} signs into {PASSWORD}: everybody will be asked for it"
+            f"set {PASSWORD} to a password of at least {MIN_PASSWORD_LENGTH} characters, which every visitor must enter"
         )
     return Keys(password=password)
 
@@ -126,14 +125,14 @@ def _make_access_keys(host: str | None, i_know: bool) -> Keys:
 def _make_server(
     folder: Path, host: str | None, port: int, keys: Keys, largest: int, debug: bool
 ) -> tuple[str, Callable[[], None]]:
-    """Listen, and return the studio's address and what serves it until the end."""
+    """Open the sockets; return the studio's address and a function that serves it until the end."""
     import uvicorn
 
     from weft.studio.access import random_host
     from weft.studio.app import create_studio
     from weft.studio.workspace import Desk
 
-    # A browser may resolve these names in either family of addresses: nobody else may listen in the other one.
+    # A browser may resolve these names to IPv4 or IPv6: nobody else may listen on the other one.
     listening = _open_sockets(["127.0.0.1", "::1"] if host in (None, "localhost") else [host], port)
     number = listening[0].getsockname()[1]
     own = host or random_host()
@@ -155,7 +154,7 @@ def _make_server(
 
 
 def _open_sockets(hosts: Sequence[str], port: int) -> list[socket.socket]:
-    """Listen on one port of all hosts that this machine has; UsageError if somebody else does on one of them."""
+    """Listen on the same port of all hosts that this machine has; raise UsageError if it is taken on one of them."""
     for _ in range(1 if port else MAX_PORT_ATTEMPTS):
         made: list[socket.socket] = []
         try:
@@ -163,7 +162,7 @@ def _open_sockets(hosts: Sequence[str], port: int) -> list[socket.socket]:
                 try:
                     made.append(_listen_on(host, made[0].getsockname()[1] if made else port))
                 except OSError as error:
-                    # A machine without this family of addresses: nobody can listen there.
+                    # This machine lacks the address family, so nobody can listen there.
                     if not made or error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                         raise
             return made
@@ -181,10 +180,10 @@ def _listen_on(host: str, port: int) -> socket.socket:
     try:
         if os.name == "posix":
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        else:  # where that option would let others take the port over
+        else:  # here SO_REUSEADDR would let others take over the port
             made.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE"), 1)  # noqa: B009
         made.bind((host, port))
-        made.listen()  # from now on nobody else can take the port
+        made.listen()  # reserves the port
     except OSError:
         made.close()
         raise

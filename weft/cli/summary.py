@@ -137,7 +137,7 @@ def render_ledger_entries(ledger: Ledger) -> RenderableType:
     table.add_column("noise")
     table.add_column("share of the budget", justify="right")
     for entry in ledger.entries:
-        # Seeds are as private as a count with this much Gaussian noise; a coin costs nothing.
+        # Seeds have the privacy of a count with this much Gaussian noise; a random split of rows costs nothing.
         mechanism = entry.definition
         noise = entry.noise.replace("seeded", "gaussian equivalent") if mechanism.grows_private_records else entry.noise
         table.add_row(escape(entry.question), noise, "" if mechanism.divides_rows else ledger.share(entry, 1))

@@ -1,4 +1,4 @@
-"""What a person at the terminal sees: progress, warnings, results. Data owns stdout when it is asked for there."""
+"""Terminal output: progress, warnings and results. If rows are written to stdout, everything else goes to stderr."""
 
 from __future__ import annotations
 
@@ -24,24 +24,22 @@ if TYPE_CHECKING:
     from rich.segment import Segment
 
 
-# Text that a terminal may show: names of columns and files may hold what a terminal would obey.
-
 MARK = "\ufffd"
-"""What stands for a character that is not shown."""
+"""Replacement for characters that are not shown."""
 
-_UsageError: Any = typer.BadParameter.__mro__[1]  # which typer does not export
+_UsageError: Any = typer.BadParameter.__mro__[1]  # not exported by typer
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls other than tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of text
-    "\u2028\u2029"  # line breaks of their own kind
-    "\ud800-\udfff"  # bytes of a file name that are no text
-    "\U000e0000-\U000e007f]"  # tags, which nobody sees
+    "\u2028\u2029"  # Unicode line separators
+    "\ud800-\udfff"  # undecodable bytes of a file name
+    "\U000e0000-\U000e007f]"  # invisible tags
 )
 
 
 def make_printable(text: str) -> str:
-    r"""Replace every character that a terminal would obey.
+    r"""Replace control characters: names of columns and files may contain terminal commands.
 
     >>> make_printable("age\x1b[2J"), make_printable("a\tb\n")
     ('age\ufffd[2J', 'a\tb\n')
@@ -53,7 +51,7 @@ class PrintableGroup(TyperGroup):
     """Commands whose usage errors quote arguments in printable form."""
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Read the arguments."""
+        """Parse the arguments."""
         with _printable_errors():
             return super().make_context(*args, **settings)
 
@@ -75,16 +73,14 @@ def _printable_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Terminal:
-    """Where a command's words go."""
+    """Output channels of a command."""
 
     json: bool = False
-    """One JSON object is the only answer."""
     quiet: bool = False
-    """No progress and no summary."""
     debug: bool = False
     """Show tracebacks, which may quote private values."""
     data_on_stdout: bool = False
-    """The synthetic rows go to stdout, hence everything else to stderr."""
+    """Synthetic rows go to stdout, everything else to stderr."""
 
     @cached_property
     def err(self) -> Console:
@@ -93,20 +89,20 @@ class Terminal:
 
     @cached_property
     def out(self) -> Console:
-        """The console for results: stdout, unless the data is there."""
+        """The console for results: stdout, unless rows are written there."""
         return self.err if self.data_on_stdout else _make_console(stderr=False)
 
     def show(self, *parts: RenderableType) -> None:
-        """Show a result to a person."""
+        """Show a result, unless quiet or JSON."""
         from rich.text import Text
 
         if not (self.json or self.quiet):
             for part in parts:
-                # Plain text is left unbroken, so that a command can be copied.
+                # Plain text is not wrapped, so that a command can be copied.
                 self.out.print(part, soft_wrap=isinstance(part, Text))
 
     def answer(self, values: Mapping[str, Any]) -> None:
-        """Give a machine its one JSON object."""
+        """Print the JSON object, with --json."""
         if self.json:
             stream = sys.stderr if self.data_on_stdout else sys.stdout
             try:
@@ -116,54 +112,54 @@ class Terminal:
                 hang_up(stream)
 
     def warn(self, text: str) -> None:
-        """Say what a person should think about, also when quiet."""
+        """Show a warning, also when quiet."""
         self._say("warning", "bold yellow", text)
 
     def warn_stamps(self, stamps: Iterable[str], *, always: bool = False) -> None:
-        """Say the stamps of a release where no summary will show them, or always."""
+        """Show the stamps of a release if no summary will, or always."""
         if self.json or self.quiet or always:
             for stamp in stamps:
                 self.warn(stamp)
 
     def warn_quietly(self, texts: Iterable[str]) -> None:
-        """Say warnings where neither a summary nor a JSON object carries them."""
+        """Show warnings that appear neither in a summary nor in a JSON object."""
         if self.quiet and not self.json:
             for text in texts:
                 self.warn(text)
 
     @property
     def asks(self) -> bool:
-        """Whether somebody sits there who can be asked."""
+        """Whether the session is interactive."""
         return not (self.json or self.quiet) and sys.stdin.isatty() and self.err.is_terminal
 
     def say(self, text: str) -> None:
-        """Say something before a question."""
+        """Print a line before a prompt."""
         self.err.print(text, soft_wrap=True, markup=False)
 
     def confirm(self, question: str) -> bool:
-        """Ask a question that is answered by yes or no."""
+        """Ask a yes/no question."""
         return typer.confirm(make_printable(question), err=True)
 
     def prompt(self, question: str) -> str:
-        """Ask for a word; an empty one is an answer too."""
+        """Ask for a text, which may be empty."""
         said: str = typer.prompt(make_printable(question), "", err=True)
         return said.strip()
 
     def fail(self, text: str) -> None:
-        """Say what went wrong."""
+        """Show an error message."""
         self._say("weft", "bold red", text)
 
     def _say(self, head: str, style: str, text: str) -> None:
         from rich.text import Text
 
-        # Not wrapped: a message stays one line for whoever searches a log for it.
+        # Not wrapped, so that a message stays one line in a log.
         self.err.print(Text.assemble((f"{head}: ", style), text), soft_wrap=True)
 
     @contextmanager
     def progress(self) -> Iterator[Listener]:
-        """Lend a listener that draws a bar for each stage; one that stays silent where nobody would see it.
+        """Yield a listener that draws a progress bar for each stage, or a silent one if the output is not interactive.
 
-        `WEFT_EVENTS` may name a file for another program that shows them: an event a line, as JSON.
+        If `WEFT_EVENTS` names a file, events are appended to it instead, one JSON object per line.
         """
         if events := os.environ.get("WEFT_EVENTS"):
             with Path(events).open("a", encoding="utf-8") as stream:
@@ -192,7 +188,7 @@ class EventFile:
 
 
 class Bars:
-    """Turns progress events into one line a stage."""
+    """Shows progress events as one bar per stage."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
@@ -202,10 +198,10 @@ class Bars:
         """Draw an event."""
         if event.stage not in self._tasks:
             self._tasks[event.stage] = self._bars.add_task(event.stage, total=event.total, note="")
-            self._bars.start()  # not before the first bar: an empty display would scroll the screen
+            self._bars.start()  # only with the first bar: an empty display would scroll the screen
         task = self._tasks[event.stage]
         if event.finished:
-            # A stage of unknown length has no end to reach: give it one, so that its bar comes to rest.
+            # A stage of unknown length gets a total, so that its bar stops moving.
             steps = event.total or max(event.done, 1)
             self._bars.update(task, total=steps, completed=steps, note="")
         else:
@@ -213,9 +209,9 @@ class Bars:
 
 
 def hang_up(stream: IO[str]) -> None:
-    """Send the rest of a stream nowhere: its reader has gone away, as `head` does, which is not an error.
+    """Discard the rest of a stream whose reader has closed it, as `head` does, which is not an error.
 
-    Python would complain when it flushes the stream at exit, unless there is somewhere to flush to.
+    Otherwise Python would report a broken pipe when it flushes the stream at exit.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -224,10 +220,7 @@ def _make_console(*, stderr: bool) -> Console:
     from rich.console import Console
 
     class SafeConsole(Console):
-        """A console that sends no control character of a text, and goes on when its reader has gone away.
-
-        What a command did is done, whoever reads its summary.
-        """
+        """A console that replaces control characters in text and ignores a closed pipe."""
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
             for segment in super().render(renderable, options):

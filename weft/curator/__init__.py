@@ -1,4 +1,4 @@
-"""The only door to private rows: the questions by family, and the curator who answers them."""
+"""The only access to private rows: queries by family, and the curator that answers them."""
 
 from weft.curator.curator import Curator as Curator
 from weft.curator.curator import DryRunCurator as DryRunCurator

@@ -1,7 +1,6 @@
-"""Questions about baskets of items: which items are common, and in how many baskets they are, alone and together.
+"""Queries on baskets of items: common items, and the support of items and of item sets.
 
-The privacy unit is a basket. It may hold any number of items, so what it adds to many counts at once is bounded by
-letting at most so many of its items count, chosen at random in each basket by itself.
+The privacy unit is a basket of any size; its contribution is bounded by counting at most `most` random items of it.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class BasketCurator(QueryBase):
         self._baskets = baskets
 
     def baskets(self, share: float) -> tuple[int, float]:
-        """Release the number of baskets with noise, and its standard deviation.
+        """Return the noisy number of baskets and its standard deviation.
 
-        Theorem. A basket more or less moves it by one (`total`).
+        Privacy: sensitivity `total` = 1, since one basket changes the number by one.
         """
         sigma, _ = self._noise(share, self._adjacency.total())
         charge = self._charge("total", "number of baskets", self._adjacency.total(), [sigma], draws=1)
@@ -49,12 +48,12 @@ class BasketCurator(QueryBase):
         return int(released), sigma
 
     def common_items(self, share: float, slack: float, most: int) -> list[str]:
-        """Release the items that many baskets hold, where nobody has listed them.
+        """Return the items that many baskets hold, without a public list of items.
 
-        Theorem (`weft.privacy.partitions`). At most `most` different items of a basket count, each once, so that a
-        basket moves the counts of all items that either of two neighbours has by at most `items_l2` in L2 norm. An item
-        that one basket alone holds has a count of one; of j such items, at most `most`, some passes the threshold with
-        a chance of at most the slack, since that of `most` rows of one unit is no smaller.
+        Privacy (`weft.privacy.partitions`): at most `most` different items of a basket count, each once, so a basket
+        changes the counts of all items of either of two neighbours by at most `items_l2` in L2 norm. An item that only
+        one basket holds has a count of one; of j such items, at most `most`, one passes the threshold with a
+        probability of at most the slack, since the bound for `most` rows of one unit is no smaller.
         """
         sensitivity = self._adjacency.items_l2(most)
         sigma, _ = self._noise(share, sensitivity)
@@ -65,10 +64,9 @@ class BasketCurator(QueryBase):
         return list(unpack_value_counts(self._release(charge, self._baskets.listed(most))))
 
     def items(self, items: Sequence[str], most: int, share: float) -> tuple[Array, float]:
-        """Release in how many baskets each of these items is, with noise of the standard deviation returned.
+        """Return the noisy support of each item and the standard deviation of the noise.
 
-        Theorem. At most `most` of the items count of a basket, one each: a basket moves so many counts by one,
-        sqrt(most) in L2 norm (`items_l2`).
+        Privacy: L2 sensitivity sqrt(most) (`items_l2`), since at most `most` items of a basket count, by one each.
         """
         sensitivity = self._adjacency.items_l2(min(most, len(items)))
         sigma, _ = self._noise(share, sensitivity)
@@ -78,10 +76,9 @@ class BasketCurator(QueryBase):
         return released, sigma
 
     def pairs(self, items: Sequence[str], most: int, share: float) -> tuple[Array, float]:
-        """Release in how many baskets each two of these items are, as the upper part of a matrix, and the noise on it.
+        """Return the noisy support of each item pair, as an upper triangular matrix, and its standard deviation.
 
-        Theorem. At most `most` of the items count of a basket, which has then at most most (most - 1) / 2 pairs and
-        moves as many counts by one (`pairs_l2`).
+        Privacy: L2 sensitivity `pairs_l2`, since a basket changes at most most (most - 1) / 2 counts of pairs by one.
         """
         sensitivity = self._adjacency.pairs_l2(min(most, len(items)))
         sigma, _ = self._noise(share, sensitivity)
@@ -94,10 +91,10 @@ class BasketCurator(QueryBase):
         return made, sigma
 
     def bases(self, bases: Sequence[Sequence[str]], share: float) -> tuple[list[Array], float]:
-        """Release, for each set of items, how many baskets hold which of them; and the noise on every cell.
+        """Return a noisy contingency table for each item set, and the standard deviation of the noise per cell.
 
-        Theorem. That of `Curator.measure`: a basket adds one to exactly one cell of each table, whatever it holds and
-        however much, so nothing is left out (`marginal_l2`).
+        Privacy: L2 sensitivity `marginal_l2` for each table, as in `Curator.measure`: a basket adds one to exactly one
+        cell of each table, whatever and however much it holds, so no items need to be left out.
         """
         sensitivity = self._adjacency.marginal_l2()
         sigma, _ = self._noise(share / len(bases), sensitivity)
@@ -109,7 +106,7 @@ class BasketCurator(QueryBase):
 
 @dataclass(frozen=True)
 class BasketTable:
-    """A table of baskets that may be asked, once a ledger is there to pay."""
+    """A table of baskets, ready to be queried once a ledger is open."""
 
     source: Any
     form: BasketForm
@@ -118,9 +115,9 @@ class BasketTable:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a journal tells of the table."""
+        """Fields about the table for the journal."""
         return {"source": source_name(self.source), "identity": table_identity(self.source), "method": "itemsets"}
 
     def read(self) -> Baskets:
-        """Read the baskets; whatever cannot be read is refused here, before anything is charged."""
+        """Read the baskets; unreadable input is refused here, before anything is charged."""
         return open_baskets(self.source, self.form, BATCH_ROWS, self.dialect, self.listener)

@@ -1,4 +1,4 @@
-"""A question for gradients: how the weights of a small network should change so that the rows score higher."""
+"""Gradient queries: the gradient of a small network's score, summed over the rows."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from weft.marginals.network_gradients import STEPS, Critic, Gradient
 
 
 class GradientQuestions(QueryBase):
-    """The curator's question for gradients."""
+    """Gradient queries of the curator."""
 
     def critic_gradient(self, critic: Critic, share: float) -> Gradient:
-        """Release the sum of all rows' gradients of a critic's score, each brought to length 1, with Gaussian noise.
+        """Return the sum over all rows of a critic's score gradients, each normalised to length 1, with Gaussian noise.
 
-        Theorem. The critic's weights were made from released answers and chance alone. What a row adds is a function of
-        the row and of them, in whole numbers, whatever the other rows are (`Critic.summed`): with its gradient g in
-        steps and L >= |g| a whole number, part i of what it adds is at most |g_i| STEPS / L in size, so that its L2
-        norm is at most |g| STEPS / L <= STEPS. A row more or less moves the sum by at most STEPS,
-        a replaced one by at most 2 STEPS, k of them by k times that. Gaussian noise t is therefore (that / t)-GDP.
-        There is no subsampling: every question looks at all rows, and no amplification is claimed.
+        Privacy: L2 sensitivity STEPS * `marginal_l1`. The critic's weights depend on released answers and independent
+        randomness only. A row's contribution is an integer function of the row and the weights, independent of the
+        other rows (`Critic.summed`): with its gradient g in steps and an integer L >= |g|, component i is at most |g_i|
+        STEPS / L in size, so its L2 norm is at most |g| STEPS / L <= STEPS. One row more or less changes the sum by at
+        most STEPS, a replaced row by at most 2 STEPS, k of them by k times that. Gaussian noise t is therefore (that /
+        t)-GDP. There is no subsampling: every query uses all rows, and no amplification is claimed.
         """
         self._require_gaussian("gradients are released")
         critic.check(self.domain)

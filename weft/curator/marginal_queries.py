@@ -1,4 +1,4 @@
-"""Questions for marginals: whole tables, what smaller tables do not tell, and the number of rows."""
+"""Marginal queries: whole marginals, interaction terms, and the number of rows."""
 
 from __future__ import annotations
 
@@ -16,28 +16,24 @@ from weft.privacy.charge import Purpose
 
 
 class MarginalQuestions(QueryBase):
-    """The curator's questions for marginals."""
+    """Marginal queries of the curator."""
 
     def measure(
         self, cliques: Sequence[Clique], share: float, weights: Sequence[float] | None = None
     ) -> list[NoisyMarginal]:
-        """Release the marginals of these cliques with noise; `weights` divide the share among them (default: evenly).
+        """Return the noisy marginals of these cliques; `weights` divide the share among them (default: evenly).
 
-        Theorem. Each row adds one to exactly one cell of each marginal, so a row more or less moves one cell by
-        one (`marginal_l2`, `marginal_l1`: sensitivity 1), and a replaced row two cells (sqrt 2, and 2). Gaussian
-        noise sigma_i on marginal i is therefore sensitivity/sigma_i-GDP, and the marginals compose:
-        the rho_i = sensitivity^2 / (2 sigma_i^2) add up to the share. Geometric noise of scale
-        sensitivity/epsilon_i is epsilon_i-DP, and the epsilon_i add up.
+        Privacy: each row adds one to exactly one cell of each marginal, so one row more or less changes one cell by one
+        (`marginal_l2`, `marginal_l1`: sensitivity 1), a replaced row two cells (sqrt 2, and 2). Gaussian noise sigma_i
+        on marginal i is therefore sensitivity/sigma_i-GDP; by composition, the rho_i = sensitivity^2 / (2 sigma_i^2)
+        add up to the share. Geometric noise of scale sensitivity/epsilon_i is epsilon_i-DP; the epsilon_i add up.
         """
         noisy = self._tables("marginals", _describe_cliques(cliques), cliques, share, weights)
-        self._keep(noisy)  # as they were released: rows that break a rule may be in them
+        self._keep(noisy)  # as released: the rows may violate rules
         return [self._emptied(m) for m in noisy]
 
     def look(self, cliques: Sequence[Clique], share: float, question: str) -> list[NoisyMarginal]:
-        """Release marginals from which a schema is made: of attributes that the table will not have when it is learned.
-
-        Theorem. That of `measure`.
-        """
+        """Return noisy marginals for discovery, of attributes that the fitted table lacks; privacy as for `measure`."""
         return self._tables("discovery", question, cliques, share, None)
 
     def _tables(
@@ -53,22 +49,21 @@ class MarginalQuestions(QueryBase):
         return [NoisyMarginal(c, table, sigma) for c, table, (_, sigma) in zip(cliques, released, noise, strict=True)]
 
     def _emptied(self, noisy: NoisyMarginal) -> NoisyMarginal:
-        """Return a released table without the noise of cells that no synthetic row may have: rules are public."""
+        """Set the cells of a released marginal to 0 that public rules exclude from synthetic rows."""
         empty = self.domain.empty_cells(noisy.clique)
         return noisy if empty is None else replace(noisy, table=np.where(empty, 0, noisy.table), empty=empty)
 
     def interactions(
         self, cliques: Sequence[Clique], order: int, share: float, weights: Sequence[float] | None = None
     ) -> list[NoisyMarginal]:
-        """Release of each marginal only what those of fewer than `order` attributes do not tell, with Gaussian noise.
+        """Return the noisy interaction terms of at least `order` attributes of each marginal, with Gaussian noise.
 
-        Where smaller marginals are known, asking for them again is a waste: in a pair of binary attributes, of three
-        fourths of the budget. The noise is that of a whole table, sigma a cell, from which what the
-        answer cannot contain has been taken away. `weights` as in `measure`.
+        Measuring known smaller marginals again wastes budget: for two binary attributes, three quarters of it. The
+        noise is that of a whole table, sigma per cell, projected onto the interaction terms. `weights` as in `measure`.
 
-        Theorem. `compute_interaction` is an integer function of the rows' marginal, and a unit moves it by at most s_i
-        = `interaction_l2` in L2 norm. Gaussian noise t_i is therefore s_i/t_i-GDP, and the rho_i = s_i^2 / (2 t_i^2)
-        add up to the share. What is done to the released table afterwards costs nothing.
+        Privacy: `compute_interaction` is an integer function of the rows' marginal, with L2 sensitivity s_i =
+        `interaction_l2`. Gaussian noise t_i is therefore s_i/t_i-GDP, and the rho_i = s_i^2 / (2 t_i^2) add up to the
+        share. Post-processing of the released table costs nothing.
         """
         self._require_gaussian("interactions are measured")
         if not cliques:
@@ -76,7 +71,7 @@ class MarginalQuestions(QueryBase):
         self._check(cliques)
         sensitivity = [self._adjacency.interaction_l2(self.domain.sizes(c), order) for c in cliques]
         if order < 1 or not min(sensitivity) > 0:
-            raise ValueError(f"cliques of fewer than {order} attributes with codes to choose from do not interact")
+            raise ValueError(f"cliques need at least {order} attributes with two or more codes to have interactions")
         parts = _normalise_weights(weights, len(cliques))
         scales = [self._noise(share * part, s)[0] for part, s in zip(parts, sensitivity, strict=True)]
         cells = [self.domain.cells(c) for c in cliques]
@@ -97,9 +92,9 @@ class MarginalQuestions(QueryBase):
         return noisy
 
     def total(self, share: float) -> NoisyMarginal:
-        """Release the number of rows with noise: the marginal of the empty clique.
+        """Return the noisy number of rows: the marginal of the empty clique.
 
-        Theorem. A row more or less moves it by one; a replaced row not at all, for which we pay the same.
+        Privacy: sensitivity `total` = 1 per row. A replaced row does not change the number, but is charged the same.
         """
         scale, sigma = self._noise(share, self._adjacency.total())
         charge = self._charge("total", "number of rows", self._adjacency.total(), [scale], draws=1)
@@ -113,13 +108,13 @@ def _normalise_weights(weights: Sequence[float] | None, n: int) -> list[float]:
     if weights is None:
         return [1 / n] * n
     if len(weights) != n or min(weights) <= 0:
-        raise ValueError("measure needs one positive weight for each clique")
+        raise ValueError("expected one positive weight for each clique")
     total = math.fsum(weights)
     return [weight / total for weight in weights]
 
 
 def _describe_cliques(cliques: Sequence[Clique]) -> str:
-    """Describe marginals by their number and order. What is counted are attributes: a column may have several.
+    """Describe marginals of attributes (a column may have several) by their number and order.
 
     >>> _describe_cliques([("age",), ("sex",), ("age", "sex")])
     '2 one-way marginals and 1 two-way marginal'

@@ -1,4 +1,4 @@
-"""Opening a private table: whoever asks gets a curator for it, never the rows."""
+"""Access to a private table: callers get a curator, never the rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from weft.values.text_numbers import is_text, repair_text
 
 @dataclass(frozen=True)
 class PrivateTable:
-    """A table that is opened with one schema after another, each of them public or made from released answers."""
+    """A table that is opened with one or more schemas, each public or derived from released answers."""
 
     source: Any
     engine: Literal["auto", "memory", "stream"] = "auto"
@@ -41,19 +41,13 @@ class PrivateTable:
     room: MemoryPlan = ROOM
 
     def columns(self, schema: Schema | None = None) -> pa.Schema:
-        """Return the names of the columns, and their types, declared or as a schema has them read.
-
-        Both are public, and no row is read.
-        """
+        """Return the column names and types, declared or read with a schema; both are public, and no row is read."""
         known: Any = _Anything() if schema is None else schema
         read: pa.Schema = open_reader(self.source, known, BATCH_ROWS, self.dialect).schema
         return read
 
     def column_names(self) -> list[str]:
-        """Return the names of the columns, which are taken to be public; refuse a first line that is a row.
-
-        A file whose first line is somebody's row would release that row as the names of its columns.
-        """
+        """Return the public column names; DataError if the first line is data, which the names would release."""
         names: list[str] = self.columns().names
         guessed = self.dialect.header is None and names_are_in_file(self.source)
         if guessed and (looks_like_a_row(names) or self._names_are_values(names)):
@@ -62,7 +56,7 @@ class PrivateTable:
         return names
 
     def _names_are_values(self, names: Sequence[str]) -> bool:
-        """Tell whether what the first line has for the name of a column is also a value of it."""
+        """Return whether a column name in the first line also occurs as a value of that column."""
         reader = open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect)  # type: ignore[arg-type]
         named = [name for name in names if name]
         for batch, _ in reader.start(named):
@@ -73,14 +67,11 @@ class PrivateTable:
         return False
 
     def ambiguous_types(self) -> dict[str, pa.DataType]:
-        """Return the columns of a data frame whose type loses how values were written (`weft.engines.frames`)."""
+        """Return the columns of a data frame whose type does not preserve the original text (`weft.engines.frames`)."""
         return find_ambiguous_types(self.source)
 
     def possible_units(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that are named like somebody's id and whose values come back in several rows.
-
-        PRIVATE: a hint on the curator's screen. It decides nothing, and nothing of it is released.
-        """
+        """Return columns named like an identifier with repeated values. PRIVATE: a screen hint, never released."""
         likely = [name for name in names if names_id(name) or names_person(name)]
         if not likely:
             return []
@@ -89,7 +80,7 @@ class PrivateTable:
         return [name for name in likely if _comes_back(listed[name][0].tolist())]
 
     def has_rows(self, least: int) -> bool:
-        """Tell whether the table has so many rows. PRIVATE: an exact answer, for the curator's screen."""
+        """Return whether the table has at least `least` rows. PRIVATE: an exact answer, for the curator's screen."""
         reader = open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect)  # type: ignore[arg-type]
         rows = 0
         for batch, _ in reader.start(reader.schema.names[:1]):
@@ -99,7 +90,7 @@ class PrivateTable:
         return rows >= least
 
     def first_rows(self, most: int) -> pa.Table:
-        """Return the first rows as text. PRIVATE: for the curator's screen, and they go into nothing."""
+        """Return the first rows as text. PRIVATE: for the curator's screen only, never used in a release."""
         self.column_names()
         reader = open_reader(self.source, _Anything(), BATCH_ROWS, self.dialect)  # type: ignore[arg-type]
         batch = next((batch for batch, _ in reader.start(reader.schema.names)), None)
@@ -108,19 +99,19 @@ class PrivateTable:
         return pa.Table.from_arrays(words, names=found.column_names)
 
     def look(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> Curator:
-        """Open the table with a schema; the curator's shares are of `whole`, a part of the budget."""
+        """Open the table with a schema; the curator's shares refer to `whole`, a part of the budget."""
         with report_stage(self.listener, "read"):
             opened = self.open(schema)
         return Curator(opened.engine, ledger, release, whole, self.room.cells)
 
     def open(self, schema: Schema) -> Opened:
-        """Open the table with a schema, in the room that there is."""
+        """Open the table with a schema, within the memory plan."""
         return open_engine(
             self.source, schema, engine=self.engine, listener=self.listener, dialect=self.dialect, room=self.room
         )
 
     def values(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> ValueCurator:
-        """Open the table to ask for values as they are written."""
+        """Open the table to query values as written."""
         return ValueCurator(self._listing(schema), ledger, release, whole)
 
     def _listing(self, schema: Schema) -> Listing:
@@ -128,7 +119,7 @@ class PrivateTable:
 
 
 class _Anything:
-    """A schema that knows nothing and has every column: for opening a table to see which columns it has."""
+    """A schema that accepts every column without any knowledge of it, to list the columns of a table."""
 
     columns: tuple[Unknown, ...] = ()
     extra_columns = "ignore"
@@ -139,7 +130,6 @@ class _Anything:
         return bool(name)
 
     def column(self, name: str) -> Unknown:
-        """Return a column of which nothing is known."""
         return Unknown(name, missing=True)
 
 
@@ -148,7 +138,7 @@ def _fold_case(words: pa.Array) -> pa.Array:
 
 
 def _format_values(array: pa.Array) -> pa.Array:
-    """Return values as text, in Arrow's words: Python has no dates beyond the year 9999."""
+    """Return values as text, formatted by Arrow: Python has no dates beyond the year 9999."""
     try:
         return decode_dictionary(array).cast(pa.string())
     except pa.ArrowException:
@@ -156,7 +146,7 @@ def _format_values(array: pa.Array) -> pa.Array:
 
 
 def _comes_back(rows: Sequence[int]) -> bool:
-    """Whether values repeat as persons do: many of them, most with a few rows each."""
+    """Return whether values repeat like identifiers of persons: many distinct values, with few rows each on average."""
     return len(rows) > _MIN_DISTINCT_IDS and sum(rows) > len(rows) and sum(rows) / len(rows) <= _ROWS_EACH
 
 

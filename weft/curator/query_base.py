@@ -1,9 +1,9 @@
-"""What all questions to private rows have in common: the ledger first, then the engine, then noise.
+"""Common base of all queries on private rows: charge the ledger, query the engine, add noise.
 
-A question is charged to the ledger first, then asked, and leaves with integer noise on it. Whoever holds a
-curator can learn nothing of the rows but what the ledger shows. Neighbouring tables differ in one privacy unit,
-added, removed or replaced (`Adjacency`); by parallel reading of the text below, "a row" means the at most
-`rows_per_unit` rows of a unit, and every sensitivity comes from `weft.privacy.sensitivity`, where it is scaled.
+A query is first charged to the ledger, then computed, and released with integer noise. The holder of a curator can
+learn nothing about the rows beyond what the ledger records. Neighbouring tables differ in one privacy unit, added,
+removed or replaced (`Adjacency`). In the proofs, "a row" stands for the at most `rows_per_unit` rows of a unit; every
+sensitivity comes from `weft.privacy.sensitivity`, where it is scaled accordingly.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from weft.privacy.charge import Purpose
 from weft.privacy.mechanisms import Release
 
 CELLS_PER_PASS = 1 << 25
-"""Cells counted in one pass over the rows; longer lists of cliques are split, so that memory stays bounded."""
+"""Cells counted in one pass over the rows; longer lists of cliques are split to bound memory."""
 
 
 class QueryBase:
-    """Holds the engine, the ledger and the mechanisms; families of questions are built on it.
+    """Holds the engine, the ledger and the mechanisms; base class of all query families.
 
-    Prices are given as a `share` of the whole budget (or of what was left of it: `Curator.rest`). What a share buys
-    depends on the accounting: a share of rho and rounded Gaussian noise, or, under pure accounting, a share of epsilon
-    and two-sided geometric noise (`Accounting.counts`).
+    Prices are a `share` of the whole budget (or of the remaining budget: `Curator.rest`). The accounting determines
+    what a share buys: a share of rho and rounded Gaussian noise, or, under pure accounting, a share of epsilon and
+    two-sided geometric noise (`Accounting.counts`).
     """
 
     def __init__(
@@ -45,10 +45,7 @@ class QueryBase:
         cells: int | None = None,
         public: Engine | None = None,
     ) -> None:
-        """Open the door; `whole` is the part of the budget that shares are of, `cells` are counted in one pass.
-
-        `public` holds rows of the same attributes that anybody may see.
-        """
+        """Set `whole`, the part of the budget to which shares refer, the cells counted per pass, and public rows."""
         self._engine = engine
         self._ledger = ledger
         self._release = release
@@ -61,17 +58,17 @@ class QueryBase:
 
     @property
     def domain(self) -> Domain:
-        """Attributes and sizes: public."""
+        """Attributes and their sizes: public."""
         return self._engine.domain
 
     @property
     def accounting(self) -> Accounting:
-        """How the budget is counted."""
+        """The accounting of the budget."""
         return self._ledger.accounting
 
     @property
     def left(self) -> float:
-        """Share of the budget not spent yet on these rows."""
+        """Share of the budget not yet spent on these rows."""
         return self.left_with(0.0)
 
     def slack(self, part: float) -> float:
@@ -79,43 +76,42 @@ class QueryBase:
         return part * self._ledger.budget.delta / (1 + math.exp(self._ledger.budget.epsilon or math.inf))
 
     def left_with(self, slack: float) -> float:
-        """Return the share of the budget, as it is now, that would be left after paying for this slack."""
+        """Return the share of the current budget that would be left after paying for this slack."""
         return self._ledger.left_with(slack, self._part) / self._capacity
 
     @property
     def measured(self) -> tuple[Measured, ...]:
-        """Every marginal measured so far, also under a recoding: public, as the questions are."""
+        """Every marginal measured so far, also under a recoding: public, like the queries."""
         return tuple(held.noisy.measured for held in self._released if held.clique)
 
     @property
     def released(self) -> tuple[Released, ...]:
-        """The noisy tables themselves, in the codes they were asked in: public, since they were released."""
+        """The noisy marginals in the codes of their queries: public, since they were released."""
         return tuple(self._released)
 
     def _keep(self, tables: Iterable[NoisyMarginal]) -> None:
-        """Keep what was released of these rows, so that whoever has the model can combine it again."""
         for noisy in tables:
             coding = {name: self._coding[name] for name in noisy.clique if name in self._coding}
             self._released.append(Released(noisy, coding))
 
     def rho(self, share: float = 1.0) -> float:
-        """Return the zCDP parameter of a share: a table measured with it has noise variance sensitivity^2 / (2 rho).
+        """Return the zCDP parameter of a share: a marginal measured with it has noise variance sensitivity^2 / (2 rho).
 
-        Under pure accounting this is the rho of a Gaussian of the same variance as the noise.
+        Under pure accounting this is the rho of Gaussian noise with the same variance.
         """
         return self.accounting.find_gaussian_rho(share * self._capacity)
 
     def sigma(self, share: float) -> float:
-        """Return the noise standard deviation of a cell of one marginal measured with this share."""
+        """Return the noise standard deviation per cell of one marginal measured with this share."""
         return self._noise(share)[1]
 
     def sigma_of(self, rho: Array | float) -> Array:
-        """Return the same for a zCDP parameter, as `rho` gives it."""
+        """Return the noise standard deviation per cell for a zCDP parameter (`rho`)."""
         return np.asarray(self._marginal_sensitivity() / np.sqrt(2 * np.asarray(rho, np.float64)))
 
     @property
     def _capacity(self) -> float:
-        """What a share of 1 costs: the whole budget, or what was left of it when this curator began."""
+        """Cost of a share of 1: the whole budget, or what remained of it when this curator was created."""
         return self._whole * self._ledger.capacity
 
     @property
@@ -126,7 +122,7 @@ class QueryBase:
         return self._adjacency.marginal(self.accounting.counts.norm)
 
     def _noise(self, share: float, sensitivity: float | None = None) -> tuple[float, float]:
-        """Return the mechanism's scale, and the standard deviation of its noise, for one table at this share."""
+        """Return the noise scale and the noise standard deviation for one table at this share."""
         sensitivity = self._marginal_sensitivity() if sensitivity is None else sensitivity
         cost = share * self._capacity
         if not cost > 0:
@@ -135,9 +131,9 @@ class QueryBase:
         return scale, self.accounting.counts.deviation(scale)
 
     def _require_gaussian(self, what: str) -> None:
-        """Refuse a question whose sensitivity is known in L2 norm only, where noise is priced by another norm."""
+        """Refuse a query with a known L2 sensitivity only, if the noise is priced by another norm."""
         if self.accounting.counts.norm != "l2":
-            raise ValueError(f"{what} with Gaussian noise: {self.accounting} accounting cannot pay for them")
+            raise ValueError(f"{what} with Gaussian noise, which {self.accounting} accounting does not support")
 
     def _charge(
         self,
@@ -147,36 +143,34 @@ class QueryBase:
         scales: Sequence[float],
         draws: int,
     ) -> Charge:
-        """Enter a question in the ledger; only after this returns may a row be touched."""
+        """Charge a query to the ledger; a row may be read only after this returns."""
         noise = self.accounting.counts
         charge = Charge.counts(noise, question, sensitivity=sensitivity, scale=scales, draws=draws)
         return self._enter(replace(charge, purpose=purpose))
 
     def _enter(self, charge: Charge) -> Charge:
-        """Enter a question as one to these rows: all, or a part of them."""
         if self._part:
             charge = replace(charge, question=f"{charge.question} (rows for {self._part})", part=self._part)
         return self._ledger.charge(charge)
 
     def _check(self, cliques: Sequence[Clique]) -> None:
-        """Refuse what cannot be counted, before it is charged."""
         for c in cliques:
             if list(c) != sorted(set(c)) or any(name not in self.domain for name in c):
                 raise ValueError(f"{c} is not a clique of the table's attributes")
             if self.domain.cells(c) > MAX_CELLS:
                 raise MethodError(
                     f"the table over {', '.join(c)} has {self.domain.cells(c):,} cells, above {MAX_CELLS:,}: "
-                    "choose fewer columns, or coarser bins in the schema"
+                    "choose fewer attributes, or coarser bins in the schema"
                 )
 
     @property
     def has_public(self) -> bool:
-        """Whether there are rows of the same attributes that anybody may see."""
+        """Whether there are public rows with the same attributes."""
         return self._public is not None
 
     def public(self, cliques: Sequence[Clique]) -> list[Array]:
-        """Return tables of the public rows, as counts: no private row is read, so nothing is charged."""
-        assert self._public is not None, "ask has_public first"
+        """Return marginals of the public rows, as counts: no private row is read, so nothing is charged."""
+        assert self._public is not None, "check has_public first"
         return [np.asarray(table) for batch in self._passes(cliques) for table in self._public.count(batch)]
 
     def _count(self, cliques: Sequence[Clique]) -> list[Array]:

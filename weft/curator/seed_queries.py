@@ -1,8 +1,4 @@
-"""Questions about seeds: private rows whose first attributes may leave as the beginning of a synthetic record.
-
-A part of the curator, and like it to be read as a list of theorems; see `weft.privacy.deniability` and
-`weft.privacy.deniability` for the proofs.
-"""
+"""Seed queries: prefixes of private rows that begin synthetic records (proofs: `weft.privacy.deniability`)."""
 
 from __future__ import annotations
 
@@ -22,15 +18,15 @@ from weft.privacy.budget import MAX_EPSILON
 from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, Acceptance, PlausibleTest, lower_bound, plausible_seeds
 
 _PAIRS = 1 << 23
-"""Pairs of a record and a row that are looked at in one go."""
+"""Pairs of a record and a row evaluated in one batch."""
 
 
 class Kernel(Protocol):
-    """Makes a record of a row, and knows with what probability; made from released answers only."""
+    """Generates a record from a row with a known probability; depends on released answers only."""
 
     @property
     def domain(self) -> Domain:
-        """The attributes, in the order of the columns of rows and records."""
+        """The attributes, in the column order of rows and records."""
         ...
 
     def grow(self, seeds: Array, rng: np.random.Generator) -> Array:
@@ -38,56 +34,55 @@ class Kernel(Protocol):
         ...
 
     def log_likelihood(self, records: Array, seeds: Array) -> Array:
-        """Return the logarithm of each record's chance (lines) to come from each seed (columns)."""
+        """Return the log-probability of each record (lines) given each seed (columns)."""
         ...
 
 
 class SeedQuestions(QueryBase):
-    """The curator's questions about seeds."""
+    """Seed queries of the curator."""
 
     def check_seeds(self) -> None:
-        """Refuse seeds where the theorem of `seeded_release` does not hold: before anything is spent, if asked in time.
+        """Refuse seeds if the proof of `seeded_release` does not apply; call it before anything is spent.
 
-        The last refusal looks at the number of rows without noise, the one thing here that does: at `MAX_DENIABLE_ROWS`
-        rows or more the integers of the test would overflow, and there is no release at all. docs/decisions/008 says
-        so.
+        The last check uses the number of rows without noise, the only one here that does: at `MAX_DENIABLE_ROWS` rows
+        or more the integers of the test would overflow, and nothing is released at all (docs/decisions/008).
         """
         if self._adjacency != Adjacency() or not self.accounting.pays_for_seeds:
             raise BudgetError(
-                "records can be grown from seeds only where neighbours add or remove one row, with a delta: choose "
+                "records can be generated from seeds only if neighbours add or remove one row, with a delta: choose "
                 "add-remove neighbours without a unit column, and gaussian or zcdp accounting; or draw every column"
             )
         budget = self._ledger.budget
         if budget.epsilon is None or budget.epsilon > MAX_EPSILON:
             # Slack is paid from the delta of an (epsilon, delta) budget, by a factor of 1 + e^epsilon.
             raise BudgetError(
-                f"records can be grown from seeds only with a budget in epsilon, of at most {MAX_EPSILON:g}, and a "
-                "delta: state the budget so, or draw every column"
+                f"records can be generated from seeds only with a budget in epsilon of at most {MAX_EPSILON:g} and a "
+                "delta: state the budget in this form, or draw every column"
             )
         self._check_rows()
 
     def check_deniable(self) -> None:
-        """Refuse deniable records where k rows may be one person's; and tables past `MAX_DENIABLE_ROWS`, as above."""
+        """Refuse deniable records if k rows may belong to one person, and tables of `MAX_DENIABLE_ROWS` rows."""
         if self._adjacency.rows_per_unit != 1:
             raise BudgetError(
-                "plausible deniability counts rows that could be a record's seed, and several rows may be one "
-                "person's: it needs one row for each privacy unit (rows_per_unit = 1), or draw every column"
+                "plausible deniability counts rows that could be a record's seed, but several rows may belong to one "
+                "person: use one row per privacy unit (rows_per_unit = 1), or draw every column"
             )
         self._check_rows()
 
     def seeded_release(
         self, kept: Sequence[str], test: Acceptance, records: int, *, look: float, share: float, slack: float
     ) -> Records | None:
-        """Release the kept attributes of `records` rows that passed the privacy test; None if this cannot be afforded.
+        """Release the kept attributes of `records` rows that passed the privacy test; None if this is not affordable.
 
-        First the noisy sum S of passing weights is asked with a share `look`; a lower bound of it says what the release
-        costs. If that is more than `share`, nothing else is asked: the decision rests on a noisy answer. `slack` is the
-        total-variation distance allowed, half of it for the lower bound to be wrong. Exactly `records` leave, drawn
-        from the law of accepted records itself: there are no attempts to be counted.
+        First the sum S of passing weights is measured with a share `look`; a lower bound on it determines the cost of
+        the release. If that exceeds `share`, no further query is made: the decision depends on a noisy answer. `slack`
+        is the allowed total-variation distance, half of it for the lower bound to be wrong. Exactly `records` records
+        are released, drawn from the distribution of accepted records itself, so there are no attempts to count.
 
-        Theorem (`weft.privacy.deniability`). With S at least its lower bound on both tables, the release is mu-GDP up
-        to slack/2, for one row added or removed. The bound is wrong with a probability of at most slack/2; the release
-        is therefore within `slack` of a mechanism that is mu-GDP after every answer S.
+        Privacy (`weft.privacy.deniability`): if S is at least its lower bound on both tables, the release is mu-GDP up
+        to slack/2, for one row added or removed. The bound is wrong with probability at most slack/2; the release is
+        therefore within `slack` of a mechanism that is mu-GDP after every answer S.
         """
         self.check_seeds()
         prefixes, counts, passing = self._passing(kept, test, look, slack / 2)
@@ -101,11 +96,11 @@ class SeedQuestions(QueryBase):
         return Records.of(self.domain.project(kept), list(drawn.T))
 
     def deniable_release(self, kept: Sequence[str], test: PlausibleTest, records: int) -> Records | None:
-        """Release the kept attributes of `records` rows that passed the test, record by record; None if none passes.
+        """Release the kept attributes of `records` rows that passed the test individually; None if none passes.
 
-        Theorem (`weft.privacy.deniability`). Under Test 1, each of these records shares its kept attributes with k rows
-        or more, all of them equally likely to be its seed. This is plausible deniability of each record and *not*
-        differential privacy: the charge has no price, and stamps everything that is released from this run.
+        Privacy (`weft.privacy.deniability`): under Test 1, each of these records shares its kept attributes with at
+        least k rows, all equally likely to be its seed. This is plausible deniability of each record and *not*
+        differential privacy: the charge has no price, and stamps everything released from this run.
         """
         self.check_deniable()
         question = f"{format_count(records, 'deniable record')} generated from seeds, {test}"
@@ -114,23 +109,23 @@ class SeedQuestions(QueryBase):
         return Records.of(self.domain.project(kept), list(drawn.T)) if len(drawn) else None
 
     def plausible_release(self, kernel: Kernel, test: PlausibleTest, attempts: int) -> Records | None:
-        """Try so many times to make a record of a row; release those that passed the test by classes; None if none did.
+        """Make `attempts` attempts to generate a record from a row; release those that pass the test; None if none.
 
-        Mechanism 1 of the paper: an even draw of a row, a record by the kernel, its plausible seeds counted among all
-        rows by the kernel's likelihood, the test. Both draws come from the operating system's entropy, and so does the
-        noise of the test: a known seed of sampling would tell which row it was.
+        Mechanism 1 of the paper: draw a row uniformly, generate a record by the kernel, count its plausible seeds among
+        all rows by the kernel's likelihood class, apply the test. Both draws and the noise of the test use the
+        operating system's entropy: a known sampling seed would reveal the row.
 
-        Theorem (`weft.privacy.deniability`). The kernel was made from released answers only. Under Test 1, each record
-        that leaves has k plausible seeds within a factor gamma; under Test 2 one attempt keeps to Theorem 1. It is
-        *not* differential privacy of the whole: the charge has no price, and stamps all that is released from this run.
+        Privacy (`weft.privacy.deniability`): the kernel depends on released answers only. Under Test 1, each released
+        record has k plausible seeds within a factor gamma; under Test 2, one attempt satisfies Theorem 1. This is *not*
+        differential privacy of the whole release: the charge has no price, and stamps the run's releases.
         """
         if test.max_check_plausible is not None:
-            raise BudgetError("the test by classes counts seeds among all rows: leave out max_check_plausible")
+            raise BudgetError("the test by classes counts seeds among all rows: remove max_check_plausible")
         self.check_deniable()
         question = f"{format_count(attempts, 'attempt')} to generate a deniable record, {test}"
         charge = self._enter(Charge.deniable(question, test=test, records=attempts, buckets=True))
         rows, counts = self._engine.groups(kernel.domain.names)
-        # The mechanisms' own source of chance, so that a noise_seed repeats; fresh entropy where they show none.
+        # The mechanisms' own noise source, so that a noise_seed is reproducible; else fresh entropy.
         noise = getattr(self._release, "noise", None) or Noise()
         candidates, plausible = _attempt_records(kernel, rows, counts, test.gamma, attempts, noise)
         (passed,) = self._release(charge, [candidates, plausible])
@@ -140,20 +135,20 @@ class SeedQuestions(QueryBase):
         (rows,) = self._engine.count([()])
         if int(rows) >= MAX_DENIABLE_ROWS:
             raise DataError(
-                f"records can be grown from seeds only in tables below {MAX_DENIABLE_ROWS:,} rows: draw every "
-                f"column instead"
+                f"records from seeds are limited to tables below {MAX_DENIABLE_ROWS:,} rows: draw every column instead"
             )
 
     def _passing(self, kept: Sequence[str], test: Acceptance, share: float, beta: float) -> tuple[Array, Array, float]:
-        """Return prefixes of the rows and the number of each, exact, and a lower bound of the sum of weights, in seeds.
+        """Return the exact prefixes of the rows with their counts, and a lower bound on the sum of weights, in seeds.
 
-        Theorem. A row moves the count c of one prefix by one and floor(S) by at most `test.sensitivity`; `lower_bound`.
+        Privacy: a row changes the count c of one prefix by one and floor(S) by at most `test.sensitivity`
+        (`lower_bound`).
         """
         scale, _ = self._noise(share, test.sensitivity)
         charge = self._charge("seeds", "number of seeds that pass the privacy test", test.sensitivity, [scale], draws=1)
         prefixes, counts = self._engine.groups(kept)
         weights = test.weights(counts)
-        # Fewer than MOST_ROWS rows (`check_seeds`), so running sums are below 2**62 and rise: the sampler needs that.
+        # Below MAX_DENIABLE_ROWS rows (`check_seeds`), cumulative sums are below 2**62 and increase, as sampling needs.
         ends = np.cumsum(weights, dtype=np.int64)
         assert (np.diff(ends, prepend=0) >= 0).all()
         assert not len(ends) or ends[-1] <= MAX_DENIABLE_ROWS * UNIT
@@ -164,10 +159,10 @@ class SeedQuestions(QueryBase):
 def _attempt_records(
     kernel: Kernel, rows: Array, counts: Array, gamma: float, attempts: int, noise: Noise
 ) -> tuple[Array, Array]:
-    """Return the records of so many attempts, and how many plausible seeds each has; all of it exact, and secret."""
+    """Return the records of all attempts and their numbers of plausible seeds; both are exact and secret."""
     if not len(rows):
         return np.zeros((0, rows.shape[1]), np.int64), np.zeros(0, np.int64)
-    # 256 bits of the operating system's entropy: nobody can say again which row was drawn.
+    # 256 bits of the operating system's entropy: the drawn rows cannot be reproduced.
     rng = np.random.Generator(np.random.PCG64(noise.bits(256)))
     chosen = np.searchsorted(np.cumsum(counts), rng.integers(0, int(counts.sum()), attempts), side="right")
     candidates = kernel.grow(rows[chosen], rng)

@@ -1,4 +1,4 @@
-"""Questions about columns of which nobody has said what they may hold: how many values, and which are common."""
+"""Value and unit queries: distinct and common values of undeclared columns, and rows per privacy unit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class ValueCurator(QueryBase):
-    """Answers questions about values as they are written, for a price: a share of the whole budget (`QueryBase`)."""
+    """Answers queries on values as written, each for a share of the whole budget (`QueryBase`)."""
 
     def __init__(self, listing: Listing, ledger: Ledger, release: Release, whole: float = 1.0) -> None:
         super().__init__(listing, ledger, release, whole)  # type: ignore[arg-type]
         self._listing = listing
 
     def distinct(self, columns: Sequence[str], share: float) -> list[int]:
-        """Release how many different values each column has, with noise; missing ones are none.
+        """Return the noisy number of distinct values of each column; missing values are not counted.
 
-        Theorem. A unit's rows come or go with at most `distinct` values of a column, so that a column's number moves by
-        no more. Each column is a table of one cell, and the rho_i (or epsilon_i) add up to the share.
+        Privacy: a unit's rows add or remove at most `distinct` values of a column, which is the sensitivity of each
+        number. Each column is a table of one cell, and the rho_i (or epsilon_i) add up to the share.
         """
         if not columns:
             return []
@@ -44,13 +44,13 @@ class ValueCurator(QueryBase):
         return [int(number[0]) for number in released]
 
     def values(self, columns: Sequence[str], share: float, slack: float) -> list[dict[str, int]]:
-        """Release the values of each column that many rows share, with their noisy counts; `slack` is for all together.
+        """Return the common values of each column with their noisy counts; `slack` covers all columns together.
 
-        Theorem (`weft.privacy.partitions`). A unit moves the counts of a column's values, taken over all values that
-        either of two neighbouring tables has, by at most `marginal_l2` in L2 norm. Gaussian noise sigma on them is
-        `marginal_l2`/sigma-GDP, and the columns' rho add up to the share. That values without a row are left out shows
-        only if a value that one unit alone has passes the threshold, with a chance of at most slack over the number of
-        columns for each: the release is within `slack` of one that costs the share.
+        Privacy (`weft.privacy.partitions`): a unit changes the counts of a column's values, over all values of either
+        of two neighbouring tables, by at most `marginal_l2` in L2 norm. Gaussian noise sigma on them is
+        `marginal_l2`/sigma-GDP, and the columns' rho add up to the share. The omission of values without a row is
+        visible only if a value that one unit alone has passes the threshold, with a probability of at most slack over
+        the number of columns for each column: the release is within `slack` of one that costs the share.
         """
         if not columns:
             return []
@@ -70,22 +70,19 @@ class ValueCurator(QueryBase):
         return [unpack_value_counts(released[i : i + ARRAYS]) for i in range(0, len(released), ARRAYS)]
 
 
-# Questions about privacy units: how many rows each has.
-
 MAX_UNIT_SIZE = 256
-"""Rows of a unit that are told apart; those with more are counted with these."""
+"""Largest number of rows per unit with its own cell; units with more rows are counted in this cell."""
 
 
 class UnitQuestions(QueryBase):
-    """The curator's questions about units."""
+    """Queries on privacy units."""
 
     def rows_per_unit(self, share: float) -> Array:
-        """Release how many units have 1, 2, ... rows, with noise; the last number is of those with so many or more.
+        """Return the noisy number of units with 1, 2, ... rows; the last cell counts units with as many or more.
 
-        Theorem. A unit has one number of kept rows and adds one to one cell, whatever its rows are, and no other unit's
-        number changes with it (`weft.engines.privacy_units`): one unit more or less moves one cell by one (`units_l2`,
-        `units_l1`: sensitivity 1), a replaced one two cells (sqrt 2, and 2). It is this that the noise is scaled by,
-        not the rows of a unit.
+        Privacy: a unit has one number of kept rows and adds one to one cell, and does not affect other units' numbers
+        (`weft.engines.privacy_units`): one unit more or less changes one cell by one (`units_l2`, `units_l1`:
+        sensitivity 1), a replaced one two cells (sqrt 2, and 2). The noise is scaled by this, not by the rows per unit.
         """
         sensitivity = self._adjacency.units(self.accounting.counts.norm)
         scale, _ = self._noise(share, sensitivity)

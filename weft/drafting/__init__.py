@@ -1,3 +1,3 @@
-"""A first schema guessed from a table, for a person to review; and what to know of a schema before paying."""
+"""Draft schemas from tables for review, and check schemas before any budget is spent."""
 
 from weft.drafting.draft_sources import draft_source as draft_source

@@ -1,7 +1,7 @@
-"""A first schema, guessed from a file, for a person to review.
+"""Draft a schema from a table, for review by a person.
 
-What it holds was read from private rows. Each such fact is marked in `from_data`, and a schema that still
-carries a mark is refused where it matters.
+Its facts are read from private rows. Each one is marked in `from_data`, and a schema that still has marks is refused
+wherever the guarantee depends on it.
 """
 
 from __future__ import annotations
@@ -22,33 +22,31 @@ from weft.schema.schema_file import write_column, write_entry, write_key
 _HEADER = """\
 # Schema of {name}, drafted from the table itself. Review it before use: `weft schema review` steps through it.
 #
-# A schema states what is publicly known about each column. What stands here was read from private rows, so
-# releasing anything made with it could reveal, say, that someone has the highest age. Those facts are listed in
-# each column's from_data. For each one: replace it by what you know without looking at the rows (a code book, a
-# law, common sense: range = [0, 120]), then take its name out of from_data. Once no from_data is left, the schema
-# is public and so is everything that depends on it alone.
+# A schema states what is publicly known about each column. The facts below were read from private rows, so
+# releasing anything made with them could reveal, for example, the highest age of a person. They are listed in
+# from_data of each column. For each fact: replace it by what you know without looking at the rows (a code book, a
+# law, common sense: range = [0, 120]), then remove its name from from_data. Once no from_data is left, the schema
+# is public, and so is everything that depends only on it.
 #
-# If one person can have several rows, name the id column that tells them apart (rows without an id are left out),
-# and say how many rows of one person to keep: choose it without looking, for more of them cost more noise.
+# If one person can have several rows, set unit to the id column that identifies the person (rows without an id are
+# dropped), and rows_per_unit to the maximum rows per person. Choose it without looking: a larger bound adds noise.
 """
-_REPEATS = (
-    "# Here that may be {names}: the same id comes back in several rows. Take the # away from both lines if so.\n"
-)
+_REPEATS = "# This may be {names}: the same id occurs in several rows. If so, remove the # from both lines.\n"
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A drafted schema: its heading, and of each column a comment and an entry (None where it is left out)."""
+    """A drafted schema: its heading, and a comment and an entry per column (None if the column is left out)."""
 
     head: str
     columns: tuple[tuple[str, str, Mapping[str, Any] | None], ...]
 
     def inline(self) -> str:
-        """Write the schema as one TOML text."""
+        """Return the schema as one TOML text."""
         return self._text({}, {})
 
     def apart(self, folder: str) -> tuple[str, dict[str, list[str]]]:
-        """Write the schema with its long lists of values in files of a folder: the text, and the lines of each file."""
+        """Return the schema with long value lists moved to files of a folder: the text, and the lines of each file."""
         files: dict[str, list[str]] = {}
         names: dict[str, str] = {}
         for _, name, entry in self.columns:
@@ -65,7 +63,7 @@ class Draft:
     def _text(self, names: Mapping[str, str], lists: Mapping[str, str]) -> str:
         parts = [self.head]
         if lists:
-            told = "# Lists of values, one a line, in files beside this one: review them too.\n"
+            told = "# Lists of values, one per line, in separate files: review them too.\n"
             parts.append(told + "[lists]\n" + "".join(write_entry(write_key(key), file) for key, file in lists.items()))
         for comment, name, entry in self.columns:
             if entry is None:
@@ -77,15 +75,15 @@ class Draft:
 
 
 def draft(data: pa.Table, name: str, dialect: Dialect | None = None) -> str:
-    """Return a commented TOML schema that loads, and into which this table encodes; `name` is for the heading.
+    """Return a valid, commented TOML schema that can encode this table; `name` is used in the heading.
 
-    With a dialect the columns are text, as a file holds it, and their types are guesses from its rows.
+    With a dialect, the columns are text as stored in a file, and their types are guessed from the rows.
     """
     return sketch_schema(data, name, dialect).inline()
 
 
 def sketch_schema(data: pa.Table, name: str, dialect: Dialect | None = None, *, frame: bool = False) -> Draft:
-    """Return the draft of a table before it is written; `frame` says that it comes from a data frame."""
+    """Draft the schema of a table; `frame` is true if the table was a data frame."""
     require_distinct(data.column_names)
     columns: list[tuple[str, str, Mapping[str, Any] | None]] = []
     people = []
@@ -95,7 +93,7 @@ def sketch_schema(data: pa.Table, name: str, dialect: Dialect | None = None, *, 
             columns.append((f"# {found.reason}\n", field.name, found.entry))
             people += [field.name] if found.repeats else []
             continue
-        why = f"{_one_line(field.name)}, for no kind fits {field.type}" if field.name else "a column without a name"
+        why = f"{_one_line(field.name)}, no kind supports {field.type}" if field.name else "a column without a name"
         columns.append((f"# Left out: {why}.\n", field.name, None))
     skipped = any(entry is None for _, _, entry in columns)
     head = (
@@ -116,7 +114,7 @@ def _guess_column(name: str, column: pa.ChunkedArray, dialect: Dialect | None, f
 
 
 def _suggest_privacy_unit(people: Sequence[str]) -> str:
-    """Write a suggestion for the privacy unit: as comments, for no row tells whether an id is a person's."""
+    """Suggest the privacy unit, in comments: rows do not show whether an id identifies a person."""
     likely = likely_units(people)
     told = _REPEATS.format(names=" or ".join(map(_one_line, likely))) if likely else ""
     unit = write_entry("unit", likely[0] if likely else "person_id")
@@ -124,7 +122,7 @@ def _suggest_privacy_unit(people: Sequence[str]) -> str:
 
 
 def _one_in_a_line(value: Any) -> bool:
-    """Whether a value can stand in a line of its own, and be read again as it is."""
+    """Return whether a value can be stored in one line and read back unchanged."""
     return isinstance(value, str) and bool(value) and value.splitlines() == [value] and not value.startswith("\ufeff")
 
 

@@ -1,4 +1,4 @@
-"""The tables that drafts and checks of a schema read: text in guessed types, other files in their own."""
+"""Read tables for schema drafts and checks: text as written, other formats in their own types."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from weft.schema import Schema
 from weft.schema.column_names import require_distinct
 from weft.values.text_numbers import is_utf8
 
-# Text read before there is a schema, all columns as they are written, so that a draft can be made of them.
-
 _ONLY_BREAKS = r"^\s*[\r\n]\s*$"
 
 
 def csv_text(path: str | PathLike[str], dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
-    """Read a whole CSV file; DataError or SchemaError, quoting nothing, if it is not fit for a draft."""
+    """Read a whole CSV file as text; raise DataError or SchemaError, without any value, if it cannot be drafted."""
     text = CSV.read_whole(path, dialect)
     if dialect.header is None:
         require_header(text, str(path))
@@ -37,35 +35,31 @@ def csv_text(path: str | PathLike[str], dialect: Dialect = DEFAULT_DIALECT) -> p
 
 
 def require_header(text: pa.Table, name: str) -> None:
-    """Refuse a file whose first line is a row: its names look like values, or are values of their own columns."""
+    """Refuse a file whose first line is a row: names look like values, or occur as values of their own columns."""
     if looks_like_a_row(text.column_names) or _comes_again(text):
         raise DataError(f"{name}: {NO_HEADER}")
 
 
 def fit_for_draft(text: pa.Table, name: str) -> pa.Table:
-    """Return a table of text that has rows, names and sound letters; messages call it by its name."""
+    """Validate that a text table has rows, distinct names and valid UTF-8; `name` is used in messages."""
     require_distinct(text.column_names)
     if not text.num_rows:
-        raise DataError(f"{name} has no rows, only column names; a draft needs some")
+        raise DataError(f"{name} has no rows, only column names; a draft needs some rows")
     for each, column in zip(text.column_names, text.columns, strict=True):
         if not all(map(is_utf8, column.chunks)):
             raise DataError(f'{name}, column "{each}": a value {NOT_UTF8}')
         if pc.any(pc.match_substring_regex(column, _ONLY_BREAKS)).as_py():
-            raise DataError(f'{name}, column "{each}": a value is nothing but a line break; take it out of the file')
+            raise DataError(f'{name}, column "{each}": a value consists only of a line break; remove it from the file')
     return text
 
 
 def _comes_again(text: pa.Table) -> bool:
-    """Whether what the first line has for the name of a column is also a value of it."""
     pairs = zip(text.column_names, text.columns, strict=True)
     return any(name and pc.any(pc.equal(column, name)).as_py() for name, column in pairs)
 
 
-# Data frames as drafts read them: in the types that their library gave them, objects as a CSV would hold them.
-
-
 def frame_table(source: Any) -> pa.Table:
-    """Return a pandas, polars, Spark or Arrow table as an Arrow table. DataError if it is none."""
+    """Convert a pandas, polars, Spark or Arrow table to Arrow; object columns become text, as in a CSV file."""
     name = f"the {type(source).__name__}"
     try:
         source = collect_lazy_frame(source)
@@ -76,9 +70,9 @@ def frame_table(source: Any) -> pa.Table:
             source = source.toArrow()
         if hasattr(source, "__arrow_c_stream__"):
             return pa.table(source)
-    except (pa.ArrowException, TypeError, ValueError, ArithmeticError):  # what these say may quote a value
+    except (pa.ArrowException, TypeError, ValueError, ArithmeticError):  # their messages may quote a value
         pass
-    raise DataError(f"{name} is no table that can be read; give a pandas, polars, Spark or Arrow table, or a file")
+    raise DataError(f"{name} is not a supported table; pass a pandas, polars, Spark or Arrow table, or a file")
 
 
 def _convert_series(series: Any) -> pa.ChunkedArray | pa.Array:
@@ -91,12 +85,12 @@ _BATCH = 1 << 17
 
 
 def draft_source(source: Any, dialect: Dialect = DEFAULT_DIALECT) -> str:
-    """Draft a schema from files, from standard input, from a table of a database, or from a data frame."""
+    """Draft a schema from files, standard input, a database table or a data frame, as TOML text."""
     return sketch_source(source, dialect).inline()
 
 
 def sketch_source(source: Any, dialect: Dialect = DEFAULT_DIALECT) -> Draft:
-    """Return the draft of files, of standard input, of a table of a database or of a frame before it is written."""
+    """Draft a schema from files, standard input, a database table or a data frame."""
     if not isinstance(source, str | os.PathLike | list | tuple):
         dialect.check((), "a table in memory")
         return sketch_schema(frame_table(source), f"the {type(source).__name__}", frame=True)
@@ -126,7 +120,7 @@ def sketch_source(source: Any, dialect: Dialect = DEFAULT_DIALECT) -> Draft:
 
 
 def source_schema(schema: Schema, source: Paths, dialect: Dialect = DEFAULT_DIALECT) -> pa.Schema:
-    """Return the columns and types of a table as a codec sees them; no row is looked at."""
+    """Return the Arrow schema of a table as a codec expects it; no row is read."""
     if addressed := kind_of_address(source):
         database, address = addressed
         dialect.check((), database.name(address))
@@ -138,11 +132,10 @@ def source_schema(schema: Schema, source: Paths, dialect: Dialect = DEFAULT_DIAL
 
 
 def _concatenate_files(tables: Sequence[pa.Table], paths: Sequence[os.PathLike[str]]) -> pa.Table:
-    """Return the rows of several files, which must have the same columns."""
     for path, table in zip(paths, tables, strict=True):
         if table.schema.names != tables[0].schema.names:
-            raise DataError(f"{path} has other columns than {paths[0]}; give files of one layout")
+            raise DataError(f"{path} and {paths[0]} have different columns; pass files of one layout")
     try:
         return pa.concat_tables(tables)
     except pa.ArrowException:
-        raise DataError(f"{paths[0]} and its fellows have columns of other types; give files of one layout") from None
+        raise DataError(f"{paths[0]} and other files have different column types; pass files of one layout") from None

@@ -1,6 +1,6 @@
-"""What a column looks like from its rows: the entry of a draft, by the first kind that recognises it.
+"""Guess a column's schema entry from its rows, by the first kind that recognises it.
 
-A guess is tried on the rows before it is given: whatever is drafted of a table is accepted by it.
+Each guess is validated on the rows first, so that a table always fits its own draft.
 """
 
 from __future__ import annotations
@@ -27,13 +27,11 @@ from weft.schema.type_conversion import read_instants
 from weft.values.bins import MAX_CODES
 from weft.values.text_numbers import Marker, NumberFormat, blank_marked_values, read_floats, write_marker
 
-# Whether a table is accepted by the entry that was drafted for its column: tried with the code of a release.
-
-_BESIDE = "weft column beside"  # a schema of ids alone has nothing to model
+_BESIDE = "weft column beside"  # second column: a schema with only ids is refused
 
 
 def accepts_rows(name: str, entry: Mapping[str, Any], array: pa.ChunkedArray, dialect: Dialect | None) -> bool:
-    """Whether every row of a column is read by its entry; with a dialect the column is text, as a file holds it."""
+    """Return whether an entry accepts every row of a column; with a dialect, the column is text as stored in a file."""
     try:
         column = column_from_dict(name, dict(entry))
         beside = KINDS["boolean"](_BESIDE)
@@ -49,8 +47,6 @@ def accepts_rows(name: str, entry: Mapping[str, Any], array: pa.ChunkedArray, di
         return False
     return True
 
-
-# What a column of text may hold: numbers as people write them, days, moments, truth values, words for missing ones.
 
 Mask = NDArray[np.bool_]
 
@@ -79,7 +75,7 @@ MARKERS = pa.array(
         *("not available", "not applicable", "not asked", "refused", "0000-00-00", "9999-99-99"),
     ]
 )
-"""Texts, in small letters, that usually stand for a missing value."""
+"""Texts, in lower case, that usually represent a missing value."""
 
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?\s*$|^\s*[+-]?(?i:inf(inity)?)\s*$"
 _WHOLE = r"^\s*[+-]?[0-9]+(\.0*)?\s*$"
@@ -90,24 +86,22 @@ _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1
 _OFFSET = _MOMENT[:-1] + r" ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _MONEY = ("$", "US$", "€", "£", "¥", "₹", "CHF", "EUR", "USD", "GBP", "Fr.", "R$", "kr")
 _UNITS = ("%", "‰", "kg", "mg", "cm", "mm", "km", "ml", "mmHg")
-_MAX_MARKERS = 3  # words that nobody knows for markers, and that are taken for such all the same
-_NUMBERS_EACH = 10  # different values for each of them
+_MAX_MARKERS = 3  # maximum number of unknown words accepted as markers of missing values
+_NUMBERS_EACH = 10  # distinct values required per unknown marker
 
 
 @dataclass(frozen=True)
 class TextReading:
     """One way to read a column of text."""
 
-    values: pa.Array
-    """Its rows in the type that follows, null where missing."""
+    values: pa.Array  # the rows in the resulting type, null where missing
     markers: tuple[Marker, ...] = ()
-    """Words that stand for a missing value."""
     told: dict[str, Any] = field(default_factory=dict)
-    """What the column's entry says of how it is written."""
+    """Facts about the number format or time zone, for the column's entry."""
 
 
 def iterate_readings(column: pa.Array, form: NumberFormat | None = None) -> Iterator[TextReading]:
-    """Yield the ways to read a column, the likeliest first; `form` is how its file writes numbers."""
+    """Yield the possible readings of a column, most likely first; `form` is the number format of its file."""
     counted = pc.value_counts(column.drop_null())
     words, counts = counted.field("values"), counted.field("counts").to_numpy()
     if not len(words):
@@ -115,7 +109,7 @@ def iterate_readings(column: pa.Array, form: NumberFormat | None = None) -> Iter
     for pattern, read, told in _TYPED:
         yield from _try_reading(column, words, counts, _match_pattern(words, pattern), read, told)
     if bool(_match_pattern(words, _NOUGHTS).any()):
-        return  # 01014 is no number that could be written back
+        return  # a number would lose the leading zeros of 01014
     for each in [form or NumberFormat(), *([] if form else _guess_number_formats(words))]:
         plain = words if each == NumberFormat() else each.plain(words).cast(pa.string())
         dressing = {} if form else _describe_number_format(each)
@@ -123,7 +117,7 @@ def iterate_readings(column: pa.Array, form: NumberFormat | None = None) -> Iter
 
 
 def without_markers(column: pa.Array) -> TextReading | None:
-    """Return a column without the words that usually stand for missing values, if it has some beside others."""
+    """Return a column without the usual markers of missing values, if it has both markers and other values."""
     words = pc.unique(column.drop_null())
     usual = _find_usual_markers(words)
     if not usual.any() or usual.all():
@@ -140,7 +134,7 @@ def _try_reading(
     read: Callable[[pa.Array], pa.Array | None],
     told: dict[str, Any],
 ) -> Iterator[TextReading]:
-    """Yield the column so read, if all its words can be, or all but a few."""
+    """Yield the column as read by `read`, if all words fit or the others can be markers of missing values."""
     odd = words.filter(pa.array(~fits))
     if not fits.any() or (len(odd) and not _may_be_markers(odd, counts, fits)):
         return
@@ -176,7 +170,7 @@ def _match_pattern(words: pa.Array, pattern: str) -> Mask:
 
 
 class _Numbers:
-    """Reads numbers that a file writes in one format: whole ones as such, others as floats."""
+    """Reads numbers written in one format, as integers if all are whole, otherwise as floats."""
 
     def __init__(self, form: NumberFormat) -> None:
         self._form = form
@@ -185,7 +179,7 @@ class _Numbers:
         plain = column if self._form == NumberFormat() else self._form.plain(column)
         present = plain.drop_null()
         if _match_pattern(present, _LONG_INTEGER).any():
-            return None  # digits beyond what a number keeps
+            return None  # 19 or more digits may exceed 64 bits
         if _match_pattern(present, _WHOLE).all():
             digits = pc.replace_substring_regex(pc.utf8_trim_whitespace(plain), r"^\+?(-?[0-9]+)(\.0*)?$", r"\1")
             return digits.cast(pa.int64())
@@ -212,11 +206,11 @@ _TYPED: list[tuple[str, Callable[[pa.Array], pa.Array | None], dict[str, Any]]] 
     (_MOMENT, _make_instant_reader(pa.timestamp("us")), {}),
     (_OFFSET, _make_instant_reader(pa.timestamp("us", "UTC")), {"timezone": "UTC"}),
 ]
-"""What is written in one way only, how it is read, and what the entry says of it."""
+"""Types with one notation: pattern, reader, and facts for the entry."""
 
 
 def _guess_number_formats(words: pa.Array) -> list[NumberFormat]:
-    """Return the formats of numbers, beside the plain one, whose signs are found among the words."""
+    """Return the number formats, other than the plain one, whose symbols occur in the words."""
     joined = set("".join(words.slice(0, 1000).to_pylist()))
     prefixes = [
         "",
@@ -269,9 +263,9 @@ _FORMATTED = ("datetime", "time", "duration")
 
 
 def guess_column(column: pa.ChunkedArray, name: str, *, declared: bool = True) -> Guess | None:
-    """Guess what a column is (None: no kind fits its type), with every fact marked as read from the rows.
+    """Guess the entry of a column, with every fact marked as read from the rows; None if no kind fits its type.
 
-    `declared` says whether its type is the source's own, and not itself a guess.
+    `declared` is true if the source declares the type, and false if the type is a guess itself.
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -286,12 +280,12 @@ def guess_column(column: pa.ChunkedArray, name: str, *, declared: bool = True) -
 
 
 def guess_written(column: pa.ChunkedArray, name: str, dialect: Dialect) -> Guess | None:
-    """Guess what a column of text is, as a file holds it, with the words in it that stand for missing values."""
+    """Guess the entry of a text column of a file, including its markers of missing values."""
     text = _flatten_column(column, keep_nulls=True)
     given = _find_present_markers(text, dialect.missing)
     kept = blank_marked_values(text, ["", *given])
     if pc.any(pc.match_substring_regex(text, r"^\s+$")).as_py():
-        given = [*given, ""]  # blanks alone are no value: the marker of nothing takes them
+        given = [*given, ""]  # values of whitespace only are missing: the empty marker matches them
     for reading, kinds in _iterate_ways(kept, dialect):
         found = guess_column(pa.chunked_array([reading.values]), name, declared=False)
         if found is None or (kinds and found.entry["kind"] not in kinds):
@@ -305,7 +299,7 @@ def guess_written(column: pa.ChunkedArray, name: str, dialect: Dialect) -> Guess
 
 
 def _add_spelling_facts(found: Guess, reading: TextReading, kept: pa.Array) -> Guess:
-    """Add to a guess what keeps the spelling of its texts: 12.0 for whole numbers, the T of ISO moments."""
+    """Add facts that preserve the spelling of values: 12.0 for whole numbers, the T in ISO timestamps."""
     if reading.told or found.entry["kind"] not in ("integer", "datetime"):
         return found
     words = pc.utf8_trim_whitespace(kept.filter(pc.is_valid(reading.values)))
@@ -316,7 +310,6 @@ def _add_spelling_facts(found: Guess, reading: TextReading, kept: pa.Array) -> G
 
 
 def _compute_match_share(words: pa.Array, pattern: str) -> float:
-    """Return the share of texts that match a pattern."""
     return float(pc.mean(pc.match_substring_regex(words, pattern)).as_py() or 0)
 
 
@@ -329,9 +322,9 @@ def _with_facts(found: Guess, facts: dict[str, str]) -> Guess:
 
 
 def guess_frame(column: pa.ChunkedArray, name: str) -> Guess | None:
-    """Guess what a column of a data frame is, and state the type that it comes back in.
+    """Guess the entry of a data frame column, including the type of its synthetic values.
 
-    The types of a frame may be guesses of its library, which no release relies on: they are facts to be reviewed.
+    The types of a frame may be guesses of its library. No release relies on them: they are facts to be reviewed.
     """
     found, kind = guess_column(column, name), column.type
     if found is None:
@@ -351,7 +344,7 @@ def guess_frame(column: pa.ChunkedArray, name: str) -> Guess | None:
 
 
 def _iterate_ways(kept: pa.Array, dialect: Dialect) -> Iterator[tuple[TextReading, Sequence[str]]]:
-    """Yield readings of a column, and the kinds that each is good for (none: all)."""
+    """Yield readings of a column, each with the kinds that it may be used for (empty: all)."""
     for reading in iterate_readings(kept, dialect.number_format):
         yield reading, ()
     if (reduced := without_markers(kept)) is not None:
@@ -360,7 +353,7 @@ def _iterate_ways(kept: pa.Array, dialect: Dialect) -> Iterator[tuple[TextReadin
 
 
 def _guess_formatted_number(found: Guess, reading: TextReading) -> Guess:
-    """Return a number for what is written as one with signs around it: no code and no id is."""
+    """Change the guess to a number if values have a number format: codes and ids have none."""
     if not reading.told or "timezone" in reading.told or found.entry["kind"] in _NUMBERS:
         return found
     ends = pc.min_max(reading.values)
@@ -371,7 +364,7 @@ def _guess_formatted_number(found: Guess, reading: TextReading) -> Guess:
 
 
 def _add_reading_facts(found: Guess, reading: TextReading, given: Sequence[Marker]) -> Guess:
-    """Add to a guess how the column is written, and what stands for missing values in it."""
+    """Add the number format or time zone and the markers of missing values to a guess."""
     entry, reason = dict(found.entry), found.reason
     marks = entry.pop("from_data")
     if reading.told and KINDS[entry["kind"]].modelled:
@@ -380,22 +373,21 @@ def _add_reading_facts(found: Guess, reading: TextReading, given: Sequence[Marke
     if markers and KINDS[entry["kind"]].modelled:
         entry["missing"] = markers
     if reading.markers and KINDS[entry["kind"]].modelled:
-        reason = f"{reason} Words among them count as missing."
+        reason = f"{reason} Some words are read as missing values."
     return replace(found, entry=entry | {"from_data": marks}, reason=reason)
 
 
 def _list_texts(kept: pa.Array, given: Sequence[Marker]) -> Guess | None:
-    """List every text, where no other guess will do."""
+    """Guess a category of all texts, if no other guess fits."""
     values = sorted(pc.unique(kept.drop_null()).to_pylist()) or ["unknown"]
     if len(values) > MAX_CODES:
         return None
     missing = {"missing": list(given) or True} if kept.null_count else {}
     marks = ["kind", *KINDS["category"].flipped]
-    return Guess({"kind": "category", "values": values, **missing, "from_data": marks}, "Text of many sorts.")
+    return Guess({"kind": "category", "values": values, **missing, "from_data": marks}, "Text with various values.")
 
 
 def _find_present_markers(text: pa.Array, markers: Sequence[Marker]) -> list[Marker]:
-    """Return the markers that a column holds."""
     if not markers:
         return []
     held = set(pc.unique(pc.ascii_trim_whitespace(text)).to_pylist())
@@ -412,7 +404,7 @@ def _flatten_column(column: pa.ChunkedArray, keep_nulls: bool = False) -> pa.Arr
 
 
 def _convert_whole_floats(values: pa.Array) -> pa.Array:
-    """Return floats that are all whole numbers, and small enough to be exact, as such; any other array as it is."""
+    """Convert floats to integers if all are whole and exact; return any other array unchanged."""
     if not (pa.types.is_float32(values.type) or pa.types.is_float64(values.type)) or not len(values):
         return values
     floats = values.cast(pa.float64()).to_numpy()
@@ -422,7 +414,7 @@ def _convert_whole_floats(values: pa.Array) -> pa.Array:
 
 
 def _type_decides_kind(kind: pa.DataType) -> bool:
-    """Whether a declared type alone says which kind a column is, so that no row can flip it."""
+    """Return whether a declared type alone determines the kind, so that no row can change it."""
     return bool(
         pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
     )

@@ -1,4 +1,4 @@
-"""The review of a draft: what is left of it, and what may be done about each fact that was read from private rows."""
+"""Review a drafted schema: list the facts that were read from private rows, and accept, edit or remove each one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from weft.schema.kinds import KINDS, column_from_dict
 from weft.schema.schema_file import header_of, key_of, write_entry
 from weft.schema.value_lists import with_lists
 
-# Changes to a schema file in place: lines of one column's table, and nothing else of the text.
-
 
 def set_keys(text: str, column: str, changes: Mapping[str, Any]) -> str:
-    """Return the text with keys of a column's table set to other values, or taken out (None).
+    """Return the text with keys of a column's table set to new values, or removed (None); other lines are unchanged.
 
     >>> print(set_keys('[columns.n]  # a count\\nkind = "integer"\\nrange = [3, 8]\\n', "n", {"range": [0, 9]}), end="")
     [columns.n]  # a count
@@ -30,7 +28,7 @@ def set_keys(text: str, column: str, changes: Mapping[str, Any]) -> str:
 
 
 def set_top(text: str, changes: Mapping[str, Any]) -> str:
-    """Return the text with keys of the file itself, before its first table, set to other values or taken out (None).
+    """Return the text with top-level keys, before the first table, set to new values or removed (None).
 
     >>> print(set_top('unit = "who"\\n[columns.n]\\n', {"unit": "person", "rows_per_unit": 3}), end="")
     unit = "person"
@@ -43,7 +41,7 @@ def set_top(text: str, changes: Mapping[str, Any]) -> str:
 
 
 def without_item(text: str, name: str, index: int) -> str:
-    """Return the text without one of the tables [[name]].
+    """Return the text without the table [[name]] at this index.
 
     >>> without_item("[[rules]]\\na = 1\\n[[rules]]\\nb = 2\\n", "rules", 0)
     '[[rules]]\\nb = 2\\n'
@@ -52,7 +50,7 @@ def without_item(text: str, name: str, index: int) -> str:
     headers = [(number, header) for number, line in enumerate(lines) if (header := header_of(line)) is not None]
     items = [place for place, (_, header) in enumerate(headers) if header == (name,)]
     if not 0 <= index < len(items):
-        raise SchemaError(f"there is no such table in {name}")
+        raise SchemaError(f"there is no table at this index in {name}")
     later = [number for number, header in headers[items[index] + 1 :] if header[:1] != (name,) or header == (name,)]
     del lines[headers[items[index]][0] : later[0] if later else len(lines)]
     return "".join(lines)
@@ -68,7 +66,7 @@ def _set_entries(lines: list[str], changes: Mapping[str, Any], first: int, end: 
 
 
 def _find_column_table(lines: list[str], column: str) -> tuple[int, int]:
-    """Return the line of a column's header, and the one after its table."""
+    """Return the first line of a column's table, and the line after it."""
     headers = [(number, header) for number, line in enumerate(lines) if (header := header_of(line)) is not None]
     for place, (number, header) in enumerate(headers):
         if header == ("columns", column):
@@ -77,7 +75,7 @@ def _find_column_table(lines: list[str], column: str) -> tuple[int, int]:
 
 
 def _iterate_entries(lines: list[str], first: int, end: int) -> Iterator[tuple[str, int, int]]:
-    """Yield each key of a table, the line that it begins in, and the one after its value."""
+    """Yield each key of a table, its first line, and the line after its value."""
     number = first
     while number < end:
         key, stop = key_of(lines[number]), number + 1
@@ -97,19 +95,18 @@ def _is_complete_toml(text: str) -> bool:
 
 
 MEANINGS = {
-    "kind": "what the column is, and how it is written",
+    "kind": "the kind of the column, and how its values are written",
     "range": "the smallest and the largest possible value",
-    "values": "every value that is possible",
-    "missing": "whether a value may be missing, and what stands for a missing one",
-    "outside": "what becomes of a value that the schema does not know",
+    "values": "all possible values",
+    "missing": "whether a value may be missing, and how a missing value is written",
+    "outside": "how a value outside the schema is treated",
     "step": "the distance between possible values",
-    "special": "values that stand apart, with a code of their own",
+    "special": "special values, each with a code of its own",
     "decimals": "digits after the point",
     "format": "how dates and times are written",
     "pattern": "how ids are written",
-    "edges": "where bins begin and end",
+    "edges": "the edges of the bins",
 }
-"""What each fact says, in words."""
 
 FOUND = {
     "category": ("kind", "values"),
@@ -117,34 +114,33 @@ FOUND = {
     "real": ("kind", "range"),
     "datetime": ("kind", "range"),
 }
-"""Facts that can be found privately, for a share of the budget, by the kind of their column."""
+"""Facts that discovery can find, for a share of the budget, by the kind of the column."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that a draft says of a column and that was read from private rows."""
+    """A fact of a drafted column that was read from private rows."""
 
     column: str
     name: str
-    value: Any
-    """What the draft says (None: nothing, which was read from the rows too)."""
+    value: Any  # value in the draft; None if the draft has none, which was read from the rows too
     kind: str
 
     @property
     def private(self) -> bool:
-        """Whether it can be left out of the schema and found privately."""
+        """Whether the fact can be omitted from the schema and found by discovery."""
         return self.name in FOUND.get(self.kind, ())
 
 
 class Review:
-    """A schema file under review. Each step gives its text anew; whatever nobody touched stays as it was."""
+    """A schema file under review. Each step updates the text; lines that it does not concern are unchanged."""
 
     def __init__(self, text: str, source: str = "draft", folder: Path | None = None) -> None:
         self.text, self._source, self._folder = text, source, folder
         self._columns()
 
     def facts(self, names: Collection[str] = (), columns: Collection[str] = ()) -> list[Fact]:
-        """Return what is left to review: all of it, or these facts of these columns."""
+        """Return the facts left to review, optionally only these facts of these columns."""
         entries = self._columns()
         for column in columns:
             self.entry(column)
@@ -157,19 +153,19 @@ class Review:
 
     @property
     def beside(self) -> bool:
-        """Whether lists of the schema stand in files beside it."""
+        """Whether value lists of the schema are in separate files."""
         lists = tomllib.loads(self.text).get("lists", {})
         return isinstance(lists, dict) and not all(isinstance(each, list) for each in lists.values())
 
     def entry(self, column: str) -> Mapping[str, Any]:
-        """Return what the schema says of a column."""
+        """Return the schema entry of a column."""
         entries = self._columns()
         if column not in entries:
             raise SchemaError(f'{self._source} has no column "{column}"')
         return entries[column]
 
     def accept(self, fact: Fact) -> None:
-        """Take a fact for public: known without looking at the rows."""
+        """Accept a fact as public: known without looking at the rows."""
         self._change(fact.column, {}, (fact.name,))
 
     def edit(self, column: str, **facts: Any) -> None:
@@ -184,11 +180,11 @@ class Review:
         self._change(column, changes, tuple(facts), check=True)
 
     def make_private(self, fact: Fact) -> None:
-        """Leave a fact out, so that it is found privately when the table is synthesised, for a share of the budget."""
+        """Omit a fact, so that discovery finds it during synthesis, for a share of the budget."""
         if not fact.private:
-            raise SchemaError(f'column "{fact.column}": {fact.name} cannot be found privately; accept it, or edit it')
+            raise SchemaError(f'column "{fact.column}": {fact.name} cannot be found by discovery; accept or edit it')
         if fact.name == "kind":
-            entry = self.entry(fact.column)  # whatever was said of it goes with its kind
+            entry = self.entry(fact.column)  # all other facts depend on the kind
             self._change(fact.column, dict.fromkeys(entry) | {"kind": "unknown"}, tuple(entry.get("from_data", ())))
             return
         gone = {"values": ("values", "other", "outside"), "range": ("range", "step")}[fact.name]
@@ -220,11 +216,11 @@ class Review:
 
 def _list_fact_keys(kind: str) -> tuple[str, ...]:
     if kind not in KINDS:
-        raise SchemaError(f'"{kind}" is no kind of column; known are {", ".join(KINDS)}')
+        raise SchemaError(f'"{kind}" is not a kind of column; expected one of {", ".join(KINDS)}')
     return KINDS[kind].fact_names()
 
 
 def _leaves_facts_open(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry leaves out what is then found privately."""
+    """Return whether an entry leaves facts to discovery."""
     needed = FOUND.get(str(entry.get("kind")), ())[1:]
     return bool(needed) and not any(key in entry for key in (*needed, "edges", "other", "after", "pieces"))

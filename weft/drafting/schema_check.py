@@ -1,4 +1,4 @@
-"""What a person should know about a schema before paying for anything."""
+"""Check a schema before any budget is spent."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from weft.schema.kinds import Column, Integer, Real
 from weft.schema.schema import Schema
 
 MAX_CODES_WITHOUT_WARNING = 10_000
-WIDE_BIN = 10
-"""Possible values in each bin of equal width from which a check warns."""
+WIDE_BIN = 10  # possible values per bin of equal width above which a warning is given
 
 
 @dataclass(frozen=True)
 class SchemaFinding:
-    """One thing worth telling, about a column or (None) about the whole."""
+    """A finding about a column, or about the whole schema if `column` is None."""
 
     level: Literal["info", "warning"]
     column: str | None
@@ -31,17 +30,17 @@ class SchemaFinding:
 
 
 def review_schema(schema: Schema, arrow_schema: pa.Schema | None = None) -> list[SchemaFinding]:
-    """Check a schema against a table's types (None: those it would give a CSV); SchemaError if they do not fit.
+    """Check a schema against the types of a table (default: those of a CSV); raise SchemaError if they do not fit.
 
-    Only public facts are read and told: the schema's, never the rows'.
+    Privacy: only the schema is read, never the rows.
     """
     codec = Codec(schema, csv_arrow_schema(schema) if arrow_schema is None else arrow_schema)
     findings = []
     for column in schema.columns:
         if not column.read:
-            findings.append(SchemaFinding("info", column.name, "derived: follows from others, never measured"))
+            findings.append(SchemaFinding("info", column.name, "derived: computed from other columns, never measured"))
         elif not column.modelled:
-            findings.append(SchemaFinding("info", column.name, "id: made anew, not modelled"))
+            findings.append(SchemaFinding("info", column.name, "id: generated, not modelled"))
         else:
             part = codec.part_of(column.name)
             if isinstance(part, ColumnGroup):
@@ -59,24 +58,24 @@ def review_schema(schema: Schema, arrow_schema: pa.Schema | None = None) -> list
                 after = "".join(f' after "{name}"' for name in column.made_from)
                 findings.append(SchemaFinding("info", column.name, f"{column.kind}{after}: {size:,} codes"))
             if size > MAX_CODES_WITHOUT_WARNING:
-                advice = "take fewer bins, or fewer values and an other"
-                findings.append(SchemaFinding("warning", column.name, f"{size:,} codes drown in noise; {advice}"))
+                advice = "use fewer bins, or fewer values and set other"
+                findings.append(SchemaFinding("warning", column.name, f"{size:,} codes: mostly noise; {advice}"))
             if (wide := _wide_bins(column)) is not None:
                 findings.append(SchemaFinding("warning", column.name, wide))
             if size == 1:
-                findings.append(SchemaFinding("warning", column.name, "only one code: nothing can be learned"))
+                findings.append(SchemaFinding("warning", column.name, "only one code: there is nothing to model"))
         if column.from_data:
             findings.append(SchemaFinding("warning", column.name, _describe_unreviewed(column.from_data)))
     ids = likely_units([column.name for column in schema.columns if column.read and not column.modelled])
     if ids and schema.unit is None:
-        findings.append(SchemaFinding("warning", None, f"each row is protected on its own; {_suggest_unit(ids)}"))
+        findings.append(SchemaFinding("warning", None, f"the privacy unit is one row; {_suggest_unit(ids)}"))
     findings += [SchemaFinding("info", None, rule) for rule in rule_lines(codec)]
     findings.append(SchemaFinding("info", None, f"about 10^{codec.domain.log10_size():.0f} possible records"))
     return findings
 
 
 def _wide_bins(column: Column) -> str | None:
-    """Warn of bins of equal width that are many values wide: where values crowd, all rows fall into one of them."""
+    """Return a warning if bins of equal width are many values wide: skewed values may all fall into one bin."""
     if not isinstance(column, Integer | Real) or not isinstance(column.bins, int):
         return None
     low, high = column.ends
@@ -84,13 +83,13 @@ def _wide_bins(column: Column) -> str | None:
     if (high - low) / grain < WIDE_BIN * column.bins:
         return None
     return (
-        f"its {column.bins} bins are of equal width, and swallow what is skewed, as counts and money are: leave "
-        "bins out, and it is counted as finely as the budget allows"
+        f"its {column.bins} bins are of equal width, too coarse for skewed values such as counts or amounts of money: "
+        "omit bins to measure it as finely as the budget allows"
     )
 
 
 def rule_lines(codec: Codec) -> list[str]:
-    """Say of each rule what it was compiled to, and what happens to input rows that break it."""
+    """Describe for each rule its compiled form, and the treatment of input rows that break it."""
     return [
         f"rule {i}: {form.rule}: {form.text}; input rows that break it are {form.policy}"
         for i, form in enumerate(codec.forms, 1)

@@ -1,4 +1,4 @@
-"""Codec: a table's values as small integers, and back in the table's own types."""
+"""Codec: encodes rows as integer codes and decodes codes into rows of the table's own types."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ from weft.values.text_numbers import is_text
 
 
 class Codec:
-    """Turns rows into records over a public domain, and records into rows of the input's Arrow schema.
+    """Encodes rows as records over a public domain, and decodes records into rows of the input's Arrow schema.
 
-    Everything is decided by the schema and the declared Arrow types, which are public (decision 002); the domain
-    is the same whatever the rows hold.
+    The domain depends only on the schema and the declared Arrow types, which are public (decision 002), never on rows.
     """
 
     def __init__(self, schema: Schema, arrow_schema: pa.Schema) -> None:
@@ -56,7 +55,7 @@ class Codec:
             field = fields[column.name]
             try:
                 if isinstance(_value_type(field.type), pa.BaseExtensionType):
-                    told = f"its type {field.type} cannot be read; store it as a plain one"
+                    told = f"its type {field.type} is not supported; store it as a plain Arrow type"
                     raise ColumnError(column.name, told, "type")
                 if isinstance(column, Id):
                     self._ids[column.name] = column.maker(_value_type(field.type)), field.type
@@ -70,31 +69,30 @@ class Codec:
         rules = schema.rules
         self._fields = fields
         readers = self.readers if rules else {}
-        check_rules(rules, readers)  # in the types that the table has
+        check_rules(rules, readers)  # with the types of the table
         compiled = compile_rules(schema, parts, readers)
         self.parts = compiled.parts
-        """What stands between the columns and the attributes."""
+        """Parts that convert between columns and attributes."""
         self.forms = compiled.forms
-        """What became of each rule."""
+        """How each rule is enforced."""
         self.refusals = tuple((index, rule) for index, rule in enumerate(rules) if rule.policy == "refuse")
-        """Rules that every input row must keep, with their places in the schema."""
+        """Rules that every input row must satisfy, with their indices in the schema."""
         if not any(len(part.domain) for part in parts):
             raise SchemaError("the schema has no column to model: every column is an id or derived")
         self._ordered = tuple(order_parts(self.parts, self._ids))
         self._repair = Repair(rules, readers, self._ordered, self._random) if rules else None
         self.domain = replace(_join_domains(self.parts), impossible=compiled.impossible)
-        # Metadata is dropped: pandas and others keep facts about the rows there. A column that may be missing
-        # must be able to say so.
+        # Metadata is dropped: libraries store facts about the rows there. Columns with missing values are nullable.
         self.arrow_schema = pa.schema([_output_field(field, schema.column(field.name)) for field in kept])
 
     @cached_property
     def readers(self) -> dict[str, ColumnReader]:
-        """What reads each column for rules and conditions, in the types that the table has."""
+        """Reader of each column for rules and conditions, in the type of the table."""
         return {column.name: ColumnReader(column, self._fields[column.name]) for column in self.schema.columns}
 
     @property
     def unit_column(self) -> str | None:
-        """Id column that tells the privacy unit of a row."""
+        """Id column that identifies the privacy unit."""
         return self.schema.unit
 
     def part(self, attribute: str) -> AttributePart:
@@ -103,39 +101,39 @@ class Codec:
 
     @property
     def reads(self) -> list[str]:
-        """Columns that are looked at when rows are coded."""
+        """Columns that `encode` reads."""
         refused = [name for _, rule in self.refusals for name in rule.columns]
         read = dict.fromkeys([*(name for part in self.parts for name in part.reads), *refused])
         pieces = [r.column.name for name in read if name in self._dates for r in self._dates[name].readers.values()]
         return [name for name in dict.fromkeys([*read, *pieces]) if name not in self._dates]
 
     def part_of(self, column: str) -> AttributePart | None:
-        """Return what stands between a column and its attributes; None for an id, which is made anew."""
+        """Return the part of a column; None for an id, which is generated."""
         return next((part for part in self.parts if column in part.columns), None)
 
     def codes_of(self, column: str) -> int | None:
-        """Return how many codes a column has by itself; None where it has none."""
+        """Return the number of codes of a column alone; None if it is not encoded by itself."""
         part = self.part_of(column)
         if isinstance(part, ColumnGroup):
             return part.shape[part.columns.index(column)]
         return self.domain.size(column) if column in self.domain else None
 
     def narrowed(self, names: Collection[str]) -> Codec:
-        """Return a codec that gives the same codes, of these attributes only, and makes no rows."""
+        """Return a codec that encodes only these attributes, with the same codes, and cannot decode."""
         made = copy(self)
         made.parts = tuple(part for part in self.parts if any(name in names for name in part.domain))
         every = _join_domains(made.parts)
-        made.domain = every.project([name for name in every if name in names])  # a part may have attributes beside
-        made.refusals = ()  # rows are refused when they are read first, whole
+        made.domain = every.project([name for name in every if name in names])  # a part may have further attributes
+        made.refusals = ()  # the full codec has validated the rows already
         return made
 
     def encode(self, data: pa.Table | pa.RecordBatch) -> Records:
-        """Return one record a row; DataError if a row breaks the schema under the refuse policy."""
+        """Return one record per row; raise DataError if a row violates the schema under the refuse policy."""
         batches = data.to_batches() if isinstance(data, pa.Table) else [data]
         pieces = [self._encode(batch) for batch in batches]
         return pieces[0] if len(pieces) == 1 else Records.concatenate([Records.empty(self.domain), *pieces])
 
-    @np.errstate(all="ignore")  # a warning would tell of a row, even where the policy takes every value
+    @np.errstate(all="ignore")  # a warning would disclose a row, even if the policy accepts every value
     def _encode(self, batch: pa.RecordBatch) -> Records:
         arrays = {name: self._values(name, batch.column(name)) for name in self.reads}
         needed = {name for part in self.parts for name in part.reads}
@@ -153,25 +151,22 @@ class Codec:
         raise_together(faults)
         for index, rule in self.refusals:
             if not rule.holds({name: self.readers[name].read(arrays[name]) for name in rule.columns}).all():
-                raise DataError(f'rule {index + 1} ({rule}): a row breaks it. Mend the rows, or set policy = "keep"')
+                raise DataError(f'rule {index + 1} ({rule}): a row breaks it. Correct the rows, or set policy = "keep"')
         return Records(self.domain, tuple(columns))
 
     def _values(self, name: str, array: pa.Array) -> pa.Array:
         expected = self.arrow_schema.field(name).type
-        # A dictionary is a way of storing: its values decide, and so does the declared type of a null column.
+        # Compare value types: dictionary encoding is only storage, and a null column has its declared type.
         wanted = _value_type(expected)
         if _value_type(choose_released_type(self.schema.column(name), array.type)) != wanted:
-            raise SchemaError(f'column "{name}": its type changed from {expected} to {array.type} between batches')
+            raise SchemaError(f'column "{name}": the type changed from {expected} to {array.type} between batches')
         array = decode_dictionary(array)
         if pa.types.is_null(array.type):
             return pa.nulls(len(array), wanted)
         return interpret_values(array, self.schema.column(name))
 
     def decode(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
-        """Return a row for each record, in the input's types and column order.
-
-        `start` is the number of rows decoded before these, so that ids stay unique across blocks.
-        """
+        """Return one row per record, in the input's types and order; `start` rows exist already (for unique ids)."""
         made = self._decode(records, rng, start)
         if self._repair is not None:
             made = self._repair(made, rng)
@@ -188,26 +183,26 @@ class Codec:
         return made
 
     def _random(self, count: int, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return rows of random codes, by the domain alone."""
+        """Return rows of uniformly random codes, independent of any data."""
         codes = [rng.integers(0, size, count) for size in self.domain.shape]
         return self._decode(Records.of(self.domain, codes), rng, 0)
 
     def broken(self, table: pa.Table) -> NDArray[np.bool_]:
-        """Say which rows of a synthetic table break a rule of the schema."""
+        """Return a mask of the rows of a synthetic table that break any rule of the schema."""
         return np.asarray(np.logical_or.reduce([np.zeros(len(table), bool), *self.breaches(table)]))
 
     def breaches(self, table: pa.Table) -> list[NDArray[np.bool_]]:
-        """Say of each rule which rows of a table break it."""
+        """Return for each rule a mask of the rows that break it."""
         block = self.block(table)
         return [~rule.holds(block) for rule in self.schema.rules]
 
     def block(self, table: pa.Table) -> Block:
-        """Return the rows of a synthetic table as the numbers that rules and conditions compare."""
+        """Return a synthetic table as the numeric values that rules and conditions compare."""
         arrays = self.arrays(table)
         return Block({name: arrays[name] for name in self.readers}, self.readers)
 
     def arrays(self, table: pa.Table) -> dict[str, pa.Array]:
-        """Return the columns of a synthetic table as the schema means them, and the dates that pieces make up."""
+        """Return the columns of a synthetic table as the schema interprets them, and dates assembled from pieces."""
         arrays = {
             name: interpret_values(
                 decode_dictionary(table.column(name).unify_dictionaries().combine_chunks()), self.schema.column(name)
@@ -218,14 +213,14 @@ class Codec:
         return arrays | {name: date.assembled(arrays) for name, date in self._dates.items()}
 
     def table_columns(self, names: Sequence[str]) -> list[str]:
-        """Return the columns of the table that hold these columns of the schema: of a date in pieces, its pieces."""
+        """Return the table columns that store these schema columns: for a date in pieces, its pieces."""
         held = {name: [r.column.name for r in date.readers.values()] for name, date in self._dates.items()}
         return list(dict.fromkeys(each for name in names for each in held.get(name, [name])))
 
     def replace_columns(
         self, table: pa.Table, columns: Mapping[str, pa.ChunkedArray], rng: np.random.Generator
     ) -> pa.Table:
-        """Return a synthetic table with other values in some columns, and in those that follow from them."""
+        """Replace columns of a synthetic table, and recompute the columns that depend on them."""
         made = table
         for name, values in columns.items():
             made = made.set_column(made.schema.get_field_index(name), made.schema.field(name), values)
@@ -243,10 +238,7 @@ class Codec:
         return made
 
     def find_broken(self, table: pa.Table) -> NDArray[np.bool_]:
-        """Return which rows of a synthetic table break a rule by themselves, or lie outside a range that spans columns.
-
-        Keys, which compare rows with one another, are left out.
-        """
+        """Return a mask of rows that break a single-row rule (not a key) or lie outside a range that spans columns."""
         arrays = self.arrays(table)
         block = Block({name: arrays[name] for name in self.readers}, self.readers)
         broken = find_misfits(self._ordered, arrays, self.readers)
@@ -256,29 +248,29 @@ class Codec:
         return broken
 
     def ids(self, name: str, numbers: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
-        """Return the ids of these numbers in the type of an id column."""
+        """Return the ids for these row numbers, in the type of an id column."""
         maker, arrow_type = self._ids[name]
         array = maker.of(numbers, rng)
         return dictionary_array(array, arrow_type) if array.type != arrow_type else array
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values: the schema, and the Arrow types without metadata."""
+        """Return the schema and the Arrow types, without metadata, as JSON values."""
         serialised = base64.b64encode(self.arrow_schema.serialize().to_pybytes()).decode("ascii")
         return {"schema": self.schema.to_dict(), "arrow_schema": serialised}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Codec:
-        """Rebuild a codec from what `to_dict` gave; ModelFileError if it is damaged."""
+        """Rebuild a codec from the result of `to_dict`; raise ModelFileError if it is invalid."""
         try:
             octets = base64.b64decode(document["arrow_schema"], validate=True)
             arrow_schema = pa.ipc.read_schema(pa.py_buffer(octets))
             return cls(Schema.from_dict(document["schema"]), arrow_schema)
         except (KeyError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException, SchemaError):
-            raise ModelFileError("the schema inside the model is damaged; ask for the file again") from None
+            raise ModelFileError("the schema in the model file is damaged; obtain the file again") from None
 
 
 def count_broken_rows(table: pa.Table, schema: Schema) -> dict[str, int]:
-    """Count the rows of a table that break each rule. For synthetic tables: of private rows no count may leave."""
+    """Count the rows that break each rule. Only for synthetic tables: counts of private rows must not be released."""
     found = Codec(schema, table.schema).breaches(table)
     told = (f"rule {index + 1}: {rule}" for index, rule in enumerate(schema.rules))
     return {rule: int(rows.sum()) for rule, rows in zip(told, found, strict=True)}
@@ -297,7 +289,6 @@ def _value_type(arrow_type: pa.DataType) -> pa.DataType:
 
 
 def _join_domains(parts: Sequence[AttributePart]) -> Domain:
-    """Return the domain of all attributes."""
     domains = [part.domain for part in parts]
     names = tuple(name for domain in domains for name in domain)
     sizes = tuple(size for domain in domains for size in domain.shape)
@@ -305,7 +296,7 @@ def _join_domains(parts: Sequence[AttributePart]) -> Domain:
 
 
 def _format_numbers(array: pa.Array, column: Column) -> pa.Array:
-    """Return the numbers of a text column as it writes them."""
+    """Format the numbers of a text column as the column writes them."""
     form = column.number_format
     if form is None or not is_text(_value_type(array.type)):
         return array

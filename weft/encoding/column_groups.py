@@ -1,7 +1,7 @@
-"""Several columns as one attribute: a code for each combination that can occur.
+"""Several columns encoded as one attribute, with one code per possible combination.
 
-A row's combination is looked up in a public table, so that a row is coded by itself. What rules make impossible has no
-code: no method can draw it, and nothing is spent on it.
+Each row is encoded independently by lookup in a public table. Combinations that rules exclude have no code: no method
+can sample them, and no budget is spent on them.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from weft.schema.rules.column_values import Mask
 
 
 class ColumnGroup:
-    """Columns that are counted together."""
+    """Columns that are encoded as one attribute."""
 
     def __init__(self, members: Sequence[Single], possible: Mask) -> None:
-        """Take the columns' own codes, and which cells of the table over them are possible, in C order."""
+        """Combine the members' codes; `possible` marks the possible cells of their contingency table, in C order."""
         self.members = tuple(members)
         self.columns = self.reads = tuple(name for member in members for name in member.columns)
         self.needs: tuple[str, ...] = ()
         self.shape = tuple(member.domain.shape[0] for member in members)
         self._cells = np.flatnonzero(possible)
         self.combinations = np.stack(np.unravel_index(self._cells, self.shape), axis=1)
-        """Codes of the columns, a row for each code of the attribute."""
+        """Codes of the columns, one row per code of the attribute."""
         self._code = np.searchsorted(self._cells, find_nearest_possible(possible, self.shape))
         self.domain = Domain((" & ".join(self.columns),), (len(self._cells),))
 
     def labels(self) -> list[tuple[Label, ...]]:
-        """Name each combination by the names of its values."""
+        """Return a label for each combination, joined from the labels of its values."""
         named = [member.labels()[0] for member in self.members]
         words = [" & ".join(str(own[code]) for own, code in zip(named, row, strict=True)) for row in self.combinations]
         return [tuple(make_single_label(word, "value") for word in words)]
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
-        """Return the code of each row's combination; one that is impossible counts as the nearest that is not."""
+        """Return the code of each row's combination; an impossible one is encoded as the nearest possible one."""
         cell = np.zeros(len(arrays[self.columns[0]]), np.int64)
         for member, size in zip(self.members, self.shape, strict=True):
             cell = cell * size + member.encode(arrays)[0]
         return [self._code[cell]]
 
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Look the combinations up."""
+        """Return the columns of each combination."""
         found = self.combinations[np.asarray(codes[0]).astype(np.int64)]
         arrays: dict[str, pa.Array] = {}
         for member, own in zip(self.members, found.T, strict=True):
@@ -58,7 +58,7 @@ class ColumnGroup:
 
 
 def find_nearest_possible(possible: Mask, shape: Sequence[int]) -> NDArray[np.int64]:
-    """Return for each cell a possible one: itself, or the first that agrees in as many first columns as can be.
+    """Return for each cell a possible one: itself, or the first one that shares the longest prefix of columns.
 
     >>> find_nearest_possible(np.array([False, True, True, False]), (2, 2)).tolist()
     [1, 1, 2, 2]

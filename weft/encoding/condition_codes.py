@@ -1,10 +1,10 @@
-"""Conditions on columns as evidence on attributes: which codes a row that meets them may have.
+"""Translate conditions on columns into evidence on attributes: the codes of rows that can meet the conditions.
 
-Every code that such a row could have is kept, so that drawing by the evidence and then looking at the rows themselves
-is exact; the other way round, as few codes as can be told are kept in vain. Where a code stands for one value, or a
-group of columns for one combination, it is known which codes meet a condition. Bins, and the weeks of a calendar, lie
-in the order of their values, and those that reach into a range are known by the values that neighbours give back. What
-is made of other columns (a difference, a formula, a piece of a date) is left to the rows.
+Every code that such a row can have is kept, so that sampling with the evidence and then rejecting rows by value is
+exact; as few other codes as possible are kept. If a code represents one value, or one combination of a column group,
+the codes that meet a condition are known exactly. Bins and calendar weeks are ordered by value: those that overlap a
+range are found from values decoded from neighbouring codes. Columns computed from other columns (differences,
+formulas, pieces of dates) are only checked on the rows.
 """
 
 from __future__ import annotations
@@ -22,18 +22,14 @@ from weft.schema.rules import ColumnReader
 from weft.schema.rules.column_values import Mask, Values
 from weft.schema.rules.conditions import Condition, Conditions
 
-DRAWS = 8
-"""Values that each code is asked for, to see where it lies."""
+DRAWS = 8  # values decoded per code to locate it
+CERTAIN = 64  # values decoded per code to decide whether all of its values meet a condition
 
-CERTAIN = 64
-"""Values that each code is asked for, to see whether it lies wholly on one side."""
-
-Evidence = Mapping[str, NDArray[np.float64]]
-"""For some attributes: 1 for each code that is possible, 0 for the others."""
+Evidence = Mapping[str, NDArray[np.float64]]  # per attribute with evidence: 1 for each possible code, 0 for the others
 
 
 def evidence_of(conditions: Conditions, codec: Codec) -> Evidence:
-    """Return what conditions say of attributes, of one at a time."""
+    """Return the evidence that conditions give on single attributes."""
     found: dict[str, Mask] = {}
     for name, condition in conditions:
         part = codec.part_of(name)
@@ -47,9 +43,9 @@ def evidence_of(conditions: Conditions, codec: Codec) -> Evidence:
 
 
 def select_condition_codes(conditions: Conditions, codec: Codec) -> dict[str, Mask] | None:
-    """Return which codes of attributes meet conditions, where codes alone tell that; None where they do not.
+    """Return masks of the codes that meet the conditions; None if codes alone do not determine this.
 
-    A code is decided by values drawn of it: one that a condition cuts in two is not.
+    A code is classified by values sampled from it; codes that meet a condition only in part are not determined.
     """
     found: dict[str, Mask] = {}
     for name, condition in conditions:
@@ -65,7 +61,7 @@ def select_condition_codes(conditions: Conditions, codec: Codec) -> dict[str, Ma
 
 
 def _find_certain_codes(part: AttributePart, name: str, condition: Condition, reader: ColumnReader) -> Mask | None:
-    """Return which codes of a part's first attribute meet a condition; None where one may or may not."""
+    """Return a mask of the first attribute's codes that meet a condition; None if a code meets it only in part."""
     if isinstance(part, ColumnGroup):
         at = part.columns.index(name)
         own = _find_certain_codes(part.members[at], name, condition, reader)
@@ -79,7 +75,7 @@ def _find_certain_codes(part: AttributePart, name: str, condition: Condition, re
 
 
 def _find_possible_codes(part: AttributePart, name: str, condition: Condition, reader: ColumnReader) -> Mask | None:
-    """Return which codes of a part's first attribute may meet a condition; None where codes do not tell."""
+    """Return a mask of the first attribute's codes that may meet a condition; None if codes do not determine it."""
     if isinstance(part, ColumnGroup):
         at = part.columns.index(name)
         own = _find_possible_codes(part.members[at], name, condition, reader)
@@ -93,7 +89,7 @@ def _find_possible_codes(part: AttributePart, name: str, condition: Condition, r
 
 
 def _by_values(part: AttributePart, condition: Condition, reader: ColumnReader, order: Order, size: int) -> Mask:
-    """Look at values of each code. A bin reaches no further than the values of its neighbours."""
+    """Decide by sampled values of each code; a bin extends at most to the values of its neighbours."""
     values = _draw_code_values(part, reader, size, DRAWS)
     met: Mask = np.logical_or.reduce(condition.holds(values).reshape(size, DRAWS), axis=1)
     inside = np.setdiff1d(np.arange(size), list(order.apart))
@@ -106,8 +102,8 @@ def _by_values(part: AttributePart, condition: Condition, reader: ColumnReader, 
 
 
 def _draw_code_values(part: AttributePart, reader: ColumnReader, size: int, draws: int) -> Values:
-    """Return so many values of each code of a part's first attribute."""
-    rng = np.random.default_rng(0)  # what is drawn here is thrown away
+    """Sample `draws` values of each code of a part's first attribute."""
+    rng = np.random.default_rng(0)  # fixed seed: these values are never released
     codes = np.repeat(np.arange(size), draws)
     others = [rng.integers(0, other, len(codes)) for other in part.domain.shape[1:]]
     return reader.read(part.decode([codes, *others], {}, rng)[reader.column.name])

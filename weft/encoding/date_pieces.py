@@ -1,7 +1,7 @@
-"""A date in pieces: a table that keeps year, month and day in columns of their own is learned as one date.
+"""Dates stored in pieces: year, month and day columns of a table are modelled as one date.
 
-The date itself is in no file. It is put together from a row's own pieces when the row is coded, and the pieces follow
-from it when rows are made: no month has a 31st day too many, and what the date tells of the weekday is learned.
+The date is not a column of the table. It is assembled from the pieces of each row during encoding, and the pieces are
+computed from the date during decoding. Synthetic dates are therefore valid, and weekday patterns are modelled.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from weft.schema.kinds.kind import Label
 from weft.schema.rules import ColumnReader
 from weft.values.storage import decode_dictionary
 
-_FAR = 1e6  # no year, month or day is as large; infinities and numbers beyond 64 bits are neither
+_FAR = 1e6  # exceeds every year, month and day; larger numbers and infinities count as missing
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
 class Pieces:
-    """A date that its pieces make up, as attributes; the pieces themselves have none (`Piece`)."""
+    """A date assembled from pieces, as attributes; the pieces themselves have no attributes (`Piece`)."""
 
     def __init__(self, column: Datetime, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> None:
         self._column = column
@@ -44,11 +44,11 @@ class Pieces:
         self.reads = (column.name,)
 
     def labels(self) -> list[tuple[Label, ...]]:
-        """Name the codes of the date."""
+        """Return the labels of the date's codes."""
         return self._inner.labels()
 
     def encode(self, arrays: Arrays) -> Sequence[NDArray[np.int64]]:
-        """Return the codes of the date, which `assembled` put among the arrays."""
+        """Return the codes of the date, which `assembled` has added to the arrays."""
         return self._inner.encode(arrays)
 
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
@@ -56,20 +56,20 @@ class Pieces:
         return self._inner.decode(codes, made, rng)
 
     def move(self, before: Arrays, after: Arrays) -> pa.Array:
-        """Return the date at its old distance from the new values of the column that it comes after, if any."""
+        """Shift the date with the column that it is measured from, if any, so that their difference is unchanged."""
         name = self._column.name
         return self._inner.move(before, after) if isinstance(self._inner, Difference) else after[name]
 
     def fits(self, arrays: Arrays) -> NDArray[np.bool_]:
-        """Return which rows have a date inside the range of differences, where the date comes after another column."""
+        """Return a mask of rows whose date is within the range of differences; all rows if it has no base column."""
         if isinstance(self._inner, Difference):
             return self._inner.fits(arrays)
         return np.ones(len(arrays[self._column.name]), bool)
 
     def assembled(self, arrays: Arrays) -> pa.Array:
-        """Return the date of each row, of its own pieces; a day that a month does not have is its last one."""
+        """Return the date of each row from its pieces; days past the end of a month become its last day."""
         for piece, coder in self._strict.items():
-            coder.encode(arrays[self._names[piece]])  # refuses what its column refuses
+            coder.encode(arrays[self._names[piece]])  # raises DataError for values outside the column's range
         values = {p: reader.read(arrays[self._names[p]]) for p, reader in self.readers.items() if p in _DATE}
         far = [~(np.abs(part.numbers.astype(np.float64)) < _FAR) for part in values.values()]
         missing = np.logical_or.reduce([*(part.missing for part in values.values()), *far])
@@ -87,7 +87,7 @@ _DATE = ("year", "month", "day")
 
 
 class Piece:
-    """A column that is a piece of a date: computed from it, never counted."""
+    """A column that is a piece of a date: computed from the date, never measured."""
 
     def __init__(self, date: str, piece: str, reader: ColumnReader) -> None:
         self.columns: tuple[str, ...] = (reader.column.name,)
@@ -97,11 +97,11 @@ class Piece:
         self._piece, self._reader = piece, reader
 
     def labels(self) -> list[tuple[Label, ...]]:
-        """Name nothing: there is no attribute."""
+        """Return no labels: a piece has no attribute."""
         return []
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
-        """Return nothing: a row adds nothing to any table."""
+        """Return no codes: a piece has no attribute."""
         return []
 
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
@@ -120,14 +120,14 @@ class Piece:
 
 
 def piece_of(dates: pa.Array, piece: str) -> NDArray[np.int64]:
-    """Return a piece of each date; anything where it is missing.
+    """Return a piece of each date; undefined where the date is missing.
 
     >>> import datetime
     >>> dates = pa.array([datetime.date(2016, 1, 1), datetime.date(2016, 1, 3)])
     >>> piece_of(dates, "week").tolist(), piece_of(dates, "week_from_sunday").tolist()
     ([53, 53], [1, 2])
     """
-    if piece == "week_from_sunday":  # the week of the first of January is the first, and a Sunday begins the next
+    if piece == "week_from_sunday":  # week 1 contains January 1; weeks start on Sunday
         first = pc.day_of_week(pc.floor_temporal(dates, unit="year"), week_start=7)
         found = pc.add(pc.divide(pc.add(pc.subtract(pc.day_of_year(dates), 1), first), 7), 1)
     else:
@@ -136,7 +136,7 @@ def piece_of(dates: pa.Array, piece: str) -> NDArray[np.int64]:
 
 
 def _parse_month_names(column: Column) -> list[int]:
-    """Return the month, from 0, that each listed value names."""
+    """Return the month, counted from 0, that each listed value names."""
     named = [str(value)[:3].lower() for value in column.listed or ()]
     if sorted(named) != sorted(_MONTHS):
         raise ColumnError(column.name, "its values must name the twelve months, or be 1 to 12", "values")
@@ -148,7 +148,7 @@ def _make_piece_reader(
 ) -> ColumnReader:
     column = columns.get(name)
     if column is None or name not in fields or not column.modelled or name == date.name:
-        raise ColumnError(date.name, f'pieces names "{name}", which is no column of the table', "pieces")
+        raise ColumnError(date.name, f'pieces names "{name}", which is not a column of the table', "pieces")
     reader = ColumnReader(column, fields[name])
     spelled = column.listed is not None and isinstance(column.listed[0], str)
     if spelled and piece == "month":
@@ -166,17 +166,14 @@ def _make_piece_reader(
     return reader
 
 
-# Columns that follow from others, computed again after some values of synthetic rows have changed.
-
-
 def order_parts(parts: Sequence[AttributePart], made: Collection[str]) -> Iterator[AttributePart]:
-    """Yield the parts so that each comes after those that it needs; `made` are columns that exist already."""
+    """Yield the parts in order of dependency; `made` names the columns that exist already."""
     done, waiting = set(made), list(parts)
     while waiting:
         ready = [part for part in waiting if set(part.needs) <= done]
         if not ready:
             listed = ", ".join(f'"{part.columns[0]}"' for part in waiting)
-            raise SchemaError(f"columns {listed} are made from one another in a circle; leave one of them out of it")
+            raise SchemaError(f"columns {listed} depend on each other in a circle; remove one of the dependencies")
         yield from ready
         done |= {name for part in ready for name in part.columns}
         waiting = [part for part in waiting if part not in ready]
@@ -185,11 +182,11 @@ def order_parts(parts: Sequence[AttributePart], made: Collection[str]) -> Iterat
 def recompute_columns(
     parts: Sequence[AttributePart], before: Arrays, after: Arrays, changed: Collection[str], rng: np.random.Generator
 ) -> dict[str, pa.Array]:
-    """Return the columns that follow from `changed` ones: derived columns, pieces of dates, and dates or numbers that
-    are counted from another column, which keep their distance from it.
+    """Recompute the columns that depend on `changed` ones.
 
-    `before` and `after` hold all columns of the same rows, before and after the change. `parts` are in the order in
-    which they are made. Columns in `changed` keep their new values.
+    These are derived columns, pieces of dates, and dates or numbers with a base column, which keep their difference
+    from it. `before` and `after` hold all columns of the same rows, before and after the change. `parts` are in order
+    of dependency. Columns in `changed` keep their new values.
     """
     made, moved = dict(after), set(changed)
     for part in parts:
@@ -207,7 +204,7 @@ def recompute_columns(
 def find_misfits(
     parts: Sequence[AttributePart], arrays: Arrays, readers: Mapping[str, ColumnReader]
 ) -> NDArray[np.bool_]:
-    """Return which rows have a date of pieces outside its range, or a difference outside the range of differences."""
+    """Return a mask of rows with an assembled date or a difference outside its range."""
     found = np.zeros(len(next(iter(arrays.values()))), bool)
     for part in parts:
         if isinstance(part, Difference):

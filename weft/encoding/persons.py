@@ -1,9 +1,10 @@
-"""People with several rows: which synthetic rows belong to one person.
+"""Assign synthetic rows to persons with several rows.
 
-How many rows a person has was measured on the private rows; which synthetic rows are whose was not, and is made up:
-rows that are alike in what stays the same for a person (`per_unit`) are neighbours, and are dealt out to people in the
-measured numbers. Columns that follow from others are computed after that, and every rule is enforced on the result.
-Only synthetic rows and a released table are read.
+The number of rows per person was measured on the private rows; which rows belong together was not. Synthetic rows are
+sorted by the columns that are constant for a person (`per_unit`), and consecutive rows are assigned to persons with
+the measured numbers of rows. Dependent columns are then recomputed, and every rule is enforced on the result.
+
+Privacy: this is post-processing; only synthetic rows and a released table are read.
 """
 
 from __future__ import annotations
@@ -24,34 +25,24 @@ from weft.schema.rules.column_values import joint_keys
 if TYPE_CHECKING:
     from weft.encoding.codec import Codec
 
-
-# Keys inside a person's rows, such as one row for each patient and year: rows are dealt out so that none repeats.
-
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-ROUNDS = 40
-"""Times that rows are exchanged, and that copies are tried."""
-
-_DENSE = 16
-"""Numbers for each row, up to which all of them are counted in an array."""
-
-NEAREST = 16
-"""Rows on each side, in the order in which persons are alike, that take part in the first exchange."""
+ROUNDS = 40  # maximum number of rounds of exchanging rows, and of copying rows
+_DENSE = 16  # maximum number of distinct keys per row for which counts are kept in a dense array
+NEAREST = 16  # rows on each side, in the order by similarity, that are candidates in the first round of exchange
 
 
 @dataclass(frozen=True)
 class Deal:
-    """Rows dealt out to persons."""
+    """Assignment of rows to persons."""
 
     person: Ints
-    """Number of each row's person."""
-    source: Ints
-    """Row whose values each row has: itself, or the one that it copies."""
+    source: Ints  # row from which each row takes its values: itself, or the row that it copies
 
 
 def find_repeats(keys: Sequence[Ints]) -> tuple[Mask, Mask]:
-    """Return which rows repeat a combination of these numbers: those after the first of each, and all of them.
+    """Return masks of the rows with a repeated combination of keys: without the first of each, and with it.
 
     >>> [mask.tolist() for mask in find_repeats([np.array([1, 2, 1, 1]), np.array([5, 5, 5, 6])])]
     [[False, False, True, False], [True, False, True, False]]
@@ -60,29 +51,29 @@ def find_repeats(keys: Sequence[Ints]) -> tuple[Mask, Mask]:
     for key in keys:
         values, places = np.unique(key, return_inverse=True)
         joint, size = joint * max(len(values), 1) + places, size * max(len(values), 1)
-        if size > _DENSE * len(joint):  # numbers stay small enough to be multiplied
+        if size > _DENSE * len(joint):  # renumber, so that the product fits 64 bits
             values, joint = np.unique(joint, return_inverse=True)
             size = len(values)
     return _mark_repeats(joint, size)
 
 
 def _mark_repeats(numbers: Ints, size: int) -> tuple[Mask, Mask]:
-    """Return which rows repeat a number below `size`: those after the first of each, and all of them."""
+    """Return masks of the rows with a repeated number below `size`: without the first of each, and with it."""
     if size > _DENSE * len(numbers):
         numbers = np.unique(numbers, return_inverse=True)[1]
         size = len(numbers)
     rows = np.arange(len(numbers))
     first = np.zeros(size, np.int64)
-    first[numbers[::-1]] = rows[::-1]  # the last one that is written is the first row
+    first[numbers[::-1]] = rows[::-1]  # written in reverse, so that the first row prevails
     return rows != first[numbers], np.bincount(numbers, minlength=size)[numbers] > 1
 
 
 def deal_without_repeats(person: Ints, order: Ints, keys: Sequence[Ints], copy: bool, rng: np.random.Generator) -> Deal:
-    """Return rows dealt out anew, so that hardly any person has two rows with the same key.
+    """Reassign rows so that hardly any person has two rows with the same key.
 
-    `order` lists the rows so that alike persons are neighbours; partners are taken from an ever wider neighbourhood.
-    Each of `keys` numbers the rows by the columns of one rule, without the person. With `copy`, rows for which no
-    partner is found become copies of rows with another key.
+    `order` sorts the rows so that similar persons are adjacent; partners are taken from a neighbourhood that grows
+    with each round. Each of `keys` numbers the rows by the columns of one rule, without the person. With `copy`, rows
+    for which no partner is found become copies of rows with another key.
     """
     person, source = person.copy(), np.arange(len(person))
     rank = invert_order(order)
@@ -109,14 +100,14 @@ def deal_without_repeats(person: Ints, order: Ints, keys: Sequence[Ints], copy: 
 
 
 def invert_order(order: Ints) -> Ints:
-    """Return the place of each row in an order of rows."""
+    """Return the position of each row in an order of rows."""
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank
 
 
 def find_clashes(person: Ints, source: Ints, keys: Sequence[Ints]) -> tuple[Ints, Mask]:
-    """Return the rows that repeat a key of their person, and a mask of these and the rows that they repeat."""
+    """Return the rows that repeat a key within their person, and a mask of all rows that share such a key."""
     later, every = np.zeros(len(person), bool), np.zeros(len(person), bool)
     for key in keys:
         size = int(key.max(initial=0)) + 1
@@ -126,46 +117,43 @@ def find_clashes(person: Ints, source: Ints, keys: Sequence[Ints]) -> tuple[Ints
 
 
 def find_neighbours(rows: Ints, order: Ints, rank: Ints, attempt: int, rng: np.random.Generator) -> Ints:
-    """Return for each row a random one near it, in a neighbourhood that grows with every attempt."""
+    """Return a random neighbour of each row; the neighbourhood grows with every attempt."""
     reach = min(int(NEAREST * 1.5**attempt), len(order))
     places = np.clip(rank[rows] + rng.integers(-reach, reach + 1, len(rows)), 0, len(order) - 1)
     return np.asarray(order[places])
 
 
 def find_partners(rows: Ints, order: Ints, rank: Ints, attempt: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Return pairs of rows to exchange, each row in one pair at most."""
+    """Return pairs of rows to exchange; each row is in at most one pair."""
     partners = find_neighbours(rows, order, rank, attempt, rng)
     _, first = np.unique(partners, return_index=True)
     first = first[~np.isin(partners[first], rows)]
     return rows[first], partners[first]
 
 
-Meets = Callable[[pa.Table], NDArray[np.bool_]]
-"""Says which rows of a table meet the conditions of a sample."""
+Meets = Callable[[pa.Table], NDArray[np.bool_]]  # returns a mask of the rows that meet the conditions of a sample
 
 
 @dataclass(frozen=True)
 class People:
-    """How rows are dealt out."""
+    """Distribution of rows per person, used to assign rows to persons."""
 
-    sizes: Array
-    """Share of the people with 1, 2, ... rows."""
-    same: tuple[str, ...] = ()
-    """Columns that stay the same for a person."""
+    sizes: Array  # weights of persons with 1, 2, ... rows
+    same: tuple[str, ...] = ()  # columns that are constant for a person
 
     @classmethod
     def of(cls, noisy: Array, same: tuple[str, ...]) -> People:
-        """Take noisy numbers of people with 1, 2, ... rows; if noise left none of them, all have one row."""
+        """Build from noisy counts of persons with 1, 2, ... rows; if none is positive, every person has one row."""
         counts = np.maximum(np.asarray(noisy, np.float64), 0)
         return cls(counts if counts.sum() > 0 else np.eye(1, len(counts))[0], same)
 
     def assign(
         self, table: pa.Table, codec: Codec, rng: np.random.Generator, meets: Meets | None = None
     ) -> tuple[pa.Table, Ints]:
-        """Return the table with each person's constants in all of their rows, and the number of each row's person.
+        """Return the table with each person's constants in all of their rows, and the person number of each row.
 
-        Every rule of the schema holds in the result, keys of a person's rows included, and so do the conditions of
-        `meets`. A row for which no other way is found keeps its own values, and has a person of its own.
+        Every rule of the schema, including key rules, and the conditions of `meets` hold in the result. A row that
+        fits no person keeps its own values and becomes a person with one row.
         """
         same = codec.table_columns(self.same)
         block = codec.block(table)
@@ -189,7 +177,7 @@ class People:
         return made, np.unique(rows.people(alone), return_inverse=True)[1].astype(np.int64)
 
     def _ends(self, rows: int, rng: np.random.Generator) -> Ints:
-        """Return where each person's rows end, for people drawn until the rows are dealt out."""
+        """Sample the number of rows of each person until all rows are assigned; return where each person's rows end."""
         if not rows:
             return np.zeros(0, np.int64)
         drawn = 1 + rng.choice(len(self.sizes), rows, p=self.sizes / self.sizes.sum())
@@ -198,12 +186,12 @@ class People:
 
 
 class _Rows:
-    """Synthetic rows dealt out to persons, some of which may be persons of their own."""
+    """Synthetic rows assigned to persons; some rows may become persons with one row."""
 
     def __init__(
         self, table: pa.Table, codec: Codec, same: Sequence[str], deal: Deal, first: Ints, rng: np.random.Generator
     ) -> None:
-        """Take rows as they were drawn, and for each person the row that has their constants."""
+        """Store the sampled rows; `first` is the row that provides each person's constants."""
         self._table, self._codec, self._same, self._deal, self._rng = table, codec, same, deal, rng
         self._first = first
         self._copied = table
@@ -215,11 +203,11 @@ class _Rows:
                 self._copied = self._copied.set_column(place, table.schema.field(place), table.column(name))
 
     def people(self, alone: Mask) -> Ints:
-        """Return the person of each row; rows in `alone` have one each."""
+        """Return the person of each row; each row in `alone` has its own."""
         return np.where(alone, len(self._first) + np.arange(len(alone)), self._deal.person)
 
     def build(self, alone: Mask) -> pa.Table:
-        """Return the rows with the constants of their persons, and all that follows from them."""
+        """Return the rows with the constants of their persons, and dependent columns recomputed."""
         origin = np.where(alone, self._deal.source, self._first[self._deal.person])
         return self._with_constants(self._copied, origin) if self._same else self._copied
 
@@ -229,9 +217,9 @@ class _Rows:
         return self._codec.replace_columns(rows, constants, self._rng)
 
     def exchange(self, wrong: Mask, order: Ints, keys: Sequence[Ints], meets: Meets | None) -> Mask:
-        """Exchange rows that break a rule for rows of other persons, where both keep all rules then.
+        """Exchange rows that break a rule with rows of other persons if both then satisfy all rules.
 
-        Persons keep their numbers of rows. Return the rows that are left.
+        The number of rows per person is unchanged. Return a mask of the rows that still break a rule.
         """
         person, rank, left = self._deal.person.copy(), invert_order(order), np.flatnonzero(wrong)
         for attempt in range(ROUNDS):
@@ -249,10 +237,10 @@ class _Rows:
         return np.isin(np.arange(len(wrong)), left)
 
     def find_clashes(self, made: pa.Table, alone: Mask) -> Mask:
-        """Return the rows to be taken from their persons, because a key repeats.
+        """Return a mask of the rows to remove from their persons because a key repeats.
 
-        Of rows of one person these are all but the first. A key that does not name the person was unique before the
-        constants were set, and is so again when all rows that share it have their own values.
+        If the key includes the person, these are all but the first row. A key without the person was unique before
+        the constants were set, and is unique again when all rows that share it have their own values.
         """
         found = np.zeros(len(alone), bool)
         rules = _find_keys(self._codec)
@@ -269,7 +257,7 @@ class _Rows:
 
 
 def _person_keys(block: Block, codec: Codec) -> tuple[list[Ints], bool]:
-    """Number the rows by each key that names the person, without the person; and say whether rows may be copied."""
+    """Number the rows by each key that includes the person, without the person; return whether rows may be copied."""
     rules, unit = _find_keys(codec), codec.unit_column
     held = [rule for rule in rules if unit in rule.columns]
     own = [[name for name in rule.columns if name != unit and name not in codec.schema.per_unit] for rule in held]
@@ -277,25 +265,25 @@ def _person_keys(block: Block, codec: Codec) -> tuple[list[Ints], bool]:
 
 
 def _find_wrong(table: pa.Table, codec: Codec, meets: Meets | None) -> Mask:
-    """Return the rows that break a rule by themselves, or do not meet the conditions."""
+    """Return a mask of rows that break a single-row rule or do not meet the conditions."""
     broken = codec.find_broken(table)
     return broken if meets is None else broken | ~meets(table)
 
 
 def _find_keys(codec: Codec) -> list[Rule]:
-    """Return the rules that compare rows and could be broken: an id of each row makes any key unique."""
+    """Return the key rules that can be broken; a key that includes a row id is always unique."""
     unit = codec.unit_column
     ids = {column.name for column in codec.schema.columns if isinstance(column, Id) and column.name != unit}
     return [rule for rule in codec.schema.rules if not rule.alone and not ids & set(rule.columns)]
 
 
 def _number_rows(block: Block, names: Sequence[str]) -> Ints:
-    """Return a number for each row, the same for rows that agree in these columns."""
+    """Number the rows so that rows with equal values in these columns share a number."""
     return joint_keys([block[name] for name in names]) if names else np.zeros(block.rows, np.int64)
 
 
 def _sort_alike(block: Block, names: Sequence[str], rng: np.random.Generator) -> Ints:
-    """Return the rows in an order in which those that are alike in some columns are neighbours, otherwise random."""
+    """Return the rows sorted by these columns, in random order within ties."""
     keys: list[NDArray[Any]] = [rng.random(block.rows)]
     for name in names:
         values = block[name]

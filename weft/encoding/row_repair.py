@@ -1,6 +1,6 @@
-"""Synthetic rows that break a rule are mended: the last guard, and for some rules the only one.
+"""Repair synthetic rows that break a rule: the last safeguard, and for some rules the only one.
 
-It looks at synthetic rows alone, so that it is post-processing: it costs nothing and no guarantee depends on it.
+Privacy: repair reads only synthetic rows. It is post-processing, costs no budget, and no guarantee depends on it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,15 @@ from weft.schema.rules.column_values import Mask, concatenate_values, joint_keys
 from weft.schema.rules.rule import Rows
 from weft.values.storage import decode_dictionary
 
-ROUNDS = 10
-"""Times that all rules are mended one after the other, before rows that still break one are replaced."""
+ROUNDS = 10  # maximum number of passes over all rules, before rows that still break a rule are replaced
+TRIES = 40  # maximum number of attempts to resample repeated keys
+SPARES = 1024  # number of random rows generated if no row of a block satisfies all rules
 
-TRIES = 40
-"""Times that repeated keys are drawn anew."""
-
-
-SPARES = 1024
-"""Rows of random codes that are looked at where a block has no row that keeps all rules."""
-
-Spare = Callable[[int, np.random.Generator], Arrays]
-"""Makes rows of random codes, by public facts alone."""
+Spare = Callable[[int, np.random.Generator], Arrays]  # generates rows of random codes from public facts only
 
 
 class Repair:
-    """Mends blocks of synthetic rows by all rules of a schema."""
+    """Repairs blocks of synthetic rows so that all rules of a schema hold."""
 
     def __init__(self, rules: Sequence[Rule], readers: Readers, parts: Sequence[AttributePart], spare: Spare) -> None:
         self._readers, self._spare = readers, spare
@@ -46,13 +39,13 @@ class Repair:
         self._free = [n for n, reader in readers.items() if n not in made and not isinstance(reader.column, Id)]
 
     def __call__(self, arrays: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return columns that break no rule; SchemaError if there is no way. Types and ids stay as they are."""
+        """Return columns that satisfy all rules; raise SchemaError if this fails. Types and ids are unchanged."""
         block = Block(arrays, self._readers, self._tied)
         if not block.rows:
             return block.arrays
         self._mend(block, rng)
         self._replace(block, rng)
-        for _ in self._keys:  # a later key may undo an earlier one, and then comes before it
+        for _ in self._keys:  # repairing a later key may break an earlier one
             for rule in self._keys:
                 self._tell_apart(block, rule, rng)
         for rule in self._keys:
@@ -83,7 +76,7 @@ class Repair:
         return kept
 
     def _replace(self, block: Block, rng: np.random.Generator) -> None:
-        """Give rows that no mending helped all values, but ids, of rows that keep every rule."""
+        """Replace rows that still break a rule, except their ids, by rows that satisfy every rule."""
         kept = self._keeps(block)
         good, bad = np.flatnonzero(kept), np.flatnonzero(~kept)
         if not len(bad):
@@ -92,24 +85,22 @@ class Repair:
         if len(good):
             block.copy(columns, bad, good[rng.integers(0, len(good), len(bad))])
             return
-        # A block of a few rows may hold no good one: rows of random codes, which nobody's rows had a part in, stand in.
+        # A small block may have no such row: use rows of random codes, which are independent of the data.
         spare = Block(self._spare(SPARES, rng), self._readers, self._tied)
         self._mend(spare, rng)
         good = np.flatnonzero(self._keeps(spare))
         if not len(good):
             worst = min(self._alone, key=lambda rule: int(rule.holds(spare).sum()))
             raise SchemaError(
-                f"no synthetic row keeps all rules, and mending did not help; look at the rule: {worst}. "
-                "Rules may contradict one another: take them away one by one"
+                f"no synthetic row satisfies all rules, and repair failed; check the rule: {worst}. "
+                "Rules may contradict each other: remove them one by one"
             )
         places = pa.array(good[rng.integers(0, len(good), len(bad))])
         for name in columns:
             block.put(name, bad, decode_dictionary(spare.arrays[name]).take(places))
 
-    # Keys.
-
     def _tell_apart(self, block: Block, rule: Rule, rng: np.random.Generator) -> None:
-        """Draw repeated keys anew, from other rows or from all possible values, as long as the other rules hold."""
+        """Resample repeated keys from other rows or all possible values; accept those that satisfy the other rules."""
         own = [name for name in rule.columns if name in self._free]
         for attempt in range(TRIES):
             rows = np.flatnonzero(~rule.holds(block))
@@ -124,7 +115,7 @@ class Repair:
     def _propose(
         self, trial: Block, rule: Rule, own: Sequence[str], rows: Rows, attempt: int, rng: np.random.Generator
     ) -> None:
-        """Give rows other values in one column, or at last keys that no row has."""
+        """Change one column of these rows; in later attempts, assign unused keys."""
         if attempt >= TRIES // 2 and _assign_unused_keys(trial, rule, rows, rng):
             return
         name = own[int(rng.integers(0, len(own)))]
@@ -137,7 +128,7 @@ class Repair:
 
 
 def _group_tied_columns(parts: Sequence[AttributePart]) -> dict[str, tuple[str, ...]]:
-    """Return for each column that is made from another, or another from it, all that move together."""
+    """Return for each column with dependencies all columns that must change together."""
     sets = [{*part.columns, *part.needs} for part in parts]
     made: dict[str, tuple[str, ...]] = {}
     for name in sorted({name for names in sets for name in names}):
@@ -149,7 +140,7 @@ def _group_tied_columns(parts: Sequence[AttributePart]) -> dict[str, tuple[str, 
 
 
 def _assign_unused_keys(trial: Block, rule: Rule, rows: Rows, rng: np.random.Generator) -> bool:
-    """Give rows keys that no row has, where all possible keys can be listed; say whether they can."""
+    """Assign unused keys if all possible keys can be enumerated; return whether they can."""
     known = [trial.readers[name].codes for name in rule.columns]
     sizes = [0 if values is None else len(values) for values in known]
     total = int(np.prod(sizes, dtype=np.float64))
@@ -177,5 +168,5 @@ def _assign_unused_keys(trial: Block, rule: Rule, rows: Rows, rng: np.random.Gen
 
 def _too_many(rule: Rule) -> SchemaError:
     return SchemaError(
-        f"the rule {rule}: so many rows cannot all differ. Make fewer, name more columns, or take the rule away"
+        f"rule {rule}: the keys of this many rows cannot all differ. Make fewer rows, add columns, or remove the rule"
     )

@@ -1,4 +1,4 @@
-"""Rules in their cheapest safe form: one attribute of what is possible, or a repair of the synthetic rows."""
+"""Compile each rule to its cheapest safe form: one attribute of possible combinations, or repair of synthetic rows."""
 
 from __future__ import annotations
 
@@ -15,35 +15,25 @@ from weft.schema.rules import Readers, Rule, RuleError
 from weft.schema.rules.clusters import MAX_CLUSTER_CELLS, Cluster, can_enumerate_codes, compile_cluster
 from weft.schema.schema import Schema
 
-NARROW = 24
-"""An ordered column with more codes than this keeps its order rather than joining a group."""
-
-SMALL = 64
-"""Combinations that are always few enough for one attribute."""
-
-LARGE = 512
-"""Most combinations of one attribute, unless a column alone has half as many codes."""
-
+NARROW = 24  # an ordered column with more codes than this is not grouped, so that it keeps its order
+SMALL = 64  # number of combinations that one attribute may always have
+LARGE = 512  # maximum number of combinations of one attribute, unless a single column has more than half as many codes
 MAX_GROUP_CELLS = 4096
-MAX_DECLARED_CELLS = 100_000
-"""Most combinations of a group that the schema asks for."""
-
-MAX_ZERO_CELLS = 1 << 16
-"""Cells of a table in which impossible ones are marked."""
+MAX_DECLARED_CELLS = 100_000  # maximum number of combinations of a group declared in the schema
+MAX_ZERO_CELLS = 1 << 16  # maximum number of cells of a marginal with structural zeros
 
 
 @dataclass(frozen=True)
 class CompiledRule:
-    """What became of a rule."""
+    """How a rule is enforced."""
 
     rule: Rule
-    attribute: str | None
-    """The attribute that cannot break it; None: synthetic rows are repaired."""
+    attribute: str | None  # attribute whose codes exclude violations; None if synthetic rows are repaired
     text: str
 
     @property
     def policy(self) -> str:
-        """What happens to input rows that break it; how many do is never told."""
+        """Treatment of input rows that break the rule; their number is never disclosed."""
         if self.rule.policy == "refuse":
             return "refused before anything is spent"
         return "counted as they are" if self.attribute is None else "counted as the nearest that is possible"
@@ -51,19 +41,18 @@ class CompiledRule:
 
 @dataclass(frozen=True)
 class CompiledParts:
-    """Parts of a codec, and what became of each rule."""
+    """Parts of a codec, and how each rule is enforced."""
 
     parts: tuple[AttributePart, ...]
     forms: tuple[CompiledRule, ...]
-    impossible: tuple[StructuralZeros, ...]
-    """Structural zeros, beside what groups leave out."""
+    impossible: tuple[StructuralZeros, ...]  # structural zeros of rules that are not compiled into groups
 
 
 def compile_rules(schema: Schema, parts: Sequence[AttributePart], readers: Readers) -> CompiledParts:
-    """Give each rule its cheapest safe form.
+    """Compile each rule into its cheapest safe form.
 
-    Rules over few codes become groups. The others are left to the repair; those that a difference (order) or a derived
-    column (sums, maps) could keep by construction would take that form here.
+    Rules over few codes become groups; the others are enforced by repair. A rule that a difference (order) or a derived
+    column (sums, maps) could enforce by construction would be compiled to that form here.
     """
     if not schema.rules and not schema.groups:
         return CompiledParts(tuple(parts), (), ())
@@ -101,7 +90,7 @@ def _find_clusters(schema: Schema, singles: Mapping[str, Single], readers: Reade
         joined = compile_cluster(columns, [(i, schema.rules[i]) for i in members], readers, sizes)
         if not joined.size:
             raise RuleError(
-                f"no combination of {', '.join(columns)} is left by this rule and those before it; mend one of them",
+                f"this rule and the earlier ones exclude every combination of {', '.join(columns)}; correct one",
                 None,
                 index,
             )
@@ -116,12 +105,12 @@ def _compile_declared_group(
 ) -> Cluster:
     for name in group:
         if name not in singles:
-            raise SchemaError(f'groups: column "{name}" is not counted in codes of its own; leave it out')
+            raise SchemaError(f'groups: column "{name}" has no attribute of its own; remove it from the group')
     cells = math.prod(sizes[name] for name in group)
     if cells > MAX_DECLARED_CELLS:
         raise SchemaError(
-            f"groups: {', '.join(group)} have {cells:,} combinations, more than {MAX_DECLARED_CELLS:,}; leave one out, "
-            "or give it fewer bins or values"
+            f"groups: {', '.join(group)} have {cells:,} combinations, more than {MAX_DECLARED_CELLS:,}; remove "
+            "a column, or give it fewer bins or values"
         )
     return compile_cluster(group, [], readers, sizes)
 
@@ -132,14 +121,14 @@ def _is_narrow(part: Single) -> bool:
 
 
 def _max_combinations(sizes: Sequence[int]) -> int:
-    """Combinations that one attribute may have in place of columns of these sizes."""
+    """Return the maximum number of combinations of a group of columns with these numbers of codes."""
     return max(SMALL, min(2 * sum(sizes), max(LARGE, min(2 * max(sizes), MAX_GROUP_CELLS))))
 
 
 def _place_groups(
     parts: Sequence[AttributePart], singles: Mapping[str, Single], clusters: Sequence[Cluster]
 ) -> tuple[AttributePart, ...]:
-    """Put each group in the place of its first column."""
+    """Replace the first column of each group by the group, and drop the other columns."""
     made: list[AttributePart] = []
     placed: set[int] = set()
     member = {name: i for i, found in enumerate(clusters) for name in found.columns}
@@ -156,7 +145,7 @@ def _place_groups(
 def _find_structural_zeros(
     rule: Rule, singles: Mapping[str, Single], groups: Mapping[str, Cluster], readers: Readers
 ) -> StructuralZeros | None:
-    """Return the cells of the table over a rule's attributes that no row has, where the table is small."""
+    """Return the cells of a rule's marginal that the rule excludes; None if there are none or the marginal is large."""
     if not can_enumerate_codes(rule, readers) or any(n not in singles or n in groups for n in rule.columns):
         return None
     sizes = {name: singles[name].domain.shape[0] for name in rule.columns}
@@ -177,4 +166,4 @@ def _repair_text(rule: Rule, zeros: StructuralZeros | None) -> str:
     if zeros is None:
         return "repaired after the draw"
     told = f"{int(zeros.cells.sum()):,} of {zeros.cells.size:,} cells are known to be empty"
-    return f"{told}, without noise; what is left is repaired after the draw"
+    return f"{told}, without noise; remaining violations are repaired after the draw"

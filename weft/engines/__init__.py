@@ -1,6 +1,6 @@
-"""Engines: where the rows live. An engine answers one question, the exact counts of some marginals.
+"""Engines hold the encoded private rows and compute exact marginals.
 
-Exact counts are private: only the curator asks for them, and lets them out with noise.
+Exact counts are private: only the curator queries an engine, and releases answers only with noise.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ from weft.schema import Schema
 __all__ = ["Deal", "Engine", "Joined", "Maps", "MemoryEngine", "Opened", "StreamEngine", "open_engine"]
 
 ROOM = MemoryPlan()
-"""The memory that is taken where nobody states a limit."""
 
-BATCH_ROWS = 1 << 17
-"""Rows that are read at a time, where the source lets one choose."""
+BATCH_ROWS = 1 << 17  # default number of rows per batch
 
 
 class Engine(Protocol):
-    """Private rows, coded, that can be counted."""
+    """Encoded private rows that can be counted."""
 
     @property
     def domain(self) -> Domain:
@@ -46,37 +44,37 @@ class Engine(Protocol):
         ...
 
     def count(self, cliques: Sequence[Clique]) -> list[Counts]:
-        """Return the exact table of each clique, in one pass over the rows for all of them."""
+        """Return the exact marginal of each clique, in one pass over the rows for all of them."""
         ...
 
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
-        """Return the distinct rows over some attributes, one a line in lexicographic order, and how many of each."""
+        """Return the distinct rows over some attributes, in lexicographic order, and the count of each."""
         ...
 
     def unit_sizes(self, most: int) -> Counts:
-        """Return how many privacy units have 1, 2, ..., `most` rows."""
+        """Return the number of privacy units with 1, 2, ..., `most` rows."""
         ...
 
     def check_order(self) -> None:
-        """Refuse to divide rows that cannot be told from each other by their place: DataError."""
+        """Raise DataError if rows have no fixed position, so that they cannot be divided into parts."""
         ...
 
     def split(self, shares: Sequence[float], deal: Deal) -> Sequence[Engine]:
-        """Return a view of each part of the rows: one secret coin decides for each privacy unit (`grouping`)."""
+        """Return a view of each part of the rows, divided by one secret coin per privacy unit (`recoding`)."""
         ...
 
     def recode(self, maps: Maps) -> Engine:
-        """Return a view where code c of attribute `name` is `maps[name][0][c]`, of `maps[name][1]` new codes."""
+        """Return a view in which code c of attribute `name` is `maps[name][0][c]`, of `maps[name][1]` new codes."""
         ...
 
     def arrange(self, joined: Joined, kept: Sequence[str]) -> Engine:
-        """Return a view of the attributes `kept`, among them new ones that join the recoded codes of others."""
+        """Return a view of the attributes `kept`, including new ones that join recoded codes of others."""
         ...
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A table ready to be counted, and the codec that made its codes."""
+    """A table that is ready for counting, and the codec that encoded it."""
 
     engine: Engine
     codec: Codec
@@ -94,13 +92,12 @@ def open_engine(
     dialect: Dialect = DEFAULT_DIALECT,
     room: MemoryPlan = ROOM,
 ) -> Opened:
-    """Open a table: every row is read and checked here, so that no later count can be refused.
+    """Open a table: every row is read and validated here, so that no later count can be refused.
 
-    `source` is a pandas, polars or Arrow table (anything with an Arrow stream), the path of a file (or a folder, a
-    pattern, a list, "-" for standard input), or an address such as `duckdb:...`; `dialect` says how a text file is
-    written, and which values are missing. Files are held in memory as codes when these are few, and else read anew for
-    each count. At most `schema.rows_per_unit` rows of each privacy unit are kept; `rng` chooses them (None: from the
-    system's entropy). `room` says how much memory all this may take: DataError if it cannot be kept to.
+    `source` is a pandas, polars, Spark or Arrow table (anything with an Arrow stream), the path of a file (or a folder,
+    a pattern, a list, "-" for standard input), or an address such as `duckdb:...`. By default, codes are held in memory
+    if they fit the memory plan `room`, else the rows are read again for each count; DataError if a stated limit cannot
+    be kept. At most `schema.rows_per_unit` rows of each privacy unit are kept, chosen by `rng` (None: system entropy).
     """
     if not is_compiled():
         with report_stage(listener, "compile (first run only)"):
@@ -117,7 +114,7 @@ def open_engine(
         return Opened(open_spark_engine(reader.spark, codec, units, rng, listener), codec)
     can_stream = reader.repeatable and (codec.unit_column is None or reader.ordered)
     if engine == "memory" or not _should_stream(reader, codec, engine == "stream", room):
-        spills = engine == "auto" and can_stream  # a packed file may be larger than its size promises
+        spills = engine == "auto" and can_stream  # a compressed file may be larger than estimated
         try:
             records, owners = load_records(
                 reader, codec, units, rng, listener, room.codes if room.stated or spills else None
@@ -127,8 +124,7 @@ def open_engine(
             if not spills:
                 raise
         units = Units(codec.unit_column, schema.rows_per_unit, markers, room.spill)
-    # Columns that clip or have an `other` refuse nothing: if no row can spoil a pass either, there is nothing to check
-    # before the first charge.
+    # If columns clip or have an `other`, and no row can make a pass fail, no validation is needed before a charge.
     lenient = all(column.outside != "refuse" for column in schema.modelled) and not codec.refusals
     keep, owners = None, None
     if not (reader.sound and lenient and units.column is None):
@@ -139,9 +135,9 @@ def open_engine(
 
 
 def _should_stream(reader: Reader, codec: Codec, wanted: bool, room: MemoryPlan) -> bool:
-    """Whether to leave the rows where they are. The choice changes speed and memory, never an answer."""
+    """Whether to stream the rows. The choice affects speed and memory, never an answer."""
     if not reader.repeatable or (codec.unit_column is not None and not reader.ordered):
-        return False  # the rows of a unit that stay are known by position, and such a row has none
+        return False  # kept rows are identified by position, which such rows lack
     width = sum(code_dtype(size).itemsize for size in codec.domain.shape)
     rows = reader.most_rows if reader.rows is None else reader.rows
     size = reader.size if rows is None else rows * width

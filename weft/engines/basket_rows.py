@@ -1,8 +1,9 @@
-"""Baskets: a set of items for each privacy unit, read from lists, pairs of basket and item, or yes/no columns.
+"""Baskets: one set of items per privacy unit, read from lists, basket-item pairs, or yes/no columns.
 
-An item is a text as it is written; blank and missing ones are none, and one that a basket names twice is in it once.
-What a row adds to its basket depends on that row alone. Where only so many items of a basket may count, these are
-chosen at random, anew for each question, by the law of `weft.engines.privacy_units`.
+An item is trimmed text; blank and missing items are dropped, and repeated items of a basket count once.
+
+Privacy: what a row adds to its basket depends on that row only. Where at most `most` items of a basket count, they are
+chosen at random, independently for each query, as in `weft.engines.privacy_units`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _YES = ("1", "true", "yes", "y", "t", "1.0")
 
 @dataclass(frozen=True)
 class BasketForm:
-    """How a table holds baskets: a column of lists, or two of baskets and items, or a column for each item."""
+    """Layout of baskets in a table: a column of lists, or columns of baskets and items, or one column per item."""
 
     lists: str | None = None
     basket: str | None = None
@@ -44,42 +45,41 @@ class BasketForm:
 
     @property
     def reads(self) -> list[str]:
-        """The columns that are looked at."""
+        """The columns to read."""
         named = [name for name in (self.lists, self.basket, self.item) if name is not None]
         return named or list(self.columns)
 
 
 @dataclass(frozen=True)
 class Baskets:
-    """Which basket holds which item: pairs without repeats."""
+    """Distinct pairs of basket and item."""
 
     baskets: int
-    """Number of baskets. Private, as everything here is."""
+    """Number of baskets. Private, like everything here."""
     owner: np.ndarray[Any, np.dtype[np.int64]]
     item: np.ndarray[Any, np.dtype[np.int64]]
     names: pa.Array
-    """The text of each item."""
     rng: np.random.Generator
 
     @property
     def domain(self) -> Domain:
-        """No attribute: nothing is coded."""
+        """Empty domain: baskets are not encoded."""
         return Domain((), ())
 
     def listed(self, most: int) -> list[Counts]:
-        """Return in how many baskets each item is, and the items, packed; of a basket at most so many count."""
+        """Return the number of baskets with each item, and the packed items; at most `most` items per basket count."""
         kept = self.item[keep_rows(self.owner, most, self.rng)]
         counts = np.bincount(kept, minlength=len(self.names))
         there = np.flatnonzero(counts)
         return pack_value_counts(self.names.take(pa.array(there)), counts[there].astype(np.int64))
 
     def counts(self, items: Sequence[str], most: int) -> Counts:
-        """Return in how many baskets each of these items is; at most so many of them count of a basket."""
+        """Return the number of baskets with each of these items; at most `most` of them per basket count."""
         owner, place = self._among(items)
         return np.bincount(place[keep_rows(owner, most, self.rng)], minlength=len(items)).astype(np.int64)
 
     def pairs(self, items: Sequence[str], most: int) -> Counts:
-        """Return in how many baskets each two of these items are, as a matrix with zeros on and below its diagonal."""
+        """Return the number of baskets with each pair of these items, as a strictly upper triangular matrix."""
         owner, place = self._among(items)
         kept = keep_rows(owner, most, self.rng)
         held = csr_array(
@@ -89,7 +89,7 @@ class Baskets:
         return together
 
     def table(self, items: Sequence[str]) -> Counts:
-        """Return the table over whether each of these items is in a basket: every basket adds one to one cell."""
+        """Return the marginal of the presence of these items: every basket adds one to one cell."""
         owner, place = self._among(items)
         weights = 1 << np.arange(len(items))[::-1]
         cell = np.bincount(owner, weights=weights[place], minlength=self.baskets).astype(np.int64)
@@ -97,7 +97,7 @@ class Baskets:
         return np.asarray(counts.reshape((2,) * len(items)))
 
     def _among(self, items: Sequence[str]) -> tuple[Any, Any]:
-        """Return the pairs of baskets and items that are among these, the items by their place."""
+        """Return the pairs of baskets and these items, with items by their index."""
         found = pc.index_in(self.names, pa.array(items, _TEXT)).fill_null(-1).to_numpy(zero_copy_only=False)
         place = found.astype(np.int64)[self.item] if len(self.names) else self.item
         there = place >= 0
@@ -105,7 +105,7 @@ class Baskets:
 
 
 def list_columns(types: pa.Schema) -> list[str]:
-    """Return the columns that hold lists, by their declared types."""
+    """Return the columns whose declared type is a list."""
     return [field.name for field in types if pa.types.is_list(field.type) or pa.types.is_large_list(field.type)]
 
 
@@ -142,7 +142,7 @@ def open_baskets(
 
 
 def _drop_repeated_items(owner: Any, items: pa.ChunkedArray, baskets: int | None) -> Baskets:
-    """Keep each item of a basket once; blank ones, and those of nobody's basket, are none."""
+    """Keep each item of a basket once; drop blank items, and items without a basket."""
     coded = items.combine_chunks().dictionary_encode()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -151,32 +151,28 @@ def _drop_repeated_items(owner: Any, items: pa.ChunkedArray, baskets: int | None
     there = (codes >= 0) & (owner >= 0)
     width = max(len(coded.dictionary), 1)
     pairs = np.unique(owner[there] * width + codes[there])
-    rng = np.random.default_rng()  # from the system's entropy: which items of a basket count is nobody's to know
+    rng = np.random.default_rng()  # system entropy: which items of a basket count must stay secret
     return Baskets(baskets, pairs // width, pairs % width, coded.dictionary.cast(_TEXT), rng)
 
 
 def _read_item_texts(array: pa.Array) -> pa.Array:
-    """Return items as trimmed text, null where there is none."""
+    """Return items as trimmed text, null if blank."""
     array = decode_dictionary(array)
     if pa.types.is_nested(array.type):
-        raise DataError(
-            f"items are words or numbers, and these are of the type {array.type}: take out one of its parts"
-        )
+        raise DataError(f"items must be words or numbers, but their type is {array.type}: extract one of its fields")
     array = pa.nulls(len(array), _TEXT) if pa.types.is_null(array.type) else array
     words = pc.utf8_trim_whitespace(repair_text(array.cast(_TEXT)))
     return pc.if_else(pc.equal(words, ""), None, words)
 
 
 def _flatten_lists(array: pa.Array, name: str) -> tuple[pa.Array, Any]:
-    """Return the members of lists, and the row of each."""
     if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         raise DataError(f'column "{name}" holds no lists; name columns of baskets and items (--basket, --item)')
-    # A list that is missing may hide members, which are none.
+    # A missing list may have hidden members, which do not count.
     lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return _read_item_texts(pc.list_flatten(array)), np.repeat(np.arange(len(array)), lengths)
 
 
 def _read_item_flags(array: pa.Array) -> Any:
-    """Say in which rows a column that stands for an item says yes."""
     words = pc.utf8_lower(_read_item_texts(array))
     return pc.is_in(words, pa.array(_YES, _TEXT)).fill_null(False).to_numpy(zero_copy_only=False)

@@ -1,14 +1,14 @@
-"""Data frames: which of their types are declared, and which their library guessed from the rows.
+"""Read data frames, and distinguish declared types from types that a library inferred from the rows.
 
-A declared type is public (decision 002). A guessed one is not: one blank turns whole numbers into floats, one odd word
-turns dates into text, and a column that happens to hold nothing has no type at all. No frame records whether its types
-were declared, so every type that a `read_csv`, a constructor or a parser of dates picks by itself counts as guessed:
-truth values, numbers of 64 bits, text, dates and time stamps. Such a column has the schema's type, as in a CSV.
+A declared type is public (decision 002). An inferred type is not: one blank turns integers into floats, one odd word
+turns dates into text, and a column without values has no type at all. A frame does not record whether its types were
+declared, so every type that `read_csv`, a constructor or a date parser chooses by itself counts as inferred: truth
+values, 64-bit numbers, text, dates and time stamps. Such a column takes the schema's type, as in a CSV file.
 
-Privacy: no row changes how another is read. Values are read one by one, and where no schema states the kind of a
-column, and in every id, each value is first replaced by its canonical spelling (`weft.values.canonical`), which is the
-same under every guess. Dates have no such spelling, since how they were written is lost: the schema decides whether a
-column holds dates or text, and any other type is refused (`weft.engines.frames`). Decision 022.
+Privacy: no row affects how another row is read. Values are read one by one, and in ids and columns whose kind no schema
+states, each value is first replaced by its canonical spelling (`weft.values.canonical`), which is the same under every
+inference. Dates have no canonical spelling, because their notation is lost: the schema determines whether a column
+holds dates or text, and any other type is refused. Decision 022.
 """
 
 from __future__ import annotations
@@ -53,14 +53,12 @@ from weft.values.storage import decode_dictionary
 from weft.values.text_numbers import blank_marked_values, is_text
 from weft.values.timestamps import UNIT
 
-# Types of data frames: which are guessed from the rows, and which a schema refuses for that (decision 022).
-
 _GUESSABLE = re.compile(r"\s*([+-]?(\.?[0-9]|inf|nan)|(true|false)\s*$)", re.IGNORECASE)
-GUESSED_UNIT = "us"  # of guessed time stamps, whatever resolution the library found in them
+GUESSED_UNIT = "us"  # unit of inferred time stamps, whichever the library chose
 
 
 def is_guessed(declared: pa.DataType) -> bool:
-    """Whether libraries pick this type by themselves, from values."""
+    """Whether libraries infer this type from values."""
     return bool(
         declared in (pa.null(), pa.bool_(), pa.int64(), pa.uint64(), pa.float64())
         or pa.types.is_decimal(declared)  # DuckDB for large numbers; precision and scale follow the rows
@@ -75,7 +73,7 @@ def is_guessed(declared: pa.DataType) -> bool:
 def frame_type(column: Column, declared: pa.DataType, *, objects: bool = False) -> pa.DataType:
     """Return the type in which a frame's column is read and released: its own if it is declared, else the schema's.
 
-    `objects`: whether the column holds Python objects, which are read one by one, whatever type was declared.
+    `objects`: whether the column holds Python objects, which are converted one by one, regardless of the type.
     """
     if pa.types.is_dictionary(declared):
         return pa.dictionary(declared.index_type, frame_type(column, declared.value_type), declared.ordered)
@@ -85,13 +83,13 @@ def frame_type(column: Column, declared: pa.DataType, *, objects: bool = False) 
         _require_type(column, declared)
     own = column.arrow_type()
     if isinstance(column, Duration) and column.type is None:
-        # Whether they are text, objects or lengths of time, and in which unit, may hang on a row; the step does not.
+        # Whether they are text, objects or durations, and their unit, may depend on a single row; the step does not.
         return pa.duration(GUESSED_UNIT if column.fits_unit(GUESSED_UNIT) else "ns")
     if not (pa.types.is_date(own) or pa.types.is_timestamp(own)):
         return own
     zoned = pa.types.is_timestamp(declared) and declared.tz is not None
     if zoned and (pa.types.is_date(own) or own.tz is None):
-        remedy = f'say which in the schema, as in timezone = "{declared.tz}" with date = false'
+        remedy = f'state it in the schema, as in timezone = "{declared.tz}" with date = false'
         raise _make_type_error(column, f"its values have a time zone; {remedy}", "timezone")
     if column.type is None and pa.types.is_timestamp(own) and UNIT[own.unit] > UNIT[GUESSED_UNIT]:
         return pa.timestamp(GUESSED_UNIT, own.tz)
@@ -101,14 +99,11 @@ def frame_type(column: Column, declared: pa.DataType, *, objects: bool = False) 
 def _require_type(column: Column, declared: pa.DataType) -> None:
     """Refuse a type from which the values of a column cannot be read one by one.
 
-    A library that took 007 or TRUE for a number or a truth value has lost how it was written; with one odd word more it
-    would have kept the text of all rows. So would a library that parsed dates: in which format it read them, the frame
-    does not record.
+    A library that parsed 007 or TRUE as a number or a truth value has lost the notation; one more row with an odd word
+    would have kept the text of all rows. The same holds for parsed dates, whose format the frame does not record.
     """
     if pa.types.is_boolean(declared) and not column.as_written and not pa.types.is_boolean(column.arrow_type()):
-        raise _make_type_error(
-            column, 'it holds truth values in the frame. State kind = "boolean", or read it as text', "kind"
-        )
+        raise _make_type_error(column, 'it has truth values in the frame. Set kind = "boolean" or read as text', "kind")
     if isinstance(column, Id) and pa.types.is_temporal(declared):
         raise _make_type_error(column, f"it is an id, but {declared} in the frame. Convert it to text", "type")
     if is_canonical(column) or not column.read:
@@ -124,7 +119,7 @@ def _require_type(column: Column, declared: pa.DataType) -> None:
     if column.text_format is not None or any(map(may_be_guessed, column.listed or ())):
         raise _make_type_error(
             column,
-            f"its values are text in the schema, but {declared} in the frame, where nothing tells how they were "
+            f"its values are text in the schema, but {declared} in the frame, which does not record how they were "
             "written. Read the column as text (dtype=str), or leave out the format, or list its values as numbers",
             "type",
         )
@@ -136,50 +131,47 @@ def _require_type(column: Column, declared: pa.DataType) -> None:
 
 
 def _make_type_error(column: Column, told: str, key: str) -> ColumnError:
-    """Return the error for a type that a single row may have brought about: PRIVATE, as every refusal by rows."""
+    """Return the error for a type that a single row may have caused: private, like every refusal due to rows."""
     error = ColumnError(column.name, told, key)
     error.private = True
     return error
 
 
 TEXT_FOR_DATES = (
-    "it is text in the frame and holds dates in the schema, which does not state how they are written. State it, as "
-    'in format = "%Y-%m-%d", convert the column with its format (pd.to_datetime(column, format=...)), or give the path '
-    "of the file"
+    "it is text in the frame and holds dates in the schema, which does not state how they are written. Set a format, "
+    'as in format = "%Y-%m-%d", convert the column with its format (pd.to_datetime(column, format=...)), or give the '
+    "path of the file"
 )
 
 
 def needs_dates(column: Column) -> bool:
-    """Whether a column must be of dates in a frame: of a text that was left unparsed, nothing tells what it meant."""
+    """Whether a column must hold dates in a frame: without a format, text cannot be interpreted."""
     return isinstance(column, Datetime) and column.format is None and not is_canonical(column)
 
 
 def is_canonical(column: Column) -> bool:
-    """Whether a column is read in canonical spelling: to find what it holds, or because its kind was so found."""
+    """Whether a column is read in canonical spelling: for discovery, or because its kind or values were discovered."""
     return column.as_written or "values" in column.paid or "kind" in column.paid
 
 
 def may_be_guessed(value: object) -> bool:
-    """Whether a library that reads text may take a value for a number, a truth value or a time."""
+    """Whether a library that reads text may parse a value as a number, a truth value or a time."""
     return isinstance(value, str) and _GUESSABLE.match(value) is not None
 
 
 def convert_frame_values(array: pa.Array, column: Column, wanted: pa.DataType, *, java: bool = False) -> pa.Array:
-    """Return values of a frame in the type that `frame_type` returned, those of a dictionary as plain ones.
-
-    `java`: whether the frame is Spark's, which reads 1d as a number.
-    """
+    """Return decoded values in the type of `frame_type`; `java`: from Spark, which reads 1d as a number."""
     array = decode_dictionary(array)
     wanted = wanted.value_type if pa.types.is_dictionary(wanted) else wanted
     if is_guessed(array.type) and (not column.modelled or is_canonical(column)):
         array = blank_marked_values(_write_canonical(array, column, java), column.markers)
         if is_text(wanted):
             return array.cast(wanted)
-        # Ids are compared as they are spelled: read as another type, two of them might become one.
+        # Ids are compared by their spelling: converted to another type, two of them might become one.
         return adopt_type(interpret_values(array, column), wanted, column) if column.modelled else array
     if not column.modelled:
         return blank_marked_values(array, column.markers)
-    if array.type == pa.float64():  # a guess: with an odd word among them, such values would be the text "nan"
+    if array.type == pa.float64():  # inferred: with an odd word in the column, such values would be the text "nan"
         array = pc.if_else(pc.is_nan(array), None, array)
     if column.largest >= EXACT:
         require_exact_floats(array, column.name)
@@ -195,13 +187,13 @@ def convert_frame_values(array: pa.Array, column: Column, wanted: pa.DataType, *
 
 
 def _write_canonical(array: pa.Array, column: Column, java: bool) -> pa.Array:
-    """Return canonical spellings; DataError where a value has none that every reader would leave of it."""
+    """Return canonical spellings; DataError if a value's spelling would depend on the reader."""
     require_exact_floats(array, column.name)
     if has_ambiguous_numbers(array):
         raise DataError(
-            f'column "{column.name}": it is text, and some of it may be numbers in a notation that readers of files '
-            "understand in different ways, such as 1,234 or more digits than a float holds. Give the path of the file "
-            "instead of a data frame, convert the column to numbers, or state its values in a schema"
+            f'column "{column.name}": it is text, and some of it may be numbers in a notation that file readers '
+            "interpret differently, such as 1,234 or more digits than a float holds. Give the path of the file instead "
+            "of a data frame, convert the column to numbers, or state its values in a schema"
         )
     return canonical_words(array, java=java)
 
@@ -209,13 +201,13 @@ def _write_canonical(array: pa.Array, column: Column, java: bool) -> pa.Array:
 def _open_stream(source: Any) -> pa.RecordBatchReader:
     try:
         return pa.RecordBatchReader.from_stream(source)
-    except Exception:  # noqa: BLE001 (a lazy query runs here, and its library's words may quote a row)
+    except Exception:  # noqa: BLE001 (a lazy query runs here, and its error message may quote a row)
         told = "is not a table that Arrow can read; give a pandas, polars or Arrow table of plain types"
         raise DataError(f"the {type(source).__name__} {told}") from None
 
 
 def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Reader:
-    """Open a polars frame, a pyarrow table or anything else that gives an Arrow stream; it can be read once."""
+    """Open a polars frame, a pyarrow table or any other Arrow stream, to be read once."""
     name = f"the {type(source).__name__}"
     reader = _open_stream(source)
     fields = [field.remove_metadata() for field in reader.schema]
@@ -233,7 +225,7 @@ def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Reader:
                     yield pa.RecordBatch.from_arrays(arrays, names=wanted), None
         except WeftError:
             raise
-        except Exception:  # noqa: BLE001 (a lazy query runs here, and its library's words may quote a row)
+        except Exception:  # noqa: BLE001 (a lazy query runs here, and its error message may quote a row)
             raise DataError(f"{name} could not be read to its end") from None
 
     arrow = pa.schema([field.with_type(types.get(field.name, field.type)) for field in fields])
@@ -241,7 +233,7 @@ def open_arrow(source: Any, schema: Schema, batch_rows: int) -> Reader:
 
 
 def open_spark_frame(frame: Any, schema: Schema, batch_rows: int) -> Reader:
-    """Open a DataFrame of Spark; what its query does to rows is the caller's own: its rows are what is protected."""
+    """Open a Spark DataFrame; its query is the caller's responsibility: the rows of its result are protected."""
     from weft.io.spark_source import arrow_schema, check_stable, spark_reader
 
     check_stable(frame, "the DataFrame")
@@ -254,28 +246,25 @@ def open_spark_frame(frame: Any, schema: Schema, batch_rows: int) -> Reader:
 
 
 def _widen_integers(declared: pa.Schema) -> pa.Schema:
-    """Return types in which whole numbers of 32 bits are of 64: which of them Spark infers, the rows decide."""
+    """Return types with 64-bit instead of 32-bit integers: which of the two Spark infers depends on the rows."""
     wide = [field.with_type(pa.int64()) if field.type == pa.int32() else field for field in declared]
     return pa.schema(wide)
 
 
 def _convert_batch_types(batch: pa.RecordBatch, schema: Schema, types: dict[str, pa.DataType]) -> pa.RecordBatch:
-    """Return a batch in these types; sent to Spark's workers."""
+    """Return a batch in these types; runs on Spark's workers."""
     names = batch.schema.names
     arrays = [convert_frame_values(batch.column(name), schema.column(name), types[name], java=True) for name in names]
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def make_repeatable(source: Any) -> Any:
-    """Return a stream of batches, which can be read once, as a table; anything else as it is."""
+    """Return a stream of batches, which can be read only once, as a table; anything else unchanged."""
     return source.read_all() if isinstance(source, pa.RecordBatchReader) else source
 
 
 def find_ambiguous_types(source: Any) -> dict[str, pa.DataType]:
-    """Return the columns of a data frame whose type loses how values were written, with that type.
-
-    These are dates, times and durations, and truth values, for which Arrow's reader takes 1 and 0 as well.
-    """
+    """Return columns whose type loses the notation: dates, times, durations, truth values (Arrow also parses 1, 0)."""
     if is_pandas(source):
         types = {str(name): _get_declared_type(dtype) for name, dtype in source.dtypes.items()}
     elif is_spark(source):
@@ -292,7 +281,6 @@ def find_ambiguous_types(source: Any) -> dict[str, pa.DataType]:
 
 
 def _get_declared_type(dtype: Any) -> pa.DataType:
-    """Return the Arrow type of a pandas dtype; null where Arrow has none."""
     pd = import_pandas()
     dtype = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
     with suppress(pa.ArrowException, TypeError, ValueError):
@@ -301,7 +289,7 @@ def _get_declared_type(dtype: Any) -> pa.DataType:
 
 
 def open_pandas(frame: Any, schema: Schema, batch_rows: int) -> Reader:
-    """Open a pandas data frame; its row labels are no column of the table, and columns without a schema stay unread."""
+    """Open a pandas data frame; its index is not a column, and columns that are not in the schema are not read."""
     names = [str(name) for name in frame.columns]
     places = {name: place for place, name in enumerate(names) if name in schema}
     types = {name: _infer_arrow_type(frame.dtypes.iloc[place], schema.column(name)) for name, place in places.items()}
@@ -321,7 +309,7 @@ def _infer_arrow_type(dtype: Any, column: Column) -> pa.DataType:
     """Return the Arrow type of a pandas column: from its dtype if that is declared, else from the schema."""
     pd = import_pandas()
     if isinstance(dtype, pd.CategoricalDtype):
-        # Its categories are values of the rows, as often as not: neither their number nor their type is public.
+        # Its categories are often values of the rows: neither their number nor their type is public.
         return pa.dictionary(index_type(column), _infer_arrow_type(dtype.categories.dtype, column), bool(dtype.ordered))
     if isinstance(dtype, pd.StringDtype) or dtype.kind == "O":
         return frame_type(column, pa.string(), objects=not isinstance(dtype, pd.StringDtype))
@@ -329,7 +317,7 @@ def _infer_arrow_type(dtype: Any, column: Column) -> pa.DataType:
 
 
 def _convert_values(series: Any, column: Column, wanted: pa.DataType) -> pa.Array:
-    """Return a piece of a pandas column in the wanted type; a dictionary's as plain values."""
+    """Return a slice of a pandas column in the wanted type, decoded if that is a dictionary."""
     if not isinstance(series.dtype, import_pandas().CategoricalDtype):
         return convert_frame_values(_convert_series_to_arrow(series, column, wanted), column, wanted)
     codes = series.cat.codes.to_numpy().astype(np.int64)
@@ -338,7 +326,7 @@ def _convert_values(series: Any, column: Column, wanted: pa.DataType) -> pa.Arra
 
 
 def _convert_series_to_arrow(series: Any, column: Column, wanted: pa.DataType | None = None) -> pa.Array:
-    """Return a pandas column as Arrow has it; objects as the text that a CSV would hold, fit to be read as `wanted`."""
+    """Return a pandas column as an Arrow array; objects as the text of CSV cells, for conversion to `wanted`."""
     if isinstance(series.dtype, import_pandas().StringDtype):
         return make_text_column(series, column.name, is_id=isinstance(column, Id))
     if series.dtype == object:
@@ -348,11 +336,10 @@ def _convert_series_to_arrow(series: Any, column: Column, wanted: pa.DataType | 
         array = in_one(pa.array(series, from_pandas=True))
         if not isinstance(array.type, pa.BaseExtensionType):  # periods, intervals
             return array
-    raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; take another')
+    raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; convert it to another')
 
 
 def _choose_writer(column: Column, wanted: pa.DataType | None) -> Callable[[Any], str]:
-    """Return how an object is written to be read as `wanted`."""
     if wanted is not None and pa.types.is_duration(wanted):
         return exact_span
     number = wanted is not None and not (is_text(wanted) or pa.types.is_boolean(wanted))
@@ -365,13 +352,13 @@ def _choose_writer(column: Column, wanted: pa.DataType | None) -> Callable[[Any]
         told = f'column "{column.name}": its values are text in the schema, and some are other objects in the frame'
         return partial(_write_unless, _PARSED_OBJECTS, f"{told}. Read the column as text (dtype=str)")
     if not pa.types.is_boolean(column.arrow_type()):
-        told = f'column "{column.name}": some of its values are truth values. State kind = "boolean"'
+        told = f'column "{column.name}": some of its values are truth values. Set kind = "boolean"'
         return partial(_write_unless, (bool, np.bool_), told)
     return lambda value: write_value(value, number)
 
 
 def _write_unless(refused: type | tuple[type, ...], told: str, value: Any) -> str:
-    """Write an object, or refuse one of these types, and floats that have lost which whole number they were."""
+    """Return an object as text; refuse these types, and floats too large to represent an integer exactly."""
     if isinstance(value, refused):
         raise DataError(told)
     if isinstance(value, float | np.floating) and EXACT <= abs(float(value)) < np.inf:
@@ -381,18 +368,15 @@ def _write_unless(refused: type | tuple[type, ...], told: str, value: Any) -> st
 
 _AMBIGUOUS = (
     "some of its values are dates, times or truth values, and a data frame does not record how they were written. "
-    'State the kind of the column, as in fit(frame, {"seen": "datetime", "smoker": "boolean"}), or give the path of '
+    'Set the kind of the column, as in fit(frame, {"seen": "datetime", "smoker": "boolean"}), or give the path of '
     "the file"
 )
 _AMBIGUOUS_OBJECTS = (bool, np.bool_, date, time, timedelta, np.datetime64, np.timedelta64)
 _PARSED_OBJECTS = (*_AMBIGUOUS_OBJECTS, int, float, np.number, Decimal)
 
 
-# Releases as data frames: in the types that the private frame declared, and else those of the schema.
-
-
 def frame_maker(data: Any, schema: Schema) -> Callable[[pa.Table], Any]:
-    """Return what turns a pyarrow Table into the kind of frame that `data` is."""
+    """Return the function that converts a pyarrow Table to the kind of frame of `data`."""
     if is_pandas(data):
         dtypes = {str(name): dtype for name, dtype in data.dtypes.items()}
         labels = {str(name): name for name in data.columns}
@@ -407,15 +391,14 @@ def frame_maker(data: Any, schema: Schema) -> Callable[[pa.Table], Any]:
 
 
 def as_is(table: pa.Table) -> pa.Table:
-    """Return a table as it is."""
+    """Return a table unchanged."""
     return table
 
 
 def widen_found_moments(table: pa.Table, schema: Schema) -> pa.Table:
-    """Return time stamps whose unit discovery chose in microseconds, or finer, as all other moments of frames.
+    """Return time stamps whose unit was discovered in microseconds or finer, like all other time stamps of frames.
 
-    The unit that a frame has is guessed from its rows by some libraries, and is not read. A `type` that a person
-    stated in the schema is kept.
+    Some libraries infer the unit of a frame from its rows, so it is not used. A `type` stated in the schema is kept.
     """
     for place, field in enumerate(table.schema):
         kind, column = field.type, schema.column(field.name)
@@ -426,10 +409,10 @@ def widen_found_moments(table: pa.Table, schema: Schema) -> pa.Table:
 
 
 def to_pandas(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any:
-    """Return a release as a pandas frame: in the dtypes that were declared, and else those of the schema.
+    """Return a release as a pandas frame: in the declared dtypes, or else the schema's.
 
-    Whole numbers that may be missing are floats in pandas's own types, drawn missing or not; where a float would
-    not tell them apart they are Int64 or UInt64.
+    With numpy dtypes, integers that may be missing are floats, whether or not values are missing; if floats cannot
+    represent them exactly, they are Int64 or UInt64.
     """
     pd = import_pandas()
     table = widen_found_moments(table, schema).unify_dictionaries()
@@ -438,7 +421,7 @@ def to_pandas(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any
 
 
 def _make_series(values: pa.ChunkedArray, dtype: Any, column: Column) -> Any:
-    """Return a released column in the family of its dtype: Arrow's, pandas's nullable types, or numpy's."""
+    """Return a released column in the family of its dtype: Arrow, pandas nullable, or numpy."""
     pd = import_pandas()
     if isinstance(dtype, pd.ArrowDtype):
         return values.to_pandas(types_mapper=pd.ArrowDtype)
@@ -446,10 +429,8 @@ def _make_series(values: pa.ChunkedArray, dtype: Any, column: Column) -> Any:
         return values.to_pandas(types_mapper=lambda kind: dtype if is_text(kind) else _find_nullable_dtype(kind))
     if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(dtype, "numpy_dtype"):
         return values.to_pandas(types_mapper=_find_nullable_dtype)
-    if pa.types.is_date(values.type):
-        return values.to_pandas(date_as_object=False).astype(
-            f"datetime64[{GUESSED_UNIT}]"
-        )  # pandas has no dates of its own
+    if pa.types.is_date(values.type):  # pandas has no date type
+        return values.to_pandas(date_as_object=False).astype(f"datetime64[{GUESSED_UNIT}]")
     if column.missing and pa.types.is_boolean(values.type):
         return values.to_pandas().astype(object)
     if not (column.missing and pa.types.is_integer(values.type)):
@@ -460,7 +441,6 @@ def _make_series(values: pa.ChunkedArray, dtype: Any, column: Column) -> Any:
 
 
 def _find_nullable_dtype(kind: pa.DataType) -> Any:
-    """Return pandas's nullable dtype for an Arrow type; None where it has none."""
     pd = import_pandas()
     if pa.types.is_boolean(kind):
         return pd.BooleanDtype()
@@ -473,7 +453,7 @@ def _find_nullable_dtype(kind: pa.DataType) -> Any:
 
 
 def to_polars(table: pa.Table, dtypes: Mapping[str, Any], schema: Schema) -> Any:
-    """Return a release as a polars frame; an Enum stays one, of the schema's values: its own may be those of rows."""
+    """Return a release as a polars frame; an Enum gets the schema's values, as its own may come from rows."""
     import polars as pl
 
     frame: Any = pl.from_arrow(widen_found_moments(table, schema))

@@ -1,4 +1,4 @@
-"""Rows in memory, coded: the engine for tables whose codes fit."""
+"""Engine for tables whose codes fit into memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.progress import Listener, ignore_event, report_stage
 
 @dataclass(frozen=True)
 class MemoryEngine:
-    """Counts records that are held in memory, one to four bytes a value."""
+    """Counts records that are held in memory, at one to four bytes per value."""
 
     records: Records
     listener: Listener = ignore_event
@@ -34,7 +34,7 @@ class MemoryEngine:
         return self.records.domain
 
     def count(self, cliques: Sequence[Clique]) -> list[Counts]:
-        """Return the exact table of each clique, in one pass over the rows."""
+        """Return the exact marginal of each clique, in one pass over the rows."""
         counter = Counter(self.domain, tuple(cliques), self.threads)
         flat = counter.zeros()
         with report_stage(self.listener, "count", len(cliques)) as work:
@@ -42,20 +42,20 @@ class MemoryEngine:
         return counter.tables(flat)
 
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
-        """Return the distinct rows over some attributes and how many there are of each."""
+        """Return the distinct rows over some attributes and the count of each."""
         return group_distinct_rows(
             Records(self.domain.project(names), tuple(self.records.column(name) for name in names))
         )
 
     def unit_sizes(self, most: int) -> Counts:
-        """Return how many privacy units have 1, 2, ..., `most` rows."""
+        """Return the number of privacy units with 1, 2, ..., `most` rows."""
         return sizes_of(np.arange(len(self.records)) if self.owners is None else self.owners, most)
 
     def check_order(self) -> None:
-        """Refuse nothing: rows in memory keep their order."""
+        """Accept: rows in memory keep their order."""
 
     def split(self, shares: Sequence[float], deal: Deal) -> list[MemoryEngine]:
-        """Return the rows of each part, divided by one coin a privacy unit."""
+        """Return the rows of each part, divided by one coin per privacy unit."""
         part = divide_rows(names_of(self.records), self.owners, shares, deal)
         return [
             replace(
@@ -67,7 +67,7 @@ class MemoryEngine:
         ]
 
     def recode(self, maps: Maps) -> MemoryEngine:
-        """Return a view in which some attributes have their codes replaced."""
+        """Return a view with recoded attributes."""
         return replace(self, records=Recoding(self.domain).then(maps).apply(self.records))
 
     def arrange(self, joined: Joined, kept: Sequence[str]) -> MemoryEngine:
@@ -76,16 +76,15 @@ class MemoryEngine:
 
 
 class TooLargeError(DataError):
-    """A table does not fit the memory that is allowed for its codes."""
+    """The codes of a table do not fit the memory plan."""
 
 
 def load_records(
     reader: Reader, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener, limit: int | None
 ) -> tuple[Records, Owners | None]:
-    """Read and encode a whole table, batch by batch: beside its codes only a few batches are in memory.
+    """Read and encode a whole table in batches: only the codes and a few batches are in memory at a time.
 
-    Returned beside the records: the unit of each, where a unit may have several. TooLargeError if the codes are more
-    than `limit` octets (None: no limit).
+    Also return the unit of each record, if a unit may have several. TooLargeError if the codes exceed `limit` bytes.
     """
     pieces: list[list[Codes]] = [[] for _ in codec.domain]
     held = 0
@@ -96,13 +95,13 @@ def load_records(
             held += codes.nbytes
         if limit is not None and held > limit:
             raise TooLargeError(
-                f"{reader.name} does not fit the memory that was allowed, and has to be held there. Allow more "
-                "(--memory), or write it to a Parquet file, which is read in pieces"
+                f"{reader.name} does not fit the memory limit, and this source must be held in memory. Allow more "
+                "(--memory), or write it to a Parquet file, which is read in batches"
             )
     keep, owners = units.keep(rng)
     columns = []
     for column, size in zip(pieces, codec.domain.shape, strict=True):
         codes = np.concatenate(column) if column else np.empty(0, code_dtype(size))
-        column.clear()  # so that the table is never held twice
+        column.clear()  # so that the codes are never held twice
         columns.append(codes if keep is None else codes[keep])
     return Records(codec.domain, tuple(columns)), owners if owners is None or keep is None else owners[keep]

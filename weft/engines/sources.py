@@ -1,4 +1,4 @@
-"""What a table may be given as, and the door that opens each kind."""
+"""Open tables from all kinds of sources: data frames, files and addresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.schema import Schema
 
 
 def source_name(source: Any) -> str:
-    """Return what a record calls a table: the name of its file, its address, or the kind of object."""
+    """Return the name of a table in records: its file name, its address, or the type of the object."""
     if isinstance(source, str):
         named = without_credentials(source)
         return named or ("stdin" if source == STDIN else Path(source).name or source)
@@ -31,10 +31,9 @@ def source_name(source: Any) -> str:
 
 
 def table_identity(source: Any) -> str | None:
-    """Return the whole path or address by which a table is told from others; None for an object in memory.
+    """Return the full path or address that identifies a table, as far as names can; None for an object in memory.
 
-    Two runs with the same identity queried the same table, as far as names can tell. It is for comparison in memory: a
-    record holds a salted hash of it (`weft.privacy.journal.fingerprint_table`).
+    It is for comparison in memory: records hold a salted hash of it (`weft.privacy.journal.fingerprint_table`).
     """
     if isinstance(source, str) and (address := without_credentials(source)) is not None:
         return address
@@ -48,7 +47,7 @@ def table_identity(source: Any) -> str | None:
 
 
 def is_written(source: Any) -> bool:
-    """Whether the cells of a named table are text until a schema says what they mean."""
+    """Whether the cells of a named table are text that the schema interprets."""
     if found := kind_of_address(source):
         return found[0].written
     form = None if source == STDIN else format_of(find_files(source)[0])
@@ -56,9 +55,9 @@ def is_written(source: Any) -> bool:
 
 
 def names_are_in_file(source: Any) -> bool:
-    """Tell whether the names of a table's columns stood in a first line, where a row might stand instead."""
+    """Whether a table's column names come from a first line, so that a row could be mistaken for them."""
     if not isinstance(source, str | os.PathLike | list | tuple):
-        # A frame may have been read from a file without names; labels that are no text were given by a person.
+        # A frame may have been read from a file without a header; labels other than text were set explicitly.
         return not is_spark(source) and all(isinstance(name, str) for name in getattr(source, "columns", ("",)))
     if kind_of_address(source) or source == STDIN:
         return False
@@ -69,7 +68,7 @@ def names_are_in_file(source: Any) -> bool:
 def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect = DEFAULT_DIALECT) -> Reader:
     """Open a data frame or other Arrow stream, file paths, or a `prefix:address`; no row is read yet."""
     if not dialect.plain and not isinstance(source, str | os.PathLike | list | tuple):
-        raise SourceError("a dialect says how a file is written, and nothing of a table in memory; leave it out")
+        raise SourceError("a dialect describes a file and has no effect on a table in memory; leave it out")
     if is_pandas(source):
         return open_pandas(source, schema, batch_rows)
     if is_spark(source):
@@ -81,10 +80,7 @@ def open_reader(source: Any, schema: Schema, batch_rows: int, dialect: Dialect =
         dialect.check((), source_name(source))
         return kind.open(address, schema, batch_rows)
     if isinstance(source, list | tuple) and any(map(kind_of_address, source)):
-        raise SourceError("a table of a database is read by itself; name it alone")
+        raise SourceError("a database table cannot be combined with other sources; name it alone")
     if isinstance(source, str | os.PathLike | list | tuple):
         return open_files(source, schema, batch_rows, dialect)
-    raise SourceError(
-        f"cannot read a table from a {type(source).__name__}; give a pandas, polars, Spark or Arrow table, or the "
-        "path of a file"
-    )
+    raise SourceError(f"cannot read a {type(source).__name__}; give a pandas, polars, Spark or Arrow table, or a path")

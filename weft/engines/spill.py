@@ -21,8 +21,7 @@ from weft.kernels import kernel
 Octets = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
-KEY = 16
-"""Bytes of a SipHash key."""
+KEY = 16  # bytes of a SipHash key
 
 
 @kernel(inline="always")
@@ -74,6 +73,10 @@ def _hash_words(octets: Any, ends: Any, key: Any, words: Any) -> None:
 def words_of(octets: Octets, ends: NDArray[np.int64], key: bytes) -> Words:
     """Return the keyed word of each text: SipHash-2-4 (Aumasson and Bernstein, 2012), a pseudo-random function.
 
+    Rows on a cluster have no position, and a lost task is computed again. So random choices are made there by a secret
+    key, drawn once by the driver, and the content of a row: they are the same wherever and however often computed. On
+    one machine, keyed words distribute units evenly over files, even if an adversary chose their names.
+
     >>> text = np.arange(15, dtype=np.uint8)
     >>> hex(words_of(text, np.array([0, 15]), bytes(range(16)))[0])  # the example of the paper
     '0xa129ca6149be45e5'
@@ -96,8 +99,7 @@ def words_of_names(names: pa.Array, key: bytes) -> Words:
     return words_of(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), offsets, key)
 
 
-CHUNK = 1 << 22
-"""Rows processed at a time."""
+CHUNK = 1 << 22  # rows processed at a time
 
 _BUCKETS = 64
 

@@ -1,4 +1,4 @@
-"""Rows that stay where they are and are read batch by batch: the engine for tables larger than memory."""
+"""Engine for tables larger than memory: rows are read in batches, again for each count."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ from weft.progress import Listener, ignore_event
 
 @dataclass(frozen=True)
 class StreamEngine:
-    """Counts what a reader gives: each `count` is one pass that reads, encodes, adds to the tables and forgets."""
+    """Counts the rows of a reader: each `count` is one pass that reads and encodes rows and adds them to marginals."""
 
     reader: Reader
     codec: Codec
     recoding: Recoding
     keep: NDArray[np.bool_] | None = None
-    """Which rows, by position, the privacy unit's limit left; None: all."""
-
+    """Rows that the contribution bound keeps, by position; None: all."""
     listener: Listener = ignore_event
     threads: int | None = None
     owners: Owners | None = None
     """The privacy unit of each row, by position; None: every row is a unit of its own."""
     spill: int = SPILL
-    """Octets past which what is known of each row is in files."""
+    """Bytes of an array with an entry per row above which it is stored in a file."""
 
     @property
     def domain(self) -> Domain:
@@ -44,7 +43,7 @@ class StreamEngine:
         return self.recoding.domain
 
     def count(self, cliques: Sequence[Clique]) -> list[Counts]:
-        """Return the exact table of each clique, in one pass over the rows and the columns that it needs."""
+        """Return the exact marginal of each clique, in one pass over the rows and the required columns."""
         asked = {name for clique in cliques for name in clique}
         domain = self.domain.project([name for name in self.domain if name in asked] or self.domain.names[:1])
         counter = Counter(domain, tuple(cliques), self.threads)
@@ -59,11 +58,10 @@ class StreamEngine:
         return counter.tables(flat)
 
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
-        """Return the distinct rows over some attributes and how many there are of each; holds their codes in memory."""
+        """Return the distinct rows over some attributes and their counts; holds the codes in memory."""
         return self._held(names).groups(names)
 
     def _held(self, names: Sequence[str]) -> MemoryEngine:
-        """Read the codes of some attributes into memory."""
         wanted = [name for name in self.domain if name in names] or list(self.domain.names[:1])
         codec = self.codec.narrowed(self.recoding.sources(wanted))
         pieces = [self.recoding.apply(Records.empty(codec.domain), wanted)]
@@ -76,36 +74,35 @@ class StreamEngine:
         return MemoryEngine(Records.concatenate(pieces), self.listener, self.threads)
 
     def unit_sizes(self, most: int) -> Counts:
-        """Return how many privacy units have 1, 2, ..., `most` rows, without a pass over them."""
+        """Return the number of privacy units with 1, 2, ..., `most` rows, without a pass over the rows."""
         if self.owners is None or self.keep is None:
-            raise ValueError("rows that are units of their own have no numbers to ask for")
+            raise ValueError("unit sizes are not available if every row is a privacy unit")
         return sizes_of(self.owners, most, self.keep)
 
     def split(self, shares: Sequence[float], deal: Deal) -> list[StreamEngine]:
-        """Return a view of each part, divided by one coin a privacy unit.
+        """Return a view of each part, divided by one coin per privacy unit.
 
-        What is known of each row (some 30 bytes, and one for each part) is in files where it is much.
-
-        Which part a row is in is remembered by its position, so the source must give its rows in one order.
+        The state per row (about 30 bytes, and one for each part) is stored in files if it is large. The part of a row
+        is identified by its position, so the source must return its rows in a fixed order.
         """
         self.check_order()
         names = Growing(np.uint64, self.spill)
-        codec = self.codec.narrowed(self.codec.domain.names)  # rows were refused when they were read first
+        codec = self.codec.narrowed(self.codec.domain.names)  # rows were already validated in the first pass
         for _, records in self.reader.read(codec.reads, codec.encode, self.listener, "divide"):
             names.add(names_of(records))
         masks = iterate_divided_rows(names.whole(), self.keep, self.owners, shares, deal, self.spill)
         return [replace(self, keep=mask) for mask in masks]
 
     def check_order(self) -> None:
-        """Refuse a source whose rows cannot be known by their position."""
+        """Refuse a source whose rows have no fixed position."""
         if not self.reader.ordered:
             raise DataError(
-                f"{self.reader.name} gives its rows in no fixed order, so they cannot be divided into parts while they "
-                "are streamed: use the memory engine, or all rows for everything"
+                f"{self.reader.name} returns its rows in no fixed order, so they cannot be divided into parts while "
+                "streaming: use the memory engine, or do not divide the rows"
             )
 
     def recode(self, maps: Maps) -> StreamEngine:
-        """Return a view in which some attributes have their codes replaced."""
+        """Return a view with recoded attributes."""
         return replace(self, recoding=self.recoding.then(maps))
 
     def arrange(self, joined: Joined, kept: Sequence[str]) -> StreamEngine:
@@ -116,10 +113,7 @@ class StreamEngine:
 def check_stream(
     reader: Reader, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
 ) -> tuple[NDArray[np.bool_] | None, Owners | None]:
-    """Read a whole table once before any question: refuse rows that do not fit, and choose the rows of each unit.
-
-    A refusal now costs nothing. Later, when a charge stands in the ledger, no pass can be refused any more.
-    """
+    """Validate a whole table before any charge, as no later pass may be refused, and choose the rows of each unit."""
     for batch, _ in reader.read(units.beside(codec.reads), codec.encode, listener, "check"):
         units.see(batch)
     return units.keep(rng)

@@ -1,4 +1,4 @@
-"""Rows as they are written: the values of columns of which nobody has said what they may hold."""
+"""List the distinct values of columns whose values no schema states, for discovery."""
 
 from __future__ import annotations
 
@@ -24,33 +24,27 @@ from weft.values.text_numbers import blank_marked_values, repair_text
 
 _TEXT = pa.large_string()
 
-_MERGED = 32
-"""Batches whose different values are held before they are brought together."""
+_MERGED = 32  # batches whose value counts are held before they are merged
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Counts the different values of columns; missing ones, blank ones and markers are none."""
+    """Counts the distinct values of columns, without missing values, blanks and markers."""
 
     reader: Callable[[], Reader]
-    """Opens the table anew, for each question."""
-
+    """Opens the table again, for each query."""
     schema: Schema
     rng: np.random.Generator
-    """Chooses the rows of a unit that stay, anew for each question, by the law of `weft.engines.privacy_units`."""
-
+    """Chooses the kept rows of each unit, independently for each query, as in `weft.engines.privacy_units`."""
     listener: Listener = ignore_event
 
     @property
     def domain(self) -> Domain:
-        """No attribute: nothing is coded yet."""
+        """Empty domain: nothing is encoded yet."""
         return Domain((), ())
 
     def values(self, columns: Sequence[str]) -> dict[str, list[Counts]]:
-        """Return of each column how many rows have each of its different values, and these, packed; in one pass.
-
-        Where a unit may have several rows, the texts of all rows are in memory, for which of them stay is known last.
-        """
+        """Return packed values and their counts by column, in one pass; with a unit, all texts are held in memory."""
         unit = None if self.schema.unit is None else self.schema.column(self.schema.unit)
         units = Units(self.schema.unit, self.schema.rows_per_unit, () if unit is None else unit.markers)
         held: dict[str, list[Any]] = {name: [] for name in columns}
@@ -73,7 +67,6 @@ class Listing:
         return [self._written(batch.column(name), name) for name in columns]
 
     def _written(self, array: pa.Array, name: str) -> pa.Array:
-        """Return the values of a column as text, null where there is none."""
         array = decode_dictionary(array)
         array = pa.nulls(len(array), _TEXT) if pa.types.is_null(array.type) else array
         words = repair_text(array.cast(_TEXT))
@@ -84,7 +77,7 @@ class Listing:
 def open_listing(
     source: Any, schema: Schema, batch_rows: int, dialect: Dialect = DEFAULT_DIALECT, listener: Listener = ignore_event
 ) -> Listing:
-    """Open a table to list values; at most `schema.rows_per_unit` rows of each privacy unit are kept."""
+    """Open a table to list its values; at most `schema.rows_per_unit` rows of each privacy unit are kept."""
     schema = dialect.marking(schema)
     reader = partial(open_reader, source, schema, batch_rows, dialect)
     return Listing(reader, schema, np.random.default_rng(), listener)
@@ -107,7 +100,7 @@ def _pack_table(table: pa.Table) -> list[Counts]:
 
 
 def pack_value_counts(values: pa.Array, counts: Counts) -> list[Counts]:
-    """Return texts and their counts as whole numbers (`weft.privacy.partitions`), in the order of their bytes.
+    """Return counts, lengths and bytes of texts (`weft.privacy.partitions`), in the order of their bytes.
 
     >>> [array.tolist() for array in pack_value_counts(pa.array(["bc", "a"]), np.array([3, 5]))]
     [[5, 3], [1, 2], [97, 98, 99]]

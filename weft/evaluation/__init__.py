@@ -1,1 +1,1 @@
-"""How good a release is: metrics, counts with their errors, the report, and forecasts before a budget is spent."""
+"""Evaluate releases: metrics, query answers with standard errors, reports, and forecasts before budget is spent."""

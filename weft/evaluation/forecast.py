@@ -1,4 +1,4 @@
-"""The plan of a run: what a budget would give, for a schema, a number of rows and a method, before it is spent."""
+"""Estimate the accuracy of a run before budget is spent, from a schema, a number of rows and a method."""
 
 from __future__ import annotations
 
@@ -33,68 +33,64 @@ from weft.synthesis.marginal_plan import PlanError
 from weft.synthesis.statement import explain_ledger_guarantee
 
 ROWS = 10_000
-"""Rows that are planned for where nobody says how many."""
+"""Default number of rows."""
 
 AROUND = (0.25, 1.0, 4.0)
-"""Budgets at which the recipe is run, in units of the one asked for; the curve between them is drawn through."""
+"""Simulated budgets, in units of the requested one; errors at those of `CURVE` are interpolated."""
 CURVE = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 MAX_ATTRIBUTES_FULL_CURVE = 30
-"""Attributes past which the largest budget tried is half as large: it takes the longest."""
+"""With more attributes, the largest simulated budget, which takes the longest, is halved."""
 
 REPEATED = 96
-"""Columns that are looked at in all, at least: with fewer, the mean of several runs is taken."""
+"""Minimum number of attributes over all runs: with fewer, the mean of several runs is computed."""
 MAX_RUNS = 6
 
 MAX_EPSILON_TRIED, MIN_EPSILON_TRIED = 20.0, 0.01
-"""Budgets between which one that reaches a target is looked for."""
+"""Limits of the search for a budget that reaches a target error."""
 
-_ROW_SECONDS = 4e-8
-"""Seconds to count one attribute of one row for one question."""
+_ROW_SECONDS = 4e-8  # to count one attribute of one row for one query
 
 
 @dataclass(frozen=True)
 class Point:
-    """What is expected at one budget."""
+    """Expected mean errors of single attributes and of attribute pairs at one budget."""
 
     epsilon: float
     columns: float
-    """Mean error of single columns."""
     pairs: float
-    """Mean error of pairs of columns."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to expect of a run. Errors are total variation distances: the share of rows that would have to move."""
+    """Expected results of a run. Errors are total variation distances: the share of rows that would have to change."""
 
     method: str
     rows: int
     budget: Budget
     here: Simulation
-    """The budget that was asked for, or found for a target."""
+    """Results at the requested budget, or at the one found for the target error."""
     curve: tuple[Point, ...]
     meaning: str
-    """The guarantee in words."""
+    """Explanation of the privacy guarantee."""
     codes: Mapping[str, int]
-    """Values or bins of each attribute."""
+    """Number of values or bins of each attribute."""
     row_bytes: int
     target: float | None = None
-    """The error that was asked for, if any."""
 
     @property
     def epsilon(self) -> float:
-        """The budget."""
+        """Epsilon of the budget."""
         return self.here.epsilon
 
     @property
     def seconds(self) -> float:
-        """About how long a run would take on this machine."""
+        """Estimated duration of a run on this machine."""
         return self.here.seconds + _ROW_SECONDS * self.rows * len(self.codes) * len(self.here.questions)
 
     @property
     def memory(self) -> int:
-        """About how many bytes a run would need beside the program itself."""
+        """Estimated memory of a run in bytes, in addition to the program itself."""
         return min(self.rows * self.row_bytes, MemoryPlan().codes) + self._learning
 
     @property
@@ -103,18 +99,18 @@ class Plan:
 
     @property
     def least_memory(self) -> int:
-        """The smallest limit (--memory) that such a run can keep to, reading its table in pieces if need be."""
+        """Smallest memory limit (--memory) for such a run, in bytes; the table is then read in chunks."""
         return max(MIN_MEMORY, PROGRAM + 3 * self._learning)
 
     @property
     def share_band(self) -> tuple[float, float]:
-        """Between which shares 30% of a column would come out, 19 times in 20."""
+        """Range of about 95% for the estimate of a share of 30%."""
         reach = 2 * self.here.share_noise
         return max(0.3 - reach, 0.0), min(0.3 + reach, 1.0)
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        """Pairs of columns that can be told from noise."""
+        """Attribute pairs whose relations exceed the noise."""
         return self.here.told()
 
     def _repr_html_(self) -> str:
@@ -148,17 +144,17 @@ class Plan:
 
 
 def _validate_request(schema: Schema, rows: int, target_error: float | None) -> None:
-    """Refuse what no plan can be made of."""
     if schema.incomplete:
         left = ", ".join(f'"{column.name}"' for column in schema.unknown) or "others"
         raise WeftError(
-            f"a plan needs every column described, and {left} would be found privately. State what is known of it, or "
-            "find it first: `weft schema draft TABLE --private --epsilon 0.1 -o found.toml`, then plan with found.toml"
+            f"a plan requires a complete schema, but {left} would be discovered privately. Describe these columns, or "
+            "run discovery first: `weft schema draft TABLE --private --epsilon 0.1 -o found.toml`, then plan with "
+            "found.toml"
         )
     if not isinstance(rows, int) or rows < 1:
-        raise WeftError("a plan needs a number of rows, at least 1: about as many as the table has")
+        raise WeftError("invalid number of rows: give the approximate number of rows of the table, at least 1")
     if target_error is not None and not 0 < target_error < 1:
-        raise WeftError("a target error is a share of the rows: it lies between 0 and 1, such as 0.02")
+        raise WeftError("invalid target error: it is a share of the rows, between 0 and 1, such as 0.02")
 
 
 def plan(
@@ -173,18 +169,18 @@ def plan(
     neighbours: Relation = "add-remove",
     listener: Listener = ignore_event,
 ) -> Plan:
-    """Say what a run would give, without looking at a table: from the schema and made-up rows alone.
+    """Estimate the accuracy and cost of a run from the schema and simulated rows alone; no table is read.
 
-    With `target_error` the budget is looked for at which the mean error of single columns is no larger; the search
-    begins at `epsilon`.
+    With `target_error`, find the budget at which the mean error of single attributes is at most that; `epsilon` is then
+    the centre of the simulated budgets.
     """
     schema = schema if isinstance(schema, Schema) else Schema.load(Path(schema))
     if epsilon is None:
-        raise WeftError("a plan needs a budget in epsilon")
+        raise WeftError("a plan requires a budget in epsilon")
     _validate_request(schema, rows, target_error)
     own = convert_to_plain(options or {})
     settings: dict[str, Any] = {"method": resolve_method_name(method), "neighbours": neighbours, **own}
-    budget = Budget(epsilon=epsilon, delta=delta)  # one that makes no sense is refused before any work
+    budget = Budget(epsilon=epsilon, delta=delta)  # refuses an invalid budget before any work
     recipe, codec = _prepare_method(resolve_method_name(method), own, schema, budget)
     columns, held = len(codec.domain), freeze_scaled_plan(recipe, 1.0)
 
@@ -192,10 +188,10 @@ def plan(
         budget = Budget(epsilon=at, delta=delta, insecure=at > MAX_EPSILON_TRIED)
         try:
             return simulate_run(schema, rows, budget, settings, seed=seed)
-        except PlanError:  # it has nothing for budgets around the one that is asked for, or nothing that fits
+        except PlanError:  # the marginal plan has no items for this budget, or none that fit
             return simulate_run(schema, rows, budget, settings | held, seed=seed)
 
-    with report_stage(listener, "try on made-up rows", len(AROUND) + (target_error is not None)) as work:
+    with report_stage(listener, "run on simulated rows", len(AROUND) + (target_error is not None)) as work:
         found = []
         for times in AROUND if columns <= MAX_ATTRIBUTES_FULL_CURVE else (*AROUND[:-1], 2.0):
             found.append(_average_runs(run, epsilon, columns) if times == 1 else run(times * epsilon))
@@ -223,9 +219,9 @@ def plan(
 
 
 def _prepare_method(name: str, options: Mapping[str, Any], schema: Schema, budget: Budget) -> tuple[MethodPlan, Codec]:
-    """Return the recipe and the codes that a run would have, by a plan of marginals too; what it refuses is refused."""
+    """Return the validated method and the codec of a run, and validate its marginal plan, if any."""
     if options.get("public"):
-        raise WeftError("a plan looks at no table: it cannot tell what a public one is worth. Leave it out.")
+        raise WeftError("a plan reads no table, so it cannot estimate the effect of a public one. Omit the option.")
     recipe = MethodPlan.of(name, options, schema, budget)
     codec = plain_codec(recipe.schema)
     recipe.compiled(codec)
@@ -233,14 +229,14 @@ def _prepare_method(name: str, options: Mapping[str, Any], schema: Schema, budge
 
 
 def _average_runs(run: Callable[[float, int], Simulation], epsilon: float, columns: int) -> Simulation:
-    """Return the mean of several runs: of few columns, one run tells as much of its noise as of the recipe."""
+    """Return the mean of several runs: with few attributes, a single run depends strongly on its noise."""
     runs = [run(epsilon, seed) for seed in range(max(1, min(MAX_RUNS, REPEATED // max(columns, 1))))]
     errors = {name: float(np.mean([each.columns[name] for each in runs])) for name in runs[0].columns}
     return replace(runs[0], columns=errors, pairs=float(np.mean([each.pairs for each in runs])))
 
 
 def _interpolate_curve(found: Sequence[Simulation], epsilon: float) -> tuple[Point, ...]:
-    """Draw a line through what was found, straight where both axes are logarithmic."""
+    """Interpolate the simulated errors at the budgets of `CURVE`, linearly in log-log coordinates."""
     return tuple(
         Point(
             times * epsilon,
@@ -253,7 +249,7 @@ def _interpolate_curve(found: Sequence[Simulation], epsilon: float) -> tuple[Poi
 
 def _interpolate_error(found: Sequence[Simulation], errors: Sequence[float], epsilon: float) -> float:
     at = np.log([each.epsilon for each in found])
-    # More budget never hurts: what says so is the noise of a single run.
+    # Error cannot grow with the budget: an increase is the noise of a single run.
     falling = np.minimum.accumulate(np.log(np.maximum(errors, 1e-9)))
     if at[0] <= math.log(epsilon) <= at[-1]:
         return float(np.exp(np.interp(math.log(epsilon), at, falling)))
@@ -263,13 +259,12 @@ def _interpolate_error(found: Sequence[Simulation], errors: Sequence[float], eps
 
 
 def _find_required_epsilon(found: Sequence[Simulation], target: float) -> float:
-    """Return the smallest budget at which the mean error of columns is no larger than the target."""
+    """Return the smallest epsilon at which the mean error of single attributes is at most the target."""
     grid = np.geomspace(MIN_EPSILON_TRIED, MAX_EPSILON_TRIED, 400)
     errors = np.array([_interpolate_error(found, [each.mean for each in found], at) for at in grid])
     if errors[-1] > target:
         raise WeftError(
-            f"no epsilon up to {MAX_EPSILON_TRIED:g} reaches an error of {target:g} with so few rows: about "
-            f"{errors[-1]:.3g} is "
-            "the best. Take fewer columns, fewer or coarser values, or a larger target"
+            f"no epsilon up to {MAX_EPSILON_TRIED:g} reaches an error of {target:g} with this number of rows: the "
+            f"minimum is about {errors[-1]:.3g}. Use fewer columns, fewer or coarser values, or a larger target"
         )
     return float(f"{grid[int(np.argmax(errors <= target))]:.2g}")

@@ -1,4 +1,4 @@
-"""A plan as a page: the sentences, the curve over epsilon, the columns. It holds nothing of any row."""
+"""Render a plan as an HTML page: its summary, the error by epsilon, and the attributes. No row is used."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from html import escape
 from weft.display import format_count, format_percent, px, shorten_text, wrap_svg
 from weft.evaluation.forecast import Plan
 
-# A plan in sentences, for whoever decides about a budget and has read no paper.
-
-NOT_READ = "Nothing was read but the schema: the recipe was tried on made-up rows of the same columns."
+NOT_READ = "Only the schema was read: the method was run on simulated rows with the same columns."
 
 ERRORS = (
-    "An error is the share of rows that would have to change for a column (or a pair of columns) to be as in the "
-    "private table; numbers and dates of many values are compared in 32 ranges. Tables differ: of single columns this "
-    "is a guide, right within a half more or less; of pairs it is on the cautious side."
+    "An error is the share of rows that would have to change for an attribute (or an attribute pair) to have the same "
+    "distribution as in the private table; numbers and dates with many values are compared in 32 ranges. Tables "
+    "differ: these estimates are usually within 50% for single attributes, and tend to be too high for pairs."
 )
 
 
 def describe_expectations(plan: Plan) -> list[str]:
-    """Say what to expect."""
+    """Summarise the expected errors in sentences."""
     rows, here = format_count(plan.rows, "row"), plan.here
     made = [f"With {rows} at epsilon {plan.epsilon:g}, {_describe_share_band(plan)}"]
     if plan.target is not None:
         made.insert(
-            0, f"Epsilon {plan.epsilon:g} is about what an error of {format_percent(plan.target)} in columns takes."
+            0,
+            f"An error of {format_percent(plan.target)} in single attributes requires about epsilon {plan.epsilon:g}.",
         )
     worst = max(here.columns, key=lambda name: here.columns[name])
     made.append(
-        f"Of single columns, {format_percent(here.mean)} of the rows would be off on average; most of {worst}, "
-        f"{format_percent(here.columns[worst])}."
+        f"Single attributes: {format_percent(here.mean)} of the rows would be misplaced on average, at worst "
+        f"{format_percent(here.columns[worst])} ({worst})."
     )
     if here.pair_noise:
-        made.append(f"Of pairs of columns, {format_percent(here.pairs)} would be off on average.")
+        made.append(f"Attribute pairs: {format_percent(here.pairs)} of the rows would be misplaced on average.")
         made.append(_describe_pairs(plan))
     return made
 
@@ -41,32 +40,31 @@ def describe_expectations(plan: Plan) -> list[str]:
 def _describe_share_band(plan: Plan) -> str:
     low, high = plan.share_band
     if not high - low < 0.6:
-        return "the noise would drown the shares of a column: raise epsilon, or take fewer columns."
-    return f"a share of 30% of a column would come out between {format_percent(low)} and {format_percent(high)}."
+        return "noise would dominate the shares of single values: increase epsilon, or use fewer columns."
+    return f"a value with a share of 30% would be estimated at {format_percent(low)} to {format_percent(high)}."
 
 
 def _describe_pairs(plan: Plan) -> str:
     pairs, told = len(plan.here.pair_noise), len(plan.told)
-    size = "a relation that moves one row in ten would stand out"
+    size = "a relation that moves one row in ten would exceed the noise"
     if told == pairs:
-        return f"All {format_count(pairs, 'pair')} of columns can be told from noise: {size}."
+        return f"All {format_count(pairs, 'pair')} of attributes can be distinguished from noise: {size}."
     if told:
-        return f"Of {format_count(pairs, 'pair')} of columns, {told:,} can be told from noise: {size}."
+        return f"Of {format_count(pairs, 'pair')} of attributes, {told:,} can be distinguished from noise: {size}."
     return (
-        f"Of {format_count(pairs, 'pair')} of columns, none can be told from noise: expect good single columns and "
-        f"little "
-        "of what relates them. Fewer columns, coarser bins or a larger epsilon help."
+        f"Of {format_count(pairs, 'pair')} of attributes, none can be distinguished from noise: expect accurate single "
+        "attributes, but few of their relations. Use fewer columns, coarser bins or a larger epsilon."
     )
 
 
 def describe_effort(plan: Plan) -> str:
-    """Say what a run would take."""
+    """Summarise the size, duration and memory of a run."""
     memory = max(plan.memory / 2**20, 1)
     seconds = f"{plan.seconds:.0f} seconds" if plan.seconds >= 2 else "a second or two"
     return (
         f"{format_count(len(plan.codes), 'attribute')} with {sum(plan.codes.values()):,} values or bins; about "
-        f"{plan.here.cells:,} cells would be measured. About {seconds} and {memory:,.0f} MiB beside the program; with "
-        f"--memory {-(-plan.least_memory // 2**20)}MiB or more it keeps to that."
+        f"{plan.here.cells:,} cells would be measured. The run would take about {seconds} and {memory:,.0f} MiB in "
+        f"addition to the program itself; the smallest possible limit is --memory {-(-plan.least_memory // 2**20)}MiB."
     )
 
 
@@ -83,7 +81,7 @@ td.n { text-align: right; font-variant-numeric: tabular-nums; } .faint { color: 
 
 
 def render_forecast_page(plan: Plan) -> str:
-    """Return the page."""
+    """Render the HTML page."""
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in describe_expectations(plan))
     errors = sorted(plan.here.columns.items(), key=lambda pair: -pair[1])
     columns = "".join(
@@ -100,16 +98,16 @@ def render_forecast_page(plan: Plan) -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>{said}<p>{escape(describe_effort(plan))}</p>"
-        f"<h2>Error over epsilon</h2>{draw_error_curve(plan)}<p class='faint'>{escape(ERRORS)}</p>"
-        f"<h2>What is promised to people in the table</h2><p>{escape(plan.meaning)}</p>"
-        "<h2>Columns</h2><table><tr><th>attribute</th><th>values or bins</th><th>error</th></tr>"
-        f"{columns}</table><h2>What would be asked</h2><table><tr><th>question</th><th>share of the budget</th></tr>"
+        f"<h2>Error by epsilon</h2>{draw_error_curve(plan)}<p class='faint'>{escape(ERRORS)}</p>"
+        f"<h2>Privacy guarantee</h2><p>{escape(plan.meaning)}</p>"
+        "<h2>Attributes</h2><table><tr><th>attribute</th><th>values or bins</th><th>error</th></tr>"
+        f"{columns}</table><h2>Queries</h2><table><tr><th>query</th><th>share of the budget</th></tr>"
         f"{asked}</table><p class='faint'>{escape(NOT_READ)}</p></body></html>\n"
     )
 
 
 def draw_error_curve(plan: Plan) -> str:
-    """Draw the error of columns and pairs over epsilon, both axes logarithmic."""
+    """Draw the errors of single attributes and pairs by epsilon, with logarithmic axes."""
     at = [math.log(point.epsilon) for point in plan.curve]
     values = [max(getattr(point, key), 1e-6) for _, key, *_ in _LINES for point in plan.curve]
     low = 10.0 ** math.floor(math.log10(min(values)))
@@ -143,6 +141,6 @@ def draw_error_curve(plan: Plan) -> str:
             f'<text x="{px(x)}" y="{px(y - 8)}" text-anchor="end" fill="{colour}">{shorten_text(name, 40)}</text>'
         )
     parts.append(f'<text x="{px(_LEFT + _WIDE / 2)}" y="{px(_TOP + _TALL + 34)}" text-anchor="middle">epsilon</text>')
-    title = "Expected error of single columns and of pairs over epsilon"
+    title = "Expected error of single columns and of pairs by epsilon"
     look = 'font-family="system-ui, sans-serif" font-size="12" fill="currentColor"'
     return wrap_svg(_LEFT + _WIDE + 30, _TOP + _TALL + 44, title, "".join(parts), look)

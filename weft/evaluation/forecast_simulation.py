@@ -1,8 +1,8 @@
-"""A recipe run on a made-up table: what it asks, what that costs, and how far its records are from the table.
+"""Run a method on a simulated table: its queries, their costs, and the error of its records.
 
-The recipe, the curator and the noise are the real ones; only the rows are made up. Few rows with less noise stand for
-many: all counts and the noise on them shrink together, so that every decision of the recipe stays the same. That ends
-where the noise would fall below one row, so the made-up table is at least an eighth of what it stands for.
+Method, curator and noise are the real ones; only the rows are simulated. A small table with less noise represents a
+large one: counts and noise are scaled down together, so that every decision of the method stays the same. Noise cannot
+be scaled below one row, so each simulated row represents at most `SHRUNK` rows, up to `MAX_SIMULATED_ROWS`.
 """
 
 from __future__ import annotations
@@ -36,30 +36,28 @@ from weft.synthesis.fit_plan import MethodPlan
 from weft.synthesis.marginal_plan.plan_file import Compress, Item
 from weft.synthesis.synthesizer import Synthesizer
 
-# A made-up table of a schema: rows that nobody has, for seeing what a recipe does with tables of this shape.
-
 CLASSES = 6
-"""Hidden classes of rows."""
+"""Number of latent classes of rows."""
 
 TIE = 0.6
-"""How much of a column's spread is its class's own: 0 would make all columns independent."""
+"""Weight of a class's own distribution in each attribute: with 0, all attributes would be independent."""
 
 SHUFFLED = 4
-"""Places by which a class may move the most common values."""
+"""Number of different rotations of the most common values, drawn for each class."""
 
 APART = 0.1
-"""Share of the rows whose value stands apart: missing, special."""
+"""Share of the rows with a missing or special value."""
 
 
 def draw_made_up_records(domain: Domain, rows: int, rng: np.random.Generator) -> Records:
-    """Draw the records of a made-up table."""
+    """Draw the records of a simulated table from a latent-class model."""
     sizes = 1 / np.arange(1.0, CLASSES + 1)
     hidden = rng.choice(CLASSES, rows, p=sizes / sizes.sum())
     columns = []
     for name in domain:
         cumulative = np.cumsum(_draw_distributions(domain, name, rng), axis=1)
         points = rng.random(rows)
-        # One running sum over all classes: class c lies between c and c + 1.
+        # One cumulative sum over all classes: class c occupies the interval from c to c + 1.
         steps = (cumulative / cumulative[:, -1:] + np.arange(CLASSES)[:, None]).ravel()
         found = np.searchsorted(steps, points + hidden, side="right") - hidden * domain.size(name)
         columns.append(np.clip(found, 0, domain.size(name) - 1))
@@ -67,7 +65,6 @@ def draw_made_up_records(domain: Domain, rows: int, rng: np.random.Generator) ->
 
 
 def _draw_distributions(domain: Domain, name: str, rng: np.random.Generator) -> Array:
-    """Return the distribution of an attribute in each class."""
     order, size = domain.order(name), domain.size(name)
     inside = np.setdiff1d(np.arange(size), list(order.apart))
     made = np.zeros((CLASSES, size))
@@ -82,30 +79,27 @@ def _draw_distributions(domain: Domain, name: str, rng: np.random.Generator) -> 
 
 
 def _draw_humps(codes: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return a hump for all rows, and one for each class."""
+    """Return a bell-shaped distribution for all rows, and one for each class."""
     at = (np.arange(codes) + 0.5) / codes
     middles = rng.uniform(0.1, 0.6, (CLASSES, 1))
     return np.exp(-0.5 * ((at - 0.35) / 0.2) ** 2), np.exp(-0.5 * ((at - middles) / 0.12) ** 2)
 
 
 def _draw_falling_shares(codes: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return shares that fall off, and for each class some that fall faster, from another of the most common values.
+    """Return decreasing shares, and for each class steeper ones that start at another of the most common values.
 
-    As fast as the common ones they would tie columns of two values by next to nothing (a correlation of .04), and a
-    recipe that finds no pair worth its price spends more on columns than it will on a real table.
+    Without the steeper shares, binary attributes would be nearly independent (a correlation of .04), and a method that
+    finds no pair worth measuring spends more on one-way marginals than it would on a real table.
     """
     ranks = np.arange(1.0, codes + 1)
     shift = rng.integers(0, min(codes, SHUFFLED), CLASSES)
     return 1 / ranks, np.stack([np.roll(1 / ranks**2, by) for by in shift])
 
 
-# A plan of marginals on made-up rows: what of it holds at a budget, and rows that are as it says.
-
-
 def freeze_scaled_plan(recipe: MethodPlan, times: float) -> dict[str, Any]:
-    """Return a plan, and its accounting, as the budget has chosen them, where one row stands for so many.
+    """Return the marginal plan and accounting selected by the budget, for rows that represent `times` rows each.
 
-    The run on fewer rows has less noise, and a budget that says so: it must not choose again.
+    The simulation runs with a larger budget, by which the plan must not be selected again.
     """
     if recipe.plan is None:
         return {}
@@ -117,7 +111,7 @@ def freeze_scaled_plan(recipe: MethodPlan, times: float) -> dict[str, Any]:
 
 
 def apply_arrangement(records: Records, arrangement: Arrangement) -> Records:
-    """Return records in which the columns that are filled in from others do follow from them."""
+    """Return records in which attributes that are filled in from others are determined by them."""
     domain = records.domain
     made: dict[str, Array] = dict(zip(domain.names, records.columns, strict=True))
     for fill in arrangement.fills:
@@ -133,44 +127,42 @@ def apply_arrangement(records: Records, arrangement: Arrangement) -> Records:
 
 
 def _in_order(domain: Domain, fill: Learned) -> Array:
-    """Return some map to learn: the values of one column in the order of the other's."""
+    """Return an arbitrary map to learn: the codes of the filled attribute in the order of the anchor's codes."""
     answers = np.arange(domain.size(fill.name))
     answers = answers[answers != fill.missing] if len(answers) > 1 else answers
     return np.asarray(answers[np.arange(domain.size(fill.anchor)) * len(answers) // domain.size(fill.anchor)])
 
 
 MIN_SIMULATED_ROWS = 5_000
-"""Rows of a made-up table, where the table that it stands for has as many."""
+"""Minimum number of simulated rows, unless the table has fewer."""
 SHRUNK = 8
-"""Rows that one made-up row stands for, at most, below the limit."""
+"""Maximum number of rows that a simulated row represents, up to `MAX_SIMULATED_ROWS`."""
 MAX_SIMULATED_ROWS = 200_000
 SAMPLED = 20_000
-"""Records that are compared with the made-up table."""
+"""Number of synthetic records that are compared with the simulated table."""
 
 RANGES = 32
-"""Ranges in which numbers and dates of many values are compared."""
+"""Number of ranges in which numbers and dates with many values are compared."""
 
 SEEN = 0.1
-"""A relation between two columns that moves this share of the rows is one that people care about."""
+"""Share of the rows that a relation of practical interest between two attributes moves."""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What one run on a made-up table showed; errors are total variation distances."""
+    """Results of one run on a simulated table; errors are total variation distances."""
 
     epsilon: float
     columns: Mapping[str, float]
-    """Error of each attribute."""
     pairs: float
-    """Mean error of all pairs of attributes; 0 where there is one attribute."""
+    """Mean error of all attribute pairs; 0 if there is one attribute."""
     pair_noise: Mapping[tuple[str, str], float]
-    """Noise of the table over each pair, as a share of the rows; infinite where no pair is measured."""
+    """Noise of the marginal over each pair, as a share of the rows; infinite if no pair is measured."""
     share_noise: float
-    """Standard deviation that noise gives a share of a column, for the column in the middle."""
+    """Standard deviation that noise adds to the share of a value, median over attributes."""
     questions: tuple[tuple[str, float], ...]
-    """What was asked, and the share of the budget that it cost."""
+    """Queries, with their share of the budget."""
     cells: int
-    """Cells of all tables that were measured."""
     seconds: float
     model_bytes: int
 
@@ -180,17 +172,17 @@ class Simulation:
         return float(np.mean(list(self.columns.values())))
 
     def told(self, seen: float = SEEN) -> list[tuple[str, str]]:
-        """Return the pairs of which a relation of this size stands out from the noise."""
+        """Return the attribute pairs in which a relation of this size exceeds the noise."""
         return [pair for pair, noise in self.pair_noise.items() if noise < seen]
 
 
 def plain_codec(schema: Schema) -> Codec:
-    """Return the codes of a schema in the types that its columns have where a source declares none."""
+    """Return the codec of a schema with the column types of an untyped source."""
     return Codec(schema, csv_arrow_schema(schema))
 
 
 def row_bytes(codec: Codec) -> int:
-    """Return the memory that a row takes."""
+    """Return the number of bytes of an encoded row."""
     return sum(code_dtype(size).itemsize for size in codec.domain.shape)
 
 
@@ -203,7 +195,7 @@ def simulate_run(
     seed: int = 0,
     listener: Listener = ignore_event,
 ) -> Simulation:
-    """Run a recipe on a made-up table that stands for `rows` rows; `settings` are those of a Synthesizer."""
+    """Run a method on a simulated table that represents `rows` rows; `settings` are arguments of Synthesizer."""
     options = {name: value for name, value in settings.items() if name not in ("method", "neighbours")}
     recipe = MethodPlan.of(resolve_method_name(settings.get("method", AUTO)), options, schema, budget)
     codec = plain_codec(recipe.schema)
@@ -240,7 +232,7 @@ def simulate_run(
 
 
 def _enlarge_budget(budget: Budget, times: float, accounting: AccountingName) -> Budget:
-    """Return the budget under which noise is so many times smaller."""
+    """Return the budget under which noise is smaller by the factor `times`."""
     if times <= 1:
         return budget
     if find_accounting(accounting).is_pure:
@@ -249,9 +241,9 @@ def _enlarge_budget(budget: Budget, times: float, accounting: AccountingName) ->
 
 
 def in_ranges(real: Records, synth: Records) -> tuple[Records, Records]:
-    """Return two tables with numbers and dates of many values in the same ranges, about equally full in the first.
+    """Bin numbers and dates with many values in both tables, into ranges with about equal counts in the first.
 
-    Of ten thousand values most occur once or never, and no two tables agree in them; in ranges they can be compared.
+    Most of ten thousand values occur once or never, so two tables never agree on them; ranges can be compared.
     """
     domain = real.domain
     maps = {}
@@ -269,7 +261,6 @@ def in_ranges(real: Records, synth: Records) -> tuple[Records, Records]:
 
 
 def _measure_errors(real: Records, synth: Records) -> dict[str, float]:
-    """Return how far apart two tables are in each attribute."""
     return {
         name: float(np.abs(_compute_shares(real, name) - _compute_shares(synth, name)).sum()) / 2
         for name in real.domain
@@ -281,7 +272,7 @@ def _compute_shares(records: Records, name: str) -> Array:
 
 
 def _pair_noise(model: Model, measured: tuple[Measured, ...], rows: int) -> dict[tuple[str, str], float]:
-    """Return the noise of a table over each pair, in the codes that the recipe used, as a share of the rows."""
+    """Compute the noise of the marginal over each pair, in the method's codes, as a share of the rows."""
     sigmas = [table.sigma for table in measured if len(table.clique) > 1]
     sigma = float(np.median(sigmas)) if sigmas else math.inf
     held = unwrap_arrangement(model)
@@ -290,7 +281,7 @@ def _pair_noise(model: Model, measured: tuple[Measured, ...], rows: int) -> dict
     noise = {}
     for pair in combinations(model.domain, 2):
         a, b = (told_by[name] for name in pair)
-        if a is None or b is None:  # made at random
+        if a is None or b is None:  # generated at random
             noise[pair] = math.inf
         else:
             noise[pair] = 0.0 if a == b else float(compute_expected_noise(cells((a, b)), sigma)) / (2 * rows)

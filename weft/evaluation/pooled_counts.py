@@ -1,15 +1,15 @@
-"""Counts from all released tables that tell of them, with the exact variance of what the noise adds.
+"""Estimate counts from all released marginals that determine them, with the exact variance due to noise.
 
-A table over attributes Q is a sum of terms, one for each subset S of Q: what the marginal of S tells that those of
-fewer attributes do not (`weft.marginals.marginal.compute_interaction`). Terms are orthogonal, so that the independent
-noise of a table is independent between its terms, and each term can be pooled by itself over every table whose
-attributes include S, with weights of one over its noise variance there. That is the least-squares answer to all tables
-at once where they have the same codes. A table that was counted in finer codes takes part folded, with weights that are
-nearly the best; in codes that cut across those of the answer, only with its total.
+A table over attributes Q is the sum of one interaction term for each subset S of Q: the part of the marginal of S that
+its sub-marginals do not determine (`weft.marginals.marginal.compute_interaction`). Terms are orthogonal, so the noise
+of a table is independent between its terms, and each term is pooled separately over all tables whose attributes include
+S, weighted by inverse noise variance. If all tables have the same codes, this is the least-squares estimate. A table
+measured in finer codes is summed to the codes of the answer, with nearly optimal weights; an attribute whose measured
+codes span several codes of the answer is summed out.
 
-Whatever the weights, the answer is a sum of coefficients times noisy cells and has no bias where every term was
-measured; its variance is the sum of sigma^2 times the squared coefficients. Coefficients are products over attributes,
-and so is their sum of squares: nothing larger than the answer is ever made.
+For any weights, the estimate is linear in the noisy cells and unbiased if every term was measured; its variance is the
+sum of sigma^2 times the squared coefficients. Coefficients are products over attributes, and so are their sums of
+squares: no array larger than the answer is needed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ from weft.marginals.value_groups import sum_by_codes
 
 @dataclass(frozen=True)
 class Axis:
-    """One attribute of the answer: the codes it is worked out in, and how they add up to what is shown."""
+    """One attribute of the answer: its working codes, and the bins that they are summed to."""
 
     codes: Array
     """Working code of each of the schema's codes."""
     size: int
-    """Number of working codes."""
     bins: sparse.csr_array
-    """Bins by working codes: 1 where a code belongs to a bin, the part of it where only that part does."""
+    """Matrix of bins by working codes: the fraction of each code that belongs to each bin."""
 
     @property
     def shown(self) -> int:
@@ -47,27 +46,27 @@ class Axis:
 
     @cached_property
     def spread(self) -> Array:
-        """The part of each bin in a table that tells nothing of this attribute."""
+        """Share of each bin in a table that is uniform over this attribute."""
         return np.asarray(self.bins.sum(axis=1) / self.size)
 
     def binned(self, table: Array, place: int) -> Array:
-        """Return a table with its working codes of one place summed to bins."""
+        """Sum the working codes along one axis of a table to bins."""
         first = np.moveaxis(table, place, 0)
         found = self.bins @ first.reshape(self.size, -1)
         return np.moveaxis(np.asarray(found).reshape(self.shown, *first.shape[1:]), 0, place)
 
     def centred(self, table: Array, place: int) -> Array:
-        """Return what a term adds to the bins: their sums, without what each would have of an even table."""
+        """Return the contribution of a term to the bins: their sums, less those of a uniform table."""
         even = np.multiply.outer(self.spread, table.sum(axis=place))
         return np.asarray(self.binned(table, place) - np.moveaxis(even, 0, place))
 
     def squared(self, held: Array) -> Array:
-        """Return the sums of squares of the centred bins, each working code as often as it is held."""
+        """Return the sums of squared coefficients of the centred bins, with working code i repeated `held[i]` times."""
         of_bins = self.bins.multiply(self.bins) @ held - 2 * self.spread * (self.bins @ held)
         return np.asarray(of_bins + self.spread**2 * held.sum())
 
     def fold(self, own: Array) -> Array | None:
-        """Return the working code of each code of a table, given its codes; None if these cut across."""
+        """Return the working code of each code of a table, given its coding; None if one spans several."""
         found = np.full(int(own.max()) + 1, -1)
         found[own] = self.codes
         return found if np.array_equal(found[own], self.codes) else None
@@ -75,32 +74,31 @@ class Axis:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Counts by bins, and the variance that noise gives each."""
+    """Estimated counts by bin, with their noise variance."""
 
     counts: Array
     variance: Array
     missing: tuple[Clique, ...]
-    """Terms that no table tells: they are 0 in the counts. None: the answer has no bias."""
+    """Terms that no table determines: they are 0 in the counts. If empty, the estimate is unbiased."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What one table tells of the answer."""
+    """Contribution of one released table to the answer."""
 
     held: Released
     folds: Mapping[str, Array]
-    """Working code of each of its codes, for attributes where it tells them."""
+    """Working code of each of its codes, for attributes whose working codes it determines."""
     weights: dict[Clique, float] = field(default_factory=dict)
-    """Its weight in each term."""
 
     def variance(self, term: Clique, axes: Mapping[str, Axis]) -> float:
-        """Return the noise variance of a cell of its projection onto a term, in working codes, on average."""
+        """Return the mean noise variance of a cell of its projection onto a term, in working codes."""
         sizes = math.prod(self.held.size(name) for name in self.held.clique)
         return self.held.noisy.sigma**2 * sizes / math.prod(axes[name].size for name in term)
 
 
 def pool_released_counts(released: Sequence[Released], axes: Mapping[str, Axis], sizes: Mapping[str, int]) -> Pooled:
-    """Return the counts over some attributes, sorted by name, from all released tables; `sizes` are the schema's."""
+    """Estimate counts over the attributes of `axes`, sorted by name; `sizes` are the numbers of schema codes."""
     wanted = tuple(sorted(axes))
     parts = [_fold_table(held, axes, sizes) for held in released]
     terms = [term for few in range(len(wanted) + 1) for term in itertools.combinations(wanted, few)]
@@ -132,7 +130,7 @@ def _fold_table(held: Released, axes: Mapping[str, Axis], sizes: Mapping[str, in
 
 
 def _determines_term(part: _Part, term: Clique, axes: Mapping[str, Axis]) -> bool:
-    """Whether a table tells of a term; an interaction does in its own codes only, since its means are over these."""
+    """Return whether a table determines a term; interaction terms do so only in the codes that they are centred in."""
     if part.held.noisy.order > len(term) or any(name not in part.folds for name in term):
         return False
     return not part.held.noisy.order or all(len(part.folds[name]) == axes[name].size for name in term)
@@ -146,7 +144,6 @@ def _project_term(part: _Part, term: Clique, axes: Mapping[str, Axis]) -> Array:
 
 
 def _spread_out(table: Array, term: Clique, wanted: Clique, axes: Mapping[str, Axis]) -> Array:
-    """Return what a term adds to each bin of the answer."""
     for place, name in enumerate(term):
         table = axes[name].centred(table, place)
     shape = [axes[name].shown if name in term else 1 for name in wanted]
@@ -166,7 +163,7 @@ def _compute_variance(parts: Sequence[_Part], wanted: Clique, axes: Mapping[str,
         for one, other in itertools.product(part.weights, repeat=2):
             mixed = set(one) ^ set(other)
             if any(squares[name][1] is None for name in mixed):
-                continue  # codes of equal weight: terms are orthogonal
+                continue  # equally many codes in each working code: the terms are orthogonal
             vectors = []
             for name in wanted:
                 axis = axes[name]
@@ -183,7 +180,7 @@ def _compute_variance(parts: Sequence[_Part], wanted: Clique, axes: Mapping[str,
 
 
 def _sum_squares(part: _Part, axis: Axis, name: str) -> tuple[Array, Array | None]:
-    """Return the sums, over a table's codes, of squared coefficients and of coefficients; None where these are 0."""
+    """Return the sums of squared coefficients and of coefficients over a table's codes; None if the latter are 0."""
     held = np.bincount(part.folds[name], minlength=axis.size).astype(np.float64)
     even = bool((held == held[0]).all())
     return axis.squared(held), None if even else axis.centred(held, 0)

@@ -1,8 +1,10 @@
-"""Ask a fitted model how many rows there are of each combination of values: post-processing, at no further cost.
+"""Answer counting queries from a fitted model: the number of rows for each combination of values.
 
-Three ways, the first that can: released tables that have all the columns, combined with the right variance
-(`pool_released_counts`); what the model expects, where it was not measured; and synthetic rows, counted, where codes do
-not tell what is asked (a derived column, a condition inside a bin).
+The first possible source is used: released marginals over all columns of the query, pooled with their exact variance
+(`pool_released_counts`); expected counts of the model, for columns that were not measured together; counts of
+synthetic rows, for queries that codes cannot answer (a derived column, a condition that splits a bin).
+
+Privacy: post-processing of released measurements, at no further cost.
 """
 
 from __future__ import annotations
@@ -46,19 +48,17 @@ from weft.synthesis.fitted import Fitted
 from weft.synthesis.synthesizer import MAX_QUERY_BINS
 from weft.values.storage import decode_dictionary
 
-# How the codes of attributes become the cells of an answer.
-
 
 @dataclass(frozen=True)
 class AnswerLayout:
-    """How codes of attributes become cells of the answer."""
+    """Map from attribute codes to the cells of an answer."""
 
     shown: tuple[Shown, ...]
     columns: tuple[CodeBins, ...]
     allowed: Mapping[str, Array]
 
     def attribute_bins(self, name: str) -> tuple[Array, int]:
-        """Return the cell of each code of an attribute, -1 for what conditions rule out, and the number of cells."""
+        """Return the cell of each code of an attribute (-1: excluded by a condition), and the number of cells."""
         own = [found for one, found in zip(self.shown, self.columns, strict=True) if one.attribute == name]
         shape = tuple(len(found.labels) for found in own)
         met = self.allowed.get(name)
@@ -67,7 +67,7 @@ class AnswerLayout:
         return np.where(met, cells, -1) if met is not None else cells, int(np.prod(shape))
 
     def axes(self, coding: Mapping[str, Array], shares: Mapping[str, Array] | None = None) -> dict[str, Axis]:
-        """Return the attributes in working codes; `shares` divide a working code where bins cut it."""
+        """Return an axis for each attribute; `shares` divide a working code that lies in several bins."""
         made = {}
         for name, codes in coding.items():
             cells, size = self.attribute_bins(name)
@@ -80,7 +80,7 @@ class AnswerLayout:
         return made
 
     def shape_of(self, table: Array) -> Array:
-        """Put the axes of attributes into those of columns, in the order asked for."""
+        """Transpose a table from attribute axes to the query's columns, in their order."""
         names = sorted({*(one.attribute for one in self.shown), *self.allowed})
         at = {name: [i for i, one in enumerate(self.shown) if one.attribute == name] for name in names}
         order = list(itertools.chain.from_iterable(at.values()))
@@ -88,17 +88,15 @@ class AnswerLayout:
         return np.transpose(whole, np.argsort(order))
 
 
-# Synthetic rows, counted: for what codes do not tell.
-
 ROWS = 200_000
-"""Synthetic rows that are made and counted."""
+"""Number of synthetic rows that are sampled and counted."""
 
 MAX_VALUES = 50
-"""Different values that are told apart, unless they are numbers or dates."""
+"""Maximum number of distinct values counted separately, unless more bins are requested."""
 
 
 def draw_counted_rows(fitted: Fitted, conditions: Conditions) -> tuple[pa.Table, Array, int]:
-    """Return synthetic rows, which of them meet conditions, and how many there are: always the same ones."""
+    """Sample rows with a fixed seed; return them, a mask of those that satisfy the conditions, and their number."""
     rng = np.random.default_rng(0)
     made = int(fitted.model.total) if fitted.model.fixed_records else ROWS
     table = fitted.codec.decode(fitted.model.sample(made, rng), rng)
@@ -107,7 +105,7 @@ def draw_counted_rows(fitted: Fitted, conditions: Conditions) -> tuple[pa.Table,
 
 
 def by_values(column: pa.ChunkedArray, most: int) -> CodeBins:
-    """Return bins of values that have no codes: as they are if few, else with round ends, or the common ones."""
+    """Return bins of a column without codes: its values, round intervals of many numbers, or the common values."""
     array = decode_dictionary(column.combine_chunks())
     kinds = pc.value_counts(array)
     values, counts = kinds.field("values"), kinds.field("counts").to_numpy()
@@ -155,29 +153,28 @@ def _bin_days(array: pa.Array, most: int) -> CodeBins:
 
 
 DEFAULT_BINS = MAX_QUERY_BINS
-"""Bins of a column with many ordered values, unless more or fewer are asked for."""
+"""Default number of bins of a column with many ordered values."""
 
 MAX_ANSWER_CELLS = 200_000
-"""Cells of an answer: what is larger nobody reads."""
 
 MAX_MODEL_CELLS = 1 << 22
-"""Cells of a table that the model is asked for; past it rows are counted."""
+"""Maximum number of cells of a marginal computed from the model; for larger ones, synthetic rows are counted."""
 
 ROUND = 4
-"""Codes a bin that are fine enough to cut bins with round ends from."""
+"""Codes per bin that suffice for bins with round limits: finer codings are not preferred."""
 
 
 def answer_query(
     fitted: Fitted, columns: Sequence[str], where: Where | None = None, bins: int = DEFAULT_BINS
 ) -> Counts:
-    """Count rows by some columns, or all rows; ConditionError, MethodError for what cannot be asked."""
+    """Count the rows by some columns (none: all rows); ConditionError or MethodError if the query is invalid."""
     question = Question(fitted, tuple(columns), where, bins)
     return question.measured() or question.expected() or question.counted()
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of which model."""
+    """A counting query to a fitted model."""
 
     fitted: Fitted
     columns: tuple[str, ...]
@@ -191,14 +188,14 @@ class Question:
                 near = suggest_known_word(name, [column.name for column in schema.columns])
                 raise MethodError(f'the model has no column "{name}".{near}')
             if isinstance(schema.column(name), Id):
-                raise MethodError(f'column "{name}" is an id, which is made anew: nothing can be counted by it')
+                raise MethodError(f'column "{name}" contains generated ids and cannot be counted. Omit it')
         if len(set(self.columns)) < len(self.columns):
-            raise MethodError("a column is named twice: name each once")
+            raise MethodError("a column is named twice. Name each column once")
         if isinstance(self.most, bool) or not isinstance(self.most, int):
-            raise MethodError(f"bins must be a whole number such as {DEFAULT_BINS}, not a {type(self.most).__name__}")
+            raise MethodError(f"bins must be an integer such as {DEFAULT_BINS}, not a {type(self.most).__name__}")
         if self.most < 2:
-            raise MethodError(f"{self.most} bins are too few to count in: choose at least 2")
-        self._conditions  # noqa: B018 (conditions that are none are refused first)
+            raise MethodError(f"invalid number of bins: {self.most}. Choose at least 2")
+        self._conditions  # noqa: B018 (refuses invalid conditions first)
 
     @cached_property
     def _conditions(self) -> Conditions:
@@ -206,22 +203,22 @@ class Question:
 
     @cached_property
     def _shown(self) -> list[Shown] | None:
-        """The columns as codes; None if one is not."""
+        """The columns as codes; None if one has no codes."""
         found = [view_column_codes(self.fitted.codec, name) for name in self.columns]
         return None if any(one is None for one in found) else [one for one in found if one is not None]
 
     @cached_property
     def _allowed(self) -> Mapping[str, Array] | None:
-        """Which codes meet the conditions; None where codes do not tell."""
+        """Mask of the codes that satisfy the conditions, by attribute; None if codes do not determine it."""
         allowed = select_condition_codes(self._conditions, self.fitted.codec)
         for name, met in (allowed or {}).items():
             if not met.any():
-                raise ConditionError(f"no row can have these values of {name}; relax a condition")
+                raise ConditionError(f"no value of {name} satisfies the conditions. Relax a condition")
         return allowed
 
     @property
     def _random(self) -> list[str]:
-        """The columns asked about, or what they are made from in turn, that a plan of marginals has left to chance."""
+        """Columns of the query, and their sources, that a marginal plan generates at random."""
         schema, told_by = self.fitted.schema, find_measured_sources(self.fitted.model)
         found: dict[str, None] = {}
         waiting = [*self.columns, *(name for name, _ in self._conditions)]
@@ -238,7 +235,7 @@ class Question:
         return make_clique([*(one.attribute for one in self._shown), *self._allowed])
 
     def measured(self) -> Counts | None:
-        """Combine released tables; None if no table has all that is asked."""
+        """Pool released marginals; None if they do not determine the answer."""
         attributes = self._attributes
         if attributes is None or self.fitted.model.fixed_records:
             return None
@@ -257,7 +254,7 @@ class Question:
             found = pool_released_counts(self.fitted.released, layout.axes(coding), sizes)
             if found.missing:
                 continue
-            # Codes fine enough for bins with round ends come first, then the smaller error.
+            # Prefer codes that are fine enough for bins with round limits, then the smaller variance.
             fine = sum(min(int(codes.max()) + 1, ROUND * self.most) for codes in coding.values())
             rank = (float(fine), -float(found.variance.mean()))
             if best is None or rank > best[0]:
@@ -268,7 +265,7 @@ class Question:
         return self._made(layout, found.counts, found.variance, "measured", words.explain_measured_range(self.fitted))
 
     def expected(self) -> Counts | None:
-        """Take what the model expects, with the noise of what was measured; None if that would be too large a table."""
+        """Compute expected counts of the model, with measurement noise; None if the marginal is too large."""
         attributes = self._attributes
         if attributes is None:
             return None
@@ -296,10 +293,9 @@ class Question:
         return self._made(layout, counts, noise + sampling, "model", meaning)
 
     def _propagated(self, axes: Mapping[str, Axis], counts: Array) -> Array:
-        """Return the variance that the noise of single columns would give each cell, were it a product of them.
+        """Return the variance that the noise of one-way marginals gives each cell, as if it were their product.
 
-        A model multiplies where `pool_released_counts` adds: a large cell is off by as large a part as the columns are
-        that make it.
+        A model multiplies where `pool_released_counts` adds: the relative error of a large cell is that of its factors.
         """
         sizes = {name: self.fitted.codec.domain.size(name) for name in axes}
         relative = np.zeros(counts.shape)
@@ -337,7 +333,7 @@ class Question:
         return self._counts(tuple(labels), part * total, error, "rows", meaning)
 
     def _layout(self, coding: Mapping[str, Array]) -> AnswerLayout | None:
-        """Return bins that cut no code of a coding; None if the columns or conditions do."""
+        """Return bins that do not split a code of a coding; None if the columns or conditions split one."""
         assert self._shown is not None
         assert self._allowed is not None
         for name, met in self._allowed.items():
@@ -360,7 +356,7 @@ class Question:
         self, labels: tuple[tuple[str, ...], ...], counts: Array, error: Array, source: Source, meaning: str
     ) -> Counts:
         stamps = self.fitted.ledger.stamps
-        # What was measured is told, whatever records have instead of it.
+        # A measured answer is valid even if the records have random values instead.
         if source != "measured" and (random := self._random):
             error, meaning = (
                 np.full(error.shape, max(self.fitted.model.total, 1.0)),
@@ -371,7 +367,7 @@ class Question:
 
 
 def _respects_codes(coding: Array, met: Array) -> bool:
-    """Whether a condition takes every code of a coding whole, or not at all."""
+    """Return whether a condition selects each code of a coding entirely or not at all."""
     inside = np.bincount(coding, weights=met)
     return bool(((inside == 0) | (inside == np.bincount(coding))).all())
 
@@ -379,7 +375,6 @@ def _respects_codes(coding: Array, met: Array) -> bool:
 def _check_cells(shape: Sequence[int]) -> None:
     if int(np.prod(np.array(shape, object))) > MAX_ANSWER_CELLS:
         raise MethodError(
-            f"the answer would have {int(np.prod(np.array(shape, object))):,} cells, above {MAX_ANSWER_CELLS:,}: "
-            f"name fewer "
-            "columns, or fewer bins (--bins)"
+            f"the answer would have {int(np.prod(np.array(shape, object))):,} cells, above the maximum of "
+            f"{MAX_ANSWER_CELLS:,}. Name fewer columns, or choose fewer bins (--bins)"
         )

@@ -1,4 +1,4 @@
-"""Counts with their errors, as they are handed out."""
+"""Answers to counting queries: counts with standard errors, their explanation, and the bins of each column."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from weft.synthesis.fitted import Fitted
 from weft.synthesis.statement import is_void
 
 Source = Literal["measured", "model", "rows"]
-"""Where counts come from: released tables, the model's expectation, or synthetic rows that were counted."""
+"""Source of the counts: released marginals, expected counts of the model, or counted synthetic rows."""
 
 WITHIN = 1.96
-"""Standard errors to both sides that hold 95% of a normal law."""
+"""Half-width of a 95% interval of a normal distribution, in standard errors."""
 
 
 @dataclass(frozen=True)
 class CountedCell:
-    """One count."""
+    """Count of one combination of values or bins."""
 
     values: tuple[str, ...]
-    """What each column is in it."""
     count: float
     standard_error: float
     low: float
@@ -42,35 +41,34 @@ class CountedCell:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows there are of each combination of values, and how far that may be off."""
+    """Answer to a counting query: the number of rows for each combination of values, with standard errors."""
 
     columns: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
     """The values or bins of each column."""
     estimate: Array
-    """The counts as they were worked out, an axis for each column; where noise is large some are below 0."""
+    """Estimated counts, one axis per column; noise may make them negative."""
     standard_error: Array
     source: Source
     meaning: str
-    """What the range covers and what not, in words."""
+    """Explanation of what the 95% range covers and what it does not."""
     where: tuple[str, ...] = ()
-    """The conditions that the rows meet."""
     stamps: tuple[str, ...] = ()
-    """Warnings that go with everything this model releases: a last column of `table`, so that no file loses them."""
+    """Warnings that apply to all output of the model; also the last column of `table`, so that files keep them."""
 
     @property
     def count(self) -> Array:
-        """The counts, with 0 for what noise put below it."""
+        """The estimates, with 0 in place of negative ones."""
         return np.maximum(self.estimate, 0.0)
 
     @property
     def low(self) -> Array:
-        """Lower end of the range of 95%."""
+        """Lower end of the 95% range."""
         return np.maximum(self.estimate - WITHIN * self.standard_error, 0.0)
 
     @property
     def high(self) -> Array:
-        """Upper end of the range of 95%."""
+        """Upper end of the 95% range."""
         return np.maximum(self.estimate + WITHIN * self.standard_error, 0.0)
 
     def __len__(self) -> int:
@@ -85,7 +83,7 @@ class Counts:
 
     @property
     def table(self) -> pa.Table:
-        """The counts as a table: a row for each combination of values."""
+        """The counts as a table, one row per combination of values."""
         cells = list(itertools.product(*self.labels))
         made = {name: pa.array([cell[i] for cell in cells], pa.string()) for i, name in enumerate(self.columns)}
         taken = {"count": self.count, "standard_error": self.standard_error, "low": self.low, "high": self.high}
@@ -129,114 +127,109 @@ class Counts:
         return "\n".join([*self.stamps, *lines, self.meaning])
 
 
-# What a range of counts covers, and what it does not, in words.
-
-FREE = "These counts may be released: they follow from what was released before, and cost no budget."
+FREE = "These counts may be released: they are computed from released measurements and cost no budget."
 
 
 def explain_measured_range(fitted: Fitted) -> str:
-    """Say what a range of combined tables means."""
+    """Explain the range of pooled marginals."""
     return (
-        "Measured: these columns were counted together, with noise, and every released table that tells of them takes "
-        f"part. The range holds the exact count of {_describe_counted_rows(fitted)} in about 95 of 100 cells."
+        "Measured: these columns were measured together, with noise, and the estimate combines all released "
+        f"measurements of them. The range contains the exact count of {_describe_counted_rows(fitted)} in about 95 of "
+        "100 cells."
     )
 
 
 def explain_expected_range(fitted: Fitted, records: int, missing: Sequence[Clique]) -> str:
-    """Say what a range around a model's expectation means."""
+    """Explain the range around the expected counts of a model."""
     if fitted.model.fixed_records:
         return (
-            "These are counts of the records that were released, as many as were asked for: they are not scaled to the "
-            "private table, and no range is known for it."
+            "These are counts of the released records, whose number was chosen by the user: they are not scaled to the "
+            "private table, and the range does not refer to it."
         )
-    drawn = f", and of the {number(records, 'synthetic row')} that were counted" if records else ""
+    drawn = f", and the sampling error of the {number(records, 'synthetic row')} that were counted" if records else ""
     if not fitted.released:
         return (
-            "From the model: its file does not keep the tables that were released, so that no range can be given for "
-            "the noise in them. Fit the model again with this version."
+            "From the model: its file does not contain the released measurements, so the range does not cover their "
+            "noise. Fit the model again with this version."
         )
     single = [name for term in missing if len(term) == 1 for name in term]
-    alone = f" Nothing that was measured tells of {', '.join(single)} in this form." if single else ""
+    alone = f" No measurement of {', '.join(single)} has these values or bins." if single else ""
     together = max((len(term) for term in missing), default=0) > 1
     what = (
-        "these columns were not counted together"
+        "these columns were not measured together"
         if together
-        else "what is asked lies across the bins in which these columns were counted"
+        else "the values or conditions of this query split the bins in which these columns were measured"
     )
     return (
-        f"From the model: {what}. The range covers the noise of what was measured of them{drawn}. It does not cover "
-        f"what the model assumes where nothing was measured, so the exact count may well lie outside.{alone}"
+        f"From the model: {what}. The range covers the noise of the measurements of these columns{drawn}. It does not "
+        f"cover errors of the model where nothing was measured, so the exact count may well lie outside.{alone}"
     )
 
 
 def explain_counted_range(fitted: Fitted, made: int) -> str:
-    """Say what a range of counted rows means."""
+    """Explain the range of counted synthetic rows."""
     if fitted.model.fixed_records:
         return explain_expected_range(fitted, made, ())
     return (
-        f"From {number(made, 'synthetic row')}, counted and scaled to the noisy number of rows: what is asked is not "
-        "told by the codes that were measured. The range covers the chance of drawing these rows, and neither the "
-        "noise in the model nor what it assumes: the exact count may well lie outside."
+        f"From {number(made, 'synthetic row')}, counted and scaled to the noisy number of rows, since the measurements "
+        "do not have the values of this query. The range covers the sampling error of these rows, but neither the "
+        "noise nor the errors of the model: the exact count may well lie outside."
     )
 
 
 def explain_random_counts(columns: Sequence[str]) -> str:
-    """Say what counts by columns mean that nothing was asked about."""
+    """Explain counts by columns that were generated at random."""
     verb = "was" if len(columns) == 1 else "were"
     return (
-        f"{', '.join(columns)} {verb} made at random, as the plan of marginals says: these counts tell nothing of the "
-        "private table, and the range is as wide as it."
+        f"{', '.join(columns)} {verb} generated at random, as the marginal plan specifies: these counts carry no "
+        "information about the private table, and the range spans the whole table."
     )
 
 
 def _describe_counted_rows(fitted: Fitted) -> str:
-    """Say of which rows a count is."""
     if fitted.schema.unit is None:
         return "the private table"
     most = number(fitted.schema.rows_per_unit, "row")
-    return f'the private rows that were used (at most {most} for each "{fitted.schema.unit}")'
+    return f'the private rows within the contribution bound (at most {most} for each "{fitted.schema.unit}")'
 
-
-# What a person reads of a column: its values as the schema names them, or bins with round ends of what is too fine.
 
 MAX_NAMED_VALUES = 3
-"""Values that are named one by one where they were merged."""
+"""Maximum number of merged values that a label lists individually."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A column that is asked for, as codes of an attribute."""
+    """A column of a query as codes of an attribute, with the labels of its own codes."""
 
     column: str
     attribute: str
     values: Array
-    """The column's own code for each code of the attribute: the same, but for columns that are counted as a group."""
+    """The column's code for each attribute code; they differ only if several columns are encoded as one attribute."""
     labels: tuple[Label, ...]
-    """The name of each of the column's own codes."""
     ordered: bool
     apart: frozenset[int]
 
 
 @dataclass(frozen=True)
 class CodeBins:
-    """Groups of the codes of an attribute, and what each is called."""
+    """Bins of the codes of an attribute, with their labels."""
 
     codes: Array
     """The bin of each code of the attribute."""
     labels: tuple[str, ...]
 
     def only(self, met: Array | None) -> CodeBins:
-        """Return the bins that hold a code which conditions allow; all if there are none."""
+        """Return the bins with at least one code that satisfies the conditions; all bins if `met` is None."""
         if met is None:
             return self
         kept = np.unique(self.codes[met])
-        place = np.zeros(len(self.labels), np.int64)  # what is ruled out falls anywhere: it is not counted
+        place = np.zeros(len(self.labels), np.int64)  # excluded codes may lie in any bin: they are not counted
         place[kept] = np.arange(len(kept))
         return CodeBins(place[self.codes], tuple(self.labels[i] for i in kept.tolist()))
 
 
 def view_column_codes(codec: Codec, column: str) -> Shown | None:
-    """Return a column as codes; None where no code tells it: it is made of other columns."""
+    """Return a column as codes; None if it is derived from other columns and has no codes of its own."""
     part = codec.part_of(column)
     if isinstance(part, ColumnGroup):
         at = part.columns.index(column)
@@ -252,13 +245,13 @@ def view_column_codes(codec: Codec, column: str) -> Shown | None:
 
 
 def bins_of(asked: Shown, coding: Array, most: int) -> CodeBins | None:
-    """Return bins of a column, none of which cuts a code of `coding` (of each code of the attribute); None: they must.
+    """Return bins of a column that do not split a code of `coding`; None if its values split one.
 
-    Merged codes of a column of its own are bins themselves, and neighbours are joined where there are more than `most`.
+    Merged codes of an attribute with a single column form bins; adjacent bins are joined beyond `most`.
     """
     atoms = asked.values
     if not _refines_values(coding, atoms):
-        if len(atoms) != len(asked.labels):  # a group's column: its values are in other codes together with others
+        if len(atoms) != len(asked.labels):  # a column of a group: a merged code contains several of its values
             return None
         atoms = coding
     atoms = _in_order(atoms)
@@ -274,7 +267,7 @@ def bins_of(asked: Shown, coding: Array, most: int) -> CodeBins | None:
 
 
 def _refines_values(coding: Array, values: Array) -> bool:
-    """Whether every code of a coding stands for one value."""
+    """Return whether every code of a coding contains one value only."""
     found = np.zeros(int(coding.max()) + 1, values.dtype)
     found[coding] = values
     return bool(np.array_equal(found[coding], values))
@@ -287,7 +280,7 @@ def _in_order(groups: Array) -> Array:
 
 
 def _join_neighbours(asked: Shown, members: Sequence[Array], most: int) -> list[list[int]]:
-    """Join neighbours of an ordered column until there are at most so many, beside codes that stand apart."""
+    """Join adjacent bins of an ordered column until at most `most` remain; codes outside the order stay separate."""
     inside = [i for i, held in enumerate(members) if not asked.apart.intersection(held.tolist())]
     if not asked.ordered or len(inside) <= most:
         return [[i] for i in range(len(members))]
@@ -306,7 +299,7 @@ def _join_neighbours(asked: Shown, members: Sequence[Array], most: int) -> list[
 
 
 def round_width(low: float, high: float, most: int) -> float:
-    """Return the smallest of 1, 2, 5, 10, 20, ... (or .1, .2, ...) whose multiples cut a range into at most so many.
+    """Return the smallest width of 1, 2, 5, 10, 20, ... (or .1, .2, ...) that gives at most `most` bins.
 
     >>> round_width(0, 99, 20), round_width(0, 110, 20), round_width(0, 0.9, 10)
     (5.0, 10.0, 0.1)
@@ -317,7 +310,7 @@ def round_width(low: float, high: float, most: int) -> float:
 
 
 def find_bin_start(number: float, width: float) -> int:
-    """Return the multiple of a width at which a number's bin begins."""
+    """Return the index of the bin that contains a number: the multiple of `width` at which the bin starts."""
     return math.floor(number / width + 1e-9)
 
 

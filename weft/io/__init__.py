@@ -1,1 +1,1 @@
-"""Tables where they are: files of every format, text in a declared dialect, DuckDB; each row read by itself."""
+"""Input and output of tables: files of all formats, databases and Spark; each row is read independently."""

@@ -1,8 +1,8 @@
-"""Databases through ADBC: one connection, one read-only transaction, every pass in it.
+"""Read databases through ADBC: all passes share one connection and one read-only transaction.
 
-Every answer must be about the same rows. A database is written to while it is read, so all passes are made in one
-transaction that sees it as it was when the table was opened first. A fit opens a table several times, with one schema
-after another: between `hold_snapshots` and its end each address has one snapshot.
+All queries must see the same rows. A database may be written to while it is read, so all passes are made in one
+transaction that shows its state when the table was first opened. A fit opens a table several times, with successive
+schemas: inside `hold_snapshots`, each address has one snapshot.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _OPEN: ContextVar[list[Closing] | None] = ContextVar("open", default=None)
 
 
 class Closing(Protocol):
-    """Something that is kept as long as a table is asked, and no longer."""
+    """Resource that is held while a table is queried."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the resource."""
         ...
 
 
 def import_driver(database: str, extra: str) -> Any:
-    """Return the ADBC driver of a database, which an extra installs; DataError without it."""
+    """Return the ADBC driver of a database; DataError that names the extra if it is not installed."""
     try:
         return importlib.import_module(f"adbc_driver_{database}.dbapi")
     except ImportError:
@@ -41,7 +41,7 @@ def import_driver(database: str, extra: str) -> Any:
 
 
 class Snapshot:
-    """A database as it was at one moment. It ends with whoever holds it, or with `close`."""
+    """State of a database at one moment; it ends with `close` or when it is garbage-collected."""
 
     def __init__(self, connection: Any, name: str, begin: str) -> None:
         self.name = name
@@ -54,17 +54,17 @@ class Snapshot:
             raise
 
     def run(self, statement: str) -> None:
-        """Run a statement that gives no rows."""
+        """Run a statement that returns no rows."""
         with explain_database_errors(self.name), self._connection.cursor() as cursor:
             cursor.execute(statement)
 
     def types(self, query: str) -> pa.Schema:
-        """Return names and types of what a query would give; no row is read."""
+        """Return the column names and types of a query's result; no row is read."""
         with explain_database_errors(self.name), self._connection.cursor() as cursor:
             return cursor.adbc_execute_schema(query)
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a question about the database itself, not about its tables' rows."""
+        """Return the result of a query on the database's catalogue, not on the rows of its tables."""
         with explain_database_errors(self.name), self._connection.cursor() as cursor:
             cursor.execute(query)
             found: list[tuple[Any, ...]] = cursor.fetchall()
@@ -73,7 +73,7 @@ class Snapshot:
     def batches(
         self, query: str, batch_rows: int, options: Mapping[str, str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Make a pass: give the rows of a query, at most so many at a time."""
+        """Yield the rows of a query, at most `batch_rows` at a time."""
         with explain_database_errors(self.name), self._connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**(options or {}))
             cursor.execute(query)
@@ -93,7 +93,7 @@ def _close_quietly(connection: Any) -> None:
 
 
 def snapshot_of(name: str, make: Callable[[], Snapshot]) -> Snapshot:
-    """Return the snapshot that is held of an address, or a new one."""
+    """Return the held snapshot of an address, or a new one."""
     held = _HELD.get()
     if held is None:
         return make()
@@ -104,7 +104,7 @@ def snapshot_of(name: str, make: Callable[[], Snapshot]) -> Snapshot:
 
 @contextmanager
 def hold_snapshots() -> Iterator[None]:
-    """Until this ends, open each database once, so that all that is asked is asked of the same rows."""
+    """Open each database only once inside this context, so that all queries see the same rows."""
     if _HELD.get() is not None:
         yield
         return
@@ -121,7 +121,7 @@ def hold_snapshots() -> Iterator[None]:
 
 
 def hold_open(kept: Closing) -> bool:
-    """Close this where `hold_snapshots` ends; False if that was never begun, so that the caller sees to it."""
+    """Close a resource when `hold_snapshots` ends; False if no such context is active: the caller must close it."""
     open_ = _OPEN.get()
     if open_ is None:
         return False
@@ -131,7 +131,7 @@ def hold_open(kept: Closing) -> bool:
 
 @contextmanager
 def explain_database_errors(name: str) -> Iterator[None]:
-    """Say what kind of thing went wrong. The database's own text is dropped: it quotes values, users and queries."""
+    """Translate database errors. The database's own text is dropped: it quotes values, users and queries."""
     import adbc_driver_manager
 
     try:
@@ -143,17 +143,16 @@ def explain_database_errors(name: str) -> Iterator[None]:
 
 
 _BROKEN = (
-    "the database could not finish reading, or the connection was lost. Nothing was made of what had been read; see "
-    "that the database runs, and start again"
+    "the database could not finish reading, or the connection was lost. Nothing was computed from the rows read so "
+    "far; check that the database is running, and start again"
 )
 
 
 def _explain_sql_state(state: str) -> str:
-    """Return what a code of SQL's standard means for whoever ran the command."""
     for codes, reason in {
         ("42P01", "3F000"): "no such table; check its name, and its schema as in ?table=SCHEMA.TABLE",
         ("42501",): "no permission to read this; ask for the right to SELECT from the table",
-        ("28",): "the database does not let this user in; set PGUSER, and PGPASSWORD or ~/.pgpass",
+        ("28",): "the database refuses this user; set PGUSER, and PGPASSWORD or ~/.pgpass",
         ("3D",): "no such database; check its name",
     }.items():
         if state.startswith(codes):
@@ -161,21 +160,21 @@ def _explain_sql_state(state: str) -> str:
     return _BROKEN
 
 
-# A table of a database as lines of text in one order, whatever order its rows lie in: what its hash is taken of.
+# The hash of a database table is computed over its rows as sorted lines of text, independent of their stored order.
 
 SETTINGS = {"datestyle": "ISO, YMD", "intervalstyle": "iso_8601", "timezone": "UTC", "extra_float_digits": "1"}
-"""What PostgreSQL writes values by; whoever reads a table back may have chosen otherwise."""
+"""Settings that determine how PostgreSQL writes values as text, fixed because sessions may differ in them."""
 
 
 def list_setup_statements(address: SqliteAddress | PostgresAddress) -> list[str]:
-    """Return the statements to run first, in the transaction that asks for the lines."""
+    """Return the statements to run first, in the transaction that queries the lines."""
     if isinstance(address, SqliteAddress):
         return []
     return [f"SET LOCAL {name} = {quote_literal(value)}" for name, value in SETTINGS.items()]
 
 
 def in_order(address: SqliteAddress | PostgresAddress, columns: Sequence[str]) -> str:
-    """Return the query for a table's lines, in order; each ends its line."""
+    """Return the query for a table's sorted lines, each with a trailing line break."""
     if isinstance(address, SqliteAddress):
         cells = " || ',' || ".join(f"quote({quote_name(name)})" for name in columns)
         return f"SELECT {cells} || char(10) AS line FROM {quote_name(address.table)} ORDER BY 1"  # noqa: S608 (names, quoted)

@@ -1,6 +1,6 @@
-"""Sources that are named by an address, `prefix:rest`, and what each is: the one list of them.
+"""Registry of sources that are named by an address, `prefix:rest`.
 
-Whoever opens, drafts, records or protects a table asks here. Nothing heavy is imported until a table is opened.
+Opening, drafting, recording and output validation use it. Libraries are imported only when a table is opened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.schema import Schema
 
 Opener = Callable[[str, "Schema | None", int], "Reader"]
-"""Opens an address (without its prefix) for reading with a schema, so many rows at a time; no row is read yet."""
+"""Function that opens an address (without its prefix) with a schema and `batch_rows`; no row is read yet."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
@@ -30,27 +30,23 @@ _WORDS = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s,;()'"]+)""")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of source: what can be told of its addresses, and how they are opened."""
+    """A kind of addressable source."""
 
     open: Opener
-
     name: Callable[[str], str]
-    """What messages and records call an address: no user and no password is in it. DataError if it is none."""
-
+    """Name of an address in messages and records, without user and password. DataError if it is invalid."""
     reads: Callable[[str], Iterable[str | Path]] = lambda address: ()
-    """The files that a table is read from, which no output may replace: paths, or patterns as text."""
-
+    """Input files of a table, which no output may replace: paths, or patterns as strings."""
     queries: bool = False
-    """Whether an address can read files by names that nobody can guess."""
-
+    """Whether an address may be a query, which can read files that its text does not name."""
     written: bool = False
-    """Whether its cells are text until a schema says what they mean."""
+    """Whether its cells are text that the schema interprets."""
 
 
 def kind_of_address(source: Any) -> tuple[Kind, str] | None:
-    """Return the kind of a source that is an address, and the rest of it; None for a file or an object.
+    """Return the kind of an address, and the address without its prefix; None for a file or an object.
 
-    DataError for an address of a kind that nobody knows; it is not repeated, for it may hold a password.
+    DataError for an address of an unknown kind, which is not quoted because it may contain a password.
     """
     if not isinstance(source, str):
         return None
@@ -58,20 +54,18 @@ def kind_of_address(source: Any) -> tuple[Kind, str] | None:
     if colon and prefix in KINDS:
         return KINDS[prefix], address
     if _SCHEME.match(source):
-        raise DataError(
-            f"no table is read from an address of this kind; known are {', '.join(f'{each}:' for each in KINDS)}"
-        )
+        raise DataError(f"cannot read this kind of address; use one of {', '.join(f'{each}:' for each in KINDS)}")
     return None
 
 
 def without_credentials(source: str) -> str | None:
-    """Return what records call a source that is an address; None if it is none."""
+    """Return the name of an address in records; None if the source is not an address."""
     found = kind_of_address(source)
     return None if found is None else found[0].name(found[1])
 
 
 def files_of_duckdb(address: str) -> Iterator[str | Path]:
-    """Yield the database file, and every word of the query: a word that names no file is harmless."""
+    """Yield the database file, and every word of the query; words that name no file are harmless."""
     query = address
     if not _QUERY.match(address):
         path, _, question = address.partition("?")
@@ -84,7 +78,7 @@ def files_of_duckdb(address: str) -> Iterator[str | Path]:
         word = single.replace("''", "'") if single else double.replace('""', '"') if double else bare
         if word:
             word = os.path.expanduser(word.removeprefix("file://"))  # noqa: PTH111 (a word need not be a path)
-            # Only a word such as 'd/*.csv' is a pattern: '*' and '%' are found in any query. Folders are not read.
+            # Only words such as 'd/*.csv' are patterns: '*' and '%' occur in any query. Folders are not read.
             yield word if glob.has_magic(word) and ("." in word or "/" in word) else Path(word)
 
 
@@ -130,4 +124,3 @@ KINDS: dict[str, Kind] = {
         lambda address: SparkAddress.of(address).files(),
     ),
 }
-"""Sources by the prefix of their addresses."""

@@ -1,14 +1,14 @@
-"""Files that appear whole or not at all, and several that appear as one.
+"""Write files atomically, alone or several as one transaction.
 
-Each file is first written as a draft beside its target (`.NAME.MARK.part`), which the writer holds a lock on: a draft
-without a lock belongs to nobody and is removed by the next writer of the same file.
+Each file is first written as a draft in the folder of its target (`.NAME.MARK.part`). The writer holds a lock on it: a
+draft without a lock is abandoned, and the next writer of the same file removes it.
 
-Several files cannot be moved in one step, so a reader could find a new table beside an old card that promises less
-privacy loss. Therefore a small record (`.NAME.MARK.commit`) is written once all drafts are on the disk; then everything
-but the first file is taken away, the card first of all, and the drafts are moved in their order, the card last of all.
-Whenever this is cut short, a reader sees the old files, or a first file without the others, or the new ones; and since
-the drafts are complete, whoever comes next finishes the moves (`recover_files`). Writers of one folder take turns by a
-lock on it. Where the system knows no such locks, nothing is recovered and nobody's draft is removed.
+Several files cannot be moved in one step, so a reader could find a new table with an old card that promises less
+privacy loss. Therefore a commit record (`.NAME.MARK.commit`) is written once all drafts are on disk; then all targets
+but the first are deleted, the card first, and the drafts are moved in order, the card last. After an interruption at
+any point, a reader sees the old files, or a first file without the others, or the new files; since the drafts are
+complete, the next process finishes the moves (`recover_files`). Writers to one folder take turns by locking it. On
+systems without such locks, nothing is recovered and no draft of another writer is removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.errors import OutputError
 from weft.file_names import sync_folder
 
 PATIENCE = 60.0
-"""Seconds to wait for another process that is moving files into the same folder; it takes an instant."""
+"""Seconds to wait for another process that is moving files into the same folder; a move takes milliseconds."""
 
 _MARK = "[0-9a-f]{8}"
 _RECORD = re.compile(rf"\.(?P<name>.+)\.(?P<mark>{_MARK})\.commit", re.DOTALL)
@@ -37,13 +37,13 @@ _DRAFT = re.compile(rf"\.(?P<name>.+)\.(?P<mark>{_MARK})\.part", re.DOTALL)
 
 @contextmanager
 def stage_files(*targets: Path) -> Iterator[Sequence[Path]]:
-    """Lend an empty draft for each target; on success all are moved into place, on failure none is.
+    """Provide an empty draft for each target; move all of them into place on success, and none on failure.
 
-    Several targets must lie in one folder, and be ordered as they depend on each other: what describes the others comes
-    last. A full disk, an exception or Ctrl-C leaves the targets as they were and no draft behind.
+    Several targets must be in one folder and in order of dependency: the file that describes the others comes last.
+    After a full disk, an exception or Ctrl-C, the targets are unchanged and no draft is left behind.
     """
     folder = targets[0].parent
-    assert all(target.parent == folder for target in targets), "files that appear as one lie in one folder"
+    assert all(target.parent == folder for target in targets), "all files of one transaction must be in one folder"
     commit = _Commit(folder, secrets.token_hex(4), tuple(target.name for target in targets))
     drafts = [folder / draft for draft in commit.drafts]
     with ExitStack() as held:
@@ -61,21 +61,21 @@ def stage_files(*targets: Path) -> Iterator[Sequence[Path]]:
             raise OutputError(f"cannot write {names}: {reason}. Nothing was left behind.") from None
         finally:
             for draft in drafts:
-                if not commit.record.exists():  # else they are the next one's to move
+                if not commit.record.exists():  # else the next process moves them
                     draft.unlink(missing_ok=True)
 
 
 def recover_files(folder: Path, names: Sequence[str] | None = None) -> list[str]:
-    """Finish moves that were cut short, and remove drafts that nobody works on; say what was done.
+    """Finish interrupted moves and remove abandoned drafts; return a description of each action.
 
-    `names` are the targets that this is about (None: all in the folder). What cannot be mended is left as it is.
+    `names` restricts this to some targets (None: all in the folder). Files that cannot be recovered are left unchanged.
     """
     found = [entry.name for entry in os.scandir(folder) if entry.name.endswith((".commit", ".part"))]
     records = [name for name in found if _RECORD.fullmatch(name)]
     told: list[str] = []
     if records:
         with _hold_folder(folder) as ours, suppress(OSError):
-            # Whoever writes a record does so in its turn, and this is ours: its writer is gone.
+            # Records are written only while holding the folder's lock, which is ours now: their writers have ended.
             told += [did for name in records if ours and (did := _finish_commit(folder / name, names))]
     left = {mark["mark"] for name in records if (folder / name).exists() and (mark := _RECORD.fullmatch(name))}
     for name in found:
@@ -89,7 +89,7 @@ def recover_files(folder: Path, names: Sequence[str] | None = None) -> list[str]
 
 
 def _finish_commit(record: Path, names: Sequence[str] | None) -> str | None:
-    """Finish what a record speaks of, or remove one that cannot be finished; None if it is about other files."""
+    """Finish the moves of a record, or remove a record that cannot be finished; None if it is about other files."""
     named, commit = _RECORD.fullmatch(record.name), _Commit.read(record)
     about = [named["name"]] if commit is None and named else commit.names if commit else []
     if names is not None and set(names).isdisjoint(about):
@@ -103,7 +103,7 @@ def _finish_commit(record: Path, names: Sequence[str] | None) -> str | None:
 
 @dataclass(frozen=True)
 class _Commit:
-    """Complete drafts that are to become files of one folder, in this order."""
+    """Complete drafts to be moved into place in one folder, in this order."""
 
     folder: Path
     mark: str
@@ -119,10 +119,7 @@ class _Commit:
 
     @classmethod
     def read(cls, record: Path) -> _Commit | None:
-        """Read a record; None if it is none, or speaks of drafts that are not of its folder and mark.
-
-        Whoever may write into the folder can write a record, but only such as move drafts of that folder.
-        """
+        """Read a record; None if it is invalid: even a forged record can only move drafts of its folder and mark."""
         named = _RECORD.fullmatch(record.name)
         try:
             files = json.loads(record.read_bytes())["files"]
@@ -131,7 +128,7 @@ class _Commit:
             if not plain or commit.record.name != record.name:
                 return None
             for file, draft in zip(files, commit.drafts, strict=True):
-                # A draft that is gone must have become its target.
+                # A missing draft must have been moved to its target.
                 place = record.parent / (draft if (record.parent / draft).exists() else file["target"])
                 if hash_file(place) != file["sha256"]:
                     return None
@@ -140,7 +137,6 @@ class _Commit:
         return commit
 
     def write(self) -> None:
-        """Put the record on the disk."""
         files = [
             {"target": name, "draft": draft, "sha256": hash_file(self.folder / draft)}
             for name, draft in zip(self.names, self.drafts, strict=True)
@@ -152,11 +148,11 @@ class _Commit:
         sync_folder(self.folder)
 
     def finish(self) -> None:
-        """Move the drafts; may be called again wherever an earlier call was cut short."""
+        """Move the drafts; safe to repeat after an interruption at any point."""
         waiting = [
             (self.folder / draft, self.folder / name) for draft, name in zip(self.drafts, self.names, strict=True)
         ]
-        if waiting[0][0].exists():  # the first file is still the old one: what tells of it must go before it does
+        if waiting[0][0].exists():  # the old first file is in place: delete what describes it first
             for _, target in reversed(waiting[1:]):
                 target.unlink(missing_ok=True)
             sync_folder(self.folder)
@@ -169,7 +165,6 @@ class _Commit:
 
 
 def _move_drafts(commit: _Commit) -> None:
-    """Move complete drafts into place, as one."""
     if len(commit.names) == 1:
         (commit.folder / commit.drafts[0]).replace(commit.folder / commit.names[0])
         sync_folder(commit.folder)
@@ -177,7 +172,7 @@ def _move_drafts(commit: _Commit) -> None:
     with _hold_folder(commit.folder):
         try:
             _write_commit(commit)
-        except KeyboardInterrupt:  # or a signal like it: the drafts are whole, so that finishing is the way out
+        except KeyboardInterrupt:  # or a similar signal: the drafts are complete, so finish the moves
             if commit.record.exists():
                 commit.finish()
             raise
@@ -193,21 +188,21 @@ def _write_commit(commit: _Commit) -> None:
         commit.finish()
     except OSError as error:
         raise OutputError(
-            f"cannot put {', '.join(commit.names)} in place: {error.strerror}. They are complete, in hidden files "
-            "beside it: the next command that writes there, or `weft verify`, finishes this."
+            f"cannot move {', '.join(commit.names)} into place: {error.strerror}. The files are complete, under hidden "
+            "names in the same folder: the next command that writes there, or `weft verify`, finishes the release."
         ) from None
 
 
 @contextmanager
 def _create_locked_draft(draft: Path) -> Iterator[None]:
-    """Make an empty draft and keep a lock on it, by which others know that somebody works on it."""
+    """Create an empty draft and hold a lock on it, which marks it as in use."""
     while True:
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             _try_lock(handle)
-            # Between the two lines above, somebody may have taken it for abandoned and removed it.
+            # Between the two lines above, another process may have removed the draft as abandoned.
             if draft.exists() and os.path.samestat(os.fstat(handle), draft.stat()):
-                if os.name != "posix":  # an open file cannot be moved there
+                if os.name != "posix":  # Windows cannot move an open file
                     os.close(handle)
                     handle = -1
                 yield
@@ -218,7 +213,7 @@ def _create_locked_draft(draft: Path) -> Iterator[None]:
 
 
 def _is_abandoned(draft: Path) -> bool:
-    """Whether nobody holds a lock on a draft; False where that cannot be told."""
+    """Whether no process holds a lock on a draft; False if this cannot be determined."""
     with suppress(OSError):
         handle = os.open(draft, os.O_RDWR)
         try:
@@ -230,7 +225,7 @@ def _is_abandoned(draft: Path) -> bool:
 
 @contextmanager
 def _hold_folder(folder: Path) -> Iterator[bool]:
-    """Wait until nobody else moves files into a folder, and hold it; False where the system knows no such locks."""
+    """Wait for the lock on a folder and hold it; yield False on systems without such locks."""
     if os.name != "posix":
         yield False
         return
@@ -239,7 +234,7 @@ def _hold_folder(folder: Path) -> Iterator[bool]:
         end = time.monotonic() + PATIENCE
         while (held := _try_lock(handle, wait=False)) is False:
             if time.monotonic() > end:
-                raise OutputError(f"another process is writing into {folder}: try again when it has ended.")
+                raise OutputError(f"another process is writing to {folder}: try again when it has ended.")
             time.sleep(0.01)
         yield held is True
     finally:
@@ -247,7 +242,7 @@ def _hold_folder(folder: Path) -> Iterator[bool]:
 
 
 def _try_lock(handle: int, *, wait: bool = True) -> bool | None:
-    """Lock an open file; False if somebody else holds it, None if the system knows no such locks."""
+    """Lock an open file; False if another process holds the lock, None on systems without such locks."""
     if os.name != "posix":
         return None
     import fcntl
@@ -275,20 +270,20 @@ def _flush_file(path: Path) -> None:
 def check_writable(target: Path) -> None:
     """Refuse a target that cannot be written, before any budget is spent on it."""
     check_appendable(target)
-    if target.exists() and not target.is_file():  # what is moved into its place would take a device away
-        raise OutputError(f"cannot write {target}: it is there already and no plain file. Choose another name.")
+    if target.exists() and not target.is_file():  # moving a file there would replace a device
+        raise OutputError(f"cannot write {target}: it exists and is no plain file. Choose another name.")
 
 
 def check_appendable(target: Path) -> None:
-    """Refuse a file that nothing can be appended to, or whose folder takes no new file."""
+    """Refuse a file that cannot be appended to, or whose folder is not writable."""
     folder = target.parent
     try:
         if not folder.is_dir():
-            raise OutputError(f"cannot write {target}: the folder {folder} does not exist. Make it first.")
+            raise OutputError(f"cannot write {target}: the folder {folder} does not exist. Create it first.")
         if target.is_dir():
             raise OutputError(f"cannot write {target}: it is a folder. Name a file in it.")
-    except (OSError, ValueError) as error:  # a name that is too long, or holds a null
-        reason = getattr(error, "strerror", None) or "it is no name for a file"
+    except (OSError, ValueError) as error:  # a name that is too long, or contains a null byte
+        reason = getattr(error, "strerror", None) or "it is not a valid file name"
         raise OutputError(f"cannot write {target}: {reason}. Choose another name.") from None
     if not os.access(folder, os.W_OK):
         raise OutputError(f"cannot write {target}: no permission to write in {folder}.")

@@ -1,4 +1,4 @@
-"""The bytes of a text file, from wherever they are: unpacked, in UTF-8, with their beginning to look at first."""
+"""Byte streams of text files: decompressed, transcoded to UTF-8, with a first part that can be inspected."""
 
 from __future__ import annotations
 
@@ -20,39 +20,38 @@ from weft.io.formats import get_compression, get_ending
 
 Location = str | PathLike[str]
 
-STDIN = "-"
-"""What standard input is called where a file may be named."""
+STDIN = "-"  # names standard input where a file name is expected
 
 HEAD = 1 << 20
-"""Bytes of the beginning that are kept to look at: as many as the longest line has."""
+"""Bytes kept for inspection from the start of a file: the maximum length of a line."""
 
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
-"""What a library raises on a damaged or locked archive, beside errors of the system and of Arrow."""
+"""Exceptions of a damaged or locked archive, in addition to OSError and Arrow's exceptions."""
 
 _MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
 _BLOCK = 1 << 20
 
 
 class Source(Protocol):
-    """Anything with bytes to read."""
+    """Object with bytes to read."""
 
     def read(self, size: int, /) -> Any:
-        """Return the next bytes, at most so many; none at the end."""
+        """Return the next bytes, at most `size`; none at the end."""
         ...
 
 
 class Stream:
-    """The bytes of a text file, in UTF-8 and without a byte order mark; messages call it by its name."""
+    """Bytes of a text file, in UTF-8 and without a byte order mark; messages use `name`."""
 
     def __init__(self, source: Source, name: str, kind: str = ".csv", tell: Callable[[], int] | None = None) -> None:
         self._source, self._head, self._rest = source, b"", b""
         self.name, self.kind = name, kind
         self.tell = tell or (lambda: 0)
-        """Says how many bytes of the file itself have been read."""
+        """Return the number of bytes read from the file itself."""
         self._begun = False
 
     def head(self) -> bytes:
-        """Return the first bytes, as many as the longest line may have, or all; they are read again afterwards."""
+        """Return about the first `HEAD` bytes, or all if there are fewer, without consuming them."""
         if not self._begun:
             self._begun = True
             pieces: list[bytes] = []
@@ -71,7 +70,7 @@ class Stream:
 
 
 class Transcoded:
-    """Bytes in another encoding as UTF-8, decoded strictly: what is no text refuses the file."""
+    """Bytes of another encoding as UTF-8, decoded strictly: a file with invalid bytes is refused."""
 
     def __init__(self, source: Source, encoding: str, name: str) -> None:
         self._source, self._name, self._encoding = source, name, encoding
@@ -89,14 +88,12 @@ class Transcoded:
             return self._decoder.decode(block, final).encode()
         except (UnicodeError, ValueError):
             pass
-        raise DataError(
-            f"{self._name} is not {self._encoding} text. Give its encoding, or convert it with `iconv -t UTF-8`"
-        )
+        raise DataError(f"{self._name} is not {self._encoding} text. Set its encoding, or run `iconv -t UTF-8`")
 
 
 @contextmanager
 def open_text_stream(path: Location, dialect: Dialect) -> Iterator[Stream]:
-    """Open a text file, or standard input for "-": unpacked as its name says, and decoded as the dialect does."""
+    """Open a text file, or standard input for "-": decompressed by its ending, and decoded by the dialect."""
     if str(path) == STDIN:
         yield _make_stream(_open_standard_input(sys.stdin.buffer), "stdin", ".csv", dialect, None)
         return
@@ -113,7 +110,7 @@ def open_text_stream(path: Location, dialect: Dialect) -> Iterator[Stream]:
 
 
 def decompress(raw: pa.NativeFile, path: Location) -> pa.NativeFile:
-    """Return the bytes of a file as they were before it was compressed by gzip or zstd."""
+    """Return the decompressed bytes of a file, if its ending is that of gzip or zstd."""
     packed = {".gz": "gzip", ".zst": "zstd"}.get(get_compression(path))
     return raw if packed is None else pa.CompressedInputStream(raw, packed)
 
@@ -124,7 +121,7 @@ def _make_stream(source: Source, name: str, kind: str, dialect: Dialect, tell: C
 
 
 def _open_standard_input(pipe: Any) -> Source:
-    """Return the bytes of standard input, unpacked if they begin as those of gzip or zstd do."""
+    """Return the bytes of standard input, decompressed if they begin like gzip or zstd."""
     first = pipe.read(4) or b""
     raw = pa.PythonFile(_Joined(first, pipe), mode="r")
     packed = next((end for magic, end in _MAGIC.items() if first.startswith(magic)), "")
@@ -132,7 +129,7 @@ def _open_standard_input(pipe: Any) -> Source:
 
 
 class _Joined:
-    """Bytes that were read already, and those that follow."""
+    """Bytes that were already read, followed by the rest of a pipe."""
 
     closed = False
 
@@ -150,9 +147,9 @@ class _Joined:
 
 
 def _open_single_member(archive: zipfile.ZipFile, path: Location) -> zipfile.ZipInfo:
-    """Return the one file of an archive; DataError if there are several, for nobody said which."""
+    """Return the only file in an archive; DataError if it has none or several."""
     members = [each for each in archive.infolist() if not each.is_dir() and not each.filename.startswith("__MACOSX/")]
     if len(members) != 1:
         many = "holds no file" if not members else "holds several files"
-        raise DataError(f"{path} {many}; unpack it, and name the file or files to read")
+        raise DataError(f"{path} {many}; decompress it, and name the file or files to read")
     return members[0]

@@ -36,9 +36,7 @@ _LF, _CR = ord("\n"), ord("\r")
 
 # States: at the start of a field, in an unquoted field, in a quoted field, after a quote in a quoted field.
 _START, _PLAIN, _QUOTED, _CLOSING = range(4)
-# Variables that are kept between blocks.
 _STATE, _LINE, _FIELD, _BYTES, _AFTER_CR, _RECORD, _FIRST_LINE, _END, _HEADER_END, _MEMORY = range(10)
-# Faults.
 _FINE, _STRAY, _BEHIND, _BREAK, _FIELDS, _LONG, _LONE_CR, _OPEN = range(8)
 
 _FAULTS = {
@@ -134,7 +132,7 @@ def require_listed_breaks(values: pa.Array, column: Column) -> None:
     octets = values.cast(pa.binary())  # may be invalid UTF-8
     broken = pc.or_(pc.match_substring(octets, "\n"), pc.match_substring(octets, "\r"))
     if pc.any(pc.and_(broken, pc.invert(pc.is_in(octets, listed.cast(pa.binary()))))).as_py():
-        raise DataError(f'column "{column.name}": a value has a line break that is not listed. Remove the line break')
+        raise DataError(f'column "{column.name}": a value holds a line break that is not listed. Remove the line break')
 
 
 BLOCK = 4 << 20

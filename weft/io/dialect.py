@@ -1,16 +1,16 @@
-"""The dialect in which files are read: declared by whoever reads them, never sniffed from rows.
+"""The dialect of an input file: declared by the user, never inferred from rows.
 
-What is not declared is the plain dialect: UTF-8, commas (tabs in a .tsv file), double quotes, a first line that names
-the columns. Whatever is declared, a row is read by itself:
+The default dialect is UTF-8 text with commas (tabs in a .tsv file), double quotes and a first line that names the
+columns. The default sheet of a workbook is the first one.
 
-- Separator and quote are single signs of ASCII, which are single bytes in UTF-8: the argument of `weft.io.csv_scan`
-  holds for each pair of them, and for no quote at all, where a line is a row.
-- Encodings are those in which a line is decoded by itself: single bytes, and those of several bytes that no state
-  carries from one character to the next, and of which none holds a line break (`ENCODINGS`). An odd number of bytes in
-  a row of UTF-16 would shift all that follow; it also leaves the file with an odd number of them, which is refused.
-- The decimal mark and the markers of missing values are looked for in each field alone.
+Privacy: under every dialect, each row is parsed independently of all other rows.
 
-Which sheet of a workbook is read is declared as well; the first, if nothing is said.
+- Separator and quote are single ASCII characters, hence single bytes in UTF-8: the argument of `weft.io.csv_scan`
+  holds for every pair of them, and also without a quote, where each line is one row.
+- Only encodings in which each line can be decoded on its own are accepted (`ENCODINGS`): single-byte encodings,
+  stateless multi-byte encodings in which no multi-byte character contains a line break, and UTF-16. An odd number of
+  bytes in one row of UTF-16 would shift all rows after it; the file then has an odd number of bytes, and is refused.
+- The decimal mark and the markers of missing values are applied to each field separately.
 """
 
 from __future__ import annotations
@@ -31,38 +31,37 @@ ENCODINGS = (
     *("koi8-r", "koi8-u", "mac-roman", "mac-latin2", "mac-cyrillic", "mac-greek", "mac-turkish"),
     *("gbk", "gb2312", "gb18030", "big5", "shift_jis", "cp932", "euc_jp", "euc_kr", "cp949"),
 )
-"""Encodings in which each line is decoded by itself."""
+"""Encodings in which each line can be decoded on its own."""
 
-_TWICE = 'a comma cannot both be the decimal mark and separate fields: give a separator such as ";"'
-NOT_UTF8 = 'is not UTF-8 text; say what it is, as in --encoding latin-1 or utf-16 (Dialect(encoding="latin-1"))'
-"""What to do about a file in another encoding."""
+_TWICE = 'a comma cannot be both the decimal mark and the separator: set a separator such as ";"'
+NOT_UTF8 = 'is not UTF-8 text; set its encoding, as in --encoding latin-1 or utf-16 (Dialect(encoding="latin-1"))'
 
-_LETTERS = "a letter, a digit, a sign of a number or a line break"
+_LETTERS = "a letter, a digit, a line break or one of . + - _"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How a file is written.
+    """Dialect of a text file or workbook.
 
     >>> Dialect(separator=";", decimal=",", encoding="latin-1").encoding
     'iso8859-1'
     """
 
     separator: str | None = None
-    """What stands between fields (None: commas, or tabs in a .tsv file)."""
+    """Field separator (None: a comma, or a tab in a .tsv file)."""
     quote: str = '"'
-    """What stands around a field that holds a separator; nothing, if no field is ever quoted."""
+    """Quote character around fields that contain a separator; an empty string if no field is ever quoted."""
     encoding: str = "utf-8"
-    """In which encoding the file is: UTF-8, UTF-16, Latin-1, Windows code pages and others."""
+    """Encoding of the file: UTF-8, UTF-16, Latin-1, a Windows code page or another of `ENCODINGS`."""
     decimal: str = "."
-    """What stands before the digits of a fraction: a point or a comma."""
+    """Decimal mark: a point or a comma."""
     header: bool | None = None
-    """Whether the first line of a text file or sheet names the columns; if not, they are those of the schema in their
-    order. (None: it does, but a first line that looks like a row is refused.)"""
+    """Whether the first line of a text file or sheet names the columns. If False, the columns are those of the schema,
+    in its order. If None, the first line names the columns, and is refused if it looks like a row."""
     missing: tuple[Marker, ...] = ()
-    """What stands for a missing value in every column that may be missing."""
+    """Markers of missing values, in every column that allows missing values."""
     sheet: str | int | None = None
-    """Which sheet of a workbook: its name, or its place counted from 1 (None: the first)."""
+    """Sheet of a workbook: its name, or its position counted from 1 (None: the first)."""
 
     def __post_init__(self) -> None:
         _check_sign("separator", self.separator)
@@ -83,11 +82,11 @@ class Dialect:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing was declared but markers of missing values."""
+        """Whether every option but `missing` has its default value."""
         return self == Dialect(missing=self.missing)
 
     def check(self, options: Collection[str], name: str) -> None:
-        """Refuse what is declared beyond these options, the only ones with an effect on a table besides `missing`."""
+        """Refuse declared options without effect: all but `missing` and these."""
         known = ("missing", *options)
         idle = [
             each.name for each in fields(self) if each.name not in known and getattr(self, each.name) != each.default
@@ -97,15 +96,15 @@ class Dialect:
 
     @property
     def number_format(self) -> NumberFormat | None:
-        """How the file writes numbers, if not with a point."""
+        """Number format of the file; None for a decimal point."""
         return None if self.decimal == "." else NumberFormat(decimal=self.decimal)
 
     def marking(self, schema: Schema) -> Schema:
-        """Return a schema with the dialect's markers of missing values."""
+        """Return the schema with the dialect's markers of missing values added."""
         return schema.marking(self.missing) if self.missing else schema
 
     def separator_in(self, ending: str) -> str:
-        """Return what separates the fields of a file with this ending."""
+        """Return the field separator of a file with this ending."""
         found = self.separator or ("\t" if ending.startswith((".tsv", ".tab")) else ",")
         if found == self.decimal:
             raise SourceError(_TWICE)
@@ -120,7 +119,7 @@ def _normalise_encoding(name: str) -> str:
     known = "utf-8" if known == "utf-8-sig" else known
     if known not in ENCODINGS:
         raise SourceError(
-            f'encoding {name!r} is not known, or its lines cannot be read one by one: give one such as "utf-8", '
+            f'encoding {name!r} is unknown, or its lines cannot be read one by one: use one such as "utf-8", '
             '"utf-16", "latin-1" or "cp1252", or convert the file with `iconv -t UTF-8`'
         )
     return known
@@ -130,17 +129,17 @@ def _check_sign(what: str, sign: str | None) -> None:
     if sign is None:
         return
     if not isinstance(sign, str) or len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in "\r\n\0.+-_":
-        raise SourceError(f"{what} must be one sign such as a semicolon or a tab, and not {_LETTERS}")
+        raise SourceError(f"{what} must be a single character such as a semicolon or a tab, and not {_LETTERS}")
 
 
 def _check_sheet(sheet: str | int | None) -> None:
     counted = isinstance(sheet, int) and not isinstance(sheet, bool) and sheet >= 1
     if not (sheet is None or counted or (isinstance(sheet, str) and sheet.strip())):
-        raise SourceError("sheet must be the name of a sheet of the workbook, or its place, counted from 1")
+        raise SourceError("sheet must be the name of a sheet of the workbook, or its position counted from 1")
 
 
 def markers_of(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Return markers of missing values given one by one, or several with commas between them.
+    """Return the markers of missing values, given one by one or as comma-separated lists.
 
     >>> markers_of(["?", "NA,-9"])
     ('?', 'NA', '-9')
@@ -149,4 +148,3 @@ def markers_of(given: Sequence[str] | None) -> tuple[str, ...]:
 
 
 DEFAULT_DIALECT = Dialect()
-"""What is read where nothing is declared."""

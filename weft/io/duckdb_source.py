@@ -1,4 +1,16 @@
-"""A reader of DuckDB: a table of a database file, or a query over files. A row of the result is a row."""
+"""DuckDB reader: a table of a database file, or a query over files. Privacy applies to rows of the result.
+
+Privacy: the codes of a row must depend only on that row and on public facts (the contract of every source, decision
+011). A query satisfies this if every row of its result is computed from one row of one table, by expressions that use
+nothing else. So it may select, compute, filter and order; operators that relate rows (joins, unions, groups, windows,
+DISTINCT, LIMIT, samples, subqueries) are refused. This is checked on DuckDB's own plan, in which views and macros are
+expanded; its optimizer is off, because its rewrites depend on statistics of the rows.
+
+Tables of a database and Parquet files have declared types. For CSV and JSON files, DuckDB infers dialect, date formats
+and types from the rows, so that one row can change how all others are read. Such a file is accepted only if the query
+declares everything (`auto_detect = false`, `columns`), and a CSV file only if it also passes the check of
+`weft.io.csv_scan`, because DuckDB is lenient about quotes.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +29,7 @@ from weft.io.csv_scan import Checked
 from weft.io.reader import Batches, Reader
 from weft.schema import Schema
 
-# What a DuckDB query may be: one that reads each row by itself.
-
+# Operators that are allowed in a query plan: each row must be computed from one row.
 _ROWWISE = {"PROJECTION", "FILTER", "ORDER_BY", "CTE", "CTE_SCAN"}
 _CONSTANT = {"COLUMN_DATA_SCAN", "EXPRESSION_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}
 _DECLARED = {"SEQ_SCAN", "TABLE_SCAN", "PARQUET_SCAN", "READ_PARQUET"}
@@ -35,8 +46,8 @@ _OPTIONS = {
 _OPTIONS["read_ndjson"] = _OPTIONS["read_json"]
 
 _SNIFFED = (
-    "DuckDB would guess types, dates or dialect of a {kind} file from its rows. Say all in the query, as in {example}; "
-    "or {otherwise}"
+    "DuckDB would guess types, dates or dialect of a {kind} file from its rows. Declare them in the query, as in "
+    "{example}; or {otherwise}"
 )
 _EXAMPLES = {
     "CSV": (
@@ -46,13 +57,13 @@ _EXAMPLES = {
     ),
     "JSON": (
         "read_json('f.json', auto_detect = false, format = 'newline_delimited', columns = {'a': 'INTEGER'})",
-        "make a table of it with declared types",
+        "create a table from it with declared types",
     ),
 }
 
 
 def check_query(connection: Any, name: str, query: str) -> None:
-    """Refuse a query that does not read each row by itself, or that guesses types; DataError with the remedy."""
+    """Raise DataError, with the remedy, for a query that does not read each row independently or that infers types."""
     cursor = connection.cursor()
     tree = json.loads(cursor.execute("SELECT json_serialize_sql(?)", [query]).fetchone()[0])
     if tree.get("error") or len(tree["statements"]) != 1:
@@ -79,10 +90,10 @@ def check_query(connection: Any, name: str, query: str) -> None:
 
 
 def require_once(name: str, files: Sequence[str | Path]) -> None:
-    """Refuse files that are named twice, by whatever names: their rows would count twice."""
+    """Refuse a file that is named twice, even under different names: its rows would count twice."""
     found = [_identify_file(Path(file)) for file in files]
     if len(set(found)) < len(found):
-        raise DataError(f"{name}: a file is named twice, so that its rows would count twice. Name each once")
+        raise DataError(f"{name}: a file is named twice, so its rows would count twice. Name each file once")
 
 
 def _identify_file(path: Path) -> tuple[int, int] | Path:
@@ -94,14 +105,14 @@ def _identify_file(path: Path) -> tuple[int, int] | Path:
 
 
 def _check_files(name: str, cursor: Any, patterns: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Refuse a file that is read twice, and folders such as `year=2020` whose names DuckDB would guess types from."""
+    """Refuse files that are read twice, and folders such as `year=2020`, from whose names DuckDB infers types."""
     paths = _list_matching_files(cursor, patterns)
     require_once(name, paths)
     parted = any("=" in folder for path in paths for folder in path.parent.parts)
     if parted and str(options.get("hive_partitioning")).lower() not in ("false", "f", "0"):
         raise DataError(
             f"{name}: the names of folders such as year=2020 hold values of rows, from which DuckDB guesses types. "
-            "Read with hive_partitioning = false, or make a table with declared types"
+            "Read with hive_partitioning = false, or create a table with declared types"
         )
 
 
@@ -123,18 +134,18 @@ def _iterate_mappings(tree: Any) -> Iterator[Mapping[str, Any]]:
 def _check_rowwise(name: str, scans: Sequence[str]) -> None:
     if len(scans) > 1 or not set(scans) <= _DECLARED | _WRITTEN | {f"{scan}_AUTO" for scan in _WRITTEN}:
         raise DataError(
-            f"{name}: a row of the result must come from one row of one table, so that nothing about one row decides "
-            "about another. Choose, compute and filter columns only; for joins, unions, groups, windows, DISTINCT, "
-            "LIMIT or samples make a table first and name that: its rows are then what is protected"
+            f"{name}: each row of the result must come from one row of one table, so that no row affects another. "
+            "Only select, compute and filter columns; for joins, unions, groups, windows, DISTINCT, LIMIT or samples "
+            "create a table first and name that: its rows are then what is protected"
         )
 
 
 def _expand_views(cursor: Any, query: str) -> str:
-    """Return a query with the definitions of all views and macros that it can lead to."""
+    """Return a query followed by the definitions of all views and macros that it may refer to."""
     definitions = cursor.execute(
         "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal UNION ALL "
         "SELECT function_name, macro_definition FROM duckdb_functions() WHERE NOT internal"
-    ).fetchall()  # several schemas may have one of the same name: all of them count
+    ).fetchall()  # several schemas may define the same name: include all of them
     text, left = query, definitions
     while named := [each for each in left if _contains_word(text, each[0])]:
         left = [each for each in left if each not in named]
@@ -147,20 +158,20 @@ def _contains_word(text: str, word: str) -> bool:
 
 
 def _check_repeatable(name: str, cursor: Any, text: str) -> None:
-    # Quotes and comments hide a call from a plain look, and taking them away may hide another: both are looked at.
+    # Quotes and comments can hide a call from a search, and removing them can hide another: search both texts.
     bare = re.sub(r"/\*.*?\*/|--[^\n]*", " ", text, flags=re.DOTALL).replace('"', "")
     text = f"{text}\n{bare}"
     volatile = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
     for (function,) in cursor.execute(volatile).fetchall():
         if re.search(rf"(?<!\w){re.escape(function)}\s*\(", text, re.IGNORECASE):
-            raise DataError(f"{name}: the query must say the same at every pass; take {function}() out of it")
+            raise DataError(f"{name}: the query must return the same rows in every pass; remove {function}() from it")
     for position in _POSITIONS:
         if _contains_word(text, position):
-            raise DataError(f"{name}: the position of a row depends on others; take {position} out of the query")
+            raise DataError(f"{name}: the position of a row depends on other rows; remove {position} from the query")
 
 
 Call = tuple[str, list[str], dict[str, Any]]
-"""A table function of a query: its name, the files it reads and its options, as far as these are constants."""
+"""A table function of a query: its name, its files and its options, as far as these are constants."""
 
 
 def _parse_table_function(node: Mapping[str, Any]) -> Call | None:
@@ -179,7 +190,7 @@ def _parse_table_function(node: Mapping[str, Any]) -> Call | None:
 
 
 def _parse_arguments(function: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Return names and values of a function's arguments; DuckDB's syntax trees have had several forms for them."""
+    """Yield names and values of a function's arguments, in all forms of DuckDB's syntax trees so far."""
     for child in function.get("arguments", function.get("children", ())):
         name, expression = child.get("name", "") or child.get("alias", ""), child.get("expression", child)
         if expression.get("type") == "COMPARE_EQUAL":
@@ -188,7 +199,7 @@ def _parse_arguments(function: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _parse_constant(expression: Mapping[str, Any]) -> Any:
-    """Return a constant as text or as a list of its parts; the parts of anything else that was written out."""
+    """Return a constant as text, or the list of constants in a function or operator call; else None."""
     if expression.get("class") == "CONSTANT":
         literal = expression.get("literal")
         if literal is not None:
@@ -206,17 +217,17 @@ def _parse_constant(expression: Mapping[str, Any]) -> Any:
 
 
 def _file_name(node: Mapping[str, Any]) -> str | None:
-    """Return the file that a query names as it would a table; None for a table."""
+    """Return the file that a query names in place of a table; None for a table."""
     table = node.get("table_name") if node.get("type") == "BASE_TABLE" else None
     return str(table) if table and ("." in table or "/" in table) and not node.get("schema_name") else None
 
 
 def _check_written(name: str, kind: str, scan: str, calls: Sequence[Call], cursor: Any) -> None:
-    """Refuse a scan of a CSV or JSON file unless the query says how each value of it is read."""
+    """Refuse a scan of a CSV or JSON file unless the query declares how each value is read."""
     example, otherwise = _EXAMPLES[kind]
     sniffed = DataError(f"{name}: " + _SNIFFED.format(kind=kind, example=example, otherwise=otherwise))
     said = [call for call in calls if call[0].upper() == scan]
-    if len(said) != 1:  # a bare file name, or hidden in a view or a macro
+    if len(said) != 1:  # a bare file name, or a call inside a view or macro
         raise sniffed
     ((function, files, options),) = said
     explicit = str(options.get("auto_detect")).lower() in ("false", "f", "0") and bool(options.get("columns"))
@@ -228,7 +239,7 @@ def _check_written(name: str, kind: str, scan: str, calls: Sequence[Call], curso
     unknown = set(options) - _OPTIONS[function]
     if unknown or str(options.get("strict_mode", "true")).lower() in ("false", "f", "0"):
         option = min(unknown, default="strict_mode")
-        raise DataError(f"{name}: {option} lets one row of the file decide about others; leave it out of {function}")
+        raise DataError(f"{name}: {option} lets one row of the file affect others; leave it out of {function}")
     if kind == "CSV":
         _check_dialect(name, _list_matching_files(cursor, files), options)
 
@@ -238,19 +249,19 @@ def _check_dialect(name: str, paths: Sequence[Path], options: Mapping[str, Any])
     quote, escape = str(options.get("quote", '"')), options.get("escape")
     if len(separator.encode()) != 1 or len(quote.encode()) > 1 or (escape or quote) != quote:
         raise DataError(
-            f"{name}: take one sign as delim, one as quote, and write quotes inside a field twice; or name the CSV "
-            "file itself as the input of Weft"
+            f"{name}: delim and quote must be single characters, and quotes inside a field must be doubled (escape); "
+            "set them so, or name the CSV file itself as the input of Weft"
         )
     for path in paths:
         if path.suffix.lower() in (".zst", ".bz2", ".xz", ".lz4"):
-            raise DataError(f"{path} cannot be checked as it is packed; unpack it, or pack it with gzip")
+            raise DataError(f"{path} cannot be checked while compressed; decompress it, or compress it with gzip")
         with pa.OSFile(str(path), "rb") as raw:
             breaks = [False] * len(options["columns"])
             Checked(decompress(raw, path), path, breaks, separator=separator, quote=quote).check()
 
 
 def _list_matching_files(cursor: Any, patterns: Sequence[str]) -> list[Path]:
-    """Return the files that DuckDB itself finds, hidden ones among them."""
+    """Return the files that DuckDB finds, including hidden ones."""
     found = [row[0] for pattern in patterns for row in cursor.execute("SELECT file FROM glob(?)", [pattern]).fetchall()]
     return [Path(file) for file in found]
 
@@ -262,7 +273,7 @@ def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader
     """Open `path.db?table=name`, `path.db?query=SELECT ...`, or a bare `SELECT ... FROM 'files*.parquet'`.
 
     A database file is opened read-only and stays open, so its rows cannot change between passes. A query must read each
-    row by itself (`weft.io.duckdb_source`), from files that stay still.
+    row independently (`check_query`), from files that do not change.
     """
     path, query, whole = _parse_address(address)
     name = f"duckdb:{path or 'query'}"
@@ -273,10 +284,10 @@ def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader
 
     with _explain_duckdb_errors(name, duckdb):
         connection = duckdb.connect(path, read_only=True) if path else duckdb.connect()
-        connection.execute("SET python_enable_replacements = false")  # a name in a query is no Python variable
+        connection.execute("SET python_enable_replacements = false")  # names never refer to Python variables
         check_query(connection, name, query)
         arrow = connection.cursor().sql(query).limit(0).to_arrow_table().schema
-        # A table knows how many rows it has; those of a query would have to be made to be counted.
+        # A table stores its number of rows; a query would have to be run to count its rows.
         found = connection.cursor().execute(f"SELECT count(*) {query}").fetchone() if whole else None
         rows = None if found is None else int(found[0])
 
@@ -292,7 +303,7 @@ def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader
 
 
 def _parse_address(address: str) -> tuple[str, str, bool]:
-    """Return the database, the query, and whether that is for a whole table."""
+    """Return the database, the query, and whether it selects a whole table."""
     if _QUERY.match(address):
         return "", address.strip().rstrip(";"), False
     path, _, question = address.partition("?")
@@ -301,7 +312,7 @@ def _parse_address(address: str) -> tuple[str, str, bool]:
         return path, "FROM " + ".".join(map(_quote_identifier, value.split("."))), True
     if key == "query" and value:
         return path, value.strip().rstrip(";"), False
-    raise DataError(f"duckdb:{path} does not say what to read; add ?table=NAME or ?query=SELECT ...")
+    raise DataError(f"duckdb:{path} names no table or query; add ?table=NAME or ?query=SELECT ...")
 
 
 def _quote_identifier(name: str) -> str:
@@ -310,7 +321,7 @@ def _quote_identifier(name: str) -> str:
 
 @contextmanager
 def _explain_duckdb_errors(name: str, duckdb: Any) -> Iterator[None]:
-    """Say what kind of thing went wrong. DuckDB's own text is dropped: it quotes values and rows."""
+    """Translate DuckDB's errors. DuckDB's own text is dropped: it quotes values and rows."""
     try:
         yield
     except duckdb.IOException:

@@ -1,4 +1,4 @@
-"""What is wrong with a file, said plainly and without quoting it: damaged, of another kind, separator or encoding."""
+"""Diagnose unreadable files, without quoting them: damage, or another format, separator or encoding."""
 
 from __future__ import annotations
 
@@ -16,49 +16,46 @@ from weft.io.byte_stream import DAMAGED, STDIN, Location, Stream, open_text_stre
 from weft.io.dialect import DEFAULT_DIALECT, NOT_UTF8, Dialect
 from weft.io.formats import all_formats
 
-NO_NAMES = "the file is empty, or its first line is; that line must name the columns"
-"""What to do about a file that names no columns."""
+NO_NAMES = "the file or its first line is empty; the first line must name the columns"
 
 NO_HEADER = (
-    "its first line looks like a row, but must name the columns. If it has no such line, pass --no-header "
-    "(Dialect(header=False)); if these are names all the same, pass --header"
+    "its first line looks like a row, but must name the columns. If the file has no header line, pass --no-header "
+    "(Dialect(header=False)); if these are column names, pass --header"
 )
-"""What to do about a file whose first line is a row."""
 
 NO_LABELS = (
-    "the names of its columns look like values of a row. If its file has no line of names, read it with header=None; "
-    "if these are names all the same, list the columns in a schema"
+    "its column names look like values of a row. If its file has no header line, read it with header=None; if these "
+    "are column names, list the columns in a schema"
 )
-"""What to do about a data frame whose names are a row."""
 
-_MAGIC = {  # of files that are no table
-    b"\x1f\x8b": "packed with gzip; name it .csv.gz",
-    b"\x28\xb5\x2f\xfd": "packed with zstd; name it .csv.zst",
-    b"BZh": "packed with bzip2; unpack it, or pack it with gzip",
-    b"\xfd7zXZ": "packed with xz; unpack it, or pack it with gzip",
+_MAGIC = {  # first bytes of files that are not tables
+    b"\x1f\x8b": "compressed with gzip; name it .csv.gz",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; name it .csv.zst",
+    b"BZh": "compressed with bzip2; decompress it, or compress it with gzip",
+    b"\xfd7zXZ": "compressed with xz; decompress it, or compress it with gzip",
     b"SQLite format 3": "an SQLite database; export the table, or read it with DuckDB",
     b"%PDF": "a PDF; export the table as CSV",
 }
-_DUCKDB = b"DUCK"  # behind eight bytes
+_DUCKDB = b"DUCK"  # after eight bytes
 _JSON = re.compile(rb'\s*(\{\s*["}]|\[\s*[\[{\]])')
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _GROUPED = re.compile(r"\s*[+-]?\d{1,3}([.,' ]\d{3})*[.,]\d+\s*|\s*\+\d[\d ()/-]{5,}")  # 1.234,50 and +49 171 5551234
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
-_YEARS = range(1900, 2101)  # which wide tables have for names
+_YEARS = range(1900, 2101)  # valid column names in wide tables
 
 
 @contextmanager
 def readable_file(path: Location) -> Iterator[None]:
-    """Turn failures to read a file into plain messages. The libraries' own text is dropped, for it quotes values."""
+    """Translate errors in reading a file. The libraries' own text is dropped, because it quotes values."""
     try:
         yield
     except FileNotFoundError:
         raise SourceError(f"{path}: no such file; it may have been moved or deleted") from None
     except MemoryError:
-        raise  # which Arrow's own is too: the file may be sound
+        raise  # includes Arrow's own: the file may be undamaged
     except (pa.ArrowException, *DAMAGED):
-        raise DataError(f"{path} cannot be read: it is damaged, or not what its name says") from None
+        raise DataError(f"{path} cannot be read: it is damaged, or does not have the format of its ending") from None
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else "the file is damaged"
         raise DataError(f"{path} cannot be read ({why})") from None
@@ -66,7 +63,7 @@ def readable_file(path: Location) -> Iterator[None]:
 
 @contextmanager
 def explain_csv_errors(path: Location, dialect: Dialect = DEFAULT_DIALECT) -> Iterator[None]:
-    """Where reading a CSV file fails, say what is wrong with its first line, if that is why."""
+    """When reading a CSV file fails because of its first line, raise an error that explains what is wrong with it."""
     try:
         yield
     except (SchemaError, DataError) as error:
@@ -79,7 +76,7 @@ def explain_csv_errors(path: Location, dialect: Dialect = DEFAULT_DIALECT) -> It
 
 
 def header_fault(path: Location, dialect: Dialect = DEFAULT_DIALECT) -> DataError | None:
-    """Say why the first line of a file names no columns: it is blank, or of another kind, encoding or separator."""
+    """Return why the first line of a file names no columns: blank, or another format, encoding or separator."""
     try:
         with open_text_stream(path, dialect) as stream:
             return stream_fault(stream, dialect)
@@ -90,7 +87,7 @@ def header_fault(path: Location, dialect: Dialect = DEFAULT_DIALECT) -> DataErro
 
 
 def stream_fault(stream: Stream, dialect: Dialect) -> DataError | None:
-    """Say why the first line of a stream names no columns; None if it may do so."""
+    """Return why the first line of a stream names no columns; None if no fault is found."""
     head = stream.head()
     first, found, _ = head.partition(b"\n")
     if not head.strip() and len(head) < 1 << 20:
@@ -98,8 +95,8 @@ def stream_fault(stream: Stream, dialect: Dialect) -> DataError | None:
     if (kind := recognise_file_type(head)) is not None:
         return DataError(f"{stream.name} {kind}")
     if not first.strip():
-        return DataError(f"{stream.name}: the first line is blank, but must name the columns. Take blank lines out")
-    # The end of what is looked at may cut a letter in two. UTF-16 shows by its noughts.
+        return DataError(f"{stream.name}: the first line is blank, but must name the columns. Remove blank lines")
+    # The inspected bytes may end inside a character. UTF-16 is recognised by its zero bytes.
     try:
         text = (first if found else first[: len(first) - 4]).decode("utf-8") if len(first) > 4 else first.decode()
     except UnicodeDecodeError:
@@ -116,7 +113,7 @@ def stream_fault(stream: Stream, dialect: Dialect) -> DataError | None:
 
 
 def recognise_file_type(head: bytes) -> str | None:
-    """Say what a file is by its first bytes, if they are those of no CSV."""
+    """Return the description of a file whose first bytes are not those of a CSV file; else None."""
     other = (what for magic, what in _MAGIC.items() if head.startswith(magic))
     for what in (*(form.recognise(head) for form in all_formats()), *other):
         if what is not None:
@@ -126,19 +123,19 @@ def recognise_file_type(head: bytes) -> str | None:
     if head.startswith(_UTF16):
         return NOT_UTF8
     if _JSON.match(head):
-        return "looks like JSON, not CSV; with one object a line, name it .jsonl"
+        return "looks like JSON, not CSV; if it has one object per line, name it .jsonl"
     return None
 
 
 def make_unknown_format_error(path: Path) -> DataError:
-    """Return the error for a file whose ending names no kind of table: what it seems to be, and what can be read."""
+    """Return the error for a file with an unknown ending: what it seems to be, and which formats can be read."""
     try:
         with path.open("rb") as file:
             head = file.read(4096)
     except OSError:
         head = b""
     if path.suffix.lower() == ".json" or _JSON.match(head):
-        lines = "Weft reads JSON lines: one object a line, in a file named .jsonl, as `jq -c '.[]'` writes them"
+        lines = "Weft reads JSON lines: one object per line, in a file named .jsonl, as `jq -c '.[]'` writes them"
         return SourceError(f"{path} is JSON of an unknown kind. {lines}")
     found = recognise_file_type(head)
     kinds = ", ".join(end for form in all_formats() for end in form.endings)
@@ -146,7 +143,7 @@ def make_unknown_format_error(path: Path) -> DataError:
 
 
 def looks_like_a_row(names: Sequence[str]) -> bool:
-    """Whether what should be names of columns are values: numbers or dates. Years may be names, and so may 0, 1, 2, ...
+    """Whether supposed column names are numbers or dates. Years are valid names, and so are 0, 1, 2, ...
 
     >>> looks_like_a_row(["39", "State-gov", "77516"]), looks_like_a_row(["country", "2019", "2020"])
     (True, False)
@@ -161,7 +158,7 @@ def looks_like_a_row(names: Sequence[str]) -> bool:
 
 
 def _diagnose_missing_header(path: Location, dialect: Dialect) -> DataError | None:
-    """Say of a file whose columns do not fit the schema that its first line is a row; what it holds is not quoted."""
+    """Return the error for a file whose first line is a row, without quoting it; None if it is not."""
     from weft.io.formats.csv_files import csv_names
 
     if dialect.header is not None:

@@ -1,4 +1,4 @@
-"""Data frames, told without importing their libraries, and their objects as the text that a CSV would hold."""
+"""Recognise data frames without importing their libraries, and convert their objects to the text of CSV cells."""
 
 from __future__ import annotations
 
@@ -21,25 +21,22 @@ Objects = NDArray[np.object_]
 
 
 def is_spark(source: Any) -> bool:
-    """Whether an object is a DataFrame of Spark, told without importing it."""
+    """Whether an object is a Spark DataFrame."""
     return _is_instance_of(source, "pyspark")
 
 
 def is_pandas(source: Any) -> bool:
-    """Whether an object is a pandas data frame, told without importing pandas."""
+    """Whether an object is a pandas data frame."""
     return _is_instance_of(source, "pandas")
 
 
 def is_polars(source: Any) -> bool:
-    """Whether an object is a polars data frame, told without importing polars."""
+    """Whether an object is a polars data frame."""
     return _is_instance_of(source, "polars")
 
 
 def collect_lazy_frame(source: Any) -> Any:
-    """Return the frame of a polars LazyFrame, computed; anything else as it is.
-
-    What a lazy query does to rows is the caller's own: the rows of its result are what is protected.
-    """
+    """Return the result of a polars LazyFrame, whose rows are what is protected; anything else unchanged."""
     return source.collect() if _is_instance_of(source, "polars", "LazyFrame") else source
 
 
@@ -50,23 +47,22 @@ def _is_instance_of(source: Any, library: str, name: str = "DataFrame") -> bool:
 
 def import_pandas() -> Any:
     """Return pandas."""
-    return import_module("pandas")  # only where a frame shows that it is there
+    return import_module("pandas")  # called only for a pandas frame, so it is installed
 
 
 def in_words(write: Callable[[Any], str], values: Objects, name: str, *, is_id: bool = False) -> pa.Array:
-    """Return the objects of a column of pandas as text, each written by itself; null where one is missing."""
+    """Return the objects of a pandas column as text, each converted independently; null if missing."""
     return make_text_column(_apply_to_present(write, values, name), name, is_id=is_id)
 
 
 def make_text_column(words: Any, name: str, *, is_id: bool = False) -> pa.Array:
-    """Return a column of text; what is no sound text is none that a schema knows, and refused if it is an id."""
+    """Return a text column; invalid text is replaced, so that no schema lists it, and refused in an id."""
     try:
         return in_one(pa.array(words, pa.large_string(), from_pandas=True))
     except UnicodeEncodeError:  # half a surrogate pair
         if is_id:
             raise DataError(
-                f'column "{name}": an id is no sound text (half a surrogate pair), so that two persons could '
-                "become one. Mend the ids"
+                f'column "{name}": an id is invalid text (half a surrogate pair): two persons could become one. Fix it'
             ) from None
         whole = _apply_to_present(
             lambda word: word.encode("utf-8", "replace").decode("utf-8"), np.asarray(words, object), name
@@ -75,28 +71,22 @@ def make_text_column(words: Any, name: str, *, is_id: bool = False) -> pa.Array:
 
 
 def in_one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return an array in one piece."""
+    """Return an array in one chunk."""
     return array.unify_dictionaries().combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _apply_to_present(write: Callable[[Any], str], values: Objects, name: str) -> Objects:
-    """Apply a function to the values that are not missing."""
     words = np.full(len(values), None, object)
     try:
         present = ~import_pandas().isna(values)
         words[present] = np.frompyfunc(write, 1, 1)(values[present])
-    except (ValueError, ArithmeticError):  # 5,000 digits, a moment before the first year, a signalling NaN
-        raise DataError(
-            f'column "{name}": an object cannot be written as text, its value is beyond all bounds'
-        ) from None
+    except (ValueError, ArithmeticError):  # 5,000 digits, a time before the year 1, a signalling NaN
+        raise DataError(f'column "{name}": an object cannot be written as text: its value is out of range') from None
     return words
 
 
-# Cells that are Python objects, as workbooks, JSON and statistics packages give them, in the words of a CSV.
-
-
 def write_value(value: Any, number: bool = False, form: str | None = None) -> str:
-    """Write a Python object as a CSV would hold it: a date in a format, a truth value as a number if one is wanted."""
+    """Return a Python object as the text of a CSV cell: dates in a format, truth values as 0 or 1 if `number`."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | np.bool_):
@@ -113,7 +103,7 @@ def write_value(value: Any, number: bool = False, form: str | None = None) -> st
 
 
 def exact_span(value: Any) -> str:
-    """Write a length of time in microseconds, or nanoseconds if it has some, and anything else as `write_value` does.
+    """Return a duration in microseconds, or nanoseconds if it has some, and anything else as `write_value` does.
 
     >>> exact_span(timedelta(days=-1, microseconds=5)), exact_span(np.timedelta64(7, "h")), exact_span("1:30:00")
     ('-86399999995us', '25200000000us', '1:30:00')
@@ -123,7 +113,7 @@ def exact_span(value: Any) -> str:
 
 
 def text_batch(columns: Mapping[str, Sequence[Any]], name: str, schema: Schema | None = None) -> pa.RecordBatch:
-    """Return columns of objects as text: dates in the format that the schema gives for them."""
+    """Return columns of objects as text, with dates in the schema's format."""
     arrays = []
     for each, cells in columns.items():
         form = schema.column(each).text_format if schema is not None and each in schema else None
@@ -132,7 +122,7 @@ def text_batch(columns: Mapping[str, Sequence[Any]], name: str, schema: Schema |
 
 
 def make_typed_batch(columns: Mapping[str, Sequence[Any]], name: str, schema: Schema) -> pa.RecordBatch:
-    """Return columns of objects in the types that the schema declares."""
+    """Return columns of objects in the schema's types."""
     known = {each: cells for each, cells in columns.items() if each in schema}
     return convert_batch(text_batch(known, name, schema), schema, name)
 
@@ -143,11 +133,11 @@ def _write_cells(cells: Sequence[Any], where: str, form: str | None) -> pa.Array
         return pa.array(words, pa.string())
     except (ValueError, ArithmeticError, TypeError):
         pass
-    raise DataError(f"{where}: a cell holds neither text nor a number, a date or a truth value. Take it out")
+    raise DataError(f"{where}: a cell is neither text nor a number, a date or a truth value. Remove it")
 
 
 def _write_cell(value: Any, form: str | None) -> str | None:
-    if value is None or value != value:  # not a number
+    if value is None or value != value:  # NaN
         return None
     if isinstance(value, dict | list | tuple | bytes):
         raise TypeError

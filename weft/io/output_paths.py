@@ -1,10 +1,10 @@
-"""Files compared as files, before anything is read: no command may write over what it reads, or over a record.
+"""Validate output paths before anything is read: no command may overwrite its inputs or a record.
 
-Two names are one file if they lead to the same place (links are followed) or to the same inode (hard links, and names
-that differ in case where the file system does not tell case apart). A source may be more than a file: a folder and a
-pattern also read what will be written into them, so that a release among private rows would be private rows of the next
-run. Of a DuckDB query every word that names a file counts as read: a table that is refused by mistake can be written
-elsewhere, one that is overwritten by mistake is gone.
+Two names are the same file if they resolve to the same path (links are followed) or to the same inode (hard links, and
+names that differ in case on a case-insensitive file system). A source may be more than one file: a folder or a pattern
+also matches files written into it later, so a release there would be read as private rows by the next run. In a DuckDB
+query, every word that names a file counts as read: an output refused by mistake can be written elsewhere, whereas an
+input overwritten by mistake is lost.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from weft.io.addresses import kind_of_address
 from weft.io.formats import replace_ending, table_endings
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""What is read. A text is a table as engines open it: a file, a folder, a pattern, an address such as
-`duckdb:...`; a path is one file; a list is all of its members."""
+"""An input. A string is what engines open: a file, a folder, a pattern or an address such as `duckdb:...`; a path is
+one file; a list stands for all its members."""
 
 _JOURNAL = b'{"run"'
 _SQLITE = b"SQLite format 3"
@@ -32,10 +32,10 @@ _SQLITE = b"SQLite format 3"
 def check_apart(
     inputs: Mapping[str, Source | None], outputs: Mapping[str, Path], records: Mapping[str, Path] | None = None
 ) -> None:
-    """Refuse outputs that are inputs or records, that inputs would take in, or that are one file; OutputError.
+    """Raise OutputError for outputs that are inputs or records, that an input would match, or that coincide.
 
-    Keys say what a file is, as in "the private table" or "the journal". `records` are appended to, never replaced: such
-    a file must not be there yet, or hold a record already.
+    Keys name the role of a file, as in "the private table" or "the journal". `records` are appended to, never replaced:
+    such a file must be new, empty, or a record already.
     """
     written = [*outputs.items(), *(records or {}).items()]
     for role, target in written:
@@ -45,7 +45,7 @@ def check_apart(
     for place, (role, target) in enumerate(written):
         for other, earlier in written[:place]:
             if same_file(target, earlier):
-                raise OutputError(f"cannot write {target}: it is to be {other} and {role}. Give them different names.")
+                raise OutputError(f"cannot write {target}: it would be {other} and {role}. Give them different names.")
     for role, target in outputs.items():
         if _is_database(target):
             raise OutputError(
@@ -55,8 +55,7 @@ def check_apart(
             _check_known(role, target)
         if is_journal(target):
             raise OutputError(
-                f"cannot write {role} to {target}: it is a record of what was spent, which must be kept. Choose "
-                "another name."
+                f"cannot write {role} to {target}: it is a budget journal, which must be kept. Choose another name."
             )
     for role, target in (records or {}).items():
         if _is_nonempty_file(target) and not is_journal(target):
@@ -64,12 +63,12 @@ def check_apart(
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Whether two names lead to one file, or would once it is written."""
+    """Whether two names lead to the same file, or would once it is written."""
     return not _identify_path(one).isdisjoint(_identify_path(other))
 
 
 def share_files(one: Source, other: Source) -> bool:
-    """Whether two sources read some file both, by whatever names: folders, patterns, lists, links, databases."""
+    """Whether two sources have a file in common, compared as files: folders, patterns, lists, links, databases."""
     keys = [
         set().union(
             *(_identify_path(path) for each in _iterate_plain_sources(source) for path in _list_source_files(each))
@@ -80,7 +79,7 @@ def share_files(one: Source, other: Source) -> bool:
 
 
 def is_journal(path: Path) -> bool:
-    """Whether a file is named as budget journals are, even if it is damaged, or begins as they do."""
+    """Whether a file has the name of a budget journal, even a damaged one, or begins like one."""
     with suppress(OSError, ValueError):
         if path.is_file():
             with path.open("rb") as file:
@@ -97,14 +96,11 @@ def _is_database(path: Path) -> bool:
 
 
 def _check_known(role: str, target: Path) -> None:
-    """Refuse to replace a file that is none of ours: a query may read it by a view, or by a name nobody can guess."""
+    """Refuse to replace a file that Weft did not write: the query may read it through a view or a computed name."""
     if not _is_nonempty_file(target) or target.name.endswith((".card.md", ".card.json", ".weft", ".html", ".json")):
         return
     if not replace_ending(target, ".card.json").is_file():
-        raise OutputError(
-            f"cannot write {role} to {target}: the file is there and is no release, so that the query may read it. "
-            "Choose another name."
-        )
+        raise OutputError(f"cannot write {role} to {target}: the query may read this file. Choose another name.")
 
 
 def _is_nonempty_file(path: Path) -> bool:
@@ -114,22 +110,22 @@ def _is_nonempty_file(path: Path) -> bool:
 
 
 def _check_read(role: str, target: Path, what: str, source: Source) -> None:
-    """Refuse a target that is read, or that a folder or pattern would read the next time."""
+    """Refuse a target that is an input, or that a folder or pattern would match in the next run."""
     keys = _identify_path(target)
     for each in _iterate_plain_sources(source):
         if any(not keys.isdisjoint(_identify_path(path)) for path in _list_source_files(each)):
             raise OutputError(f"cannot write {target}: it is an input of this command ({what}). Choose another name.")
         if _would_read(each, target):
             raise OutputError(
-                f"cannot write {role} to {target}: it would lie among the files of {each}, and the next run would read "
+                f"cannot write {role} to {target}: it would be among the files of {each}, and the next run would read "
                 f"it as {what}. Write it to another folder."
             )
 
 
 def _identify_path(path: Path) -> set[tuple[object, ...]]:
-    """Return what tells a file from others: its place, and its inode if it is there."""
+    """Return the keys that identify a file: its resolved path, and its inode if it exists."""
     keys: set[tuple[object, ...]] = set()
-    with suppress(OSError, RuntimeError, ValueError):  # a loop of links, a name that cannot be
+    with suppress(OSError, RuntimeError, ValueError):  # a loop of links, an invalid name
         place = path.resolve()
         name = place.name.casefold() if _folds_case(place.parent) else place.name
         keys.add((os.path.normcase(place.parent), os.path.normcase(name)))
@@ -140,7 +136,6 @@ def _identify_path(path: Path) -> set[tuple[object, ...]]:
 
 
 def _folds_case(folder: Path) -> bool:
-    """Whether the file system takes names of a folder that differ in case for the same."""
     with suppress(OSError, ValueError):
         other = folder.with_name(folder.name.swapcase())
         return other.name != folder.name and other.samefile(folder)
@@ -148,11 +143,11 @@ def _folds_case(folder: Path) -> bool:
 
 
 def _iterate_plain_sources(source: Source) -> Iterator[str | Path]:
-    """Yield the plain sources of which one consists: paths as they are, texts that may be folders or patterns."""
+    """Yield the plain sources in a source: paths, and strings that may be folders or patterns."""
     if isinstance(source, str):
         if found := kind_of_address(source):
             kind, address = found
-            kind.name(address)  # which refuses an address that is none, or that holds a password
+            kind.name(address)  # refuses an invalid address, and one with a password
             yield from kind.reads(address)
         else:
             yield source
@@ -164,7 +159,6 @@ def _iterate_plain_sources(source: Source) -> Iterator[str | Path]:
 
 
 def _list_source_files(source: str | Path) -> Iterable[Path]:
-    """Return the files that a plain source reads now."""
     with suppress(OSError, ValueError):
         path = Path(source)
         if isinstance(source, Path) or path.is_file():
@@ -176,7 +170,7 @@ def _list_source_files(source: str | Path) -> Iterable[Path]:
 
 
 def _would_read(source: str | Path, target: Path) -> bool:
-    """Whether a folder or pattern takes in a target that need not be there yet."""
+    """Whether a folder or pattern matches a target, which need not exist yet."""
     if isinstance(source, Path):
         return False
     with suppress(OSError, RuntimeError, ValueError):
@@ -191,13 +185,13 @@ def _would_read(source: str | Path, target: Path) -> bool:
 
 
 def _split_pattern(path: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return the folder in which a pattern begins, and the rest of it, part by part."""
+    """Return the fixed folder before a pattern, and the components of the pattern."""
     magic = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
     return Path(*path.parts[:magic]), path.parts[magic:]
 
 
 def _matches_pattern(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Whether a path has the parts that a pattern asks for, `**` being any number of them."""
+    """Whether path components match a pattern, in which `**` stands for any number of components."""
     if not pattern:
         return not parts
     if pattern[0] == "**":

@@ -1,4 +1,4 @@
-"""Releases that are no file: a new table of a database, its card in this folder, or a folder that Spark fills."""
+"""Release outputs other than a file: a new database table, or a folder of Parquet files written by Spark."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _BUDGET = {"entries", "head"}  # tables of a lifetime budget (weft.privacy.hash_
 
 @dataclass(frozen=True)
 class DatabaseTable:
-    """A table to be made in a database."""
+    """A database table to be created."""
 
     address: SqliteAddress | PostgresAddress
 
     @classmethod
     def of(cls, output: str) -> DatabaseTable | None:
-        """Return the table that an output names; None if it names a file. OutputError if none can be written there."""
+        """Return the table that an output names; None if it names a file. OutputError if it cannot be written."""
         try:
             if kind_of_address(output) is None:
                 return None
@@ -41,32 +41,27 @@ class DatabaseTable:
                 return cls(PostgresAddress.of(address))
             if prefix == "sqlite":
                 return cls(SqliteAddress.of(address))
-            raise OutputError(f"no table can be written to {prefix}: addresses; write a .parquet file")
+            raise OutputError(f"cannot write a table to {prefix}: addresses; write a .parquet file")
         except DataError as fault:
             raise OutputError(str(fault)) from None
 
     @property
     def name(self) -> str:
-        """What messages and the card call it: no user is in it."""
+        """Name of the table in messages and the card, without the user."""
         return self.address.name
 
     @property
     def place(self) -> Path:
-        """The name, in this folder, that the files beside the table have with their endings."""
+        """Path, in the current folder and without ending, of the files that accompany the table."""
         table = self.address.table
         own = table if isinstance(table, str) else table[-1]
         return Path("".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in own))
 
     def check(self, files: Iterable[Path]) -> None:
-        """Refuse a table that is there already, or that cannot be made, before any budget is spent on it.
-
-        `files` are those to be written beside it, none of which may be the database.
-        """
+        """Refuse a table that exists, cannot be created, or whose database is one of the accompanying `files`."""
         if isinstance(self.address, SqliteAddress):
             if any(same_file(Path(self.address.path), file) for file in files):
-                raise OutputError(
-                    f"cannot write {self.name}: another file of this command has its name. Choose another."
-                )
+                raise OutputError(f"cannot write {self.name}: another file of this command has its name. Rename one.")
             self._check_file(Path(self.address.path), self.address.table)
             return
         table = self.address.quoted_table
@@ -78,9 +73,7 @@ class DatabaseTable:
         if there:
             raise self._taken()
         if not allowed:
-            raise OutputError(
-                f"cannot write {self.name}: this user may make no table there. Ask for the right to CREATE."
-            )
+            raise OutputError(f"cannot write {self.name}: this user may not create tables. Ask for the CREATE right.")
 
     def _check_file(self, path: Path, table: str) -> None:
         check_appendable(path)
@@ -92,19 +85,17 @@ class DatabaseTable:
             found = _fetch_value(connection, "SELECT lower(group_concat(name, char(10))) FROM sqlite_master") or ""
         names = set(str(found).split("\n"))
         if names >= _BUDGET:
-            raise OutputError(f"cannot write {self.name}: the database is a lifetime budget. Choose another.")
+            raise OutputError(f"cannot write {self.name}: the database is a lifetime budget. Choose another one.")
         if table.lower() in names:
             raise self._taken()
 
     def _taken(self) -> OutputError:
-        return OutputError(
-            f"cannot write {self.name}: the table is there already. Choose another name, or drop it first."
-        )
+        return OutputError(f"cannot write {self.name}: the table already exists. Choose another name, or drop it.")
 
     @contextmanager
     def written(self, tables: Iterable[pa.Table], listener: Listener = ignore_event) -> Iterator[tuple[int, str]]:
-        """Write blocks of rows as they come, and lend their number and their hash as the database holds them
-        (`weft.io.adbc`); they are kept once this ends well, else none is."""
+        """Write blocks of rows as they arrive, and yield their number and the hash of the stored table
+        (`weft.io.adbc`). The rows are committed if the context succeeds; otherwise none is kept."""
         new = Path(self.address.path) if isinstance(self.address, SqliteAddress) else None
         new = None if new is None or new.exists() else new
         done = False
@@ -132,7 +123,11 @@ class DatabaseTable:
             cursor.adbc_ingest(data=plain, mode="create" if first else "append", **target)
 
     def _hash(self, connection: Any, columns: Sequence[str]) -> str:
-        from weft.io.adbc import digest_batches, in_order, list_setup_statements  # loads Arrow, which help does without
+        from weft.io.adbc import (
+            digest_batches,
+            in_order,
+            list_setup_statements,
+        )  # imports Arrow, which --help does not need
 
         with connection.cursor() as cursor:
             for statement in list_setup_statements(self.address):
@@ -143,7 +138,7 @@ class DatabaseTable:
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """Connect for one transaction, which is undone unless it is committed; no word of the database gets out."""
+        """Connect for one transaction, rolled back unless committed; the database's own messages are dropped."""
         from weft.io.adbc import import_driver
         from weft.io.postgres import connect_postgres
 
@@ -173,7 +168,7 @@ class DatabaseTable:
         except error:
             raise OutputError(
                 f"cannot write {self.name}: the database refused it, or the connection was lost. Nothing was left "
-                "behind; see that the database runs, and that this user may make tables there."
+                "behind; check that the database is running, and that this user may create tables there."
             ) from None
 
 
@@ -184,7 +179,7 @@ def _fetch_value(connection: Any, question: str) -> Any:
 
 
 def _convert_for_driver(block: pa.Table, texts: bool) -> pa.Table:
-    """Return rows in types that the driver stores; with `texts`, dates and decimals as they are written."""
+    """Return rows in types that the driver stores; with `texts`, dates and decimals are text."""
     import pyarrow as pa
 
     kinds = {field.name: _choose_stored_type(field.type, texts) for field in block.schema}
@@ -213,18 +208,15 @@ def _choose_stored_type(arrow: pa.DataType, texts: bool) -> pa.DataType:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A folder of Parquet files, and its cards beside it."""
+    """A folder of Parquet files, with its cards next to it."""
 
     folder: Path
 
     @classmethod
     def of(cls, output: str) -> Dataset:
-        """Return the folder that an output names; OutputError if that is no folder, or there already."""
+        """Return the folder that an output names; OutputError if it is not a folder, or already exists."""
         if output == "-" or "://" in output or get_ending(output) in table_endings():
-            raise OutputError(
-                "--spark writes Parquet files into a new folder, which all executors see under the same path: name "
-                "one, as in -o made/"
-            )
+            raise OutputError("--spark writes Parquet files to a new folder that all executors share, as in -o made/")
         made = cls(Path(output))
         made.check()
         return made
@@ -234,17 +226,17 @@ class Dataset:
 
     @property
     def card(self) -> Path:
-        """The card, for people."""
+        """Path of the human-readable card."""
         return self.folder.with_name(self.folder.name + ".card.md")
 
     @property
     def card_json(self) -> Path:
-        """The card, for machines."""
+        """Path of the machine-readable card."""
         return self.folder.with_name(self.folder.name + ".card.json")
 
     def check(self) -> None:
-        """Refuse a folder that is there already, or that cannot be made."""
+        """Refuse a folder that already exists or cannot be created."""
         if self.folder.exists():
-            raise OutputError(f"cannot write {self.folder}: it is there already. Choose another name, or remove it.")
+            raise OutputError(f"cannot write {self.folder}: it already exists. Choose another name, or remove it.")
         if not self.folder.parent.is_dir():
-            raise OutputError(f"cannot write {self.folder}: there is no folder {self.folder.parent}.")
+            raise OutputError(f"cannot write {self.folder}: the folder {self.folder.parent} does not exist.")

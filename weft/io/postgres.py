@@ -1,4 +1,4 @@
-"""A reader of PostgreSQL: one table, in one read-only transaction, in the types that the database declares."""
+"""PostgreSQL reader: one table, in one read-only transaction, in the types that the database declares."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from weft.values.storage import write_floats
 from weft.values.text_numbers import read_floats
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_ROW = 28  # octets that a row takes at least: its header, and its place in the page
-_TABLES = ("r", "p", "m")  # tables, tables in parts, and views that are stored: rows that are there
+_ROW = 28  # minimum bytes of a stored row: tuple header and line pointer
+_TABLES = ("r", "p", "m")  # ordinary tables, partitioned tables and materialized views: their rows are stored
 
 
 def open_postgres(address: str, schema: Schema | None, batch_rows: int) -> Reader:
     """Open `//host/database?table=name`.
 
-    Types declared by the database are public. A `numeric` column has no bounds that Arrow could hold, so it is read as
-    text and takes the schema's type.
+    Types declared by the database are public. No Arrow type covers the unbounded range of a `numeric` column, so it is
+    read as text and converted to the schema's type.
     """
     place = PostgresAddress.of(address)
     snapshot = snapshot_of(place.name, lambda: begin_postgres(place))
@@ -50,25 +50,25 @@ def open_postgres(address: str, schema: Schema | None, batch_rows: int) -> Reade
 
 
 def connect_postgres(place: PostgresAddress, *, autocommit: bool) -> Any:
-    """Connect as libpq does: who one is, and the password, come from the environment or its files."""
+    """Connect as libpq does: user and password come from the environment or from libpq's files."""
     dbapi = import_driver("postgresql", "postgres")
     try:
         with explain_database_errors(place.name):
             return dbapi.connect(place.uri, autocommit=autocommit)
     except DataError:
         raise DataError(
-            f"{place.name}: the database cannot be reached, or does not let this user in. Check host, port and name; "
-            "the user is PGUSER, the password comes from PGPASSWORD, ~/.pgpass or PGSERVICE"
+            f"{place.name}: the database cannot be reached, or refuses this user. Check host, port and database name; "
+            "set the user with PGUSER, and the password with PGPASSWORD, ~/.pgpass or PGSERVICE"
         ) from None
 
 
 def begin_postgres(place: PostgresAddress) -> Snapshot:
-    """Begin to read a database as it is at this moment."""
+    """Begin a snapshot of the database's current state."""
     return Snapshot(connect_postgres(place, autocommit=True), place.name, _BEGIN)
 
 
 def postgres_columns(snapshot: Snapshot, place: PostgresAddress) -> list[str]:
-    """Return the names of a table's columns; DataError if it is none."""
+    """Return the column names of a table; DataError if it does not exist or is not a stored table."""
     return list(_read_column_types(snapshot, place).names)
 
 
@@ -84,14 +84,13 @@ def _check_table(snapshot: Snapshot, place: PostgresAddress) -> None:
         raise DataError(f"{place.name}: no such table; check its name, and its schema as in ?table=SCHEMA.TABLE")
     if kinds[0][0] not in _TABLES:
         raise DataError(
-            f"{place.name} is a view or a table of another server, whose rows may be made of several others or change "
-            "between passes. Make a table or a materialized view of it and name that: its rows are then what is "
-            "protected"
+            f"{place.name} is a view or a foreign table: its rows may combine several others, or change between "
+            "passes. Create a table or a materialized view from it and name that: its rows are then what is protected"
         )
 
 
 def _most_rows(snapshot: Snapshot, place: PostgresAddress) -> int | None:
-    """Return how many rows fit the pages of a table and of its parts; None if they are stored in another way."""
+    """Return the maximum number of rows in the pages of a table and its partitions; None unless stored as heap."""
     sizes = (
         f"WITH RECURSIVE parts (part) AS (SELECT to_regclass({quote_literal(place.quoted_table)})::oid UNION "  # noqa: S608
         "SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = part) "
@@ -112,19 +111,17 @@ def _own_type(field: pa.Field) -> str:
 
 
 def _is_plain_type(arrow: pa.DataType) -> bool:
-    """Whether a type of the driver is one that columns can have."""
     known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_date)
     return any(is_kind(arrow) for is_kind in (*known, pa.types.is_timestamp, pa.types.is_time))
 
 
 def _select_expression(field: pa.Field) -> str:
-    """Return what is asked for in place of a column."""
     name = quote_name(field.name)
     if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type):
-        return f"CASE WHEN isfinite({name}) THEN {name} END AS {name}"  # infinity is no date of Arrow's: it is missing
+        return f"CASE WHEN isfinite({name}) THEN {name} END AS {name}"  # Arrow has no infinite date: missing
     if _is_plain_type(field.type) and _own_type(field) != "bpchar":
         return name
-    return f"{name}::text AS {name}"  # which also takes the padding from char(n)
+    return f"{name}::text AS {name}"  # also removes the padding of char(n)
 
 
 def _choose_type(field: pa.Field, schema: Schema | None) -> pa.DataType:

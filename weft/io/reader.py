@@ -1,4 +1,4 @@
-"""A table as something that can be read from the start, batch by batch, as often as needed."""
+"""Interface of readers, which read a table in batches, in one or more passes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 Batches = Iterator[tuple[pa.RecordBatch, float | None]]
-"""Record batches, each with the share of the table that has been read with it (None: unknown)."""
+"""Record batches, each with the fraction of the table read so far (None: unknown)."""
 
-_WORKERS = 2  # batches in work at a time; each costs memory
+_WORKERS = 2  # batches processed at a time; each takes memory
 
 
 @dataclass(frozen=True)
@@ -28,42 +28,32 @@ class Reader:
     """A source of rows: its Arrow schema, and a function that starts a new pass over it."""
 
     name: str
-    """What messages call it: a path, or the kind of object."""
-
+    """Name in messages: a path, or the type of an object."""
     schema: pa.Schema
-    """The Arrow types of its columns."""
-
     start: Callable[[Sequence[str]], Batches]
-    """Begin a pass over these columns; others may come too. Only a `repeatable` reader can begin a second one."""
-
+    """Begin a pass over these columns; batches may have others too. Only a `repeatable` reader allows a second pass."""
     rows: int | None = None
-    """Number of rows where that is known without reading them. Private: for sizing and progress only."""
-
+    """Number of rows, if known without reading them. Private: for sizing and progress only."""
     most_rows: int | None = None
-    """More rows it cannot have, where only that is known. Private too."""
-
+    """Upper bound on the number of rows, if `rows` is unknown. Private too."""
     size: int | None = None
-    """About the bytes that its coded rows would take, where `rows` is unknown."""
-
+    """Estimated bytes of the coded rows, if `rows` is unknown."""
     repeatable: bool = True
-    """Whether a second pass gives the same rows."""
-
+    """Whether a second pass returns the same rows."""
     ordered: bool = True
-    """Whether a second pass gives the rows in the same order."""
-
+    """Whether a second pass returns the rows in the same order."""
     sound: bool = False
-    """Whether no row can make a pass fail, as a malformed line of a CSV can, or a value that a query cannot cast."""
-
+    """Whether no row can make a pass fail, as a malformed CSV line can, or a value that a query cannot cast."""
     spark: SparkTable | None = None
-    """The rows where Spark holds them, if it does: there they can be counted."""
+    """The table in Spark, if Spark holds it: its rows can be counted there."""
 
     def read(
         self, columns: Sequence[str], work: Callable[[pa.RecordBatch], Made], listener: Listener, name: str
     ) -> Iterator[tuple[pa.RecordBatch, Made]]:
-        """Make a pass: give each batch in order with what `work` made of it.
+        """Make a pass: yield each batch in order, with the result of `work` for it.
 
-        The work on the next batches goes on in other threads while the caller is busy with this one. The listener gets
-        the same events whatever the number of batches: tenths of the whole where its size is known, else none.
+        Other threads process the next batches while the caller handles this one. The listener's events do not depend
+        on the number of batches: tenths of the whole if its size is known, else none.
         """
         known = self.rows is not None or self.size is not None
         coming: deque[tuple[pa.RecordBatch, Future[Made], float | None]] = deque()

@@ -1,7 +1,7 @@
-"""Tables of Spark: Parquet files or a table of the catalogue, read by a session that is there or by a local one.
+"""Spark tables: Parquet files or a catalogue table, read through the active session or a local one.
 
-A table stays where it is: `weft.engines.spark` codes and counts it there. Whoever needs the rows themselves (a draft,
-or a search for values) gets them through the driver, batch by batch.
+The rows stay in Spark, where `weft.engines.spark` encodes and counts them. Tasks that need the rows themselves (a
+draft, or a listing of values) get them through the driver in batches.
 """
 
 from __future__ import annotations
@@ -30,36 +30,35 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
 }
-"""Settings of a session that nobody else has made."""
 
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 _CHOOSING = ("Sample", "GlobalLimit", "LocalLimit", "Tail", "Offset", "Window")
-"""Steps of a query that choose or number rows by their place, which Spark does not promise to be the same twice."""
+"""Plan nodes that choose or number rows by position, which may differ each time Spark computes them."""
 
 Converted = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""Gives a batch of Spark's the types that the table is read in, value by value; it is sent to where the rows are."""
+"""Function that converts a Spark batch, value by value, to the types in which the table is read; runs on workers."""
 
 
 @dataclass(frozen=True)
 class SparkTable:
-    """Rows that Spark holds, and how they are understood where they are."""
+    """A table in Spark, and the conversion of its rows on the workers."""
 
     frame: Any
-    """A DataFrame of Spark."""
+    """A Spark DataFrame."""
     name: str
     converted: Converted
     stamps: tuple[tuple[Any, ...], ...]
-    """Sizes and times of the files that are read, as they were when the table was opened."""
+    """Sizes and modification times of the files when the table was opened."""
 
     def require_unchanged(self) -> None:
-        """Refuse a table whose files have changed: every answer must be about the same rows."""
+        """Refuse a table whose files have changed: all queries must be about the same rows."""
         if _collect_file_stamps(self.frame, self.name) != self.stamps:
-            raise DataError(f"{self.name} has changed since it was opened; start again from a copy that stays still")
+            raise DataError(f"{self.name} has changed since it was opened; start again from an unchanging copy")
 
 
 def open_spark(address: str, _schema: Schema | None, batch_rows: int) -> Reader:
-    """Open `parquet:PATH` or `table:NAME`, in the types that the files or the catalogue declare; these are public."""
+    """Open `parquet:PATH` or `table:NAME`, in the types declared by the files or the catalogue, which are public."""
     place = SparkAddress.of(address)
     session = spark_session()
     with explain_spark_errors(place.name):
@@ -68,7 +67,7 @@ def open_spark(address: str, _schema: Schema | None, batch_rows: int) -> Reader:
 
 
 def spark_reader(frame: Any, name: str, batch_rows: int, arrow: pa.Schema, converted: Converted) -> Reader:
-    """Open a DataFrame of Spark; DataError if its rows may be others each time that they are computed."""
+    """Open a Spark DataFrame; DataError if its rows may differ each time they are computed."""
     check_stable(frame, name)
     table = SparkTable(frame, name, converted, _collect_file_stamps(frame, name))
 
@@ -85,7 +84,7 @@ def spark_reader(frame: Any, name: str, batch_rows: int, arrow: pa.Schema, conve
 
 
 def as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch as it is."""
+    """Return a batch unchanged."""
     return batch
 
 
@@ -98,7 +97,7 @@ def _serialise_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def arrow_schema(frame: Any) -> pa.Schema:
-    """Return the columns of a DataFrame of Spark in the types in which Arrow gets them."""
+    """Return the columns of a Spark DataFrame in their Arrow types."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     with explain_spark_errors("the DataFrame"):
@@ -106,29 +105,29 @@ def arrow_schema(frame: Any) -> pa.Schema:
 
 
 def get_spark_column(name: str) -> Any:
-    """Return a column of Spark by its name, whatever is in it."""
+    """Return a Spark column by its name, quoted."""
     from pyspark.sql import functions
 
     return functions.col("`" + name.replace("`", "``") + "`")
 
 
 def check_stable(frame: Any, name: str) -> None:
-    """Refuse a query whose rows may be others each time: a lost task is computed anew, and so is every pass."""
+    """Refuse a query whose rows may differ each time: every pass, and every lost task, is computed again."""
     if not hasattr(frame, "_jdf"):
-        raise DataError(f"{name} is one of Spark Connect, which cannot be checked; use a classic session of Spark")
+        raise DataError(f"{name} is from Spark Connect, which cannot be checked; use a classic Spark session")
     with explain_spark_errors(name):
-        plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 (there is no other way to see the plan)
+        plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 (the plan has no public interface)
         unstable = frame.isStreaming or not plan.deterministic() or any(map(_chooses_rows, _iterate_plan_nodes(plan)))
     if unstable:
         raise DataError(
-            f"{name} may have other rows each time that Spark computes it (a limit, a sample, a window, one row "
-            "of several, random or streamed values). Write it to Parquet or a table first, and give that"
+            f"{name} may have different rows each time that Spark computes it (a limit, a sample, a window, one row "
+            "of several, random or streamed values). Write it to Parquet or a table first, and use that"
         )
 
 
 def _chooses_rows(step: Any) -> bool:
     name = str(step.nodeName())
-    # Of rows that are equal in some columns, whichever comes first would stay; of those equal in all, any may.
+    # Of rows that are equal in some columns, the first one would stay; of rows equal in all, the choice has no effect.
     some = name == "Deduplicate" and step.keys().size() < step.child().output().size()
     return some or name in _CHOOSING
 
@@ -141,7 +140,6 @@ def _iterate_plan_nodes(plan: Any) -> Iterator[Any]:
 
 
 def _collect_file_stamps(frame: Any, name: str) -> tuple[tuple[Any, ...], ...]:
-    """Return name, size and time of each file that a DataFrame reads."""
     with explain_spark_errors(name):
         return tuple(_stamp_file(frame, each) for each in sorted(frame.inputFiles()))
 
@@ -155,7 +153,7 @@ def _stamp_file(frame: Any, uri: str) -> tuple[Any, ...]:
             return (uri, None)
         return (uri, status.st_size, status.st_mtime_ns, status.st_ino)
     context = frame.sparkSession.sparkContext
-    path = context._jvm.org.apache.hadoop.fs.Path(uri)  # noqa: SLF001 (the file systems are Java's)
+    path = context._jvm.org.apache.hadoop.fs.Path(uri)  # noqa: SLF001 (file systems are accessed through Java)
     status = path.getFileSystem(context._jsc.hadoopConfiguration()).getFileStatus(path)  # noqa: SLF001
     return (uri, status.getLen(), status.getModificationTime())
 
@@ -163,28 +161,28 @@ def _stamp_file(frame: Any, uri: str) -> tuple[Any, ...]:
 def _open_catalogue_table(session: Any, place: SparkAddress) -> Any:
     if not session.catalog.tableExists(place.place):
         raise DataError(
-            f"{place.name}: no such table in the catalogue. Check its name, as in CATALOGUE.SCHEMA.TABLE; temporary "
-            "views are not seen here: in Python, give the DataFrame itself"
+            f"{place.name}: no such table in the catalogue. Check its name, as in CATALOGUE.SCHEMA.TABLE; for a "
+            "temporary view, pass the DataFrame itself in Python"
         )
     if "VIEW" in str(session.catalog.getTable(place.place).tableType).upper():
         raise DataError(
-            f"{place.name} is a view, whose rows may be made of several others. Make a table of it (CREATE TABLE ... "
+            f"{place.name} is a view, whose rows may combine several others. Create a table from it (CREATE TABLE ... "
             "AS SELECT ...) and name that: its rows are then what is protected"
         )
     return session.table(place.place)
 
 
 def spark_session() -> Any:
-    """Return a session of its own on the Spark that runs already, or else on a local one, which starts here."""
+    """Return a separate session of the running Spark, or of a new one if none is running."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise DataError("Spark is not installed: pip install 'weft[spark]', and Java 17 or newer") from None
-    # Said of every use of Arrow; what is handed to Spark here are Arrow's own types.
+    # This warning appears for every use of Arrow; only Arrow types are passed to Spark here.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     running = SparkSession.getActiveSession()
     session = (_start_session(SparkSession) if running is None else running).newSession()
-    # Types of folders such as ward=3 would be guessed from all of them: one row more could change the type of others.
+    # Spark would infer types from all folders such as ward=3: one more row could change the type of others.
     session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
     for forgiving in ("ignoreCorruptFiles", "ignoreMissingFiles"):
         session.conf.set(f"spark.sql.files.{forgiving}", "false")
@@ -192,22 +190,22 @@ def spark_session() -> Any:
 
 
 def _start_session(kind: Any) -> Any:
-    """Start Spark as its own settings say; where they name no master, on this machine."""
+    """Start Spark with its own configuration; on this machine if that names no master."""
     from pyspark import SparkConf, SparkContext
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")  # any setting of Spark's goes before it
+    os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")  # Spark's configuration has precedence
     try:
         with _silence_java():
-            SparkContext._ensure_initialized()  # noqa: SLF001 (Java must run before its settings can be read)
+            SparkContext._ensure_initialized()  # noqa: SLF001 (Java must run before its configuration can be read)
             conf = SparkConf()
             builder = kind.builder.appName("weft")
             if conf.get("spark.master", None) is None:
-                # A task that is lost is tried again, three times, as on a cluster.
+                # A lost task is retried three times, as on a cluster.
                 for name, value in ({"spark.master": "local[*,4]"} | LOCAL).items():
                     builder = builder.config(name, conf.get(name, value))
             return builder.getOrCreate()
-    except Exception:  # noqa: BLE001 (Java that is missing or too old shows in many ways)
+    except Exception:  # noqa: BLE001 (missing or outdated Java fails in many ways)
         raise DataError(
             "Spark did not start. It needs Java 17 or newer (JAVA_HOME, or java on the path); try `pyspark` to see why"
         ) from None
@@ -215,7 +213,7 @@ def _start_session(kind: Any) -> Any:
 
 @contextmanager
 def _silence_java() -> Iterator[None]:
-    """Let Java inherit no screen: what it logs may quote rows that a task failed on."""
+    """Let Java inherit no standard error: its log may quote rows on which a task failed."""
     if os.environ.get("WEFT_SPARK_LOG"):
         yield
         return
@@ -233,7 +231,7 @@ def _silence_java() -> Iterator[None]:
 
 @contextmanager
 def override_settings(frame: Any, wanted: dict[str, str]) -> Iterator[None]:
-    """Run with these settings of a DataFrame's session, and put back what was there."""
+    """Override settings of a DataFrame's session, and restore them at the end."""
     conf = frame.sparkSession.conf
     before = {name: conf.get(name, None) for name in wanted}
     try:
@@ -241,14 +239,14 @@ def override_settings(frame: Any, wanted: dict[str, str]) -> Iterator[None]:
             conf.set(name, value)
         yield
     finally:
-        with suppress(Exception):  # a session that is gone has no settings
+        with suppress(Exception):  # the session may have ended
             for name, value in before.items():
                 conf.unset(name) if value is None else conf.set(name, value)
 
 
 @contextmanager
 def explain_spark_errors(name: str) -> Iterator[None]:
-    """Say what kind of thing went wrong. Spark's own text is dropped: it quotes values and rows."""
+    """Translate Spark's errors. Spark's own text is dropped: it quotes values and rows."""
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, PySparkException
 
@@ -256,13 +254,13 @@ def explain_spark_errors(name: str) -> Iterator[None]:
         yield
     except AnalysisException:
         raise DataError(
-            f"{name}: Spark cannot read this; check the path or the name, and that all files have the same columns"
+            f"{name}: Spark cannot read this table; check its path or name, and that all files have the same columns"
         ) from None
     except (PySparkException, Py4JError, OSError, pa.ArrowException):
         raise DataError(f"{name}: {_BROKEN}") from None
 
 
 _BROKEN = (
-    "Spark could not finish: a worker was lost too often, or Spark has ended. No answer was made of what had been "
-    "counted; see Spark's own log, and start again"
+    "Spark could not finish: a worker was lost too often, or Spark has ended. No answer was made from partial counts; "
+    "check Spark's log, and start again"
 )

@@ -1,8 +1,8 @@
-"""A reader of SQLite: one table of a database file, in one read transaction.
+"""SQLite reader: one table of a database file, in one read transaction.
 
-A column of SQLite holds values of any type, whatever is declared, and the driver takes the type of a column from its
-first rows: one row could decide how all others are read. So every cell is asked for as text, marked so that even a
-column of nothing but nulls is text, and read by itself as the schema says: as a cell of a CSV file is.
+Privacy: an SQLite column can hold values of any type, regardless of its declaration, and the driver infers the type of
+a column from its first rows: one row could determine how all others are read. Therefore every cell is queried as text,
+with a mark that makes even a column of nulls text, and is converted independently by the schema, like a CSV cell.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from weft.io.table_addresses import SqliteAddress, quote_literal, quote_name
 from weft.io.text_to_types import convert_text_column, csv_arrow_schema
 from weft.schema import Schema
 
-_ROW = 4  # octets that a row takes at least: its place in the page, its length, and the length of its header
+_ROW = 4  # minimum bytes of a stored row: cell pointer, payload length and header length
 _BATCH = "adbc.sqlite.query.batch_rows"
 
 
 def open_sqlite(address: str, schema: Schema | None, batch_rows: int) -> Reader:
-    """Open `path?table=name`; without a schema all columns are text."""
+    """Open `path?table=name`; without a schema, all columns are text."""
     place = SqliteAddress.of(address)
     snapshot = snapshot_of(place.name, lambda: begin_sqlite(place))
     names = sqlite_columns(snapshot, place)
@@ -49,7 +49,7 @@ def open_sqlite(address: str, schema: Schema | None, batch_rows: int) -> Reader:
 
 
 def begin_sqlite(place: SqliteAddress) -> Snapshot:
-    """Begin to read a database as it is at this moment."""
+    """Begin a snapshot of the database's current state."""
     dbapi = import_driver("sqlite", "sqlite")
     if not Path(place.path).is_file():
         raise SourceError(f"{place.path}: no such file")
@@ -59,25 +59,25 @@ def begin_sqlite(place: SqliteAddress) -> Snapshot:
 
 
 def sqlite_columns(snapshot: Snapshot, place: SqliteAddress) -> list[str]:
-    """Return the names of a table's columns; DataError if it is none, or made by a program as it is read."""
+    """Return the column names of a table; DataError if it does not exist, or is a view or a virtual table."""
     found = snapshot.ask(f"SELECT type, sql FROM sqlite_master WHERE lower(name) = lower({quote_literal(place.table)})")  # noqa: S608
     if not found:
         raise SourceError(f"{place.name}: no such table; check its name")
     kind, sql = found[0]
     if kind != "table" or str(sql).lower().split()[:2] == ["create", "virtual"]:
         raise DataError(
-            f"{place.name} is a view or a virtual table, whose rows may be made of several others. Make a table of it "
+            f"{place.name} is a view or a virtual table, whose rows may combine several others. Create a table from it "
             "(CREATE TABLE ... AS SELECT ...) and name that: its rows are then what is protected"
         )
-    # Hidden columns of code 1 belong to virtual tables; 2 and 3 are generated, each from its own row.
+    # Hidden columns of code 1 belong to virtual tables; codes 2 and 3 are generated columns, computed from one row.
     listed = snapshot.ask(f"SELECT name FROM pragma_table_xinfo({quote_literal(place.table)}) WHERE hidden <> 1")  # noqa: S608
     return [str(name) for (name,) in listed]
 
 
 def _mark_cell(name: str) -> str:
-    """Return the expression for a cell as text: n for null, else the value with a v before it."""
+    """Return the SQL expression for a cell as text: "n" for null, else the value after a "v"."""
     cell = quote_name(name)
-    # Seventeen digits tell every float from every other.
+    # Seventeen digits distinguish all floats.
     number = f"'v' || printf('%!.17g', {cell})"
     return (
         f"CASE typeof({cell}) WHEN 'null' THEN 'n' WHEN 'real' THEN {number} ELSE 'v' || CAST({cell} AS TEXT) END "

@@ -1,4 +1,4 @@
-"""Tables in files of any format: read from one file, several, a folder or standard input, and written to a file."""
+"""Read tables from files of any format, folders or standard input, and write them to files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def open_files(source: Paths, schema: Schema, batch_rows: int, dialect: Dialect = DEFAULT_DIALECT) -> Reader:
-    """Open files of one format; those of a folder or pattern are read in the order of their names."""
+    """Open files of one format; the files of a folder or pattern are read in the order of their names."""
     opening = Opening(dialect.marking(schema), dialect, batch_rows)
     if str(source) == STDIN:
         dialect.check(CSV.dialect_options, "stdin")
@@ -47,7 +47,7 @@ def open_files(source: Paths, schema: Schema, batch_rows: int, dialect: Dialect 
 
 
 def find_files(source: Paths) -> list[Path]:
-    """Return the files that a source names."""
+    """Return the files of a source."""
     if not isinstance(source, str | os.PathLike):
         if not source:
             raise SourceError("no file was named")
@@ -57,7 +57,7 @@ def find_files(source: Paths) -> list[Path]:
         endings = table_endings()
         paths = sorted(each for each in path.rglob("*") if each.is_file() and get_ending(each) in endings)
         if not paths:
-            raise SourceError(f"{path} holds no .csv, .parquet or other file of a table")
+            raise SourceError(f"{path} holds no .csv, .parquet or other table file")
         return paths
     if path.exists():
         return [path]
@@ -68,21 +68,18 @@ def find_files(source: Paths) -> list[Path]:
 
 
 def require_known_format(path: Path) -> Format:
-    """Return the format of a file, which its name states; DataError if it does not, or if the file has no bytes.
-
-    A text file without a byte may be a table without rows: its reader decides.
-    """
+    """Return the format of a file by its ending; DataError if it is unknown, or the file is empty and not text."""
     found = format_of(path)
     if found is None:
         raise make_unknown_format_error(path)
     with readable_file(path):
         if (not found.is_text or get_compression(path) == ".zip") and path.stat().st_size == 0:
-            raise DataError(f"{path} is empty: there is no table in it. Was it written to its end?")
+            raise DataError(f"{path} is empty. Check that it was written completely")
     return found
 
 
 def _open_stdin(opening: Opening) -> Reader:
-    """Open standard input: CSV, read once and kept nowhere but as codes."""
+    """Open standard input: CSV, read once and kept only as codes."""
     dialect, schema = opening.dialect, opening.schema
     held = open_text_stream(STDIN, dialect)
     with readable_file("stdin"):
@@ -106,10 +103,10 @@ def write_table(
     schema: Schema | None = None,
     listener: Listener = ignore_event,
 ) -> int:
-    """Write blocks of rows as they come, in the format of a file with this ending; return how many rows there were.
+    """Write blocks of rows as they arrive, in the format of this ending; return the number of rows.
 
-    With `formulas="escape"`, text cells of CSV that a spreadsheet would run are written with an apostrophe before them.
-    In CSV the numbers of a column are written as the `schema` says that it writes them.
+    With `formulas="escape"`, CSV text cells that a spreadsheet would run as formulas get a leading apostrophe. CSV
+    numbers are written in the column's number format in the `schema`.
     """
     rows = 0
     blocks = iter(tables)
@@ -128,7 +125,7 @@ def write_table(
 
 
 def _prefetch_blocks(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Give blocks of rows in their order; while one is written, the next is made."""
+    """Yield blocks of rows in order; the next one is computed while one is written."""
     with ThreadPoolExecutor(1) as pool:
         block: pa.Table | None = first
         while block is not None:
@@ -138,6 +135,5 @@ def _prefetch_blocks(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa
 
 
 def _open_sink(sink: Sink, suffix: str) -> AbstractContextManager[Any]:
-    """Return where a format is written to: a file, packed if its ending says so."""
     packed = {".gz": "gzip", ".zst": "zstd"}.get(get_compression(f"table{suffix}"))
     return nullcontext(sink) if packed is None else pa.CompressedOutputStream(str(sink), packed)

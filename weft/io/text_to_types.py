@@ -1,4 +1,4 @@
-"""Columns of text, as a file or a cell has them, in the types that the schema declares: value by value."""
+"""Convert columns of text to the schema's types, value by value."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from weft.values.text_numbers import NumberFormat, blank_marked_values, is_text,
 
 
 def read_type(column: Column, dialect: Dialect) -> pa.DataType:
-    """Type that pyarrow reads: text where reading must not fail, or where the column or the file has its own format.
+    """Return the type that pyarrow reads: text if reading must not fail, or if the column or file has its own format.
 
-    Whole numbers are read from text in any case: Arrow would take 0x10 for 16 where all of a block is plain.
+    Integers are always read as text: Arrow would read 0x10 as 16 if the rest of a block is plain.
     """
     wanted = column.arrow_type()
     own = column.text_format is not None or column.markers or column.number_format is not None
@@ -31,10 +31,7 @@ def read_type(column: Column, dialect: Dialect) -> pa.DataType:
 
 
 def convert_batch(batch: pa.RecordBatch, schema: Schema, name: str, form: NumberFormat | None = None) -> pa.RecordBatch:
-    """Give a batch of text the types that the schema declares; messages call its file by `name`.
-
-    `form` is how the file writes numbers.
-    """
+    """Convert a batch of text to the schema's types; `name` is its file in messages, `form` its number format."""
     check_names(schema, batch.schema.names)
     arrays: dict[str, pa.Array] = {}
     faults: list[DataError] = []
@@ -54,7 +51,7 @@ def _make_batch(arrays: Mapping[str, pa.Array], schema: Schema) -> pa.RecordBatc
 
 
 def convert_text_column(array: pa.Array, column: Column, name: str, form: NumberFormat | None = None) -> pa.Array:
-    """Give a column of text the type that the schema declares, value by value."""
+    """Convert a column of text to the schema's type, value by value."""
     try:
         return _convert_column(array, column, form)
     except DataError as fault:
@@ -66,7 +63,7 @@ def _convert_column(array: pa.Array, column: Column, form: NumberFormat | None) 
     wanted = column.arrow_type()
     if not column.read:
         return pa.nulls(len(array), wanted)
-    if lists_breaks(column) and "values" not in column.paid:  # outside a list that was found, they are other values
+    if lists_breaks(column) and "values" not in column.paid:  # outside a discovered list, they are `other`
         require_listed_breaks(array, column)
     if column.as_written and is_text(array.type) and not is_utf8(array):
         raise DataError(f'column "{column.name}": a value {NOT_UTF8}')
@@ -75,27 +72,24 @@ def _convert_column(array: pa.Array, column: Column, form: NumberFormat | None) 
     if is_text(array.type):
         number = pa.types.is_integer(wanted) or pa.types.is_floating(wanted) or pa.types.is_decimal(wanted)
         array = interpret_values(array, column, form) if number else blank_marked_values(array, column.markers)
-    # Ids are told apart by their bytes, and never read.
+    # Ids are compared by their bytes, and never converted.
     return array if array.type == wanted and not column.modelled else adopt_type(array, wanted, column)
 
 
-# The columns of a file that declares no types.
-
-
 def csv_arrow_schema(schema: Schema, names: Sequence[str] | None = None) -> pa.Schema:
-    """Return the Arrow schema that the codec sees for a CSV file with these columns (None: the schema's order)."""
+    """Return the Arrow schema that the codec gets for a CSV file with these columns (None: the schema's order)."""
     order = [column.name for column in schema.columns if column.in_table] if names is None else list(names)
     check_names(schema, order)
     return pa.schema([pa.field(name, schema.column(name).arrow_type()) for name in order if name in schema])
 
 
 def check_columns(schema: Schema, names: Sequence[str], file: str) -> None:
-    """Refuse a file whose columns are not the schema's. Names of which none is known may be values, and stay unsaid."""
+    """Refuse a file whose columns are not the schema's. If no name is known, none is quoted: they may be values."""
     known = [column.name for column in schema.columns if column.in_table]
     if not any(name in schema or suggest_known_word(name, known) for name in names):
         raise DataError(
-            f"{file}: its first line names none of the schema's columns. If it names none at all, pass --no-header "
-            "(Dialect(header=False)); else take the schema of this table"
+            f"{file}: its first line names none of the schema's columns. If the file has no header line, pass "
+            "--no-header (Dialect(header=False)); else use the schema of this table"
         )
     try:
         check_names(schema, list(names))
@@ -104,7 +98,7 @@ def check_columns(schema: Schema, names: Sequence[str], file: str) -> None:
 
 
 def make_column_names(width: int, schema: Schema | None) -> list[str]:
-    """Return the names of columns that a file does not name: the schema's in their order, or column_1, column_2, ..."""
+    """Return the column names of a file without a header: the schema's in order, or column_1, column_2, ..."""
     numbered = [f"column_{place}" for place in range(1, width + 1)]
     named = [] if schema is None else [column.name for column in schema.columns if column.in_table]
     return numbered if set(named) <= set(numbered) else named

@@ -32,7 +32,7 @@ MAX_CELLS = 1 << 31
 
 _ROWS_A_CALL = 1 << 26  # keeps calls short enough for Ctrl-C and prevents overflow of the lanes' 32-bit counters
 _WORK_A_CALL = 1 << 26
-_FEW = 1 << 21  # records times cliques of one attribute that are counted without the kernel
+_FEW = 1 << 21  # maximum records times one-way cliques that are counted without the kernel
 _SMALL = 1 << 16  # records times cliques below which starting threads costs more than counting
 
 
@@ -44,7 +44,7 @@ def compile_kernels() -> None:
 def is_compiled() -> bool:
     """Return whether the kernel is already compiled or cached, without compiling it.
 
-    A cache beside the source file is found without numba; any other place is left to numba to name.
+    A cache next to the source file is found without numba; for any other location, numba is asked.
     """
     source = Path(__file__).with_name("counting_kernel.py")
     name = f"{source.stem}.tally_records-*.nbi"
@@ -64,7 +64,7 @@ def _has_index(folder: Path, name: str, source: Path) -> bool:
 
 @cache
 def _load_kernel() -> Any:
-    """Return the compiled kernel. One signature for all tables: nothing is compiled or typed again later."""
+    """Return the compiled kernel; its one signature serves all tables, so nothing is compiled again later."""
     from weft.marginals.counting_kernel import SIGNATURE, tally_records
 
     tally_records.dispatcher.compile(SIGNATURE)
@@ -161,12 +161,12 @@ class Counter:
                 into += part
             tell(q)
         else:
-            # Many cliques or large tables: each thread counts some of the cliques over all records.
+            # Many cliques or large tables: each thread owns some cliques and is the only writer of their tables.
             for first, last, *_ in _run_threaded(tally, [(*q, 0, n, into) for q in self._slices(n, threads)], threads):
                 tell(last - first)
 
     def _add_columns(self, columns: Sequence[Codes], n: int, into: Counts) -> None:
-        """Add one-way tables of few records without the kernel, which takes longer to load than they take."""
+        """Add one-way marginals of few records without the kernel, which would take longer to load."""
         for clique, table in zip(self.cliques, self.tables(into), strict=True):
             if clique:
                 table += np.bincount(columns[self.domain.index(clique[0])], minlength=table.size)

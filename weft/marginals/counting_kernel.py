@@ -1,4 +1,4 @@
-"""The loop of `weft.marginals.counting`; importing this module imports numba."""
+"""Compiled loop of `weft.marginals.counting`; importing this module imports numba."""
 
 from __future__ import annotations
 

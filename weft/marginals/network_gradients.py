@@ -22,8 +22,7 @@ MAX_GRADIENT_WEIGHT = 1 << 14
 
 MAX_GRADIENT_UNITS, MAX_GRADIENT_COLUMNS = 1 << 8, 1 << 11
 
-_ROWS = 1 << 14
-"""Number of distinct rows in one batch."""
+_ROWS = 1 << 14  # number of distinct rows in one batch
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,8 @@ import numpy as np
 from weft.kernels import kernel
 from weft.marginals.marginal import Array
 
-STEPS = 50
-"""Maximum number of Newton steps."""
-
-NEAR = 1e-6
-"""Step size, in sigmas, after which one final step gives the threshold up to rounding."""
+STEPS = 50  # maximum number of Newton steps
+NEAR = 1e-6  # step size, in sigmas, after which one final step gives the threshold up to rounding
 
 _FAR = 9.0  # standard deviations above zero beyond which truncation has no effect in floating point
 _ROOT = math.sqrt(0.5)
@@ -36,7 +33,6 @@ _SMALL = 1 << 14  # groups times sigmas below which starting threads costs more 
 
 @kernel(cache=True, nogil=True)
 def _solve_thresholds(cells: Any, counts: Any, total: Any, sigma: Any, tau: Any, alive: Any) -> None:
-    """Compute `tau` and `alive` for each table and each of its sigmas."""
     used = np.empty(cells.shape[1], np.int64)
     for t in range(cells.shape[0]):
         groups = 0
@@ -162,9 +158,8 @@ def compute_projected_error(tables: Profile, sigma: Array, *, whole: bool | Arra
 
     `whole` states, for all tables or for each, whether its cells have independent noise. The threshold then follows the
     mean noise of the cells that stay positive in the same draw, which removes 1/alive of their variance. The noise of
-    interaction terms already has mean zero over the cells, so nothing more is removed. The default is False: AIM's
-    pairs and weave's attributes are scored without it (on adult, it changes weave's errors less than repeated runs
-    differ).
+    interaction terms already has mean zero over the cells, so nothing more is removed. AIM's pairs and weave's
+    attributes are scored without it (on adult, it changes weave's errors less than repeated runs differ).
     """
     sigma = np.array(np.broadcast_to(sigma, (len(tables.cells), np.shape(sigma)[-1])), np.float64)
     tau, alive = find_thresholds(tables.cells, tables.counts, sigma)

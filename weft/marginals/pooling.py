@@ -11,8 +11,7 @@ import numpy as np
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Measured, NoisyMarginal
 
-_EXACT = 1e-6
-"""Sigma assumed for a noise-free table, as a fraction of the smallest positive sigma; keeps weights finite."""
+_EXACT = 1e-6  # sigma assumed for a noise-free table, relative to the smallest positive sigma; keeps weights finite
 
 
 def compute_precisions(marginals: Sequence[NoisyMarginal]) -> Array:

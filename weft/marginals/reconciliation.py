@@ -149,6 +149,8 @@ def _sum_cells(x, projected, inner, step, address):  # type: ignore[no-untyped-d
 def intersection_closure(cliques: Sequence[Clique]) -> list[Clique]:
     """Return all intersections of two or more of the listed cliques (duplicates count) and the empty set, small first.
 
+    Tables can contradict each other only on these sets; the table of the empty set is the total.
+
     >>> intersection_closure([("a", "b"), ("b", "c"), ("d",)])
     [(), ('b',)]
     """
@@ -174,34 +176,23 @@ class LinkPlan:
     """
 
     sets: list[Clique]
-    cells: Array
-    """Buffer bounds of the tables."""
-    link_start: Array
-    """Bounds of the links of each set; links are ordered by set, then by table."""
-    width: Array
-    """Number of cells of each set."""
-    at: Array
-    """Start of each link's projection."""
-    table: Array
-    """Table of each link."""
-    share: Array
-    """g of each link: number of table cells per cell of the set."""
-    weight: Array
-    """Weight of each link in its set: precision / g, normalized to sum to one."""
+    cells: Array  # buffer bounds of the tables
+    link_start: Array  # bounds of the links of each set; links are ordered by set, then by table
+    width: Array  # number of cells of each set
+    at: Array  # start of each link's projection
+    table: Array  # table of each link
+    share: Array  # g of each link: number of table cells per cell of the set
+    weight: Array  # weight of each link in its set: precision / g, normalized to sum to one
     layout: Array
     """For each link: number of contiguous cells (inner), whether they map to distinct cells of the set (1) or to one
     cell (0), and where the addresses of their first cells start in `address`."""
     address: Array
-    sub_start: Array
-    """Bounds of the proper subsets of each set, in `sub_map`."""
-    sub_map: Array
-    """Start, in `cell_map`, of the map from a set's cells to a subset's cells."""
+    sub_start: Array  # bounds of the proper subsets of each set, in `sub_map`
+    sub_map: Array  # start, in `cell_map`, of the map from a set's cells to a subset's cells
     cell_map: Array
-    sub_link_start: Array
-    """Bounds of each set's block in `sub_link`: the same table's link to each subset, link by link."""
+    sub_link_start: Array  # bounds of each set's block in `sub_link`: the same table's link to each subset
     sub_link: Array
-    table_start: Array
-    """Bounds of each table's links, in `table_link`."""
+    table_start: Array  # bounds of each table's links, in `table_link`
     table_link: Array
 
 
@@ -321,23 +312,17 @@ class Reconciled:
     """Non-negative tables of one total that are consistent up to `spread`."""
 
     tables: list[Marginal]
-    """The tables in the order given, float64."""
     total: float
-    """Sum of each table."""
     rounds: int
     spread: float
     """Remaining inconsistency: maximum L1 difference between projections onto one set, divided by the total."""
     converged: bool
-    """Whether `spread` is within the tolerance."""
     degenerate: bool = False
     """Whether the noisy total was not positive; the tables are then uniform and have total 1."""
 
 
 def make_consistent(marginals: Sequence[NoisyMarginal], *, total: float | None = None) -> list[Marginal]:
-    """Return the weighted least-squares consistent tables; cells may be negative.
-
-    `total` defaults to the precision-weighted total.
-    """
+    """Return the weighted least-squares consistent tables, possibly negative; default total: precision-weighted."""
     if total is None:
         total, _ = common_total(marginals)
     work = _Work(marginals, total)
@@ -386,7 +371,6 @@ class _Work:
         self.shift = np.zeros(size)
         marked = [np.zeros(m.cells, bool) if m.empty is None else np.ravel(m.empty) for m in marginals]
         self.empty = np.flatnonzero(np.concatenate(marked))
-        """Indices of structural zeros."""
         self._fit(cut=False)
 
     def step(self, *, cut: bool) -> None:
@@ -411,12 +395,10 @@ class _Work:
         self._fit(cut=False)
 
     def spread(self) -> float:
-        """Return the inconsistency of the tables as a fraction of the total."""
         p = self.plan
         return float(measure_disagreement(self.projected, p.link_start, p.width, p.at)) / self.total
 
     def tables(self) -> list[Marginal]:
-        """Return the current tables in the order given."""
         parts = np.split(self.cells, self.plan.cells[1:-1])
         return [
             Marginal(m.clique, x.reshape(m.table.shape), empty=m.empty)

@@ -22,15 +22,11 @@ from weft.kernels import kernel
 from weft.marginals.marginal import Array
 from weft.marginals.noise_error import MEAN_ABS_NORMAL, Profile
 
-_ONE = np.geomspace(1e-3, 1e4, 57)
-"""Candidate values of s for a whole table, in units of the noise variance."""
-_SIZES = np.array([0.0, *(0.25 * 10.0 ** np.arange(7))])
-"""Scales of the mixture; the first one is for cells that match the expectation."""
-_AS_EXPECTED = 3.0
-"""Pseudo-count of cells at the first scale, so that noise alone is not mistaken for a few true differences."""
+_ONE = np.geomspace(1e-3, 1e4, 57)  # candidate values of s for a whole table, in units of the noise variance
+_SIZES = np.array([0.0, *(0.25 * 10.0 ** np.arange(7))])  # scales of the mixture; 0 for cells that match exactly
+_AS_EXPECTED = 3.0  # pseudo-count of cells at scale 0, so that noise is not mistaken for a few true differences
 _ROUNDS = 30
-_LARGE = 1e200
-"""Product of variances above which its logarithm is taken; one more factor still fits a float."""
+_LARGE = 1e200  # product of variances above which its logarithm is taken; one more factor still fits a float
 
 
 def shrink_difference(difference: Array, expected: Array, noise: float) -> Array:
@@ -117,7 +113,6 @@ def compute_shrinkage_error(tables: Profile, gaps: Array, noise: Array) -> Array
 
 
 def _scale_to_mean(expected: Array) -> Array:
-    """Return expected counts in units of their mean."""
     counts = np.maximum(expected, 0.0)
     return np.asarray(counts / max(float(counts.mean()), 1e-9))
 

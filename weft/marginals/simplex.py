@@ -91,7 +91,9 @@ WAVES = 1_000
 def apply_ripple(table: Array, theta: float) -> Array:
     """Move counts below -theta to neighbouring cells (Ripple; PriView, Qardaji, Yang, Li; SIGMOD 2014).
 
-    Keeps the total. Cells below -theta remain only if the total is too small.
+    A cell below -theta becomes zero, and its deficit is taken evenly from its neighbours, the cells that differ in one
+    attribute; if these fall below -theta, the step is repeated. Keeps the total, which truncation would raise, and
+    unrelated cells. Cells below -theta remain only if the total is too small.
 
     >>> apply_ripple(np.array([[-2.0, 5.0], [5.0, 9.0]]), 0.5)
     array([[0., 4.],

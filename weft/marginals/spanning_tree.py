@@ -11,10 +11,7 @@ from weft.marginals.marginal import Array
 
 
 def spanning_forest(weights: Array) -> tuple[list[int], list[int]]:
-    """Return a maximum spanning forest: nodes in visiting order, and the parent of each node (-1: none).
-
-    Prim's algorithm from node 0 on a symmetric matrix, with -inf where there is no edge.
-    """
+    """Return visiting order and parents (-1: none) of a maximum spanning forest (Prim from node 0; -inf: no edge)."""
     waiting = np.arange(len(weights))
     best, nearest = np.full(len(weights), -np.inf), np.full(len(weights), -1)
     reached: list[int] = []

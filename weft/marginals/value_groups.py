@@ -25,10 +25,8 @@ _TINY = 1e-300
 class ValueMap:
     """Recoding of one attribute: the group of each code."""
 
-    codes: Array
-    """New code of each old code."""
-    size: int
-    """Number of new codes."""
+    codes: Array  # new code of each old code
+    size: int  # number of new codes
     counts: Array
     """Noisy counts of the old codes, truncated at zero: weights for splitting groups again."""
 
@@ -60,10 +58,7 @@ class ValueMap:
         return np.where(total[self.codes] > 1e-300, weights / np.maximum(total, 1e-300)[self.codes], even[self.codes])
 
     def unfold(self, codes: Array, rng: np.random.Generator) -> Codes:
-        """Return old codes: records of a group are split among its values by noisy counts, evenly if all are 0.
-
-        The assignment of values to records is random; the number of records per value is not.
-        """
+        """Split the records of each group among its values by noisy counts (evenly if all are 0), in random order."""
         codes = np.asarray(codes)
         members = np.bincount(self.codes, minlength=self.size)
         by_group = np.argsort(self.codes, kind="stable")  # old codes, group by group

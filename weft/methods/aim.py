@@ -52,6 +52,10 @@ from weft.progress import Listener, Stage, ignore_event, report_stage
 def make_pair_at_distance(one: Array, other: Array, gap: float) -> Array:
     """Return a two-way table at about L1 distance `gap` from independence, with the given margins sorted by count.
 
+    Truncation at zero removes noise mostly from empty cells, so the error of a measurement depends on sparsity: the
+    product of the margins fills all cells, attributes that nearly copy each other few. The result mixes the product and
+    the coupling of values in order of size, with the weight that gives the measured distance.
+
     >>> make_pair_at_distance(np.array([6.0, 4.0]), np.array([6.0, 4.0]), gap=9.6)
     array([[6., 0.],
            [0., 4.]])
@@ -100,21 +104,17 @@ class Aim:
     )
 
     accounting: AccountingName = option(
-        "gaussian",
-        '"gaussian"; "zcdp"; or "paper", closed-form zCDP. The exponential mechanism needs one of these two.',
+        "gaussian", '"gaussian"; "zcdp"; or "paper", closed-form zCDP. Exponential selection needs one of these two.'
     )
     selection: Literal["remembered", "exponential"] = option(
         "remembered",
-        "How a round selects: by remembered noisy errors, with a new query for a few of them; or by the exponential "
-        "mechanism among all candidates, as published.",
+        "By remembered noisy errors, with new queries for a few; or by the exponential mechanism, as published.",
     )
     ways: Annotated[int, Bounds(2, 6)] = option(3, "The workload: all marginals of this many attributes.")
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
     share_scores: Share = option(0.05, "Share for measuring the error of every candidate once.", _REMEMBERED)
     rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
-    rounds_per_column: Annotated[float, Bounds(0.01, 1000.0)] = option(
-        32.0, "Rounds per attribute if the budget were divided evenly; annealing makes them fewer."
-    )
+    rounds_per_column: Annotated[float, Bounds(0.01, 1000.0)] = option(32.0, "Rounds per attribute without annealing.")
     anneal: Annotated[float, Bounds(1.0, 100.0)] = option(2.0, "Factor on a round's share when annealing.")
     part_scores: Share = option(0.1, "Part of a round's budget for selection; the rest is for measurement.")
     shortlist: Annotated[int, Bounds(1, 10000)] = option(16, "Candidates scored again in each round.", _REMEMBERED)

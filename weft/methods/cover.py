@@ -49,9 +49,7 @@ class Cover:
     share_scores: Share = option(0.05, "Share of the budget for the R-scores of all pairs.")
     share_columns: Share = option(0.10, "Share for the one-way marginals, which also estimate the number of rows.")
     rare: Deviations = option(3.0, "Values with a noisy count below this many standard deviations are merged; 0: none.")
-    theta: Factor = option(
-        6.0, "Minimum ratio of average cell count to noise of a marginal of more than two attributes."
-    )
+    theta: Factor = option(6.0, "Minimum ratio of average count to noise of a marginal of more than two attributes.")
     tables: Annotated[float, Bounds(0.01, 1000.0)] = option(4.0, "Maximum marginals per attribute.")
     extra_pairs: bool = option(True, "Measure pairs outside the graph too, and adjust the sampled records to them.")
     max_ways: Annotated[int, Bounds(1, 8)] = option(5, "Maximum attributes of a marginal.")

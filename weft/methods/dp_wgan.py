@@ -2,8 +2,8 @@
 
 A critic learns to score real rows above synthetic ones, a generator to produce rows with high scores. Privacy: only the
 critic uses real rows, through the sum of their gradients, each normalised to length 1, with Gaussian noise
-(`Curator.critic_gradient`); the generator is post-processing. In PrivMRF's
-experiments it is the least accurate method: do not use it for releases.
+(`Curator.critic_gradient`); the generator is post-processing. In PrivMRF's experiments it is the least accurate method:
+do not use it for releases.
 
 Where the defaults differ from the paper (`preset="paper"`):
 - `share_columns` 0.3, published 0.01: by default, the generator starts from noisy one-way marginals; in the paper, it

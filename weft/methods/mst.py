@@ -56,6 +56,11 @@ def fit_implied_tree(
     `gaps` are L1 distances from independence in counts, `columns` the one-way marginals of one total. Starting from the
     maximum spanning tree, an edge is swapped for another on the same cycle if that has at least `keep` times its
     distance and attributes of at most `widest` values, and the sum over all pairs of |implied - measured| decreases.
+
+    Trees of nearly equal weight differ in the distances that they imply for other pairs: along a path, dependence
+    multiplies. For binary attributes the correlations of a Markov chain do so exactly, and a pair's distance from
+    independence is its correlation times a number given by the margins (`_compute_max_distances`). This is accurate for
+    few values, but not for wide attributes, which may copy each other at many levels. Privacy: post-processing.
     """
     tree = spanning_tree(gaps)
     names = sorted(columns)
@@ -169,8 +174,7 @@ class Mst:
     )
 
     accounting: AccountingName = option(
-        "gaussian",
-        '"gaussian"; "zcdp"; or "paper", closed-form zCDP. The exponential mechanism needs one of these two.',
+        "gaussian", '"gaussian"; "zcdp"; or "paper", closed-form zCDP. Exponential selection needs one of these two.'
     )
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
     share_scores: Share = option(0.1, "Share for the distances of all pairs from independence.")

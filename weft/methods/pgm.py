@@ -67,15 +67,10 @@ class Pgm:
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
         (), "Without weights: factors on the default weights. Empty: all 1."
     )
-    accounting: AccountingName = option(
-        "gaussian", '"gaussian"; "paper" for closed-form zCDP; "pure" for geometric noise.'
-    )
+    accounting: AccountingName = option("gaussian", '"gaussian"; "paper", closed-form zCDP; "pure", geometric noise.')
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
     share_scores: Share = option(
-        0.1,
-        "Share for the InDif of all pairs, on which PrivBayes(InDif) selects families.",
-        only_without("marginals"),
-        only_with("selection", "privbayes-indif"),
+        0.1, "Share for the InDif of all pairs.", only_without("marginals"), only_with("selection", "privbayes-indif")
     )
     rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
     rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(0.0, "Values with a noisy count below this are merged too.")

@@ -86,41 +86,21 @@ class PrivMrf:
         max_total=10**7,
     )
 
-    accounting: AccountingName = option(
-        "gaussian", '"gaussian" is the exact composition of the paper; "paper" is closed-form zCDP.'
-    )
+    accounting: AccountingName = option("gaussian", '"gaussian", exact as published; or "paper", closed-form zCDP.')
     share_scores: Share = option(0.05, "Share of the budget for the R-scores of all pairs.")
-    share_columns: Share = option(
-        0.10,
-        "Share for the one-way marginals, which also estimate the row count; the paper's 1% is for the row count only.",
-    )
-    rare: Deviations = option(
-        3.0,
-        "Values with a noisy count below this many standard deviations are merged; 0: none, and only rows are counted.",
-    )
+    share_columns: Share = option(0.10, "Share for one-way marginals, or for the row count if rare is 0.")
+    rare: Deviations = option(3.0, "Threshold for merging rare values, in standard deviations; 0: only rows counted.")
     theta: Factor = option(6.0, "Minimum ratio of the average cell count of a marginal to its noise.")
-    pairs: Literal["positive", "all"] = option(
-        "positive", "Pairs that may enter the graph: those with a positive noisy score, or all."
-    )
-    merit: Literal["shares", "counts"] = option(
-        "shares", "Scores in eq. 8, which selects families: shares of the rows, or counts, as printed."
-    )
-    share_refine: Share = option(
-        0.10, "Share for measuring the model error of candidates; the rest is for marginals.", _REFINED
-    )
-    candidates: Annotated[int, Bounds(1, 1_000_000)] = option(
-        400, "Candidates scored in each round (the paper's k).", _REFINED
-    )
+    pairs: Literal["positive", "all"] = option("positive", "Pairs for the graph: with positive noisy score, or all.")
+    merit: Literal["shares", "counts"] = option("shares", "Scores in eq. 8: shares of the rows, or counts, as printed.")
+    share_refine: Share = option(0.10, "Share for the model error of candidates; the rest is for marginals.", _REFINED)
+    candidates: Annotated[int, Bounds(1, 1_000_000)] = option(400, "Candidates per round (the paper's k).", _REFINED)
     picks: Annotated[float, Bounds(0.0, 1000.0)] = option(
         0.8, "Marginals added by refinement, per attribute (the paper's t = 0.8 d); 0: none."
     )
-    pick: Literal["net", "plain"] = option(
-        "net", "Refinement adds the largest distance from the model, net of expected noise or not.", _REFINED
-    )
+    pick: Literal["net", "plain"] = option("net", "Add the largest distance, net of expected noise or not.", _REFINED)
     rounds: Annotated[int, Bounds(1, 1_000_000)] = option(8, "Rounds of refinement.", _REFINED)
-    solver: Solver = option(
-        "accelerated", 'How the model is fitted: "accelerated", or the published "mirror" descent with early stopping.'
-    )
+    solver: Solver = option("accelerated", '"accelerated", or the published "mirror" descent with early stopping.')
     max_ways: Annotated[int, Bounds(1, 8)] = option(5, "Maximum attributes of a marginal.")
     max_cells: Cells = option(1 << 21, "Maximum cells of a clique of the junction tree (the paper's tau: 10^7).")
     max_total: Cells = option(1 << 22, "Maximum cells of the whole junction tree.")

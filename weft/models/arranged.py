@@ -24,8 +24,7 @@ from weft.models import Model, model_class
 from weft.models import stored_arrays as stored
 from weft.progress import Listener, ignore_event
 
-MAX_MEMBERS = 16
-"""Maximum number of attributes of a pattern, which has one code for each subset of them."""
+MAX_MEMBERS = 16  # maximum number of attributes of a pattern, which has one code for each subset of them
 
 _MARGINAL_ROWS = 100_000
 

@@ -16,14 +16,11 @@ from weft.marginals.records import Codes, Records, code_dtype
 from weft.models import Model, Sequential
 from weft.models import stored_arrays as stored
 from weft.models.apportion import apportion_groups
-from weft.models.conditional import Evidence, Sampler
+from weft.models.conditional import Evidence, Sampler, compute_log_weights
 from weft.progress import Listener, ignore_event, report_stage
 
-MAX_CELLS = 1 << 24
-"""Maximum table size of exact inference; above it, a marginal is estimated from sampled records."""
-
-COUNTED = 1 << 20
-"""Number of sampled records for such a marginal."""
+MAX_CELLS = 1 << 24  # maximum table size of exact inference; above it, a marginal is estimated from sampled records
+COUNTED = 1 << 20  # number of sampled records for such a marginal
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,7 @@ class BayesNet:
     def marginal(self, columns: Sequence[str]) -> Array:
         """Return expected counts over the clique of these attributes.
 
-        Computed exactly by variable elimination. If that needs a table of more than MAX_CELLS cells, the counts are
-        estimated from COUNTED sampled records, always the same ones.
+        Exact by variable elimination; above MAX_CELLS cells, estimated from COUNTED records, always the same ones.
         """
         return self.answered(columns)[0]
 
@@ -149,12 +145,20 @@ class BayesNet:
 
     def conditioned(self, evidence: Evidence) -> Sampler | None:
         """Return an exact sampler under evidence, by a junction tree of the families; None if it would be too large."""
-        from weft.models.bayesnet_inference import condition_network
+        from weft.models.mrf.inference import Calibrated, calibrate_tree
         from weft.models.mrf.junction_tree import MAX_CELLS as MOST
+        from weft.models.mrf.junction_tree import ModelTooLarge, junction_tree
 
         if any(self.domain.cells((*family.parents, family.child)) > MOST for family in self.families):
             return None
-        return condition_network(self.domain, self._factors(self.domain.names), evidence)
+        potentials: dict[Clique, Array] = {}
+        for c, table in [*self._factors(self.domain.names), *(((name,), w) for name, w in evidence.items())]:
+            potentials[c] = potentials.get(c, 0.0) + compute_log_weights(table)
+        try:
+            tree = junction_tree(self.domain, potentials)
+        except ModelTooLarge:
+            return None
+        return Calibrated(calibrate_tree(tree, potentials, 1.0))
 
     def _factors(self, wanted: Clique) -> list[tuple[Clique, Array]]:
         """Return the conditional tables of these attributes and of their ancestors, over codes."""
@@ -250,15 +254,18 @@ def _multiply_factors(factors: Sequence[tuple[Clique, Array]], scope: Clique) ->
     return product
 
 
-WORKED = 1 << 18
-"""Number of sampled records from which the joint distribution of parents is estimated."""
-
-ROUNDS = 20
-"""Rounds of raking; the remaining error is far below any noise."""
+WORKED = 1 << 18  # number of sampled records from which the joint distribution of parents is estimated
+ROUNDS = 20  # rounds of raking; the remaining error is far below any noise
 
 
 def fit_network(domain: Domain, total: float, tables: Sequence[Marginal], rng: np.random.Generator) -> BayesNet:
-    """Create a network like `BayesNet.of`, after raking each table to the parent distribution of the preceding ones."""
+    """Create a network like `BayesNet.of`, after raking each table to the parent distribution of the preceding ones.
+
+    If no earlier family contains all parents, the network's joint distribution of them differs from the table's, and
+    with plain conditionals the child would lose its measured marginal and its pairs with each parent. Raking (iterative
+    proportional fitting) to the network's parents and the table's own pairs keeps them: by induction, attributes and
+    pairs of child and parent are distributed as measured, and higher interactions are the table's. No privacy cost.
+    """
     columns: dict[str, Array] = {}
     fitted = []
     for table in tables:
@@ -296,7 +303,11 @@ def _divide_where_found(wanted: Array, found: Array) -> Array:
 
 
 def convert_to_network(model: Model) -> BayesNet:
-    """Return a Bayesian network with the model's distribution; raise MethodError if there is no exact one."""
+    """Return a Bayesian network with the model's distribution; raise MethodError if there is no exact one.
+
+    Independent attributes are a network without parents. Merged values are split given the merged value only, the
+    bucket that other attributes depend on. The distribution is unchanged, so the privacy test is valid for all models.
+    """
     if isinstance(model, Sequential):
         return model.network()
     raise MethodError(
@@ -306,7 +317,11 @@ def convert_to_network(model: Model) -> BayesNet:
 
 
 def chain_cliques(model: Model, cliques: Sequence[Clique]) -> BayesNet:
-    """Return the network in which the new attributes of each clique, one after another, depend on its others."""
+    """Return the network in which the new attributes of each clique, one after another, depend on its others.
+
+    Exact for the cliques of a junction tree, parents first: by the running-intersection property, the new attributes of
+    a clique depend on the preceding ones only through the separator.
+    """
     families: list[Family] = []
     seen: set[str] = set()
     for c in cliques:

@@ -40,10 +40,7 @@ class Conditional(Protocol):
     """Model that can be sampled under evidence."""
 
     def conditioned(self, evidence: Evidence) -> Sampler | None:
-        """Return a sampler under evidence; None if it would be too large.
-
-        Raises ImpossibleEvidenceError if no record is possible.
-        """
+        """Return a sampler under evidence; None if too large. Raises ImpossibleEvidenceError if no record matches."""
         ...
 
 

@@ -153,7 +153,6 @@ class RecodedModel:
 
 
 def _read_value_map(arrays: Mapping[str, Array], i: int, size: int, merged: int) -> ValueMap:
-    """Read a value map; every new code must have at least one old code."""
     codes = stored.read_codes(arrays, f"map{i}.codes", size, merged)
     used = np.bincount(codes, minlength=merged)
     if not (used >= 1).all():

@@ -16,14 +16,9 @@ from weft.errors import ModelFileError
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array
 
-MAX_STORED_NUMBER = 1e18
-"""Maximum count or total; sums of larger numbers lose precision."""
-
-MIN_STORED_NUMBER = 1e-200
-"""Smallest count or probability that is not read as 0."""
-
-STEEPEST = 1e9
-"""Maximum logarithm of a factor."""
+MAX_STORED_NUMBER = 1e18  # maximum count or total; sums of larger numbers lose precision
+MIN_STORED_NUMBER = 1e-200  # smallest count or probability that is not read as 0
+STEEPEST = 1e9  # maximum logarithm of a factor
 
 
 def make_damage_error(what: str) -> ModelFileError:
@@ -82,10 +77,7 @@ def read_cliques(values: Mapping[str, Any], key: str, domain: Domain) -> list[Cl
 def read_array(
     arrays: Mapping[str, Array], name: str, shape: Sequence[int], low: float, high: float = MAX_STORED_NUMBER
 ) -> Array:
-    """Read a float64 array of this shape with every cell in a range.
-
-    If `low` is -infinity, the array holds logarithms: each is -infinity or at least `-high`.
-    """
+    """Read a float64 array of this shape and range; if `low` is -infinity, cells are -infinity or at least `-high`."""
     array = arrays.get(name)
     if array is None or array.dtype != np.float64 or array.shape != tuple(shape):
         raise make_damage_error(f"{name} is not an array of {math.prod(shape):,} numbers")

@@ -1,4 +1,4 @@
-"""The privacy core: budgets, accounting, the ledger, integer noise, private choices, sensitivities."""
+"""Privacy core: budgets, accounting, ledger, integer noise mechanisms, private selection and sensitivities."""
 
 from weft.privacy.accounting import ACCOUNTINGS, Accounting, AccountingLike, AccountingName, find_accounting
 from weft.privacy.budget import Budget

@@ -1,7 +1,4 @@
-"""How costs add up: one object for each accounting, which says what noise it takes and what a cost is worth.
-
-Files, options and the command line hold the name of an accounting; code asks the object (`find_accounting`).
-"""
+"""Privacy accountings: how costs compose and convert to (epsilon, delta), and which noise they use."""
 
 from __future__ import annotations
 
@@ -18,35 +15,35 @@ if TYPE_CHECKING:
     from weft.privacy.charge import Charge
 
 AccountingName = Literal["gaussian", "zcdp", "pure", "paper"]
-"""An accounting as options, ledgers and budget files name it."""
+"""Names of accountings in options, ledgers and budget files."""
 
 BudgetUnit = Literal["epsilon", "rho", "mu"]
-"""A currency of budgets."""
+"""Units in which a budget can be stated."""
 
 
 @dataclass(frozen=True)
 class Accounting(ABC):
-    """A way in which the costs of several answers add up to one guarantee; costs are sums, in `rho` or in epsilon."""
+    """A rule by which the costs of several answers compose into one guarantee; costs add up, in `rho` or in epsilon."""
 
     name: str
-    """The name in options, ledgers, journals and model files."""
+    """Name in options, ledgers, journals and model files."""
     counts: CountNoise
-    """The noise that tables of counts get."""
+    """Noise mechanism for tables of counts."""
     noise: str
-    """What noise goes with it, in a few words for a list of methods."""
+    """Short description of the noise, for the list of methods."""
 
     is_pure: ClassVar[bool] = False
-    """Whether costs are in pure epsilon, and delta is 0."""
+    """Whether costs are in pure epsilon, with delta = 0."""
     is_exact_gaussian: ClassVar[bool] = False
-    """Whether it is exact Gaussian DP, for runs whose every answer carries Gaussian noise."""
+    """Whether it is exact Gaussian DP, which requires Gaussian noise on every answer of a run."""
     uses_closed_form: ClassVar[bool] = False
     """Whether it converts by the loose closed form, only to reproduce published figures."""
     pays_for_mixtures: ClassVar[bool] = False
-    """Whether it can pay for Gaussian noise and choices together."""
+    """Whether it can account for Gaussian noise and private selection in the same run."""
     pays_for_seeds: ClassVar[bool] = False
-    """Whether it can pay for records that are grown from seeds: it has a delta that is stated exactly."""
+    """Whether it can account for records generated from seeds, which need an exactly stated delta."""
     budget_units: ClassVar[tuple[BudgetUnit, ...]]
-    """The currencies of budgets that have a meaning under it."""
+    """Budget units that are defined under this accounting."""
 
     def __str__(self) -> str:
         return self.name
@@ -57,42 +54,42 @@ class Accounting(ABC):
 
     @abstractmethod
     def find_epsilon(self, cost: float, delta: float) -> float:
-        """Return a cost as an epsilon at a delta."""
+        """Convert a cost to an epsilon at a delta."""
 
     @abstractmethod
     def price(self, charge: Charge) -> float:
         """Return the cost of a charge; BudgetError if its mechanism has no finite cost."""
 
     def price_for_lifetime(self, charge: Charge) -> float:
-        """Return the cost of a charge in a lifetime budget, which runs of other accountings draw from too."""
+        """Return the cost of a charge in a lifetime budget, which runs with other accountings share."""
         return self.price(charge)
 
     @abstractmethod
     def find_scale(self, cost: float, sensitivity: float) -> float:
-        """Return the scale of noise on counts that has this cost."""
+        """Return the scale of the noise on counts that has this cost."""
 
     @abstractmethod
     def find_choice_epsilon(self, cost: float) -> float:
-        """Return the epsilon of a choice by the exponential mechanism that has this cost."""
+        """Return the epsilon of a selection by the exponential mechanism that has this cost."""
 
     @abstractmethod
     def find_gaussian_rho(self, cost: float) -> float:
-        """Return the rho of Gaussian noise with the variance that noise on counts has at this cost."""
+        """Return the rho of Gaussian noise with the variance that the noise on counts has at this cost."""
 
     def find_delta(self, delta: float) -> float:
-        """Return the delta of the guarantee, for a budget of this delta."""
+        """Return the delta of the guarantee for a budget with this delta."""
         return delta
 
 
 class RhoAccounting(Accounting):
-    """An accounting whose costs are in rho, or in mu^2 / 2, which Gaussian noise costs as well."""
+    """An accounting whose costs are in rho = mu^2 / 2."""
 
     budget_units: ClassVar[tuple[BudgetUnit, ...]] = ("epsilon", "rho")
 
     def convert_budget(self, epsilon: float, delta: float) -> float:
-        """Return the rho that an epsilon at a delta above 0 allows."""
+        """Return the rho that an epsilon allows at a positive delta."""
         if delta == 0:
-            raise BudgetError("delta = 0 asks for pure DP: use pure accounting, or give a delta such as 1e-5")
+            raise BudgetError("delta = 0 requires pure accounting: choose it, or set a delta such as 1e-5")
         return self._find_rho(epsilon, delta)
 
     @abstractmethod
@@ -103,15 +100,15 @@ class RhoAccounting(Accounting):
         return charge.rho
 
     def find_scale(self, cost: float, sensitivity: float) -> float:
-        """Return the scale of noise on counts that costs this rho."""
+        """Return the scale of the noise on counts that costs this rho."""
         return self.counts.scale_for_rho(cost, sensitivity)
 
     def find_choice_epsilon(self, cost: float) -> float:
-        """Return sqrt(8 rho): choices are epsilon^2/8-zCDP by bounded range."""
+        """Return sqrt(8 rho): the exponential mechanism is epsilon^2/8-zCDP by bounded range."""
         return math.sqrt(8 * cost)
 
     def find_gaussian_rho(self, cost: float) -> float:
-        """Return the cost: the noise is Gaussian."""
+        """Return the cost unchanged: the noise on counts is Gaussian."""
         return cost
 
 
@@ -133,13 +130,13 @@ class GaussianAccounting(RhoAccounting):
         """Return mu^2 / 2 of a charge; BudgetError if its noise is not Gaussian."""
         if not charge.definition.has_gaussian_price:
             raise BudgetError(
-                f"{charge.question!r} uses {charge.mechanism} noise, but gaussian accounting takes Gaussian "
-                "noise only: choose zcdp accounting for mixtures"
+                f"{charge.question!r} uses {charge.mechanism} noise, but gaussian accounting supports "
+                "Gaussian noise only: choose zcdp accounting for mixtures of mechanisms"
             )
         return charge.rho
 
     def price_for_lifetime(self, charge: Charge) -> float:
-        """Return mu^2 / 2 of a charge, of pure noise that of any mechanism with its epsilon."""
+        """Return mu^2 / 2 of a charge; for pure noise, the value that holds for any mechanism with its epsilon."""
         return charge.gdp
 
 
@@ -178,32 +175,32 @@ class PureAccounting(Accounting):
     budget_units: ClassVar[tuple[BudgetUnit, ...]] = ("epsilon",)
 
     def convert_budget(self, epsilon: float, delta: float) -> float:
-        """Return the epsilon."""
+        """Return the epsilon unchanged."""
         return epsilon
 
     def find_epsilon(self, cost: float, delta: float) -> float:
-        """Return the cost."""
+        """Return the cost unchanged."""
         return cost
 
     def price(self, charge: Charge) -> float:
-        """Return the epsilon of a charge; BudgetError if none holds, or only up to a slack."""
+        """Return the epsilon of a charge; BudgetError if it has no pure epsilon, or only up to a slack."""
         if charge.slack or math.isinf(charge.epsilon):
             raise BudgetError(
-                f"{charge.question!r} uses {charge.mechanism} noise, which pure epsilon cannot pay for: use geometric "
-                "noise, or gaussian or zcdp accounting"
+                f"{charge.question!r} uses {charge.mechanism} noise, which has no pure epsilon: use geometric noise, "
+                "or gaussian or zcdp accounting"
             )
         return charge.epsilon
 
     def find_scale(self, cost: float, sensitivity: float) -> float:
-        """Return the scale of noise on counts that costs this epsilon."""
+        """Return the scale of the noise on counts that costs this epsilon."""
         return self.counts.scale_for_epsilon(cost, sensitivity)
 
     def find_choice_epsilon(self, cost: float) -> float:
-        """Return the cost."""
+        """Return the cost unchanged."""
         return cost
 
     def find_gaussian_rho(self, cost: float) -> float:
-        """Return the rho of Gaussian noise as large as the noise on counts is for this epsilon."""
+        """Return the rho of Gaussian noise with the variance that the noise on counts has at this epsilon."""
         return self.counts.rho_of_equal_variance(cost)
 
     def find_delta(self, delta: float) -> float:
@@ -217,14 +214,12 @@ PURE = PureAccounting("pure", GEOMETRIC, "geometric, for a pure epsilon (delta 0
 CLOSED_FORM = PaperAccounting("paper", GAUSSIAN, "Gaussian, for an epsilon at a delta")
 
 ACCOUNTINGS: dict[str, Accounting] = {each.name: each for each in (EXACT_GAUSSIAN, ZCDP, PURE, CLOSED_FORM)}
-"""Every accounting by its name."""
 
 AccountingLike = Accounting | AccountingName
-"""An accounting, or its name."""
 
 
 def find_accounting(accounting: AccountingLike) -> Accounting:
-    """Return an accounting by its name, or itself; BudgetError if there is none of this name.
+    """Return an accounting by name, or the given object; BudgetError if the name is unknown.
 
     >>> find_accounting("pure").is_pure, str(find_accounting("zcdp"))
     (True, 'zcdp')

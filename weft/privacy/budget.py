@@ -1,4 +1,4 @@
-"""How much may be learned about any one privacy unit, stated before the first question."""
+"""Privacy budgets: the privacy loss allowed for one privacy unit, fixed before the first query."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from weft.privacy import conversions as convert
 from weft.privacy.accounting import Accounting, AccountingLike, BudgetUnit, find_accounting
 
 MAX_EPSILON = 20.0
-"""Beyond this, privacy is nominal: e^20 to one are the odds that a release may change."""
+"""Largest epsilon without `insecure`: beyond, privacy is nominal, since a release may change odds by e^20."""
 
 MIN_BUDGET = {"epsilon": 1e-4, "mu": 1e-4, "rho": 5e-9}
-"""Below this next to nothing can be learned, and noise decides what is released, its number of rows included.
+"""Smallest budgets. Below them noise determines the release, including its number of rows.
 
-Neighbours under mu differ by mu / sqrt(2 pi) in total variation and under epsilon by epsilon / 2 at most, about as
-much; and rho stands for mu = sqrt(2 rho)."""
+Total variation between neighbours is about mu / sqrt(2 pi) under mu-GDP and at most epsilon / 2 under epsilon-DP, which
+are of similar size; rho corresponds to mu = sqrt(2 rho)."""
 
 MIN_DELTA = 1e-300
-"""Least delta above 0 that the conversions are good for."""
+"""Smallest positive delta for which the conversions are accurate."""
 
 _UNLIMITED = 1e6
-"""Capacity given to an infinite (insecure) budget: finite, so that shares of it make sense."""
+"""Capacity of an infinite (insecure) budget: finite, so that shares of it are defined."""
 
 _RESERVE = 1e-9
-"""Relative part of every capacity that is never handed out. It covers the rounding of shares and sums, and
-makes room in delta for the error of the noise law, which is many orders smaller."""
+"""Relative part of every capacity that is never spent. It covers rounding in shares and sums, and leaves delta for the
+error of the noise laws, which is many orders of magnitude smaller."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """A privacy budget in one of three currencies, with the delta at which it is stated.
+    """A privacy budget in one of three units, with the delta at which it is stated.
 
     >>> round(Budget(epsilon=1.6, delta=1e-5).capacity("gaussian"), 6)
     0.084226
@@ -43,13 +43,13 @@ class Budget:
     """
 
     epsilon: float | None = None
-    """The bound of (epsilon, delta)-DP."""
+    """Bound of (epsilon, delta)-DP."""
     rho: float | None = None
-    """The bound of zero-concentrated DP; under gaussian accounting it stands for mu = sqrt(2 rho)."""
+    """Bound of zero-concentrated DP; under gaussian accounting it means mu = sqrt(2 rho)."""
     mu: float | None = None
-    """The bound of Gaussian DP."""
+    """Bound of Gaussian DP."""
     delta: float = 1e-5
-    """The delta of (epsilon, delta); with rho or mu it only serves to report an epsilon. 0 means pure."""
+    """Delta of (epsilon, delta)-DP; with rho or mu it is used only to report an epsilon. 0 means pure DP."""
     insecure: bool = False
     """Accept an epsilon above 20 or infinite, for experiments on public data."""
 
@@ -66,40 +66,40 @@ class Budget:
             raise BudgetError(f"{given[0]} must be a positive number, not {amount}")
         if amount < MIN_BUDGET[given[0]]:
             raise BudgetError(
-                f"{given[0]} = {amount:g} is too small to learn anything: the noise would drown the table. Choose at "
-                f"least {MIN_BUDGET[given[0]]:g}"
+                f"{given[0]} = {amount:g} is too small: the noise would be larger than the data. Choose at least "
+                f"{MIN_BUDGET[given[0]]:g}"
             )
         if not (self.delta == 0 or MIN_DELTA <= self.delta <= 0.1):
-            raise BudgetError(f"delta must be 0, or lie between {MIN_DELTA:g} and 0.1, not {self.delta}")
+            raise BudgetError(f"delta must be 0 or between {MIN_DELTA:g} and 0.1, not {self.delta}")
         if self.delta == 0 and self.epsilon is None:
-            raise BudgetError("a budget in rho or mu needs a delta above 0, to be reported as an epsilon")
+            raise BudgetError("a budget in rho or mu needs a positive delta, at which its epsilon is reported")
         if not self.insecure and self.nominal() > MAX_EPSILON:
             raise BudgetError(
-                f"{given[0]} = {amount:g} protects nobody (epsilon above {MAX_EPSILON:g}): choose "
-                "a smaller one, or say insecure if the rows are public"
+                f"{given[0]} = {amount:g} gives no meaningful protection (epsilon above {MAX_EPSILON:g}): choose "
+                "a smaller value, or set insecure if the rows are public"
             )
 
     @property
     def unit(self) -> BudgetUnit:
-        """The currency."""
+        """Unit of the budget."""
         return "epsilon" if self.epsilon is not None else "rho" if self.rho is not None else "mu"
 
     @property
     def amount(self) -> float:
-        """The figure in that currency."""
+        """Value in that unit."""
         return float(getattr(self, self.unit))
 
     def nominal(self) -> float:
-        """Return the epsilon, or the one that the budget stands for at its delta."""
+        """Return the epsilon, or the epsilon that corresponds to rho or mu at the budget's delta."""
         if self.unit == "epsilon" or math.isinf(self.amount):
             return self.amount
         return convert.gdp_epsilon(self.amount if self.unit == "mu" else math.sqrt(2 * self.amount), self.delta)
 
     def capacity(self, accounting: AccountingLike) -> float:
-        """Return what may be spent: in rho = mu**2/2, or in epsilon under pure accounting."""
+        """Return the amount that may be spent: in rho = mu^2 / 2, or in epsilon under pure accounting."""
         rules = find_accounting(accounting)
         if self.unit not in rules.budget_units:
-            raise BudgetError(f"a budget in {self.unit} has no meaning under {rules} accounting: use epsilon")
+            raise BudgetError(f"a budget in {self.unit} is not defined under {rules} accounting: use epsilon")
         if math.isinf(self.amount):
             return _UNLIMITED
         return self._capacity(rules) * (1 - _RESERVE)
@@ -123,7 +123,7 @@ class Budget:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Budget:
-        """Rebuild a budget from what `to_dict` gave."""
+        """Rebuild a budget from the output of `to_dict`."""
         amounts = {
             unit: math.inf if values[unit] == "infinite" else float(values[unit])
             for unit in ("epsilon", "rho", "mu")

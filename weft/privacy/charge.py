@@ -1,4 +1,4 @@
-"""One question to the private rows: its noise, and what that noise costs under each accounting."""
+"""Charges: one query to the private rows with its noise, and its cost under each accounting."""
 
 from __future__ import annotations
 
@@ -17,37 +17,36 @@ if TYPE_CHECKING:
     from weft.privacy.deniability import Acceptance, PlausibleTest
 
 Purpose = Literal["", "marginals", "total", "scores", "dependence", "choice", "seeds", "units", "discovery"]
-"""What an answer is for; "" where nobody has to know."""
+"""Purpose of an answer; "" if no code depends on it."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One question, with the noise on its answer; made by the constructor named after its mechanism.
+    """One query and the noise on its answer; use the constructor named after its mechanism.
 
     >>> Charge.gaussian("count of age", sensitivity=1.0, scale=10.0, draws=5).rho
     0.005
     """
 
     question: str
-    """What is asked, in plain words made of public facts only."""
+    """Description of the query, containing public facts only."""
     mechanism: str
-    """Name of the mechanism (`definition`), which decides what the question costs."""
+    """Name of the mechanism (`definition`), which determines the cost."""
     norm: Norm
-    """Norm of the sensitivity: that of the mechanism."""
+    """Norm of the sensitivity; must equal the mechanism's norm."""
     sensitivity: float | tuple[float, ...]
-    """How far one privacy unit moves the answer, or each of several tables; a tuple where it differs among them."""
+    """Sensitivity of the answer to one privacy unit; a tuple if it differs between several tables."""
     scale: float | tuple[float, ...]
-    """Scale of the noise; a tuple when the question is several tables, each with its own."""
+    """Scale of the noise; a tuple if the query consists of several tables with a scale each."""
     draws: int
-    """Number of noise values drawn."""
     slack: float = 0.0
-    """Total-variation distance within which the answer keeps to its cost; the ledger pays for it from delta."""
+    """Total-variation distance up to which the answer satisfies its cost; the ledger pays for it from delta."""
     part: str = ""
-    """The part of the rows that is asked, where coins have divided them; "" for all rows."""
+    """Part of the rows that is queried, if secret coins have partitioned them; "" for all rows."""
     purpose: Purpose = ""
-    """What the answer is for: decisions look at this, never at the wording of the question."""
+    """Purpose of the answer: code decides by this value, never by the text of the query."""
     terms: Mapping[str, float] = field(default_factory=dict)
-    """What else the answer's law depends on: the privacy test of seeds, or the chances of the parts."""
+    """Further parameters of the answer's distribution: the privacy test of seeds, or the probabilities of the parts."""
     cost: float = 0.0
     """Set by the ledger: rho, or epsilon under pure accounting."""
     time: str = ""
@@ -65,22 +64,22 @@ class Charge:
             raise BudgetError(f"the slack of {self.question!r} must be a probability")
         if self.definition.has_scale_limit and max(self.scales) > MAX_NOISE_SCALE:
             raise BudgetError(
-                f"{self.question!r} would need noise of scale {max(self.scales):.3g}, above {MAX_NOISE_SCALE:g}: "
-                "raise the budget, or ask fewer questions"
+                f"{self.question!r} needs a noise scale of {max(self.scales):.3g}, above {MAX_NOISE_SCALE:g}: raise "
+                "the budget, or make fewer queries"
             )
         if self.purpose not in get_args(Purpose):
             raise BudgetError(f"unknown purpose {self.purpose!r}")
         if not isinstance(self.draws, int) or self.draws < 1:
-            raise BudgetError(f"{self.question!r} must draw noise a whole number of times, at least once")
+            raise BudgetError(f"{self.question!r} needs a positive whole number of noise draws")
         if not all(isinstance(text, str) for text in (self.question, self.part, self.time)):
-            raise BudgetError("a question, its part and its time are text")
+            raise BudgetError("the question, part and time of a charge must be text")
         if not all(isinstance(x, int | float) and math.isfinite(x) for x in self.terms.values()):
             raise BudgetError(f"the terms of {self.question!r} must be numbers")
         self.definition.check(self)
 
     @property
     def definition(self) -> Mechanism:
-        """The mechanism: its price, its release, its law."""
+        """The mechanism: its price, its release and its noise distribution."""
         return find_mechanism(self.mechanism)
 
     @classmethod
@@ -93,7 +92,7 @@ class Charge:
         scale: float | Sequence[float],
         draws: int,
     ) -> Charge:
-        """Noise of a mechanism on a table of counts whose sensitivity is in its norm; or on several, a scale each."""
+        """Charge for noise on tables of counts, with sensitivities in the mechanism's norm and one or more scales."""
         return cls(
             question, mechanism.name, mechanism.norm, _convert_to_floats(sensitivity), _convert_to_floats(scale), draws
         )
@@ -102,29 +101,26 @@ class Charge:
     def gaussian(
         cls, question: str, *, sensitivity: float | Sequence[float], scale: float | Sequence[float], draws: int
     ) -> Charge:
-        """Rounded Gaussian noise on an answer of this L2 sensitivity; or on several such, a scale each."""
+        """Charge for rounded Gaussian noise on answers of this L2 sensitivity; one scale, or one per table."""
         return cls.counts(GAUSSIAN, question, sensitivity=sensitivity, scale=scale, draws=draws)
 
     @classmethod
     def geometric(
         cls, question: str, *, sensitivity: float | Sequence[float], scale: float | Sequence[float], draws: int
     ) -> Charge:
-        """Two-sided geometric noise on an answer of this L1 sensitivity; or on several such, a scale each."""
+        """Charge for two-sided geometric noise on answers of this L1 sensitivity; one scale, or one per table."""
         return cls.counts(GEOMETRIC, question, sensitivity=sensitivity, scale=scale, draws=draws)
 
     @classmethod
     def exponential(cls, question: str, *, sensitivity: float, epsilon: float, draws: int = 1) -> Charge:
-        """Choice by the exponential mechanism; each integer score moves by at most the sensitivity.
-
-        Several draws on the same scores are as many choices, each of this epsilon.
-        """
+        """Charge for selections by the exponential mechanism, given the sensitivity per score and epsilon per draw."""
         return cls(question, "exponential", "linf", sensitivity, selection_scale(sensitivity, epsilon), draws)
 
     @classmethod
     def partitions(
         cls, question: str, *, sensitivity: float, scale: float, columns: int, rows: int, slack: float
     ) -> Charge:
-        """Values of columns that many rows share (`weft.privacy.partitions`); `slack` is for all columns together."""
+        """Charge for the common values of columns (`weft.privacy.partitions`); `slack` covers all columns together."""
         from weft.privacy.partitions import MAX_PARTITION_VALUES, find_release_threshold
 
         terms = {"threshold": find_release_threshold(slack / columns, scale, rows), "rows": rows}
@@ -133,26 +129,26 @@ class Charge:
 
     @classmethod
     def seeded(cls, question: str, *, test: Acceptance, records: int, passing: float, slack: float) -> Charge:
-        """Records grown from seeds that passed the privacy test: mu-GDP up to the slack (`weft.privacy.deniability`).
+        """Charge for records from seeds that passed the test: mu-GDP up to the slack (`weft.privacy.deniability`).
 
-        `passing` is a lower bound of the seeds that pass, wrong with a probability of at most slack/2. The scale is
-        that of the Gaussian noise on a count that would protect a row as well: next to none if no mu is enough, a
-        price that no budget can pay.
+        `passing` is a lower bound on the number of passing seeds, wrong with probability at most slack/2. The scale is
+        that of Gaussian noise on a count with the same mu. Without a sufficient mu, it is nearly 0: no budget covers
+        it.
         """
         from weft.privacy.deniability import release_mu
         from weft.privacy.noise import UNIFORM_ERROR
 
-        # The draws themselves keep to their law only so far; what that takes of the slack is next to nothing.
+        # Part of the slack pays for the deviation of the uniform draws from their ideal distribution.
         mu = release_mu(test, records, passing, slack / 2 - records * UNIFORM_ERROR)
         terms = {"k": test.k, "epsilon0": test.epsilon0, "passing": passing}
         return cls(question, "seeded", "rows", 1.0, 1 / min(max(mu, 1e-9), 1e9), records, slack, terms=terms)
 
     @classmethod
     def deniable(cls, question: str, *, test: PlausibleTest, records: int, buckets: bool = False) -> Charge:
-        """Records grown from seeds, each plausible to deny; no differential privacy is claimed for them.
+        """Charge for plausibly deniable records from seeds, for which no differential privacy is claimed.
 
-        It has no price, because there is none that would do. A ledger that holds such a charge is stamped, and states
-        no epsilon for what leaves. `buckets`: so many were tried, and tested by classes of likelihood.
+        It has no price, because no finite price would be valid. A ledger with such a charge is stamped and states no
+        epsilon for its release. With `buckets`, `records` counts attempts, which are tested by likelihood class.
         """
         from weft.privacy.deniability import BUCKETS
 
@@ -161,22 +157,22 @@ class Charge:
 
     @classmethod
     def coins(cls, question: str, *, chances: Mapping[str, float]) -> Charge:
-        """A secret coin for each privacy unit, which puts it into a part of the rows, or in none; nothing leaves."""
+        """Charge for secret coins that put each privacy unit in one part of the rows or none. Nothing is released."""
         return cls(question, "coins", "none", 1.0, 1.0, 1, terms=dict(chances))
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """The scales as a tuple, also when there is one."""
+        """Scales as a tuple."""
         return self.scale if isinstance(self.scale, tuple) else (self.scale,)
 
     @property
     def sensitivities(self) -> tuple[float, ...]:
-        """The sensitivity that belongs to each scale."""
+        """Sensitivity for each scale."""
         return self.sensitivity if isinstance(self.sensitivity, tuple) else (self.sensitivity,) * len(self.scales)
 
     @property
     def epsilon(self) -> float:
-        """Cost in pure DP; infinity where no epsilon holds."""
+        """Cost in pure DP; infinity if no pure epsilon holds."""
         return self.definition.epsilon(self)
 
     @property
@@ -186,27 +182,27 @@ class Charge:
 
     @property
     def gdp(self) -> float:
-        """Cost in mu^2/2 of Gaussian DP."""
+        """Cost in mu^2 / 2 of Gaussian DP."""
         return self.definition.gdp(self)
 
     def price(self, accounting: AccountingLike) -> float:
-        """Cost under an accounting; refused where the mechanism has no finite cost under it."""
+        """Return the cost under an accounting; BudgetError if the mechanism has no finite cost under it."""
         return find_accounting(accounting).price(self)
 
     @property
     def noise(self) -> str:
-        """The noise in a few words."""
+        """Short description of the noise."""
         return self.definition.describe(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values, without the time: how long a step takes tells of the number of rows."""
+        """Return plain JSON values without the time, because the duration of a step reveals the number of rows."""
         values = asdict(self)
         del values["time"]
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Charge:
-        """Rebuild from what `to_dict` gave."""
+        """Rebuild a charge from the output of `to_dict`."""
         return cls(
             **{
                 **values,

@@ -1,7 +1,6 @@
-"""From noise to (epsilon, delta) and back: Gaussian DP, zero-concentrated DP, and the papers' closed form.
+"""Conversions between Gaussian DP, zero-concentrated DP, pure DP and (epsilon, delta)-DP.
 
-Everything here is a pure function of numbers in closed form or one monotone search away from it:
-milliseconds, for epsilon from 1e-4 to 1e3 and delta from 1e-300 to 1/2.
+Closed forms or monotone searches: milliseconds, for epsilon from 1e-4 to 1e3 and delta from 1e-300 to 1/2.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def _find_last_float(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Largest float that meets a monotone condition, which holds at low > 0 and fails at high."""
+    """Return the largest float that meets a monotone condition, which holds at low > 0 and fails at high."""
     while True:
         middle = math.sqrt(low) * math.sqrt(high) if high > 2 * low else low + (high - low) / 2
         if not low < middle < high:
@@ -25,7 +24,7 @@ def _find_last_float(holds: Callable[[float], bool], low: float, high: float) ->
 
 
 def _minimise(f: Callable[[float], float], low: float, high: float) -> float:
-    """Minimum of a quasi-convex function on an interval, by golden section."""
+    """Return the minimum of a quasi-convex function on an interval, by golden-section search."""
     ratio = (math.sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     at_left, at_right = f(left), f(right)
@@ -42,10 +41,10 @@ def _minimise(f: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _log_gdp_delta(mu: float, epsilon: float) -> float:
-    """Logarithm of delta(epsilon) under mu-GDP.
+    """Return the logarithm of delta(epsilon) under mu-GDP.
 
-    With x = epsilon/mu - mu/2, y = epsilon/mu + mu/2 and e^epsilon phi(y) = phi(x), the difference
-    Q(x) - e^epsilon Q(y) equals phi(x) (M(x) - M(y)), M the Mills ratio: no overflow, little cancellation.
+    With x = epsilon/mu - mu/2, y = epsilon/mu + mu/2 and e^epsilon phi(y) = phi(x), the difference Q(x) - e^epsilon
+    Q(y) equals phi(x) (M(x) - M(y)), where M is the Mills ratio: no overflow and little cancellation.
     """
     x, y = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if x < 0:
@@ -55,7 +54,7 @@ def _log_gdp_delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """Smallest delta such that mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018; Dong et al. 2019).
+    """Return the smallest delta such that mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018; Dong et al. 2019).
 
     delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
@@ -66,7 +65,7 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """Smallest epsilon such that mu-GDP implies (epsilon, delta)-DP."""
+    """Return the smallest epsilon such that mu-GDP implies (epsilon, delta)-DP."""
     if mu == 0 or (delta > 0 and gdp_delta(mu, 0.0) <= delta):
         return 0.0
     if delta == 0:
@@ -95,12 +94,12 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 
 def pure_mu(epsilon: float) -> float:
-    """Smallest mu such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
+    """Return the smallest mu such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
-    In trade-off curves (Dong et al. 2019): that of epsilon-DP is the larger of two lines, 1 - e^epsilon a and
-    e^-epsilon (1 - a), which meet at a = 1 / (1 + e^epsilon) on the diagonal. That of mu-GDP is convex, begins at (0,
-    1) as the first line does, ends at (1, 0) as the second, and meets the diagonal at a = Phi(-mu/2), which for this
-    mu is the same point. A convex curve lies below its chords: mu-GDP allows all that epsilon-DP does.
+    In trade-off functions (Dong et al. 2019): that of epsilon-DP is the maximum of two lines, 1 - e^epsilon a and
+    e^-epsilon (1 - a), which meet at a = 1 / (1 + e^epsilon) on the diagonal. That of mu-GDP is convex, starts at (0,
+    1) like the first line, ends at (1, 0) like the second, and meets the diagonal at a = Phi(-mu/2), which for this mu
+    is the same point. A convex curve lies below its chords, so epsilon-DP implies mu-GDP.
 
     >>> round(pure_mu(1.0), 4)
     1.232
@@ -109,11 +108,10 @@ def pure_mu(epsilon: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Smallest epsilon for rho-zCDP by the optimised conversion (Canonne, Kamath and Steinke 2020).
+    """Return the smallest epsilon for rho-zCDP by the optimised conversion (Canonne, Kamath and Steinke 2020).
 
-    epsilon = min over alpha > 1 of alpha rho + ln(1 - 1/alpha) + (ln(1/delta) - ln alpha)/(alpha - 1).
-    Every alpha gives a true statement. For fixed epsilon ln delta is convex in alpha, so the minimand is
-    quasi-convex.
+    epsilon = min over alpha > 1 of alpha rho + ln(1 - 1/alpha) + (ln(1/delta) - ln alpha)/(alpha - 1). Every alpha
+    gives a valid bound. For fixed epsilon, ln delta is convex in alpha, so the minimand is quasi-convex.
     """
     if rho == 0:
         return 0.0
@@ -129,7 +127,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Largest rho that the optimised conversion turns into (epsilon, delta)-DP: solved for rho."""
+    """Return the largest rho that the optimised conversion turns into (epsilon, delta)-DP."""
     if delta == 0:
         return 0.0
 
@@ -142,7 +140,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def zcdp_epsilon_closed_form(rho: float, delta: float) -> float:
-    """Return rho + 2 sqrt(rho ln(1/delta)): true but loose, only to reproduce published figures."""
+    """Return rho + 2 sqrt(rho ln(1/delta)): valid but loose, only to reproduce published figures."""
     return rho + 2 * math.sqrt(rho * math.log(1 / delta)) if delta > 0 else (math.inf if rho else 0.0)
 
 
@@ -155,7 +153,7 @@ def zcdp_rho_closed_form(epsilon: float, delta: float) -> float:
 
 
 def format_odds_growth(epsilon: float) -> str:
-    """Write a number above e^epsilon with few digits: by what factor odds may grow.
+    """Format e^epsilon, the factor by which odds may grow, rounded up to few digits.
 
     >>> format_odds_growth(1.0), format_odds_growth(0.01), format_odds_growth(12.0)
     ('2.72', '1.0101', '163,000')
@@ -166,7 +164,7 @@ def format_odds_growth(epsilon: float) -> str:
 
 
 def at_most(value: float, digits: int = 4) -> str:
-    """Write a bound with few significant digits, rounded up: what is printed must never promise more than holds.
+    """Format a bound with few significant digits, rounded up so that the text never promises more than holds.
 
     >>> at_most(0.70001), at_most(1.0), at_most(1.23e-07, 2), at_most(math.inf)
     ('0.7001', '1', '1.3e-07', 'inf')

@@ -1,30 +1,30 @@
-"""Plausible deniability: the privacy test of BSG (PVLDB 2017), and what a whole table of tested records costs.
+"""Plausible deniability: the privacy tests of BSG (PVLDB 2017), and the cost of a table of tested records.
 
-A record is made from a seed: the first attributes of a private row are kept, the rest is drawn from a model. It may
-leave if enough other rows could have been its seed. With a fixed number of kept attributes these are exactly the c rows
-that share its prefix, all with the same probability, so the paper's gamma plays no part and the test needs nothing but
-c: the record passes with probability L(c).
+A record is generated from a seed: the first attributes of a private row are kept, and the rest is drawn from a model.
+It may be released if enough other rows could have been its seed. With a fixed number of kept attributes these are
+exactly the c rows that share its prefix, all with the same probability. The paper's gamma is then irrelevant and the
+test depends on c only: the record passes with probability L(c).
 
-The paper's: Test 2, L(c) = P(k + Lap(1/epsilon0) <= c); and Theorem 1, the guarantee of a single released record
-(`theorem_one`). Its Test 1, without noise on k, is *not* differentially private at all: see `weft.privacy.deniability`
-for what it does promise.
+From the paper: Test 2, L(c) = P(k + Lap(1/epsilon0) <= c); and Theorem 1, the guarantee of a single released record
+(`theorem_one`, with its proof). Test 1, without noise on k, is *not* differentially private at all; `PlausibleTest`
+implements it and states its guarantee. `plausible_seeds` extends both tests to any model with a likelihood.
 
-Ours: the guarantee of a table of N released records (`release_mu`). Only accepted records leave, exactly N of them,
-so their prefixes are N independent draws with weight w(c) = c L(c) over S, the sum of all w. A row more with prefix
-v turns w(c) into w(c + 1) and leaves all other weights as they are. Given that a draw is not v, its law is the same on
-both tables; so the N records tell no more than how many of them are v: Binomial(N, p) against Binomial(N, q) with
-p = a / (S0 + a), q = b / (S0 + b), a = w(c), b = w(c + 1), S0 the weight of the others. docs/decisions/008 shows that
+Own result: the guarantee of a table of N released records (`release_mu`). Only accepted records are released, exactly N
+of them, so their prefixes are N independent draws with weight w(c) = c L(c) over S, the sum of all w. One more row with
+prefix v turns w(c) into w(c + 1) and leaves all other weights unchanged. Given that a draw is not v, its distribution
+is the same on both tables; so the N records reveal no more than the number of draws equal to v: Binomial(N, p) against
+Binomial(N, q) with p = a / (S0 + a), q = b / (S0 + b), a = w(c), b = w(c + 1), and S0 the other prefixes' weight.
+docs/decisions/008 shows that
 
     p' = a / (M + b), q' = b / (M + b)       dominates every such pair with S0 + a >= M,
 
-since (p, q) comes from (p', q') by a random map; that a pair with larger b/a and larger (b - a)/M dominates another, so
-that few c need to be looked at; and that Binomial(N, p') against Binomial(N, q') is mu-GDP if and only if, for all x,
+since (p, q) is a randomised post-processing of (p', q'); that a pair with larger b/a and larger (b - a)/M dominates
+another, so few c need evaluation; and that Binomial(N, p') against Binomial(N, q') is mu-GDP if and only if, for all x,
 
     mu >= ndtri(Q(X > x)) - ndtri(P(X > x)),
 
-for the trade-off function of two binomials is piecewise linear with its corners there, and the Gaussian one is convex.
-Counts so rare that they have a probability of at most `slack` are cut off first; `slack` is a distance in total
-variation, which the ledger adds to delta.
+because the trade-off function of two binomials is piecewise linear with its corners there, and the Gaussian one is
+convex. Counts with a tail probability of at most `slack` are cut off first; the ledger adds this distance to delta.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ from weft.errors import BudgetError
 from weft.marginals.marginal import Array
 
 UNIT = 1 << 36
-"""Acceptance probabilities are whole multiples of 1/UNIT: weights are integers, and draws by them exact."""
+"""Acceptance probabilities are whole multiples of 1/UNIT, so that weights are integers and weighted draws are exact."""
 
 MAX_DENIABLE_ROWS = 1 << 26
-"""Tables of so many rows have no seeds: below, every weight and every sum of weights is below 2**62, and exact."""
+"""Tables with this many rows cannot use seeds: below, every weight and sum of weights is exact and below 2**62."""
 
 _CERTAIN = 30.0
-"""L is 1 from k + 30 / epsilon0 on, where the Laplace tail that it leaves out is below 1e-13."""
+"""L is set to 1 from k + 30 / epsilon0 on, where the omitted Laplace tail is below 1e-13."""
 
 _CORNERS = 1 << 20
-"""Corners of trade-off functions looked at in one go."""
+"""Corners of trade-off functions evaluated in one batch."""
 
 _BLOCKS = 8
-"""Blocks into which counts c are divided, and blocks that need a closer look again."""
+"""Number of blocks into which a range of counts c, or an unresolved block, is divided."""
 
 _CLOSE = 1e-3
-"""How far, in proportion, the mu that stands for a block of counts may be above that of one of them."""
+"""Relative tolerance between the bound on mu for a block of counts and the mu of a single count."""
 
 _GUARD = 1e-6
-"""Relative guard on mu against the rounding of the binomial tails, which are good to eleven digits or so."""
+"""Relative margin on mu for rounding of the binomial tails, which are accurate to about eleven digits."""
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """The privacy test: how likely a record is to be let out whose prefix c seeds share.
+    """Test 2: the probability that a record is released whose prefix c seeds share.
 
     >>> test = Acceptance(k=50, epsilon0=1.0)
     >>> (test.levels[[49, 50, 51]] / UNIT).round(3).tolist()
@@ -72,13 +72,13 @@ class Acceptance:
     """
 
     k: int
-    """Seeds that must share the prefix, before noise."""
+    """Threshold on the number of seeds that share the prefix, before noise."""
     epsilon0: float
-    """The noise on k is Laplace of scale 1/epsilon0."""
+    """The noise on k is Laplace with scale 1/epsilon0."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1 or not 1e-4 <= self.epsilon0 <= 100:
-            raise BudgetError("the privacy test needs a whole k of 1 or more, and epsilon0 between 0.0001 and 100")
+            raise BudgetError("the privacy test needs a whole number k >= 1 and an epsilon0 between 0.0001 and 100")
         if not self.k + _CERTAIN / self.epsilon0 < MAX_DENIABLE_ROWS:
             raise BudgetError(
                 f"the privacy test needs k + {_CERTAIN:g} / epsilon0 below {MAX_DENIABLE_ROWS:,}: choose a smaller k"
@@ -86,7 +86,7 @@ class Acceptance:
 
     @classmethod
     def of(cls, terms: Mapping[str, float]) -> Acceptance:
-        """Rebuild the test that a charge names."""
+        """Rebuild the test from the terms of a charge."""
         return cls(int(terms["k"]), float(terms["epsilon0"]))
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class Acceptance:
 
     @cached_property
     def levels(self) -> Array:
-        """L(c) in units of 1/UNIT for c = 0, 1, ... up to where it stays at UNIT."""
+        """L(c) in units of 1/UNIT for c = 0, 1, ... up to the first c where it is constant at UNIT."""
         c = np.arange(self.k + math.ceil(_CERTAIN / self.epsilon0) + 1)
         away = self.epsilon0 * np.abs(c - self.k)
         levels: Array = np.floor(np.where(c < self.k, np.exp(-away) / 2, 1 - np.exp(-away) / 2) * UNIT).astype(np.int64)
@@ -102,46 +102,70 @@ class Acceptance:
         return levels
 
     def weights(self, counts: Array) -> Array:
-        """Return w(c) = c L(c) for each count, in units of 1/UNIT: exact for counts up to MOST_ROWS."""
+        """Return w(c) = c L(c) for each count, in units of 1/UNIT: exact for counts up to MAX_DENIABLE_ROWS."""
         return np.asarray(counts * self.levels[np.minimum(counts, len(self.levels) - 1)], np.int64)
 
     @cached_property
     def sensitivity(self) -> int:
-        """How far a row moves floor(S), S the sum of w: the largest step of w, rounded up."""
+        """Sensitivity of floor(S) to one row, S the sum of w: the largest step of w, rounded up."""
         return int(-(-int(np.diff(self.weights(np.arange(len(self.levels) + 1))).max()) // UNIT))
 
 
 def theorem_one(k: int, epsilon0: float, gamma: float, delta: float) -> float:
-    """Return the epsilon of one released record under Test 2, the paper's Theorem 1; infinity if none holds.
+    """Return the epsilon of one released record under Test 2 by the paper's Theorem 1; infinity if none holds.
 
-    For 1 <= t < k, epsilon = epsilon0 + ln(1 + gamma / t) with delta = e^(-epsilon0 (k - t)): the largest t is taken
-    whose delta is small enough. For a fixed number of kept attributes gamma may be taken as 1.
+    For 1 <= t < k, epsilon = epsilon0 + ln(1 + gamma / t) with delta = e^(-epsilon0 (k - t)): the largest t whose delta
+    is small enough is used. For a fixed number of kept attributes, gamma may be set to 1.
+
+    Privacy: holds for one attempt under Test 2, add/remove neighbours, tables of n >= t rows, and sets of records (not
+    the event that none is released). The proof gives half of the paper's delta, e^(-epsilon0 (k - t)) / 2.
+
+    Proof. A seed d is drawn uniformly from the n rows and a record y from M(d); the plausible seeds of y are the rows
+    in the likelihood class of d (`classify_likelihoods`). The class of a row a depends only on y and a. So Pr[y is
+    released] = 1/n sum_i P_i L(c_i), where class i has c_i rows and P_i is the sum of Pr{y = M(a)} over them. One more
+    row enters one class, which has l rows before, and n becomes n + 1.
+
+    - If l >= t: the probability of the new row is at most gamma times that of each of the l rows, so the sum of the
+      class grows by a factor of at most 1 + gamma / l; L(l + 1) <= e^epsilon0 L(l); and 1/(n + 1) <= 1/n. The ratio is
+      at most e^epsilon.
+    - If l < t: the class contributes at most 1/(n + 1) times its sum times L(l + 1). Over all such y this is at most
+      L(t) = e^(-epsilon0 (k - t)) / 2, because the probabilities of all y given one seed sum to 1 and l + 1 <= t. All
+      other classes contribute less than before.
+    - Reverse direction (the row is removed): only 1/n falls, to 1/(n + 1), when a row is added. The ratio is at most
+      (n + 1) / n <= 1 + gamma / t.
+
+    L is rounded down to multiples of 1/UNIT, so that L(l + 1) <= e^epsilon0 (L(l) + 1/UNIT): this adds at most
+    e^epsilon0 / UNIT to delta, which the other half of the paper's delta must cover.
+
+    Not covered: that no record is released, which of several attempts passed, and records retried until they pass.
+    `until_passed` bounds the last, but composed over a table of records its bound is useless. So nothing tested here
+    has a price in a ledger: the records are stamped as deniable only (`Charge.deniable`).
 
     >>> round(theorem_one(50, 1.0, 4.0, 2.0**-30), 3)
     1.129
     """
     t = min(k - 1, math.floor(k + math.log(delta) / epsilon0 + 1e-9))
-    return epsilon0 + math.log1p(gamma / t) if t >= 1 else math.inf
+    holds = t >= 1 and math.exp(epsilon0) / UNIT <= delta / 2
+    return epsilon0 + math.log1p(gamma / t) if holds else math.inf
 
 
 def release_mu(test: Acceptance, records: int, passing: float, slack: float, enough: float = math.inf) -> float:
-    """Return mu such that releasing so many records is mu-GDP, up to `slack` in total variation; for one row more.
+    """Return mu such that releasing `records` records is mu-GDP up to `slack` in total variation, for one added row.
 
-    `passing` is a lower bound of S, in seeds, on the smaller table. Where mu is found to be above `enough`, the search
-    ends and what is returned is above it too, but need not be mu.
+    `passing` is a lower bound on S, in seeds, on the smaller table. If mu exceeds `enough`, the search stops early and
+    the result is some value above `enough`, not necessarily mu.
     """
     if passing <= 0 or slack <= 0:
         return math.inf
-    # From the c on from which L is 1, the pair for c dominates the pair for c + 1: these c stand for all.
+    # Once L is 1, the pair for c dominates the pair for c + 1: these c cover all others.
     weight = test.weights(np.arange(len(test.levels) + 1))
     before, after = weight[:-1] / UNIT, weight[1:] / UNIT
     gain = np.diff(weight) / UNIT
-    # S0 + a >= M and, where a > M, S0 >= 0: then the others weigh nothing in the worst case.
+    # S0 + a >= M and, where a > M, S0 >= 0: in the worst case the other prefixes then have weight 0.
     step = gain / np.maximum(passing, before)
     growth = np.divide(gain, after, out=np.zeros_like(gain), where=after > 0)
-    # p' and q' follow from growth = 1 - a/b and step = (b - a)/M, and a pair with more of both dominates one with less.
-    # So the most of each that a block of counts has stand for all of them; only where the mu of this is too large is
-    # the block divided.
+    # p' and q' follow from growth = 1 - a/b and step = (b - a)/M, and a pair with larger values of both dominates.
+    # So the maxima over a block of counts give an upper bound for the block, which is divided only if it is too large.
     at = int(step.argmax())
     least = float(_pair_mus(growth[[at]], step[[at]], records, slack)[0])
     worst, begin, end = least, np.array([0]), np.array([len(step)])
@@ -159,37 +183,35 @@ def release_mu(test: Acceptance, records: int, passing: float, slack: float, eno
 
 
 def _divide_blocks(begin: Array, end: Array) -> tuple[Array, Array]:
-    """Divide blocks into smaller ones."""
     edges = begin[:, None] + (end - begin)[:, None] * np.arange(_BLOCKS + 1) // _BLOCKS
     begin, end = edges[:, :-1].ravel(), edges[:, 1:].ravel()
     return begin[begin < end], end[begin < end]
 
 
 def _compute_block_maxima(values: Array, begin: Array, end: Array) -> Array:
-    """Return the largest value of each block."""
     return np.asarray(np.maximum.reduceat(np.r_[values, 0.0], np.column_stack([begin, end]).ravel())[::2])
 
 
 def _pair_mus(growth: Array, step: Array, n: int, slack: float) -> Array:
-    """Return the mu of each pair, given 1 - a/b and (b - a)/M."""
+    """Return the mu of each pair, given growth = 1 - a/b and step = (b - a)/M."""
     q = np.divide(step, step + growth, out=np.zeros_like(step), where=step > 0)
     return _binomial_mus((1 - growth) * q, q, n, slack)
 
 
 def lower_bound(released: float, scale: float, test: Acceptance, beta: float) -> float:
-    """Return a lower bound of S, in seeds, on a table and all of its neighbours, from its noisy answer.
+    """Return a lower bound on S, in seeds, for a table and all of its neighbours, from the noisy answer for the table.
 
-    It is wrong with a probability of at most beta. With noise below its quantile at beta, the answer less that quantile
-    is below floor(S); less the sensitivity once more, it is below the S of every neighbour too.
+    It is wrong with probability at most beta. If the noise is below its 1 - beta quantile, the answer minus that
+    quantile is below floor(S); minus the sensitivity, it is below the S of every neighbour too.
     """
     margin = math.ceil(-scale * float(ndtri(beta))) + 1
     return released - margin - test.sensitivity
 
 
 def _binomial_mus(p: Array, q: Array, n: int, slack: float) -> Array:
-    """Return the mu that each pair of Binomial(n, p_i) and Binomial(n, q_i), p_i <= q_i, needs."""
+    """Return the mu of each pair Binomial(n, p_i) against Binomial(n, q_i), p_i <= q_i."""
     # The count is cut at J above, with Q(X > J) <= slack/2, and at J' below, with P(X < J') <= slack/2: the corners x
-    # with J' <= x < J stay. None does outside these bounds, by Bernstein's inequality.
+    # with J' <= x < J remain. By Bernstein's inequality, none remains outside these bounds.
     reach = 2 * math.log(2 / slack)
     low = np.maximum(np.floor(n * p - np.sqrt(reach * n * p)) - 1, 0).astype(np.int64)
     high = np.minimum(np.ceil(n * q + np.sqrt(reach * n * q) + reach), n - 1).astype(np.int64)
@@ -209,7 +231,7 @@ def _binomial_mus(p: Array, q: Array, n: int, slack: float) -> Array:
 
 @dataclass(frozen=True)
 class _Tails:
-    """P(X > x) and P(X <= x) of binomials: each by itself, since the rest of a tail near 1 has lost its digits."""
+    """P(X > x) and P(X <= x) of binomials, computed separately: 1 minus a tail near 1 loses its digits."""
 
     upper: Array
     lower: Array
@@ -220,18 +242,17 @@ class _Tails:
         return cls(upper, lower)
 
     def quantile(self, keep: Array) -> Array:
-        """Return ndtri(upper), from the smaller tail."""
+        """Return ndtri(upper), computed from the smaller tail."""
         upper, lower = self.upper[keep], self.lower[keep]
         return np.asarray(np.where(upper < 0.5, ndtri(upper), -ndtri(lower)))
 
 
 def plan_deniability(mu: float, records: int, counts: Array, slack: float) -> Acceptance | None:
-    """Choose k and epsilon0 so that about mu pays for the records; None if no test does.
+    """Choose k and epsilon0 such that the release of the records costs at most about mu; None if no test does.
 
-    `counts` are the numbers of seeds that share each prefix, as a released model expects them: never those of the rows
-    themselves. Of the tests that fit, the one that lets most seeds pass is taken.
+    `counts`: seeds per prefix expected under a released model, never the rows' own. Returns the test that passes most.
     """
-    # w(1) must be rare: a new prefix is released with probability records L(1) / S or so, which only slack can pay.
+    # L(1) must be small: a new prefix is released with probability about records L(1) / S, which only slack can cover.
     rare = max(1.0, math.log(max(records / max(int(counts.sum()), 1), 1e-3) / slack))
     best, most = None, 0.0
     for reach in (rare, 1.4 * rare):
@@ -240,7 +261,7 @@ def plan_deniability(mu: float, records: int, counts: Array, slack: float) -> Ac
             test = Acceptance(round(k), min(max(reach / k, 1e-4), 100.0))
             passing = 0.9 * float(test.weights(counts).sum()) / UNIT
             if passing <= most:
-                break  # larger k let fewer pass still
+                break  # a larger k lets even fewer pass
             if release_mu(test, records, passing, slack, enough=0.95 * mu) <= 0.95 * mu:
                 best, most = test, passing
                 break
@@ -248,19 +269,35 @@ def plan_deniability(mu: float, records: int, counts: Array, slack: float) -> Ac
     return best
 
 
-# Plausible deniability, record by record: the privacy tests of BSG (PVLDB 2017), without differential privacy.
-
-
 BUCKETS = "buckets"
-"""A term of charges for records that were tested by classes of likelihood (`weft.privacy.deniability`)."""
+"""Term of charges for records that were tested by likelihood class (`plausible_seeds`)."""
 
 _CELLS = 1 << 20
-"""Probabilities looked at in one go."""
+"""Probabilities evaluated in one batch."""
 
 
 @dataclass(frozen=True)
 class PlausibleTest:
-    """Tests 1 and 2, record by record.
+    """Tests 1 and 2 for single records: plausible deniability of each, *not* differential privacy of a table.
+
+    A record y keeps the first attributes of its seed, and its last omega are drawn. Its plausible seeds are the rows
+    that generate (omega, y) with the same probability up to a factor gamma. Pr{y | seed d, omega} is 0 unless d has the
+    kept attributes of y; then it is a product of conditional probabilities whose parents are read from y, and does not
+    involve d. So they are the c rows that share y's prefix, all with the same probability: the test depends on c only.
+
+    Test 1 releases y if c >= k; Test 2 adds Laplace noise of scale 1/epsilon0 to k. `max_plausible` and
+    `max_check_plausible` can only lower c, so under Test 1 a released record still has k plausible seeds.
+
+    Privacy (Test 1), also for a random omega that is not revealed: a record draws omega first, then a seed that passes
+    for it. For a released y, omega passes if at least k rows share y's prefix; the prefix shrinks as omega grows, so
+    all larger omegas pass too. A row generates y with probability sum P(omega) q_omega(y) / S_omega over the passing
+    omegas for which it shares y's prefix: the terms are the same for every row. So the rows that share the longest
+    passing prefix, at least k, are equally likely seeds, and no row is likelier. With a uniform prior over the rows, no
+    row has a posterior probability above 1/k of being the seed of y.
+
+    Limits: Test 1 is not differentially private for any epsilon, because one more row can raise the probability of a
+    prefix from 0. Test 2 bounds one attempt at one record (`theorem_one`), not a record retried until it passes, nor a
+    table of them. Records of one table together reveal more about the seeds than each alone; see `release_mu`.
 
     >>> test = PlausibleTest(k=3)
     >>> str(test), (test.weights(np.array([2, 3, 5])) // UNIT).tolist()
@@ -268,46 +305,46 @@ class PlausibleTest:
     """
 
     k: int
-    """Plausible seeds that a record needs."""
+    """Number of plausible seeds that a record needs."""
     epsilon0: float | None = None
-    """Test 2: the noise on k is Laplace of scale 1/epsilon0. None: Test 1, no noise."""
+    """Test 2: the noise on k is Laplace with scale 1/epsilon0. None: Test 1, no noise."""
     gamma: float = 4.0
-    """Factor within which the probabilities of plausible seeds lie; here they are equal, whatever it is."""
+    """Factor within which the probabilities of plausible seeds lie; irrelevant here, where they are equal."""
     max_plausible: int | None = None
-    """Plausible seeds at which counting stops; None: all are counted."""
+    """Number of plausible seeds at which counting stops; None: all are counted."""
     max_check_plausible: int | None = None
-    """Seeds, chosen at random, among which plausible ones are counted; None: all."""
+    """Number of randomly chosen seeds among which plausible ones are counted; None: all."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or not 1 <= self.k < MAX_DENIABLE_ROWS or not 1 < self.gamma < math.inf:
-            raise BudgetError("the privacy test needs a whole k of 1 or more, and gamma above 1")
+            raise BudgetError("the privacy test needs a whole number k >= 1 and a gamma above 1")
         for most in (self.max_plausible, self.max_check_plausible):
             if most is not None and (not isinstance(most, int) or most < self.k):
-                raise BudgetError("max_plausible and max_check_plausible must be whole numbers of k or more")
+                raise BudgetError("max_plausible and max_check_plausible must be whole numbers of at least k")
         if self.epsilon0 is not None:
-            Acceptance(self.k, self.epsilon0)  # refuses what it must
+            Acceptance(self.k, self.epsilon0)  # validates both
 
     @property
     def terms(self) -> dict[str, float]:
-        """The settings as numbers, without those that are off."""
+        """The parameters as numbers, without those that are None."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def of(cls, terms: Mapping[str, float]) -> PlausibleTest:
-        """Rebuild the test that a charge names."""
+        """Rebuild the test from the terms of a charge."""
         own = {name: value for name, value in terms.items() if name != BUCKETS}
         whole = {name: int(terms[name]) for name in ("k", "max_plausible", "max_check_plausible") if name in terms}
         return cls(**{**own, **whole})  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         noise = "" if self.epsilon0 is None else f" and epsilon0 = {self.epsilon0:.4g}"
-        # Whether any row does is decided by the rows, without noise: a ledger may say "where", and no more.
+        # Whether any row passes depends on the rows without noise, so the public ledger says only "where rows pass it".
         return f"privacy test {1 if self.epsilon0 is None else 2} with k = {self.k}{noise}, where rows pass it"
 
     @cached_property
     def _levels(self) -> Array:
-        """The chance to pass, in units of 1/UNIT, with h plausible seeds counted; the last one holds from there on."""
+        """Probability to pass, in units of 1/UNIT, by number of plausible seeds; the last entry holds from there on."""
         if self.epsilon0 is None:
             levels = np.zeros(self.k + 1, np.int64)
             levels[-1] = UNIT
@@ -316,11 +353,11 @@ class PlausibleTest:
         return levels if self.max_plausible is None else levels[: self.max_plausible + 1]
 
     def chances(self, counts: Array) -> Array:
-        """Return the chance to pass, in units of 1/UNIT, of records with so many plausible seeds."""
+        """Return the probability to pass, in units of 1/UNIT, by each record's number of plausible seeds."""
         return np.asarray(self._levels[np.minimum(counts, len(self._levels) - 1)])
 
     def weights(self, counts: Array) -> Array:
-        """Return c times the chance to pass, in units of 1/UNIT; `counts` are those of all prefixes of the seeds."""
+        """Return c times the probability to pass, in units of 1/UNIT; `counts` must cover all prefixes of the seeds."""
         seeds, checked = int(counts.sum()), self.max_check_plausible
         if checked is None or checked >= seeds:
             chance = self.chances(counts)
@@ -330,28 +367,29 @@ class PlausibleTest:
         return np.asarray(counts * chance, np.int64)
 
     def _checked(self, counts: Array, seeds: int, checked: int) -> Array:
-        """Return the chances if the plausible seeds are counted among `checked` random ones: h is hypergeometric."""
+        """Return the probabilities if plausible seeds are counted among `checked` random ones: h is hypergeometric."""
         top = len(self._levels) - 1
         h = np.arange(top)
         chances = [np.empty(0, np.int64)]
         for c in np.array_split(counts[:, None], 1 + counts.size * top // _CELLS):
             inside = (h <= c) & (checked - h <= seeds - c) & (h <= checked)
-            few = np.where(inside, h, np.minimum(c, checked))  # where it is not, any h that makes sense will do
+            few = np.where(inside, h, np.minimum(c, checked))  # outside, any valid h: masked below
             few = np.maximum(few, checked - (seeds - c))
             log = _log_choose(c, few) + _log_choose(seeds - c, checked - few) - _log_choose(seeds, checked)
             p = np.where(inside, np.exp(log), 0.0)
-            # Logarithms of large factorials leave the sum some 1e-8 from 1. Where fewer than `top` can be counted, what
-            # it lacks is no chance to count more: Test 1 lets nothing out there, and Test 2 what its levels say.
+            # Rounding in the logarithms of large factorials leaves the sum about 1e-8 from 1. Where fewer than `top`
+            # seeds can be counted, this gap must not become a probability to count more: there Test 1 releases nothing,
+            # and Test 2 only what its levels allow.
             able = np.minimum(c[:, 0], checked) >= top
             rest = np.where(able, np.clip(1 - p.sum(axis=1), 0, 1), 0.0)
             chances.append(np.floor(p @ self._levels[:top] + rest * self._levels[top]).astype(np.int64))
         return np.clip(np.concatenate(chances), 0, UNIT)
 
     def alone(self, delta: float) -> float | None:
-        """Return the epsilon of one attempt to make one record at this delta, by Theorem 1; None where it says nothing.
+        """Return the epsilon of one attempt at one record at this delta by Theorem 1; None where it does not apply.
 
-        It holds for Test 2. With `max_plausible` the count is cut at a number above k, which only brings neighbouring
-        tables closer; with `max_check_plausible` the theorem was not proved.
+        It applies to Test 2. With `max_plausible`, the count is capped above k, which only brings neighbouring tables
+        closer; with `max_check_plausible`, the theorem is not proved.
         """
         if self.epsilon0 is None or self.max_check_plausible is not None or delta <= 0:
             return None
@@ -363,14 +401,11 @@ def _log_choose(n: Array | int, k: Array | int) -> Array:
     return np.asarray(gammaln(np.add(n, 1.0)) - gammaln(np.add(k, 1.0)) - gammaln(np.subtract(n, k) + 1.0))
 
 
-# Plausible deniability for any model that has a likelihood: Mechanism 1 of BSG (PVLDB 2017), by classes of likelihood.
-
-
 def classify_likelihoods(log_likelihood: Array, gamma: float) -> Array:
-    """Return the class of each probability, given its logarithm; -1 where it is 0.
+    """Return the class i, gamma^-(i+1) < p <= gamma^-i, of each probability p, given its logarithm; -1 for p = 0.
 
-    A probability on the edge may fall to either side by rounding: the same one always to the same, which is all that
-    the theorem asks beside the width.
+    Rounding may put a probability at a class boundary on either side, but always on the same one, which is all that the
+    theorem requires besides the width of the classes.
 
     >>> classify_likelihoods(np.log([1.0, 0.5, 0.26, 0.25, 0.01]), 2.0).tolist()
     [0, 1, 1, 2, 6]
@@ -383,11 +418,17 @@ def classify_likelihoods(log_likelihood: Array, gamma: float) -> Array:
 
 
 def plausible_seeds(own: Array, log_likelihood: Array, counts: Array, gamma: float) -> Array:
-    """Return how many rows are in the class of each record's own seed.
+    """Return the number of rows in the likelihood class of each record's own seed, the seed included.
 
-    `own` has the logarithm of each record's probability to come from its seed, `log_likelihood` a line for each record
-    and a column for each distinct row, of which there are `counts`. A record that even its seed cannot give, which only
-    rounding lets be drawn, has none: rows that cannot give it either do not vouch for it.
+    Mechanism 1 of the paper for any model with a likelihood: with c plausible seeds a record passes with probability
+    L(c). Under Test 1, where L is 1 from k on and 0 below, each released record has k plausible seeds, and each of them
+    generates it with a probability within a factor gamma of the seed's: (k, gamma)-plausible deniability by definition,
+    and not differential privacy, because L is a step function. Test 2: `theorem_one`. If all rows that can generate a
+    record have the same probability, as with a kept prefix, the class is these rows, and no likelihood is needed.
+
+    `own` is the log-probability of each record given its seed; `log_likelihood` has a line for each record and a column
+    for each distinct row, and `counts` the multiplicity of each row. A record with probability 0 even under its own
+    seed, which only rounding can produce, has no plausible seeds: rows that cannot generate it do not count.
 
     >>> never = -np.inf
     >>> plausible_seeds(np.array([never, 0.0]), np.array([[never, never], [0.0, -1.0]]), np.array([5, 7]), 2.0).tolist()
@@ -399,11 +440,11 @@ def plausible_seeds(own: Array, log_likelihood: Array, counts: Array, gamma: flo
 
 
 def until_passed(epsilon: float, delta: float, rows: int, chance: float) -> tuple[float, float]:
-    """Return epsilon and delta of a record tried for until one passes, if an attempt passes with at least this chance.
+    """Return (epsilon, delta) of a record retried until it passes, given a lower bound on the pass probability.
 
-    Let p and p' be the chances without and with a row more, on tables of at least so many `rows`. Passing divides
-    probabilities by them, and (above) p <= (1 + 1/n) p', p' <= e^epsilon p + delta. So P'(S)/p' is at most (1 + 1/n)
-    (e^epsilon P(S) + delta)/p, and P(S)/p at most (1 + 1/n) P'(S)/p with 1/p <= e^epsilon / (p' - delta).
+    Let p and p' be the pass probabilities without and with one more row, on tables of at least n = `rows` rows. Passing
+    divides probabilities by them; by `theorem_one`, p <= (1 + 1/n) p', p' <= e^epsilon p + delta. So P'(S)/p' <= (1 +
+    1/n) (e^epsilon P(S) + delta)/p, and P(S)/p <= (1 + 1/n) P'(S)/p with 1/p <= e^epsilon / (p' - delta).
 
     >>> [round(x, 4) for x in until_passed(1.0, 1e-6, 1000, 0.5)]
     [1.001, 0.0]

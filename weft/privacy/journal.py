@@ -1,11 +1,11 @@
-"""A file of JSON lines that outlives a crash: every charge is on the disk before the rows are read.
+"""Journal and checkpoint files: every charge, and every released answer, is on disk before it is used.
 
-A run begins with a line {"run": id, "budget": ..., "accounting": ..., "adjacency": ..., "time": ...}; each
-charge follows as a line with the same run id. Runs append to one file, also at the same time. A line cut
-short by a crash was never acted upon; the next writer ends it with an empty line, and readers skip it.
+A journal is a file of JSON lines. A run begins with a line {"run": id, "budget": ..., "accounting": ..., "adjacency":
+..., "time": ...}; each charge follows as a line with the same run id, before the rows are read. Runs may append to one
+file concurrently. A line cut short by a crash was never used: the next writer adds an empty line, and readers skip it.
 
-A journal is PRIVATE: it names the table, and tells when it was queried and by which runs. Only its owner can read the
-file, and of the table's path it holds a salted hash alone, by which runs on the same table are found.
+A journal is PRIVATE: it names the table, and records when it was queried and by which runs. Only its owner can read the
+file. It stores the table's path as a salted hash only, by which runs on the same table can be found.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ from weft.privacy.charge import Charge
 from weft.privacy.mechanisms import Release
 
 NOTE = "PRIVATE: for the curator of the table, and no part of a release"
-"""What every run says of its journal."""
 
-_HASH_ROUNDS = 200_000  # a path is short and can be guessed: each guess shall take a while
+_HASH_ROUNDS = 200_000  # paths are short and easy to guess: make each guess slow
 _SALT = re.compile("[0-9a-f]{32}")
 
 
 class Journal:
-    """One run's hand on a journal file."""
+    """One run's access to a journal file."""
 
     def __init__(self, path: Path, run: str, header: Mapping[str, Any]) -> None:
         self._path = path
@@ -49,7 +48,7 @@ class Journal:
 
     @classmethod
     def begin(cls, path: Path, header: Mapping[str, Any]) -> Journal:
-        """Open a run. Its first line is written with its first charge: a run that is refused leaves no file."""
+        """Open a run. Its header is written with its first charge: a rejected run leaves no file."""
         if not path.parent.is_dir() or path.is_dir():
             why = "it is a folder. Name a file" if path.is_dir() else "its folder does not exist. Make it first"
             raise OutputError(f"cannot write the budget journal {path}: {why}")
@@ -63,7 +62,7 @@ class Journal:
             self._append([{"stamp": text}])
 
     def write(self, charge: Mapping[str, Any]) -> None:
-        """Append a charge and wait until the disk has it; OutputError if that fails."""
+        """Append a charge and wait until it is on disk; OutputError if that fails."""
         self._append([*self._waiting, charge])
         if self._waiting:
             sync_folder(self._path.parent)
@@ -77,23 +76,18 @@ class Journal:
                 if file.tell() and _last_byte(file) != b"\n":
                     text = "\n\n" + text
                 data = text.encode()
-                # One call: in append mode, the lines of simultaneous runs then stay whole, and together.
+                # One call: in append mode, the lines of concurrent runs are then not interleaved.
                 if file.write(data) != len(data):
-                    raise OSError("the line was written in part; is the disk full?")
+                    raise OSError("the line was written only in part; is the disk full?")
                 os.fsync(file.fileno())
         except OSError as error:
             raise OutputError(
-                f"cannot write the budget journal {self._path} ({error.strerror or error}): "
-                "nothing was asked of the rows"
+                f"cannot write the budget journal {self._path} ({error.strerror or error}): the rows were not queried"
             ) from error
 
 
 def fingerprint_table(journal: Path, identity: str) -> dict[str, str]:
-    """Return a salted hash of a table's path or address, with its salt.
-
-    All journals of a folder share a salt, so that runs on the same table are found among them; who knows the hash alone
-    cannot look up the path.
-    """
+    """Return a salted hash of a table's path or address, with the salt, which all journals of a folder share."""
     salt = _find_salt(journal) or secrets.token_hex(16)
     named = identity.encode("utf-8", "surrogateescape")
     made = hashlib.pbkdf2_hmac("sha256", named, bytes.fromhex(salt), _HASH_ROUNDS, dklen=16)
@@ -101,9 +95,8 @@ def fingerprint_table(journal: Path, identity: str) -> dict[str, str]:
 
 
 def _find_salt(journal: Path) -> str | None:
-    """Return the salt that a journal has, or another one in its folder."""
     for path in (journal, *sorted(journal.parent.glob(f"*{JOURNAL_ENDING}"))):
-        with suppress(WeftError):  # a damaged one is none
+        with suppress(WeftError):  # ignore damaged journals
             for run in read_journal(path) if path.is_file() else ():
                 if _SALT.fullmatch(str(run.header.get("salt"))):
                     return str(run.header["salt"])
@@ -111,12 +104,11 @@ def _find_salt(journal: Path) -> str | None:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a file that, if it is new, only its owner can read."""
     return os.open(path, flags, 0o600)
 
 
 def _lock_file(file: FileIO) -> None:
-    # Between a look at the last byte and the line that follows it, no other run may write. Closing unlocks.
+    # No other run may write between reading the last byte and appending a line. Closing the file unlocks it.
     if os.name == "posix":
         import fcntl
 
@@ -130,20 +122,18 @@ def _last_byte(file: FileIO) -> bytes:
 
 @dataclass(frozen=True)
 class Run:
-    """One run as its journal tells it."""
+    """One run as recorded in a journal."""
 
     run: str
-    """Random id."""
     header: Mapping[str, Any]
-    """Budget, accounting, adjacency, capacity and time of the start."""
+    """Budget, accounting, adjacency, capacity and start time."""
     charges: tuple[Mapping[str, Any], ...]
-    """The charges, in order."""
     stamps: tuple[str, ...]
     """Warnings, such as NOT PRIVATE."""
 
     @property
     def spent(self) -> float:
-        """Sum of the costs, in the units of the run's accounting."""
+        """Sum of the costs, in the unit of the run's accounting."""
         return math.fsum(float(charge["cost"]) for charge in self.charges)
 
 
@@ -176,13 +166,10 @@ def read_journal(path: Path) -> list[Run]:
             if last or (number + 1 < len(lines) and lines[number] == ""):
                 continue
             raise DataError(
-                f"line {number} of the budget journal {path} is damaged: restore the file from a copy, "
-                "or keep it aside and begin a new one"
+                f"line {number} of the budget journal {path} is damaged: restore a backup, or start a new journal"
             ) from error
     return [Run(run, header, tuple(charges[run]), tuple(stamps[run])) for run, header in headers.items()]
 
-
-# A file of released answers: what a run that dies needs to be finished without a second draw of anything.
 
 ENDING = ".checkpoint"
 
@@ -192,14 +179,19 @@ _MAX_RECORD_LENGTH = 1 << 40
 
 
 class Checkpoint:
-    """One run's hand on its checkpoint."""
+    """One run's access to its checkpoint: the released answers with which an interrupted run can be completed.
+
+    Privacy: completing a run draws nothing a second time. Noisy answers are on disk before they are used; nothing else
+    about the rows is: no exact count, and no coin that partitioned them. The result is a function of the answers, the
+    settings and the sampling seed, so it can be computed again. A record cut short by a crash is ignored.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @classmethod
     def begin(cls, path: Path, header: Mapping[str, Any]) -> Checkpoint:
-        """Make the file, readable by its owner alone, and write down what the run is; OutputError if it is there."""
+        """Create the file, readable by its owner only, with the run's header; OutputError if it exists."""
         made = cls(path)
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -209,14 +201,14 @@ class Checkpoint:
         return made
 
     def add(self, charge: Charge, released: Sequence[Array]) -> None:
-        """Append the answers to a charge, and wait until the disk has them."""
+        """Append the answers to a charge and wait until they are on disk."""
         self._append(_encode_record({"charge": charge.to_dict()}, released))
 
     def _append(self, data: bytes) -> None:
         try:
             with open(self._path, "ab", opener=_open_own_file) as file:
                 file.write(data)
-                file.flush()  # all of it, or an error: one call to the system may write a part
+                file.flush()  # writes everything or raises; a single system call may write only a part
                 os.fsync(file.fileno())
         except OSError as error:
             raise self._failed(error) from None
@@ -226,12 +218,12 @@ class Checkpoint:
 
 
 def _open_own_file(path: str, flags: int) -> int:
-    """Open a file that is the owner's alone, also where somebody has taken it away; a link in its place is refused."""
+    """Open a file readable by its owner only, creating it again if it was removed; a symbolic link is refused."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 class Recorded:
-    """Writes down every answer before it is used. Coins that divide rows are no answers, and stay secret."""
+    """Records every answer before it is used. Coins that partition the rows are not answers, and stay secret."""
 
     def __init__(self, release: Release, checkpoint: Checkpoint) -> None:
         self._release, self._checkpoint = release, checkpoint
@@ -239,7 +231,7 @@ class Recorded:
         self.noise = getattr(release, "noise", None)
 
     def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
-        """Release the answers to a question that has been paid for."""
+        """Release and record the answers to a charged query."""
         released = self._release(charge, exact)
         if not charge.definition.divides_rows:
             self._checkpoint.add(charge, released)
@@ -247,7 +239,7 @@ class Recorded:
 
 
 class Replayed:
-    """Gives the answers of a run that died, in their order; asked for anything else, it refuses."""
+    """Returns the recorded answers of an interrupted run in their order; any other query is refused."""
 
     def __init__(self, answers: Sequence[tuple[Charge, list[Array]]], private: bool) -> None:
         self._answers = list(answers)
@@ -256,36 +248,36 @@ class Replayed:
 
     @property
     def left(self) -> int:
-        """Answers that nobody has asked for."""
+        """Number of recorded answers not yet used."""
         return len(self._answers) - self._used
 
     def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
-        """Return what was released for this charge. BudgetError if nothing was, for nothing may be drawn anew."""
+        """Return the recorded answers to this charge; BudgetError if none: nothing may be drawn again."""
         if charge.definition.divides_rows:
-            return [np.zeros(len(names), np.uint64) for names in exact]  # there are no rows here to be divided
+            return [np.zeros(len(names), np.uint64) for names in exact]  # a replay has no rows to partition
         if self._used == len(self._answers):
             raise BudgetError(
-                "this run died before its last question, and must not be finished: what it would ask next was never "
-                "answered. What it spent stays spent; start a new run with what is left of the budget"
+                "this run was interrupted before its last query and cannot be completed, because the remaining queries "
+                "were never answered. Its spending stands; start a new run with the remaining budget"
             )
         recorded, released = self._answers[self._used]
         if recorded.to_dict() != charge.to_dict():
             raise BudgetError(
-                "this run cannot be finished: with its answers, this version of Weft on this machine asks something "
-                "else. Finish it where it was begun"
+                "this run cannot be completed here: with its answers, this version of Weft on this machine makes "
+                "different queries. Complete it with the version and machine that started it"
             )
         self._used += 1
         return released
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], list[tuple[Charge, list[Array]]]]:
-    """Return what a run is, and its answers; DataError if the file is none, or damaged before its last record."""
+    """Return a run's header and its answers; DataError if the file has another format or is damaged before its end."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or 'it cannot be read'}") from None
     if not data.startswith(_MAGIC):
-        raise DataError(f"{path} is no checkpoint of this version of Weft")
+        raise DataError(f"{path} is not a checkpoint of this version of Weft")
     at, records = len(_MAGIC), []
     while at + 8 + _HASH <= len(data):
         length = int.from_bytes(data[at : at + 8], "little")
@@ -293,16 +285,16 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], list[tuple[Charge, list
         if len(body) != length:
             break  # cut short by a crash
         if hashlib.sha256(body).digest() != data[at + 8 : at + 8 + _HASH]:
-            raise DataError(f"{path} is damaged; restore it from a copy")
+            raise DataError(f"{path} is damaged; restore it from a backup")
         records.append(_decode_record(body))
         at += 8 + _HASH + length
     if not records or "header" not in records[0][0]:
-        raise DataError(f"{path} was cut short before the run asked anything: start a new one")
+        raise DataError(f"{path} was cut short before the first query of the run: start a new run")
     return records[0][0]["header"], [(Charge.from_dict(said["charge"]), arrays) for said, arrays in records[1:]]
 
 
 def _encode_record(said: Mapping[str, Any], arrays: Sequence[Array]) -> bytes:
-    """Return a record: its length, its hash, what it says in JSON, and arrays, each in the smallest type for it."""
+    """Encode a record: length, hash, JSON header, and arrays, each in the smallest integer type that holds it."""
     body = io.BytesIO()
     head = json.dumps({**said, "types": [np.asarray(array).dtype.str for array in arrays]}).encode()
     body.write(len(head).to_bytes(8, "little") + head)

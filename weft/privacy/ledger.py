@@ -1,4 +1,4 @@
-"""What was asked of the private rows and what it cost: append-only, written before any row is read."""
+"""The ledger of a run: every query and its cost, append-only, recorded before any row is read."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from weft.privacy.journal import Journal, fingerprint_table
 from weft.privacy.lifetime import Lifetime, LifetimeAccount, lifetime_statement
 from weft.privacy.noise import LAW_ERROR
 from weft.privacy.sensitivity import Adjacency
-
-# The guarantee of a run: the conversion of its charges to an epsilon at a delta, and the statement of a release.
 
 DENIABILITY = (
     "PLAUSIBLE DENIABILITY, NOT DIFFERENTIAL PRIVACY: records may have been grown from private rows, behind a test "
@@ -60,17 +58,17 @@ def mixture_epsilon(
     adjacency: Adjacency,
     delta: float,
 ) -> float:
-    """Return the epsilon of a unit whose part of the rows is secret; `branches` are cost and slack of each part.
+    """Return the epsilon of a unit whose part of the rows is secret; `branches` gives the cost and slack of each part.
 
-    Not every part costs the same. Pure: add a unit. It is in part a with chance p_a, and then no outcome is likelier
-    than before by more than e^(epsilon_a): ln sum p_a e^(epsilon_a) bounds the mixture, and in the other direction
-    1 / sum p_a e^(-epsilon_a), which is less. A replaced unit has no such common ground: the largest epsilon_a holds.
-    Gaussian: the hockey-stick divergence is jointly convex, so delta(epsilon) is at most the mean of the parts' own,
-    and so is the slack. zCDP: the largest epsilon of a part.
+    Privacy: parts may have different costs. Pure DP, add-remove: the added unit is in part a with probability p_a, and
+    then no outcome becomes more likely by a factor above e^(epsilon_a): ln sum p_a e^(epsilon_a) bounds the mixture; in
+    the other direction the bound is 1 / sum p_a e^(-epsilon_a), which is smaller. For replace-one there is no common
+    term: the largest epsilon_a holds. Gaussian: the hockey-stick divergence is jointly convex, so delta(epsilon) is at
+    most the mean over the parts, and so is the slack. zCDP: the largest epsilon of a part.
     """
     chances = {"": max(0.0, 1 - math.fsum(parts.values()))} | dict(parts)
     if accounting.is_pure and adjacency.relation == "add-remove":
-        top = max(cost for cost, _ in branches.values())  # taken out of the sum, so that it cannot overflow
+        top = max(cost for cost, _ in branches.values())  # factored out of the sum to avoid overflow
         mixed = math.fsum(chances[part] * math.exp(cost - top) for part, (cost, _) in branches.items())
         return max(0.0, min(top, top + math.log(mixed)))
     if accounting.is_exact_gaussian and parts:
@@ -84,10 +82,10 @@ def mixture_epsilon(
 
 
 def _with_slack(epsilon_at: Callable[[float], float], delta: float, slack: float) -> float:
-    """Return the epsilon that holds at a delta of which slack t takes (1 + e^epsilon) t (`Ledger.spend_statement`).
+    """Return the epsilon at a delta from which slack t takes (1 + e^epsilon) t (`Ledger.spend_statement`).
 
-    It is the least solution of epsilon = epsilon_at(delta - (1 + e^epsilon) t), found from below, where the right side
-    grows, and then checked a little above; infinity if there is none.
+    It is the smallest solution of epsilon = epsilon_at(delta - (1 + e^epsilon) t), approached from below, where the
+    right side increases, and then verified slightly above; infinity if there is none.
     """
     epsilon = epsilon_at(delta)
     for _ in range(200 if slack else 0):
@@ -102,7 +100,7 @@ def _with_slack(epsilon_at: Callable[[float], float], delta: float, slack: float
 
 
 def _mixed_epsilon(mus: Sequence[tuple[float, float]], delta: float) -> float:
-    """Return the epsilon at which the mean of the deltas of Gaussian DP, over (chance, mu), is at most delta."""
+    """Return the epsilon at which the mean delta of Gaussian DP over (probability, mu) is at most delta."""
     low, high = 0.0, convert.gdp_epsilon(max(mu for _, mu in mus), delta)
     for _ in range(100 if math.isfinite(high) else 0):
         middle = (low + high) / 2
@@ -112,14 +110,13 @@ def _mixed_epsilon(mus: Sequence[tuple[float, float]], delta: float) -> float:
 
 
 _ROUNDING = 1e-10
-"""Relative slack when costs are summed; the reserve that every capacity keeps back is ten times larger."""
+"""Relative tolerance for sums of costs; the reserve that every capacity keeps back is ten times larger."""
 
 _MAX_QUERY_WIDTH = 56
-"""Characters of a question that the printed table shows."""
 
 
 class Ledger:
-    """One run's spending: every charge is priced here, and what the budget cannot pay is refused.
+    """The charges of one run: each charge is priced here, and refused if the budget does not cover it.
 
     >>> ledger = Ledger(Budget(rho=0.1), "gaussian", Adjacency())
     >>> _ = ledger.charge(Charge.gaussian("count of age", sensitivity=1.0, scale=5.0, draws=9))
@@ -138,16 +135,10 @@ class Ledger:
         lifetime: LifetimeAccount | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Open the books of a run.
+        """Open the ledger of a run.
 
-        Args:
-            budget: what may be spent.
-            accounting: how costs add up; an accounting, or its name.
-            adjacency: who is protected.
-            journal: a file to which every charge is appended before the rows are asked.
-            stamps: warnings that go on everything released.
-            lifetime: the run's hand on the table's lifetime budget, in which every charge is entered too.
-            facts: what else the journal tells of the run, such as its source.
+        `journal` and the `lifetime` account record every charge before the rows are queried; `stamps` are warnings for
+        everything that is released; `facts` are further fields of the journal's header, such as the source.
         """
         self.budget: Final = budget
         self.accounting: Final[Accounting] = find_accounting(accounting)
@@ -178,51 +169,48 @@ class Ledger:
 
     @property
     def run(self) -> str | None:
-        """The id under which the journal has the charges; None without one."""
+        """Id of the run in the journal; None without a journal."""
         return None if self._journal is None else self._journal.run
 
     @property
     def entries(self) -> tuple[Charge, ...]:
-        """What was charged, in order."""
+        """The charges, in order."""
         return tuple(self._entries)
 
     @property
     def stamps(self) -> tuple[str, ...]:
-        """Warnings that go on everything released."""
+        """Warnings for everything that is released."""
         return tuple(self._stamps)
 
     @property
     def spent(self) -> float:
-        """What was spent on any one unit, in rho, or in epsilon under pure accounting.
-
-        The sum of the costs; of those on parts of the rows, the largest sum that any part has.
-        """
+        """Amount spent on any one unit, in rho or pure epsilon: the sum of costs, of parts only the largest one's."""
         return max(cost for cost, _ in self._branches().values())
 
     @property
     def used(self) -> float:
-        """Share of the budget that was spent on the unit that paid most, slack included."""
+        """Share of the budget spent on the unit with the largest cost, including slack."""
         return max(cost / self._capacity(slack) for cost, slack in self._branches().values())
 
     @property
     def deniable(self) -> bool:
-        """Whether records have left for which no differential privacy is claimed; the costs are those of the model."""
+        """Whether records were released without differential privacy; costs then refer to the model only."""
         return any(not entry.definition.is_private for entry in self._entries)
 
     @property
     def parts(self) -> dict[str, float]:
-        """The parts into which coins have divided the rows, with the chance of each; empty if they did not."""
+        """Parts of the rows with their probabilities, if secret coins have partitioned the rows; else empty."""
         return next((dict(entry.terms) for entry in self._entries if entry.definition.divides_rows), {})
 
     def _branches(self) -> dict[str, tuple[float, float]]:
-        """Return cost and slack of a unit in each part, and under "" of one in none: what was asked of all rows.
+        """Return the cost and slack of a unit in each part; "" is a unit in no part: queries to all rows only.
 
-        Parallel composition, also where the questions to one part follow from answers of another. Coins that do not
-        depend on the rows put a unit into one part (`weft.engines.recoding`). Fix the coins: tables that differ in a
-        unit of part a are equal in every other part, so whatever is asked there is a random function of the answers so
-        far, the same on both, and costs nothing. What is left is the composition of the questions to part a and to all
-        rows. This holds for each a, and coins have the same law on both tables: the largest sum is a bound whatever
-        they are.
+        Privacy: parallel composition, even if the queries to one part depend on answers from another. Coins independent
+        of the rows put a unit in one part (`weft.engines.recoding`). Fix the coins: tables that differ in a unit of
+        part a are equal in every other part, so the answers there are a random function of the previous answers, the
+        same on both tables, and cost nothing. What remains is the composition of the queries to part a and to all rows.
+        This holds for each a, and the coins have the same distribution on both tables: the largest sum is a bound for
+        all coins.
         """
         return {
             part: (
@@ -234,16 +222,12 @@ class Ledger:
 
     @property
     def capacity(self) -> float:
-        """What may be spent, in rho, or in epsilon under pure accounting.
-
-        Slack is paid from delta first, so that a charge with slack makes the capacity smaller, and so does slack that
-        was set aside for one that may yet come.
-        """
+        """Amount that may be spent, in rho or pure epsilon; slack, charged or set aside, reduces delta first."""
         return self._capacity(self.slack + self._aside)
 
     @property
     def slack(self) -> float:
-        """Total-variation distance of the answers from others that have exactly the cost that was charged."""
+        """Total-variation distance between the answers and answers that satisfy their costs exactly."""
         return max(slack for _, slack in self._branches().values())
 
     def _delta(self, slack: float) -> float:
@@ -254,46 +238,45 @@ class Ledger:
         if slack == 0:
             return self._whole
         if self.budget.unit != "epsilon" or self._delta(slack) <= 0:
-            raise BudgetError("an answer with slack needs a budget in epsilon, with a delta that can pay for it")
+            raise BudgetError("a query with slack needs a budget in epsilon with a delta large enough to cover it")
         return replace(self.budget, delta=self._delta(slack)).capacity(self.accounting)
 
     @property
     def left(self) -> float:
-        """What remains of the capacity, never below 0."""
+        """Remaining capacity, never below 0."""
         return self.left_with(0.0)
 
     def set_aside(self, slack: float) -> None:
-        """Keep slack for a charge that may come, or not, as noisy answers say: no other charge can take it any more.
+        """Reserve slack for a charge that is made or not depending on noisy answers; no other charge can use it.
 
-        To be called before the first of these answers. It is kept to the end of the run if that charge never comes:
-        given back, the ways with and without it would together cost more of delta than there is.
+        Call it before the first of these answers. The reservation lasts until the end of the run even if the charge is
+        never made: if it were returned, the two alternatives together would cost more than delta.
         """
-        self._capacity(self.slack + self._aside + slack)  # refuses what delta cannot pay
+        self._capacity(self.slack + self._aside + slack)  # raises if delta does not cover it
         self._aside += slack
 
     def left_with(self, slack: float, part: str = "") -> float:
-        """Return what would be left for a part of the rows, or for all, if this much slack were paid for too."""
+        """Return the remaining capacity for a part of the rows, or for all rows, if this slack were paid too."""
         branches = self._branches()
         asked = [branches[part]] if part else branches.values()
         return max(0.0, min(self._capacity(before + slack + self._aside) - cost for cost, before in asked))
 
     def charge(self, charge: Charge) -> Charge:
-        """Price a question, and record it or refuse it; only after this returns may a row be touched.
+        """Price a query and record it, or refuse it; a row may be read only after this returns.
 
-        The price comes from the sensitivity and the scale, never from the caller. BudgetError: it would
-        overspend, or the noise does not fit the accounting. OutputError: the journal cannot be written.
-        Either way nothing is asked. With a journal or a lifetime budget, the entry is on the disk when this returns,
-        so a crash cannot lose it.
+        The price follows from sensitivity and scale, never from the caller. BudgetError (overspending, or noise that
+        the accounting does not support) and OutputError (no journal) are raised before any query. With a journal or a
+        lifetime budget, the entry is on disk when this returns, so a crash cannot lose it.
 
-        A charge with slack makes the capacity smaller. A method that may make one must keep to `left_with` all of its
-        slack from before the first noisy answer that decides whether it does: if it spent more on the way without, the
-        two ways together would overspend delta. What others may spend later is kept from them by `set_aside`, and the
-        slack of discovery is taken from there.
+        A charge with slack reduces the capacity. A method that may make one must stay within `left_with` its entire
+        slack from before the first noisy answer that decides whether it is made: if the alternative without it spent
+        more, the two alternatives together would overspend delta. `set_aside` keeps this slack from later charges of
+        others; the slack of discovery is taken from there.
         """
         if not charge.definition.is_private:
             self.stamp(DENIABILITY)
         if self._closed:
-            raise BudgetError("this run is over: its lifetime budget has taken back what was left of it")
+            raise BudgetError("this run has ended: its unspent reservation was returned to the lifetime budget")
         with self._lock:
             entry = replace(charge, cost=self._afford(charge), time=_format_current_time())
             if self._account is not None:
@@ -308,7 +291,7 @@ class Ledger:
         return max(0.0, self._aside - charge.slack) if charge.purpose == "discovery" else self._aside
 
     def close(self) -> None:
-        """End the run: what a lifetime budget had set aside for it and it did not spend is given back."""
+        """End the run and return the unspent reservation to the lifetime budget."""
         if self._account is not None:
             self._closed = True
             self._account.end()
@@ -323,28 +306,28 @@ class Ledger:
             if not before + cost <= self._capacity(slack + needed) * (1 + _ROUNDING):
                 raise BudgetError(
                     f"{charge.question!r} would cost {cost / self.capacity:.2%} of the budget, but only "
-                    f"{self.left_with(0.0, charge.part) / self.capacity:.2%} is left: raise the budget, ask less, or "
-                    "take more noise"
+                    f"{self.left_with(0.0, charge.part) / self.capacity:.2%} is left: raise the budget, make fewer "
+                    "queries, or add more noise"
                 )
         return cost
 
     def _check_part(self, charge: Charge) -> None:
-        """Refuse parts that were never divided, and a second division: a part's name means one set of rows."""
+        """Refuse unknown parts and a second partition: the name of a part refers to one set of rows."""
         if charge.definition.divides_rows:
             chances = charge.terms.values()
             if self.parts or charge.part:
-                raise BudgetError("the rows of a run can be divided into parts only once")
+                raise BudgetError("the rows of a run can be partitioned only once")
             if not charge.terms or "" in charge.terms or not (min(chances) > 0 and sum(chances) <= 1 + 1e-9):
-                raise BudgetError("parts of the rows need names, and chances above 0 of at most 1 together")
+                raise BudgetError("parts of the rows need names and positive probabilities that sum to at most 1")
         elif charge.part and charge.part not in self.parts:
-            raise BudgetError(f"the rows were not divided: there is no part {charge.part!r}")
+            raise BudgetError(f"the rows were not partitioned: there is no part {charge.part!r}")
 
     def share(self, entry: Charge, digits: int = 2) -> str:
-        """Say what part of the budget an entry took."""
+        """Format the share of the budget that an entry cost."""
         return f"{entry.cost / self._whole:.{digits}%}" if entry.definition.is_private else "unpriced"
 
     def stamp(self, text: str) -> None:
-        """Put a warning on everything released from this run."""
+        """Add a warning to everything released from this run."""
         with self._lock:
             if text not in self._stamps:
                 if self._journal is not None:
@@ -352,27 +335,26 @@ class Ledger:
                 self._stamps.append(text)
 
     def spent_epsilon(self, delta: float | None = None) -> float:
-        """Return the spend as an epsilon at a delta (default: the budget's), slack included; infinity if none holds.
+        """Return the spending as an epsilon at a delta (default: the budget's), with slack; infinity if none holds.
 
-        None holds once deniable records have left, whatever the model cost.
+        None holds once deniable records were released, regardless of the model's cost.
         """
         if self.deniable:
             return math.inf
         whole = delta is None and self.budget.epsilon is not None
         delta = self.budget.delta if delta is None else delta
         spent = mixture_epsilon(self._branches(), self.parts, self.accounting, self.adjacency, delta)
-        # What was afforded fits the budget; the conversion back may end a hair above it.
+        # Every charge fitted the budget; the conversion back may round slightly above it.
         return min(spent, self.budget.epsilon or spent) if whole else spent
 
     def spend_statement(self) -> Statement:
-        """Return the guarantee of the run, with the error of the noise laws in delta.
+        """Return the guarantee of the run, with the error of the noise laws included in delta.
 
-        The epsilon is the budget's, fixed before the first answer. What was really spent may depend on noisy answers,
-        and a guarantee stated for it afterwards would need an odometer's accounting.
+        Privacy: the epsilon is that of the budget, fixed before the first answer. The amount actually spent may depend
+        on noisy answers, and a guarantee for it would require a privacy odometer.
 
-        Let t bound the total-variation distance of all noise from its ideal law (one term a draw). Then
-        P(out) <= P_ideal(out) + t <= e^eps P_ideal'(out) + delta + t <= e^eps P'(out) + delta + (1 + e^eps)
-        t.
+        Let t bound the total-variation distance of all noise from its ideal distribution (one term per draw). Then
+        P(out) <= P_ideal(out) + t <= e^eps P_ideal'(out) + delta + t <= e^eps P'(out) + delta + (1 + e^eps) t.
         """
         if self.deniable:
             return Statement(math.inf, 1.0, 0.0, str(self.adjacency), self.stamps)
@@ -384,7 +366,7 @@ class Ledger:
         return Statement(epsilon, min(1.0, delta + law_error), law_error, str(self.adjacency), self.stamps)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values: what a saved model or a release carries."""
+        """Return plain JSON values for model files and releases."""
         return self._header() | {
             "stamps": list(self._stamps),
             "entries": [entry.to_dict() for entry in self._entries],
@@ -393,7 +375,7 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Rebuild a ledger from what `to_dict` gave; costs are priced anew, and an overspent one is refused."""
+        """Rebuild a ledger from the output of `to_dict`; costs are recomputed, and an overspent ledger is refused."""
         try:
             budget, adjacency = Budget.from_dict(values["budget"]), Adjacency.from_dict(values["adjacency"])
             ledger = cls(budget, values["accounting"], adjacency, stamps=tuple(map(str, values["stamps"])))
@@ -404,8 +386,8 @@ class Ledger:
                 ledger.stamp(DENIABILITY)
             ledger.lifetime = lifetime_statement(values.get("lifetime"))
         except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError, BudgetError) as error:
-            why = f": {error}" if isinstance(error, BudgetError) else ""  # other texts quote the file
-            raise ModelFileError(f"the ledger in this file is damaged or contradicts itself{why}") from None
+            why = f": {error}" if isinstance(error, BudgetError) else ""  # other messages may quote the file
+            raise ModelFileError(f"the ledger in this file is damaged or inconsistent{why}") from None
         return ledger
 
     def __str__(self) -> str:
@@ -432,10 +414,8 @@ def _format_current_time() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# The books of one run: its ledger, and its hand on the table's lifetime budget, which is taken back at the end.
-
 Terms = tuple[Adjacency, str, Budget, AccountingLike]
-"""Who is protected, what a unit is called, what may be spent, and how it is counted."""
+"""Neighbouring relation, name of the privacy unit, budget and accounting of a run."""
 
 
 @contextmanager
@@ -447,9 +427,9 @@ def open_run_ledger(
     stamps: tuple[str, ...],
     facts: Mapping[str, Any],
 ) -> Iterator[Ledger]:
-    """Open a ledger for a run; `facts` are what else its journal tells: the source and the method.
+    """Open the ledger of a run and its account in the lifetime budget, which is closed at the end.
 
-    The identity of the table among them, its whole path or address, is entered as a salted hash.
+    `facts` are the source, method and identity of the table; its identity (path or address) is stored as a salted hash.
     """
     told = {name: value for name, value in facts.items() if name != "identity"}
     if journal is not None and facts.get("identity") is not None:
@@ -461,7 +441,7 @@ def open_run_ledger(
         yield ledger
     finally:
         if account is not None:
-            with suppress(WeftError):  # what it held is free once this process ends
+            with suppress(WeftError):  # its reservation is released when this process ends
                 account.end()
-    with suppress(WeftError):  # every charge is entered; only the newest hash would be missing
+    with suppress(WeftError):  # every charge is recorded; only the newest hash would be missing
         ledger.close()

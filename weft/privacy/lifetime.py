@@ -1,9 +1,8 @@
-"""The lifetime budget of a table: one file that every run on the table draws from.
+"""The lifetime budget of a table: one file from which every run on the table draws.
 
-A run has a ledger; a table outlives its runs. This file says what may be spent on the table in all, takes down every
-charge of every run before the rows are asked, and refuses what would overspend, across processes, crashes and
-restarts. Its guarantee is that of a privacy filter (`weft.privacy.filters`); how it is kept on the disk,
-`weft.privacy.hash_chain` tells.
+The file states the total that may be spent on the table, records every charge of every run before the rows are queried,
+and refuses charges that would overspend it, across processes, crashes and restarts. Its guarantee is that of a privacy
+filter (`weft.privacy.filters`); `weft.privacy.hash_chain` defines how it is stored.
 """
 
 from __future__ import annotations
@@ -36,11 +35,9 @@ from weft.privacy.filters import (
 from weft.privacy.hash_chain import Chain, Entries
 from weft.privacy.sensitivity import Adjacency, Relation
 
-# Which process began a run, told so that no other one is taken for it.
-
 
 def describe_owner() -> dict[str, Any]:
-    """Return what tells this process from all others."""
+    """Return fields that identify this process uniquely."""
     pid = os.getpid()
     return {
         "host": socket.gethostname(),
@@ -52,7 +49,7 @@ def describe_owner() -> dict[str, Any]:
 
 
 def is_gone(owner: Mapping[str, Any]) -> bool:
-    """Whether a process is certainly over; False wherever that cannot be seen from here."""
+    """Return whether a process has certainly ended; False if that cannot be determined here."""
     boot, namespace = _read_boot(), _read_namespace()
     if os.name != "posix" or not boot or owner.get("host") != socket.gethostname():
         return False
@@ -70,24 +67,24 @@ def is_gone(owner: Mapping[str, Any]) -> bool:
 
 
 def _read_boot() -> str:
-    """Return what tells this boot of this machine from others; nothing where the system does not say."""
+    """Return an id of this boot of this machine; "" if the system provides none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):
-        # There are no namespaces on macOS, and a process does not outlive a boot: the machine is enough.
+        # macOS has no namespaces, and no process survives a reboot: the machine's id is sufficient.
         return f"node {uuid.getnode():012x}" if sys.platform == "darwin" else ""
 
 
 def _read_namespace() -> str:
-    """Return the namespace of process numbers; nothing where the system has no such thing."""
+    """Return the namespace of process ids; "" if the system has no namespaces."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
-        return "" if sys.platform == "darwin" else "unknown " + uuid.uuid4().hex  # equal to no other
+        return "" if sys.platform == "darwin" else "unknown " + uuid.uuid4().hex  # unique
 
 
 def _read_start(pid: int) -> str:
-    """Return when a process was started, in ticks since the boot; nothing where the system does not say."""
+    """Return the start time of a process in ticks since boot; "" if the system does not provide it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
     except (OSError, ValueError, IndexError):
@@ -95,31 +92,30 @@ def _read_start(pid: int) -> str:
 
 
 _VERSION = 1
-_ROUNDING = 1e-10  # as in the ledger; every capacity keeps back ten times as much
+_ROUNDING = 1e-10  # as in the ledger; the reserve of every capacity is ten times larger
 
 
 @dataclass
 class LifetimeRun:
-    """One run as a lifetime budget knows it."""
+    """One run as recorded in a lifetime budget."""
 
     run: str
-    """Random id."""
     facts: Mapping[str, Any]
-    """Method, budget and unit of the run, and which process began it."""
+    """Method, budget and unit of the run, and the process that started it."""
     costs: dict[str, float] = field(default_factory=dict)
-    """What was charged for each part of the rows, "" for all rows."""
+    """Costs by part of the rows; "" for all rows."""
     slack: float = 0.0
     charges: int = 0
     ended: bool = False
 
     @property
     def spent(self) -> float:
-        """What the run cost any one unit: a unit is in one part of the rows at most (`Ledger._branches`)."""
+        """Cost of the run for any one unit: a unit is in at most one part of the rows (`Ledger._branches`)."""
         return self.costs.get("", 0.0) + max((cost for part, cost in self.costs.items() if part), default=0.0)
 
     @property
     def held(self) -> float:
-        """What the run may still spend, while its process is there to do so."""
+        """Amount reserved and not yet spent, while the run's process exists."""
         return (
             0.0
             if self.ended or is_gone(self.facts["process"])
@@ -129,53 +125,52 @@ class LifetimeRun:
 
 @dataclass(frozen=True)
 class State:
-    """A lifetime budget as its entries tell it."""
+    """State of a lifetime budget, computed from its entries."""
 
     facts: Mapping[str, Any]
-    """What was said when the file was made."""
+    """First entry, written when the file was created."""
     runs: Mapping[str, LifetimeRun]
     hashes: tuple[str, ...]
-    """Hashes of all entries, oldest first."""
 
     @property
     def budget(self) -> Budget:
-        """What may be spent in all."""
+        """Total budget."""
         return Budget(epsilon=self.facts["epsilon"], delta=self.facts["delta"])
 
     @property
     def filter(self) -> Filter:
-        """How costs add up."""
+        """Composition rule of the costs."""
         kind: Filter = self.facts["accounting"]
         return kind
 
     @property
     def capacity(self) -> float:
-        """What may be spent, in mu^2/2, rho or epsilon."""
+        """Amount that may be spent, in mu^2/2, rho or epsilon."""
         return compute_capacity(self.budget, self.filter)
 
     @property
     def slack(self) -> float:
-        """Total-variation distance that was paid."""
+        """Total-variation distance spent."""
         return math.fsum(run.slack for run in self.runs.values())
 
     @property
     def spent(self) -> float:
-        """What was spent on any one unit by all runs."""
+        """Amount that all runs have spent on any one unit."""
         return math.fsum(run.spent for run in self.runs.values())
 
     @property
     def held(self) -> float:
-        """What runs that are under way may still spend."""
+        """Amount that active runs may still spend."""
         return math.fsum(run.held for run in self.runs.values())
 
     @property
     def left(self) -> float:
-        """What a new run may spend."""
+        """Amount that a new run may spend."""
         return max(0.0, self.capacity - self.spent - self.held)
 
     @property
     def protects(self) -> str | None:
-        """The privacy unit of all runs: a column's name, or "row"; None before the first run."""
+        """Privacy unit of all runs: the name of a column, or "row"; None before the first run."""
         return next((str(run.facts["unit"]) for run in self.runs.values()), None)
 
 
@@ -183,7 +178,7 @@ class Lifetime:
     """A lifetime budget file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Name the file; it is read when something is asked of it."""
+        """Set the path; the file is read at first use."""
         self.path = Path(path)
         self._chain = Chain(self.path)
 
@@ -197,13 +192,13 @@ class Lifetime:
         accounting: Filter | None = None,
         relation: Relation = "add-remove",
     ) -> Lifetime:
-        """Make a new file; OutputError if there is one already: what was spent must not be forgotten."""
+        """Create a new file; OutputError if it exists, because its record of spending must be kept."""
         if budget.unit != "epsilon" or budget.insecure:
-            raise BudgetError("a lifetime budget is stated in epsilon and delta")
+            raise BudgetError("a lifetime budget must be stated in epsilon and delta")
         kind: Filter = accounting or ("pure" if budget.delta == 0 else "gaussian")
         if find_accounting(kind).is_pure != (budget.delta == 0):
-            raise BudgetError("pure accounting goes with delta 0, and no other does")
-        compute_capacity(budget, kind)  # refuses what has no meaning
+            raise BudgetError("pure accounting requires delta 0, and all other accountings a positive delta")
+        compute_capacity(budget, kind)  # raises if the budget is not defined under it
         lifetime = cls(path)
         lifetime._chain.create(
             {
@@ -220,22 +215,22 @@ class Lifetime:
         return lifetime
 
     def state(self) -> State:
-        """Read the file; DataError if it is no lifetime budget, or its entries were tampered with."""
+        """Read the file; DataError if it is not a lifetime budget or was tampered with."""
         return self._folded(self._chain.read())
 
     def slack_left(self) -> float:
-        """Return the total-variation distance that is left for answers which keep to their cost only so far."""
+        """Return the total-variation distance left for answers that satisfy their cost only up to slack."""
         state = self.state()
         return max(0.0, slack_capacity(state.budget) - state.slack) if state.budget.delta else 0.0
 
     def check(self, adjacency: Adjacency, unit: str, budget: Budget, accounting: AccountingLike) -> None:
-        """Refuse a run that could not be paid for, or that protects something else; nothing is entered yet."""
+        """Refuse a run that is not affordable or has another privacy unit, without recording anything."""
         self._affordable(self.state(), adjacency, unit, budget, accounting)
 
     def begin(
         self, adjacency: Adjacency, unit: str, budget: Budget, accounting: AccountingLike, **facts: Any
     ) -> LifetimeAccount:
-        """Enter a run, and set aside what it may spend, so that another one cannot take it away half-way."""
+        """Record a run and reserve the most it may spend, so that another run cannot use it."""
         run = secrets.token_hex(8)
         with self._chain.transaction() as (entries, new):
             state = self._folded(entries)
@@ -257,20 +252,20 @@ class Lifetime:
         return LifetimeAccount(self, run, state.facts)
 
     def charge(self, run: str, charge: Charge) -> None:
-        """Enter a charge, or refuse it; it is on the disk when this returns."""
+        """Record a charge or refuse it; it is on disk when this returns."""
         with self._chain.transaction() as (entries, new):
             state = self._folded(entries)
             own = state.runs[run]
             cost, distance = compute_price(charge, state.filter), compute_slack(charge)
             own.costs[charge.part] = own.costs.get(charge.part, 0.0) + cost
             others = math.fsum(each.held for each in state.runs.values() if each is not own)
-            # What others have set aside is not there to be taken.
+            # Reservations of other runs are not available.
             if not state.spent + others <= state.capacity * (1 + _ROUNDING):
                 raise BudgetError(f"{charge.question!r} would overspend the lifetime budget {self.path}")
             if state.budget.delta and state.slack + distance > slack_capacity(state.budget):
                 raise BudgetError(
-                    f"{charge.question!r} needs more of delta than the lifetime budget {self.path} has left for lists "
-                    "of values and records grown from seeds: ask for fewer, or take a larger delta for the table"
+                    f"{charge.question!r} needs more of delta than the lifetime budget {self.path} has left for value "
+                    "discovery and records generated from seeds: request fewer, or set a larger delta for the table"
                 )
             new.append(
                 {
@@ -285,7 +280,7 @@ class Lifetime:
             )
 
     def end(self, run: str) -> None:
-        """Enter that a run is over, and give back what it had set aside and not spent."""
+        """Record the end of a run and return its unspent reservation."""
         with self._chain.transaction() as (entries, new):
             runs = self._folded(entries).runs
             if run not in runs:
@@ -294,12 +289,11 @@ class Lifetime:
                 new.append({"kind": "end", "run": run, "time": _get_current_time()})
 
     def _folded(self, entries: Entries) -> State:
-        """Return what the entries add up to."""
         first, *later = entries.documents
         runs: dict[str, LifetimeRun] = {}
         try:
             if first["version"] > _VERSION:
-                raise DataError(f"{self.path} was made by a newer Weft. Update weft to read it")
+                raise DataError(f"{self.path} was written by a newer version of Weft. Update weft to read it")
             for entry in later:
                 if entry["kind"] == "begin":
                     runs[entry["run"]] = LifetimeRun(entry["run"], entry)
@@ -318,11 +312,10 @@ class Lifetime:
     def _affordable(
         self, state: State, adjacency: Adjacency, unit: str, budget: Budget, accounting: AccountingLike
     ) -> float:
-        """Return what a run may cost; BudgetError if it does not fit what the file protects, or what is left."""
+        """Return the most a run may cost; BudgetError if its unit, relation or cost does not fit the file."""
         if adjacency.relation != state.facts["relation"]:
             raise BudgetError(
-                f"the lifetime budget {self.path} is for {state.facts['relation']} neighbours, this run for "
-                f"{adjacency.relation}"
+                f"the lifetime budget {self.path} is for {state.facts['relation']} neighbours, not {adjacency.relation}"
             )
         if state.protects not in (None, unit):
             raise BudgetError(
@@ -333,9 +326,9 @@ class Lifetime:
         if reserved <= state.left * (1 + _ROUNDING):
             return reserved
         most = find_affordable_epsilon(state.left, budget, accounting, state.filter)
-        remedy = f"Take an epsilon of at most {most:g}." if most >= 1e-3 else "Nothing more can be asked of this table."
+        remedy = f"Use an epsilon of at most {most:g}." if most >= 1e-3 else "No further query is possible."
         held = (
-            f" Part of it is held by runs that are under way; one that has ended elsewhere gives it back by "
+            f" Active runs have reserved part of it; release the reservation of a run that ended elsewhere with "
             f"`weft budget release {self.path} RUN` (`weft budget show {self.path}` lists runs)."
             if state.held
             else ""
@@ -348,34 +341,34 @@ class Lifetime:
 
 @dataclass(frozen=True)
 class LifetimeAccount:
-    """One run's hand on a lifetime budget."""
+    """One run's access to a lifetime budget."""
 
     lifetime: Lifetime
     run: str
     facts: Mapping[str, Any]
 
     def charge(self, charge: Charge) -> None:
-        """Enter a charge of this run, or refuse it."""
+        """Record a charge of this run or refuse it."""
         self.lifetime.charge(self.run, charge)
 
     def end(self) -> None:
-        """Enter that this run is over."""
+        """Record the end of this run."""
         self.lifetime.end(self.run)
 
     def statement(self) -> dict[str, Any]:
-        """Return what a card says of the lifetime budget: public figures, the run, and the hash of the last entry."""
+        """Return the card's entry on the lifetime budget: public figures, the run, and the hash of the last entry."""
         said = {key: self.facts[key] for key in ("table", "epsilon", "delta", "accounting", "relation")}
         return said | {"run": self.run, "head": self.lifetime.state().hashes[-1]}
 
 
 def lifetime_statement(values: Any) -> dict[str, Any] | None:
-    """Return what a released ledger says of a lifetime budget, checked; ValueError if it says something else."""
+    """Validate a released ledger's entry on a lifetime budget; ValueError if it is invalid."""
     if values is None:
         return None
     said = {key: values[key] for key in ("table", "epsilon", "delta", "accounting", "relation", "run", "head")}
     Budget(epsilon=float(said["epsilon"]), delta=float(said["delta"]))
     if not all(isinstance(said[key], str) for key in ("table", "accounting", "relation", "run", "head")):
-        raise ValueError("a lifetime budget is told in text")
+        raise ValueError("the entry on the lifetime budget has a field that is not text")
     return said
 
 

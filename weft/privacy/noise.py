@@ -4,8 +4,7 @@ Counts are integers, and for an integer x, round(x + Z) = x + round(Z): adding r
 of the ideal Gaussian mechanism, so Gaussian-DP accounting holds and no floating-point number is ever added to a count.
 
 A draw consists of a sign bit and a tail probability p, uniform on (0, 1/2), of which 127 bits are drawn at once. The
-magnitude is the largest k with p < P(K >= k), 0 if there is none. It is computed by inverting the tail in floating
-point:
+magnitude is the largest k with p < P(K >= k), 0 if there is none. Inverting the tail in floating point gives
 
     Gaussian   x = sigma * z + 1/2,  z = -ndtri(p),    k = floor(x)
     geometric  x = scale * (L - log1p(a)),  L = -ln p,  k = floor(x)
@@ -17,8 +16,7 @@ on 320 bits of p (`noise_tails`). Each distribution is a subclass of `Law` in th
 Error of x, in units of the scale: p has a relative error of at most 2**-51 (two conversions, one sum; the undrawn bits
 contribute less than 2**-63 since p >= 2**-64), which moves z by at most 2**-51 * Q(z)/phi(z) < 2**-50 and L by 2**-51;
 ndtri and log are accurate to a few units of 2**-52 relative; the product and the sum round at 2**-53 relative each. The
-total is below 2**-49 (1 + z). The margin 2**-42 (1 + z), resp. (1 + L), is a hundred times wider, and the tests measure
-both factors.
+total is below 2**-49 (1 + z). The margin 2**-42 (1 + z), resp. (1 + L), is a hundred times wider; tests measure both.
 
 Every draw takes the same work except those decided exactly: a fraction of about 5e-13 * scale, i.e. one in 10**11 draws
 at scale 10 and one in 10**5 at scale 10**7, so the running time reveals almost nothing about the noise.
@@ -183,8 +181,7 @@ _HALF = np.uint64(32)
 def scale_words_below(bound: int, words: Array) -> Array:
     """Return floor(u * bound / 2**128) for each column of two 64-bit words, u = first * 2**64 + second.
 
-    Each value's probability is off by less than 2**-128; the bound must be below 2**63. Every draw takes the same work,
-    regardless of the bound.
+    Each value's probability is off by less than 2**-128; the bound must be below 2**63. All draws take equal work.
 
     >>> scale_words_below(10, np.array([[1 << 63], [0]], np.uint64)).tolist()
     [5]

@@ -1,4 +1,4 @@
-"""Choosing among candidates privately, on integer scores and without a floating-point softmax."""
+"""Private selection by the exponential mechanism on integer scores, without a floating-point softmax."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from weft.privacy import noise_tails as exact
 from weft.privacy.noise import Noise
 
 _NEVER = 223
-"""exp(-223) < 2**-321: such a weight has no bit above the point."""
+"""exp(-223) < 2**-321: such a weight rounds to 0."""
 
 
 def floor_to_grid(scores: ArrayLike, sensitivity: float, steps: int = 1000) -> NDArray[np.int64]:
-    """Floor real scores onto a grid that cuts the sensitivity in `steps`, the new integer sensitivity.
+    """Floor real scores onto a grid of `steps` steps per sensitivity; the new integer sensitivity is `steps`.
 
-    If two scores differ by at most D, their multiples by steps/D differ by at most the integer `steps`, and
-    so do the floors of those. Division and floor are exact (rational arithmetic), hence the argument has no
-    rounding in it; the scores themselves must keep to D as the floats they are.
+    Privacy: if two scores differ by at most D, their multiples by steps/D differ by at most the integer `steps`, and so
+    do their floors. Division and floor are exact (rational arithmetic), so the argument involves no rounding; the
+    scores themselves, as floats, must satisfy the sensitivity D.
 
     >>> floor_to_grid([0.25, -0.125], sensitivity=1.0, steps=10)
     array([ 2, -2])
@@ -40,25 +40,24 @@ def floor_to_grid(scores: ArrayLike, sensitivity: float, steps: int = 1000) -> N
 def _validate_scores(scores: ArrayLike, sensitivity: int, epsilon: float) -> NDArray[np.int64]:
     array: NDArray[Any] = np.asarray(scores)
     if array.dtype.kind != "i" or array.ndim != 1 or not len(array):
-        raise BudgetError("candidates need signed integer scores in a row: put real scores on a grid first")
+        raise BudgetError("candidates need a vector of signed integer scores: put real scores on a grid first")
     if not (math.isfinite(epsilon) and epsilon > 0) or sensitivity < 1:
-        raise BudgetError("a private choice needs a positive, finite epsilon and a sensitivity of 1 or more")
+        raise BudgetError("a private selection needs a positive, finite epsilon and a sensitivity of at least 1")
     return array.astype(np.int64)
 
 
 def selection_scale(sensitivity: float, epsilon: float) -> float:
-    """Return the scale 2 * sensitivity / epsilon of a choice, rounded up: never less private."""
+    """Return the scale 2 * sensitivity / epsilon of a selection, rounded up so that it is never less private."""
     return math.nextafter(2 * sensitivity / epsilon, math.inf)
 
 
 def exponential_mechanism(scores: ArrayLike, sensitivity: int, epsilon: float, noise: Noise) -> int:
-    """Pick index i with probability proportional to exp(epsilon * score_i / (2 * sensitivity)).
+    """Select index i with probability proportional to exp(epsilon * score_i / (2 * sensitivity)).
 
-    Between neighbours each score moves by at most the sensitivity, so a weight changes by a factor of at
-    most e^(epsilon/2) and so does their sum: epsilon-DP. It is epsilon-bounded-range too, hence
-    epsilon^2/8-zCDP (Cesar and Rogers 2021). Weights are integers of 320 bits below 2**320 for the best
-    score, and a 320-bit uniform number picks among them: off the ideal law by at most (candidates + 1) *
-    2**-319 in all.
+    Privacy: between neighbours each score changes by at most the sensitivity, so a weight changes by a factor of at
+    most e^(epsilon/2), and so does their sum: epsilon-DP. It is epsilon-bounded-range too, hence epsilon^2/8-zCDP
+    (Cesar and Rogers 2021). Weights are integers of 320 bits, below 2**320 for the best score, and a 320-bit uniform
+    number selects among them: the total error against the ideal distribution is at most (candidates + 1) * 2**-319.
     """
     values = _validate_scores(scores, sensitivity, epsilon)
     levels, level_of = np.unique(values, return_inverse=True)
@@ -78,9 +77,9 @@ def exponential_mechanism(scores: ArrayLike, sensitivity: int, epsilon: float, n
 def exponential_draws(
     scores: ArrayLike, sensitivity: int, epsilon: float, draws: int, noise: Noise
 ) -> NDArray[np.int64]:
-    """Pick as many indices, independently, each by the law of `exponential_mechanism`; the weights are made once.
+    """Select `draws` indices independently, each as in `exponential_mechanism`; the weights are computed once.
 
-    Candidates of one score have one weight w, so that a mark that falls r past the first of them is in number r // w.
+    Candidates with equal scores have equal weights w: a mark at offset r from the first of them selects number r // w.
     """
     values = _validate_scores(scores, sensitivity, epsilon)
     levels, level_of, members = np.unique(values, return_inverse=True, return_counts=True)
@@ -99,10 +98,9 @@ def exponential_draws(
 
 
 def _compute_weights(behind: list[int], scale: float) -> list[int]:
-    """Return exp(-k / scale), as integers of 320 bits, of scores that are k behind the best.
+    """Return exp(-k / scale) as 320-bit integers for scores k below the best.
 
-    A product over the binary digits of k: at most 64 factors of 120 digits, so that its error is far below that of
-    cutting it to 320 bits.
+    A product over the bits of k: at most 64 factors of 120 digits, with an error far below truncation to 320 bits.
     """
     with decimal.localcontext(exact.CONTEXT):
         far = _NEVER * Decimal(scale)

@@ -1,1 +1,1 @@
-"""What leaves: the model file, the table and its card, the statements on it, and how files are written and checked."""
+"""Releases: write a synthetic table with its card and metadata, and verify the files of a release."""

@@ -31,16 +31,13 @@ from weft.synthesis.statement import (
     list_cautions,
 )
 
-# Names and texts of others inside Markdown and YAML, so that they stay text.
-
 _SIGNS = re.compile(r"[\\`*\[\]<>|~&$]|(?<=:)//|(?<=www)\.", re.IGNORECASE)
 _START = re.compile(r"^(\s*)(?:([#\-+=>_])|(\d+)([.)]))")
-_JOINERS = "\u200c\u200d"
-"""Signs without a shape that some scripts need."""
+_JOINERS = "\u200c\u200d"  # invisible characters that some scripts need
 
 
 def escape_markdown(value: object) -> str:
-    r"""Return a text as Markdown shows it letter by letter, on one line.
+    r"""Escape a text so that Markdown renders it literally, on one line.
 
     >>> escape_markdown("# a|b\n<b>")
     '\\# a\\|b \\<b\\>'
@@ -53,7 +50,7 @@ def _escape_start(found: re.Match[str]) -> str:
 
 
 def strip_invisible_signs(value: object) -> str:
-    """Return a text on one line, without signs that have no shape: they could turn its order, or end a line."""
+    """Replace invisible characters, which could reverse the text direction or end the line."""
     return "".join(map(_replace_invisible_sign, str(value)))
 
 
@@ -65,7 +62,7 @@ def _replace_invisible_sign(sign: str) -> str:
 
 
 def format_code_span(value: object) -> str:
-    """Return a text as a span of code, between more backticks than it has in a row."""
+    """Format a text as a Markdown code span, with a fence longer than any run of backticks in it."""
     shown = strip_invisible_signs(value)
     fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") or not shown.strip() else ""
@@ -73,25 +70,23 @@ def format_code_span(value: object) -> str:
 
 
 def format_yaml(value: Any) -> str:
-    """Return a plain value as YAML, of which JSON is a part."""
+    """Format a plain value as YAML (a superset of JSON)."""
     return json.dumps(value)
 
 
 def format_bullets(*lines: str) -> str:
-    """Return lines as a list."""
+    """Format lines as a Markdown list."""
     return "\n".join(f"- {line}" for line in lines)
 
 
 def format_markdown_table(head: list[str], rows: list[list[str]]) -> str:
-    """Write a table."""
+    """Format a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-# Provenance of the schema's facts, and merged values.
-
 MERGED_SHOWN = 12
-"""Maximum number of merged values that the page lists per attribute; the JSON lists all."""
+"""Maximum number of merged values that the page lists per attribute; the JSON card lists all."""
 
 
 def describe_provenance(schema: dict[str, Any]) -> str:
@@ -106,16 +101,14 @@ def describe_provenance(schema: dict[str, Any]) -> str:
     if paid and before is None:
         told.append(
             f"{format_count(len(paid), 'schema fact')} ({_such_as(paid)}) came from private discovery, within the "
-            f"budget "
-            "above."
+            "budget above."
         )
     if paid and before is not None:
         told.append(
-            f"{format_count(len(paid), 'schema fact')} ({_such_as(paid)}) came from private discovery in an "
-            f"earlier run on "
-            f"the same rows, which cost epsilon {at_most(before['epsilon'])} at delta {at_most(before['delta'], 3)}. "
-            "By basic composition, both runs together cost at most the sum of their epsilons at the sum of their "
-            "deltas."
+            f"{format_count(len(paid), 'schema fact')} ({_such_as(paid)}) came from private discovery in an earlier "
+            f"run on the same rows, which cost epsilon {at_most(before['epsilon'])} at delta "
+            f"{at_most(before['delta'], 3)}. By basic composition, both runs together cost at most the sum of their "
+            "epsilons at the sum of their deltas."
         )
     rest = "All others were" if told else "Every value list, range and bin above was"
     told.append(f"{rest} declared public by the author of the schema.")
@@ -157,7 +150,7 @@ def describe_merging(columns: list[dict[str, Any]]) -> list[str]:
 
 
 def rule_section(rules: list[dict[str, Any]]) -> list[str]:
-    """Write the section on rules: how private rows that break them were treated, and how many synthetic rows do."""
+    """Return the section on rules: treatment of private rows that break them, number of synthetic rows that do."""
     if not rules:
         return []
     head = ["rule", "private rows that break it were"]
@@ -181,7 +174,7 @@ def _describe_broken_rows(rows: int | None) -> str:
 
 
 def check_lines(checks: list[dict[str, Any]]) -> list[str]:
-    """List the checks that were made on the rows when they were written."""
+    """List the results of the checks on the rows when they were written."""
     return [f"{escape_markdown(check['what'])}: {_describe_check(check)}" for check in checks]
 
 
@@ -192,24 +185,24 @@ def _describe_check(check: dict[str, Any]) -> str:
 
 
 CARD = 2
-"""Version of the card's JSON."""
-
+"""Version of the JSON card's format."""
 
 LIMITS = (
-    "Only the queries in the ledger were answered from the private rows. Relations between columns that no query "
-    "covers do not match those of the private table, except by chance.",
+    "Only the queries in the ledger were answered from the private rows. Relations that no query covers match those of "
+    "the private table only by chance.",
     "Counts are noisy. Rare values and small groups may disappear, or appear although the private table has none.",
-    "Numbers and dates are measured at fine resolution alone, and in groups of adjacent values together with other "
-    "columns: the distribution within a group is that of all rows, not of the rows selected by another column. Where "
-    "the schema defines bins, and within the finest intervals, values are distributed uniformly.",
+    "One-way marginals of numbers and dates are measured at fine resolution; marginals with other attributes use "
+    "groups of adjacent values. The distribution within a group is therefore that of all rows, whatever the values of "
+    "other attributes. Where the schema defines bins, and within the finest intervals, values are distributed "
+    "uniformly.",
     "Rare values that were merged keep approximately their own frequencies, but share one set of relations to other "
-    "columns.",
-    "Identifiers are generated and refer to nobody. Relations between rows, and their order, are not preserved.",
+    "attributes.",
+    "Identifiers are generated and do not refer to real persons. Relations between rows, and their order, are not "
+    "preserved.",
     "Statistical tests that treat these rows as real data overstate significance: they do not account for the noise.",
     "The guarantee covers tables that are accepted: an error message may reveal something exact about a row, and is "
     "PRIVATE. Column names are assumed to be public.",
 )
-"""Limitations of every release."""
 
 NOBODY = "None of its rows belongs to a real person."
 
@@ -224,7 +217,6 @@ DENIABLE = (
     "passes the test. This is plausible deniability of each record and NOT differential privacy."
 )
 
-
 FORMULAS = {
     "keep": "Cells may begin with =, +, - or @, like values of the private table: a spreadsheet may interpret them as "
     "formulas. Import the file as text, or use --formulas escape.",
@@ -232,7 +224,6 @@ FORMULAS = {
     "that spreadsheets do not interpret them as formulas: they differ from the values of the private table.",
 }
 """Treatment of cells of a CSV file that spreadsheets would interpret as formulas."""
-
 
 CONDITIONAL = (
     "This is a conditional sample: every row was drawn to satisfy {conditions}. It does not represent the whole table: "
@@ -259,7 +250,7 @@ def card_json(
     conditions
         Conditions that every row was drawn to satisfy.
     statements
-        Checks that were made on the rows when they were written (`weft.release.row_checks`); None if none were.
+        Results of the checks on the rows as they were written (`weft.release.row_checks`); None if not checked.
     """
     ledger, schema = fitted.ledger, fitted.schema
     statement = ledger.spend_statement()
@@ -297,7 +288,7 @@ def card_json(
             "facts_found_privately": schema.paid_facts(),
             "found_before": None if schema.discovery is None else dict(schema.discovery),
             "rules": _rule_facts(fitted, statements),
-            # Facts that were read from private rows are named above, and not repeated in full.
+            # The codec contains the facts themselves: it is omitted if any was read from private rows.
             "codec": None if schema.from_data_facts() else fitted.codec.to_dict(),
         },
         "checks": [statement.to_dict() for statement in statements or ()],
@@ -307,7 +298,7 @@ def card_json(
 
 
 def _rule_facts(fitted: Fitted, statements: Sequence[RowStatement] | None) -> list[dict[str, Any]]:
-    """Return each rule, the treatment of private rows that break it, and the number of synthetic rows that do."""
+    """Return each rule with the treatment of private rows and the number of synthetic rows that break it."""
     forms = fitted.codec.forms
     checked = [None] * len(forms) if statements is None else rule_statements(fitted.codec, statements)
     return [
@@ -335,11 +326,11 @@ def _describe_column_facts(fitted: Fitted, name: str) -> dict[str, Any]:
 
 
 def _list_merged_codes(fitted: Fitted, name: str) -> list[dict[str, Any]]:
-    """Return the codes of a column's attributes that were merged in marginals over several attributes.
+    """Return, for each attribute of a column, the codes that were merged in marginals over several attributes.
 
-    Groups of numbers and dates are counted; merged values of a list are named, since the schema makes them public.
+    For ordered attributes the number of groups is stated; other merged values are listed, since the schema is public.
 
-    Privacy: the map was computed from released answers.
+    Privacy: post-processing, since the map was computed from released measurements.
     """
     model, part = unwrap_arrangement(fitted.model), fitted.codec.part_of(name)
     if part is None or not (isinstance(model, RecodedModel) and model.relates_columns):
@@ -354,14 +345,14 @@ def _list_merged_codes(fitted: Fitted, name: str) -> list[dict[str, Any]]:
 
 
 def card_markdown(fitted: Fitted, rows: int, *, name: str, sha256: str | None = None) -> str:
-    """Return the card as Markdown with a YAML header, the format of data hubs."""
+    """Return the card as Markdown with a YAML header, as data hubs expect."""
     return render_card(card_json(fitted, rows, name=name, sha256=sha256))
 
 
 def render_card(facts: dict[str, Any]) -> str:
     """Render the JSON card as Markdown."""
     table, privacy, method = facts["table"], facts["privacy"], facts["method"]
-    # Where too few seeds passed, none was used and every column was drawn: the ledger knows.
+    # The ledger decides: where too few seeds passed the test, no seed was used and every column was drawn.
     mechanisms = {find_mechanism(entry["mechanism"]) for entry in facts["ledger"]["entries"]}
     deniable = any(not each.is_private for each in mechanisms)
     origin = DENIABLE if deniable else SEEDED if any(each.grows_private_records for each in mechanisms) else NOBODY
@@ -370,7 +361,7 @@ def render_card(facts: dict[str, Any]) -> str:
         f"# {escape_markdown(table['file'])}",
         f"A synthetic table of {format_count(table['rows'], 'row')}. {origin}",
     ]
-    if table.get("conditions"):  # cards of earlier versions know none
+    if table.get("conditions"):  # absent from cards of earlier versions
         listed = " and ".join(format_code_span(condition) for condition in table["conditions"])
         parts += [f"> **{CONDITIONAL.format(conditions=listed)}**"]
     parts += [f"> **{escape_markdown(stamp)}**" for stamp in facts["stamps"]]
@@ -412,7 +403,7 @@ def render_card(facts: dict[str, Any]) -> str:
     )
     if privacy["lifetime"] is not None:
         checks += [f"Entry of the lifetime budget: {format_code_span(privacy['lifetime']['head'])}"]
-    checks += check_lines(facts.get("checks", []))  # cards of earlier versions have none
+    checks += check_lines(facts.get("checks", []))  # absent from cards of earlier versions
     parts += ["## Verification", format_bullets(*checks)] if checks else []
     return "\n\n".join(parts) + "\n"
 
@@ -485,7 +476,7 @@ def _render_ledger(ledger: dict[str, Any], costs: dict[str, float | None]) -> st
 
 
 def _describe_noise(entry: dict[str, Any], capacity: float) -> list[str]:
-    """Return the noise of a ledger's entry, its scale and its share of the budget."""
+    """Return the noise mechanism of a ledger entry, its scale and its share of the budget."""
     mechanism = find_mechanism(entry["mechanism"])
     if not mechanism.is_private:
         return ["none", "", "unpriced: not differentially private"]

@@ -1,4 +1,4 @@
-"""The released files: the synthetic table and its card (`weft.release.card`), written together or not at all."""
+"""Write the files of a release: the synthetic table and its card (`weft.release.card`), all or none."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one release, which stand or fall together."""
+    """The files of one release, written all or none."""
 
     data: Path
     card: Path
     card_json: Path
     table: DatabaseTable | None = None
-    """Where the rows go, if that is no file."""
+    """The database table that receives the rows; None if they are written to a file."""
 
     @classmethod
     def of(cls, data: Path | DatabaseTable) -> Files:
-        """Name the files of a release after its table; OutputError if its suffix names no format."""
+        """Name the files of a release after its table; OutputError if the suffix is not that of a known format."""
         if isinstance(data, DatabaseTable):
             return cls(
                 data.place, replace_ending(data.place, ".card.md"), replace_ending(data.place, ".card.json"), data
             )
         if get_ending(data) not in list_writable_endings():
             raise OutputError(
-                f"cannot tell the format of {data}: name it .csv or .parquet, or - for CSV on stdout. "
-                f"Others are {', '.join(list_writable_endings()[2:])}."
+                f"cannot determine the output format of {data}. Use .csv or .parquet, or - for CSV on stdout; also "
+                f"supported: {', '.join(list_writable_endings()[2:])}."
             )
         return cls(data, replace_ending(data, ".card.md"), replace_ending(data, ".card.json"))
 
@@ -53,13 +53,13 @@ class Files:
 
 
 def metadata_files(data: Path | DatabaseTable, formats: Sequence[str]) -> dict[str, Path]:
-    """Name the files of metadata beside a table, by format; OutputError for a format that nobody knows."""
+    """Name the metadata files of a table by format; OutputError for an unknown format."""
     for form in formats:
         if form not in EXPORTS:
-            raise OutputError(f"{form} is no format of metadata; known are {', '.join(EXPORTS)}")
+            raise OutputError(f"unknown metadata format: {form}. Choose from {', '.join(EXPORTS)}")
     if isinstance(data, DatabaseTable):
         if formats:
-            raise OutputError("metadata describes a file, and the rows go into a database; leave it out")
+            raise OutputError("metadata is not available for tables in databases. Omit it (--metadata)")
         return {}
     return {form: replace_ending(data, f".{form}.json") for form in formats}
 
@@ -74,9 +74,9 @@ def publish(
     metadata: Sequence[str] = (),
     listener: Listener = ignore_event,
 ) -> dict[str, Any]:
-    """Write a table, block by block, its metadata in these formats, and its cards: all or none. Return the card.
+    """Write a table block by block, its metadata and its cards, all or none, and return the JSON card.
 
-    `conditions` are those that every row was asked to meet, if any: the card tells them.
+    `conditions` are the conditions that every row was drawn to satisfy; the card states them.
     """
     if files.table is not None:
         return _publish_table(fitted, tables, files, files.table, conditions, listener)
@@ -116,7 +116,7 @@ def _publish_table(
     conditions: Sequence[str],
     listener: Listener,
 ) -> dict[str, Any]:
-    """Write a table into a database, and its cards: the rows are there before the cards are, or neither is."""
+    """Write a table to a database, and its cards; the rows are committed before the cards appear, or neither is."""
     checks = TableChecks(fitted.codec)
     watched = checks.watch(tables)
     with (

@@ -1,7 +1,7 @@
-"""What a card says of every row of its table, checked on the rows themselves.
+"""Check a card's statements about its rows: values and ranges, formulas, per-person constants, and schema rules.
 
-Values and ranges of columns, formulas, what stays the same for a person, and every rule of the schema. Rows are added
-block by block; what compares rows of different blocks is kept until the end. Only synthetic rows are read.
+Rows are checked block by block; columns of checks that compare rows of different blocks are kept until the end.
+Only synthetic rows are read.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ from weft.values.storage import decode_dictionary
 
 Mask = NDArray[np.bool_]
 
-_NEAR = 1e-9
-"""Relative difference of two floats that is the rounding of another machine."""
+_NEAR = 1e-9  # relative difference between float64 values attributed to rounding
 
-NO_FITS = "this kind of column cannot tell which values it knows"
+NO_FITS = "this column kind does not support validation of values"
 
 
 @dataclass(frozen=True)
 class RowStatement:
-    """One thing that a card says of every row."""
+    """One statement of a card about every row, and the result of its check."""
 
     what: str
     broken_rows: int | None = None
-    """Rows for which it does not hold; None if that was not checked."""
+    """Number of rows (or values) that violate it; None if not checked."""
     reason: str | None = None
-    """Why it was not checked, or which columns are at fault."""
+    """Why it was not checked, or which columns violate it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -49,7 +48,7 @@ class RowStatement:
 
 
 class TableChecks:
-    """Checks blocks of synthetic rows against all that their schema states."""
+    """Validate blocks of synthetic rows against their schema."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec, schema = codec, codec.schema
@@ -72,13 +71,13 @@ class TableChecks:
         self._broken = dict.fromkeys((i for i, rule in enumerate(self._rules) if rule.alone), 0)
 
     def watch(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Pass blocks of rows on, each once it was checked."""
+        """Yield each block of rows after checking it."""
         for table in tables:
             self.add(table)
             yield table
 
     def add(self, table: pa.Table, unreadable: dict[str, int] | None = None) -> None:
-        """Check a block of rows, in the types of the codec; `unreadable` counts values that no type could hold."""
+        """Check a block of rows in the codec's types; `unreadable` counts values by column that do not fit the type."""
         for name, count in (unreadable or {}).items():
             self._outside[name] = self._outside.get(name, 0) + count
         arrays = self._codec.arrays(table)
@@ -87,7 +86,7 @@ class TableChecks:
                 outside = int((~coder.fits(arrays[name])).sum())
                 self._outside[name] = self._outside.get(name, 0) + outside
         self._misfits += int(find_misfits(self._codec.parts, arrays, self._codec.readers).sum())
-        rng = np.random.default_rng(0)  # formulas draw nothing
+        rng = np.random.default_rng(0)  # required by the signature; formulas are deterministic
         for place, part in enumerate(self._derived):
             name = part.columns[0]
             self._wrong[place] += int((~_find_equal(arrays[name], part.decode([], arrays, rng)[name])).sum())
@@ -98,7 +97,7 @@ class TableChecks:
             kept.append(decode_dictionary(arrays[name]))
 
     def statements(self) -> list[RowStatement]:
-        """Return what was found on all rows so far."""
+        """Return the results over all rows so far."""
         return [*self._columns(), *self._formulas(), *self._constants(), *self._rule_statements()]
 
     def _columns(self) -> Iterator[RowStatement]:
@@ -108,10 +107,10 @@ class TableChecks:
         yield RowStatement(
             f"{format_count(len(checked), 'column')}: every value is listed or in range",
             total,
-            f"{', '.join(bad)}: a value is not" if bad else None,
+            f"{', '.join(bad)}: values not listed or out of range" if bad else None,
         )
         for name in sorted(set(self._coders) - set(checked)):
-            yield RowStatement(f'"{name}": every value is known', None, NO_FITS)
+            yield RowStatement(f'"{name}": every value is valid', None, NO_FITS)
         spanning = [
             part.columns[0]
             for part in self._codec.parts
@@ -119,15 +118,13 @@ class TableChecks:
         ]
         if spanning:
             listed = ", ".join(f'"{name}"' for name in spanning)
-            yield RowStatement(
-                f"{listed}: in range, counted from other columns or put together from them", self._misfits
-            )
+            yield RowStatement(f"{listed}: in range, as differences or combinations of columns", self._misfits)
 
     def _formulas(self) -> Iterator[RowStatement]:
         for place, part in enumerate(self._derived):
             column = self._codec.schema.column(part.columns[0])
             assert isinstance(column, Derived)
-            told = f"{column.name} = {column.formula}" if column.formula else f"{column.name} by the map of {column.of}"
+            told = f"{column.name} = {column.formula}" if column.formula else f"{column.name} = map of {column.of}"
             yield RowStatement(told, self._wrong[place])
 
     def _constants(self) -> Iterator[RowStatement]:
@@ -148,7 +145,7 @@ class TableChecks:
             yield RowStatement(f"rule {place + 1}: {rule}", broken)
 
     def _number(self, name: str) -> NDArray[np.int64]:
-        """Return a number for each value of a column over all blocks, the same for equal values."""
+        """Return an integer code for each value of a column over all blocks, equal for equal values."""
         chunks = self._held[name]
         if not chunks:
             return np.zeros(0, np.int64)
@@ -163,7 +160,7 @@ def rule_statements(codec: Codec, statements: Sequence[RowStatement]) -> list[Ro
 
 
 def _find_equal(given: pa.Array, computed: pa.Array) -> Mask:
-    """Return which values agree: floats up to rounding, and missing ones with each other."""
+    """Return which values are equal: floats up to rounding, missing values with each other."""
     given, computed = decode_dictionary(given), decode_dictionary(computed)
     if pa.types.is_floating(given.type) and pa.types.is_floating(computed.type):
         pair = [x.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False) for x in (given, computed)]

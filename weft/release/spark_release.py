@@ -1,8 +1,9 @@
-"""A release as a folder of Parquet files that Spark's workers make: for tables larger than one machine should make.
+"""Write a release as a folder of Parquet files on Spark's executors, for tables too large for one machine.
 
-The table is made in blocks, a file each. What is in a block depends on the model, on the seed and on the block's number
-alone, so that the same seed gives the same files on any number of executors, and a block that is made twice, because a
-worker was lost or slow, is the same both times. Nothing private is needed: only the model is sent.
+The table is generated in blocks, one file each. A block depends only on the model, the seed and its number: the same
+seed gives the same files on any number of executors, and a task that Spark repeats writes the same block again.
+
+Privacy: post-processing; only the fitted model is sent to the executors.
 """
 
 from __future__ import annotations
@@ -36,22 +37,22 @@ from weft.synthesis.conditional_sampling import BLOCK_ROWS
 from weft.synthesis.fitted import Fitted
 
 PARTS = "parquet"
-"""The format of the files of a dataset."""
+"""File format of the blocks."""
 
 
 @dataclass(frozen=True)
 class Write:
-    """Makes blocks where it runs, and says which."""
+    """Task of an executor: write blocks and return their numbers."""
 
     model: Any
-    """The model file's bytes, as Spark hands them round."""
+    """Bytes of the model file; on executors, a Spark broadcast of them."""
     rows: int
     seed: int
     folder: str
     block_rows: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Make the blocks of these numbers."""
+        """Write the blocks with these numbers."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 self._write(number)
@@ -64,7 +65,7 @@ class Write:
         records = fitted.model.sample(min(self.block_rows, self.rows - start), rng, ignore_event)
         table = fitted.rows(records, rng, start)
         name = Path(self.folder) / _name_part_file(number)
-        draft = name.with_name(f".{name.name}.{secrets.token_hex(4)}")  # of this try of the task
+        draft = name.with_name(f".{name.name}.{secrets.token_hex(4)}")  # unique to this attempt
         try:
             write_table([table], draft, name.suffix, schema=fitted.schema)
             draft.replace(name)
@@ -89,7 +90,7 @@ def publish_dataset(
     listener: Listener = ignore_event,
     block_rows: int = BLOCK_ROWS,
 ) -> dict[str, Any]:
-    """Make rows from a model file on Spark's workers, with their cards; the folder appears when it is whole."""
+    """Sample rows from a model file on Spark, and write them with their cards; the folder appears once complete."""
     dataset.check()
     seed = secrets.randbits(128) if seed is None else seed
     blocks = max(1, -(-rows // block_rows))
@@ -123,24 +124,24 @@ def _run_spark_job(work: Write, blocks: int) -> None:
                 Write(sent, work.rows, work.seed, work.folder, work.block_rows), "block bigint"
             ).collect()
     except DataError as fault:
-        raise OutputError(f"cannot make the rows on Spark. {fault}") from None
+        raise OutputError(f"sampling on Spark failed. {fault}") from None
 
 
 def _check_whole(draft: Path, blocks: int) -> None:
     if [path.name for path in parts_of(draft)] != [_name_part_file(number) for number in range(blocks)]:
         raise OutputError(
-            "the executors wrote to a folder that this machine does not see. Name one that all of them share."
+            "the executors did not write to a folder that this machine can read. Use a folder that all of them share."
         )
 
 
 def dataset_sha256(folder: Path) -> str:
-    """Return the hash of a list of the files' names and hashes, one a line, in the order of their names."""
+    """Return the SHA-256 of the list of files: one line "hash  name" per file, sorted by name."""
     lines = [f"{hash_file(path)}  {path.name}\n" for path in parts_of(folder)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """Return the files of a dataset in the order of their rows."""
+    """Return the files of a dataset in row order."""
     return sorted(folder.glob(f"part-*{find_format(PARTS).endings[0]}"))
 
 

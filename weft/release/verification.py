@@ -1,10 +1,10 @@
-"""Whether the files of a release are what its card says: what a stranger can check without the private table.
+"""Verify the files of a release against its card, without the private table.
 
-A card is the manifest of its release. Everything that follows from something else in it is computed anew and compared:
-the hash of the table, the page from the card's own JSON, the guarantee from the ledger, whose entries are priced
-again, the warnings that facts of the card demand, and every rule of the schema on the rows. That finds files of
-different releases beside each other, damage, and careless editing. It does not find a forger, who can write a card that
-agrees with itself: a card proves nothing about rows that nobody but the curator has seen.
+A card is the manifest of its release. Everything that can be derived is recomputed and compared: the hash of the table,
+the Markdown page from the JSON card, the cost of every ledger entry, the guarantee from the ledger, the required
+warnings, and every rule of the schema on the rows. This detects mixed-up files of different releases, damage and
+careless editing. It does not detect forgery, since a forger can write a consistent card: a card proves nothing about
+the private rows, which only the curator has seen.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from weft.display import format_count
 from weft.encoding import Codec
 from weft.errors import DataError, WeftError
+from weft.file_names import JOURNAL_ENDING
 from weft.io.adbc import digest_batches, in_order, list_setup_statements
 from weft.io.addresses import kind_of_address
 from weft.io.atomic_files import hash_file, recover_files
@@ -48,30 +49,28 @@ from weft.synthesis.model_file import warns_of_facts
 from weft.synthesis.statement import compute_cost_shares, explain_ledger_guarantee
 from weft.values.text_numbers import blank_marked_values, is_text
 
-# What `weft verify` found.
-
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a card says."""
+    """Result of one check of `weft verify`."""
 
     file: str
     what: str
     wrong: str | None = None
-    """What does not hold; None if all is well."""
+    """Why the check failed; None if it did not."""
     skipped: str | None = None
     """Why it was not checked; None if it was."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in a folder, or about one release."""
+    """Results of all checks of a folder or of one release."""
 
     checks: tuple[Check, ...]
     recovered: tuple[str, ...] = ()
-    """What an interrupted run had left, and what was done about it."""
+    """Leftovers of interrupted runs, and how they were resolved."""
     unchecked: tuple[str, ...] = ()
-    """Tables without a card, of which nothing is claimed."""
+    """Tables without a card."""
 
     @property
     def wrong(self) -> list[Check]:
@@ -80,35 +79,33 @@ class Findings:
 
     @property
     def skipped(self) -> list[Check]:
-        """What was not checked."""
+        """The checks that were not made."""
         return [check for check in self.checks if check.skipped is not None]
 
-
-# A released file, read back in the types that its rows had before they were written.
 
 _BATCH = 1 << 17
 
 Reread = tuple[pa.Table, dict[str, int]]
-"""Some rows, and for each column the number of values that its type cannot hold."""
+"""A block of rows, and by column the number of values that do not fit its type."""
 
 
 def reread_release(file: Path, codec: Codec, escaped: bool) -> Iterator[Reread]:
-    """Yield the rows of a released file, or of a folder of parts; WeftError if they cannot be read."""
+    """Yield the rows of a released file or folder, in the types before writing; WeftError if they cannot be read."""
     files = parts_of(file) if file.is_dir() else [file]
     typed = _find_release_format(file).is_typed
     names = {escape_name(name) if escaped else name: name for name in codec.arrow_schema.names}
-    # Read as text: no policy of the schema may change a value on the way.
+    # Untyped formats are read as text, so that no policy of the schema changes a value.
     schema = codec.schema if typed else Schema(tuple(Unknown(name) for name in names))
     reader = open_files(files, schema, _BATCH)
     if [names.get(name) for name in reader.schema.names] != codec.arrow_schema.names:
-        raise WeftError("the table's columns differ from the card's")
+        raise WeftError("the columns of the table differ from those of the card")
     for batch, _ in reader.start(reader.schema.names):
         table = pa.Table.from_batches([batch]).rename_columns([names[name] for name in batch.schema.names])
         yield _in_own_types(table, codec) if typed else _in_types(table, codec, escaped)
 
 
 def _in_own_types(table: pa.Table, codec: Codec) -> Reread:
-    """Return rows of declared types in those that they had; a format may hold times and lengths of time as text."""
+    """Cast typed rows to the codec's types; some formats store times and durations as text."""
     unreadable: dict[str, int] = {}
     for place, field in enumerate(codec.arrow_schema):
         timed = pa.types.is_time(field.type) or pa.types.is_duration(field.type)
@@ -133,7 +130,7 @@ def _in_types(table: pa.Table, codec: Codec, escaped: bool) -> Reread:
 
 
 def _in_type(words: pa.Array, column: Column, wanted: pa.DataType, escaped: bool) -> tuple[pa.Array, int]:
-    """Return a column of text in its type, and the number of values that cannot be read in it."""
+    """Convert a column of text to its type, and count the values that do not fit."""
     if is_text(wanted):
         if escaped:
             words = pc.replace_substring_regex(words, f"^'([{''.join(SIGNS[:2])}\\-{''.join(SIGNS[3:])}])", r"\1")
@@ -147,32 +144,30 @@ def _in_type(words: pa.Array, column: Column, wanted: pa.DataType, escaped: bool
     return made, int(unreadable.sum())
 
 
-# Whether the rows of a released table are as its card says: values, formulas, constants of a person, and rules.
-
-WHAT = "what the card says of the rows"
+WHAT = "content of the rows"
 
 
 def check_rows(facts: dict[str, Any], name: str, table: Path | None) -> Iterator[Check]:
-    """Yield a check for each statement of a card about its rows; what cannot be checked is said to be so.
+    """Yield a check for each statement of a card about its rows: values, formulas, per-person constants and rules.
 
-    `name` is that of the card, `table` the file that it is for.
+    `name` is the file name of the card, `table` the file that it describes.
     """
     schema = facts["schema"]
     if "codec" not in schema:
-        yield Check(name, WHAT, skipped="the card was written by an earlier Weft and does not hold the schema")
+        yield Check(name, WHAT, skipped="the card was written by an earlier version of Weft, without the schema")
         return
     if schema["codec"] is None:
-        yield Check(name, WHAT, skipped="the card leaves out the schema, because facts of it were read from the data")
+        yield Check(name, WHAT, skipped="the card omits the schema, because facts in it were read from the data")
         return
     codec = Codec.from_dict(schema["codec"])
     if [str(rule) for rule in codec.schema.rules] != [rule["rule"] for rule in schema["rules"]]:
-        yield Check(name, WHAT, "the rules that it lists are not those of its schema")
+        yield Check(name, WHAT, "the rules on the card differ from those of its schema")
         return
     if kind_of_address(str(facts["table"]["file"])) is not None:
-        yield Check(name, WHAT, skipped="rows are checked in files, not in databases; export the table to check them")
+        yield Check(name, WHAT, skipped="rows in databases are not checked; export the table to a file to check them")
         return
     if table is None or not table.exists():
-        yield Check(name, WHAT, skipped="the table is not a file beside the card")
+        yield Check(name, WHAT, skipped="the table is not a file in the card's folder")
         return
     checks = TableChecks(codec)
     try:
@@ -185,11 +180,11 @@ def check_rows(facts: dict[str, Any], name: str, table: Path | None) -> Iterator
     for statement in checks.statements():
         yield _compare_statement(name, statement, stated.get(statement.what))
     if facts["table"]["conditions"]:
-        yield Check(name, "conditions of the sample", skipped="a card holds them as text for people")
+        yield Check(name, "conditions of the sample", skipped="the card states them as text only")
 
 
 def _compare_statement(name: str, statement: RowStatement, stated: int | None) -> Check:
-    """Compare what was found on the rows with what the card says; a card may say that some rows break a rule."""
+    """Compare the result on the rows with that on the card, which may state that some rows break a rule."""
     if statement.broken_rows is None:
         return Check(name, statement.what, skipped=statement.reason)
     if statement.broken_rows == (stated or 0):
@@ -200,14 +195,12 @@ def _compare_statement(name: str, statement: RowStatement, stated: int | None) -
     )
 
 
-# A released table of a database, read back to be compared with its card.
-
-_LINES = 1 << 16  # read at a time
+_LINES = 1 << 16  # rows per batch
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a database holds."""
+    """A table as read back from a database."""
 
     columns: list[str]
     rows: int
@@ -215,14 +208,14 @@ class Stored:
 
 
 def find_stored_table(name: str) -> DatabaseTable | None:
-    """Return the table that a card names; None if it names a file. DataError if no release can be there."""
+    """Return the database table that a card names; None for a file. OutputError if the address is invalid."""
     return None if kind_of_address(name) is None else DatabaseTable.of(name)
 
 
 def may_be_opened(table: DatabaseTable, folder: Path) -> bool:
-    """Whether a card may have its table opened: a file in its own folder.
+    """Return whether the table may be opened because a card names it: only a file in the card's folder may.
 
-    A card may come from anybody. A server that it names would be sent the user's name and password.
+    A card is untrusted input: connecting to a server that it names would send the user's name and password there.
     """
     if not isinstance(table.address, SqliteAddress):
         return False
@@ -230,10 +223,7 @@ def may_be_opened(table: DatabaseTable, folder: Path) -> bool:
 
 
 def read_back(table: DatabaseTable, folder: Path) -> Stored:
-    """Read a table in one transaction; the name of a file is taken from this folder on.
-
-    DataError if it is not there or cannot be reached.
-    """
+    """Read a table in one transaction, with paths relative to `folder`; DataError if it cannot be read."""
     address = table.address
     if isinstance(address, SqliteAddress):
         address = replace(address, path=str(folder / address.path))
@@ -251,22 +241,20 @@ def read_back(table: DatabaseTable, folder: Path) -> Stored:
 
 
 def card_of_table(table: DatabaseTable, ending: str) -> Path:
-    """Return the card of a table, which lies in the current folder; WeftError if it is not there."""
+    """Return the card of a table, expected in the current folder; WeftError if it does not exist."""
     card = replace_ending(table.place, ending)
     if not card.is_file():
         raise WeftError(
-            f"{table.name}: there is no card ({card.name}) in this folder. Cards of tables in databases lie where the "
-            "command was run: go there, or name the card"
+            f"{table.name}: no card ({card.name}) in the current folder. The card of a database table is written to "
+            "the folder in which the command was run: change to that folder, or name the card"
         )
     return card
 
 
 CARD_ENDING = ".card.json"
 MAX_CARD = 64 << 20
-"""Bytes past which a file is no card."""
 
-_NEAR = 1e-9
-"""Relative difference that is the rounding of another machine."""
+_NEAR = 1e-9  # relative difference attributed to rounding
 
 _DAMAGED = "cannot be checked: the card is damaged"
 _DAMAGE = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, WeftError)
@@ -275,19 +263,19 @@ _Back = Callable[[], Stored | str | None]
 
 
 def verify(place: Path | str, budget: Path | None = None) -> Findings:
-    """Check the release that a table or a card belongs to, or all releases and models in a folder.
+    """Verify the release of a table or card, or all releases and models in a folder.
 
-    A table of a database is named by its address, or by its card in this folder, and read back from there.
+    A database table is named by its address, with its card in the current folder, or by its card, and is read back.
 
-    With the lifetime budget of the table, also that its file still has the entry at which each release was made: a file
-    that was cut, made anew or replaced by an old copy has not.
+    Given the file of the lifetime budget, also check that it contains the entry of each release: a file that was
+    truncated, recreated or replaced by an old copy does not.
 
-    Releases that were interrupted while their files were moved are finished first (`weft.io.atomic_files`).
+    Releases that were interrupted while their files were moved are completed first (`weft.io.atomic_files`).
     """
     table = find_stored_table(place) if isinstance(place, str) else None
     place = Path(place) if table is None else card_of_table(table, CARD_ENDING)
     if table is not None and _get_nested(_read_card(place), "table", "file") != table.name:
-        raise WeftError(f"{place}, the card of that name in this folder, is for another table than {table.name}.")
+        raise WeftError(f"{place}: this card in the current folder is for another table than {table.name}.")
     if not place.exists():
         raise DataError(f"{place}: no such file or folder")
     one = not place.is_dir() or Dataset(place.resolve()).card_json.is_file()
@@ -296,22 +284,27 @@ def verify(place: Path | str, budget: Path | None = None) -> Findings:
     if one:
         card = Dataset(place.resolve()).card_json if place.is_dir() else _card_of(place)
         if not card.is_file():
-            raise WeftError(f"{place}: there is no card ({card.name}) beside it: it is no release, or a part of one.")
+            raise WeftError(
+                f"{place}: no card ({card.name}) in its folder, so it cannot be verified. Name a table with its card, "
+                "a card, or a folder of releases."
+            )
         return Findings((*_verify_release(card, table), *_verify_lifetime_entries([card], budget)), recovered)
     cards = sorted(folder.glob(f"*{CARD_ENDING}"))
     models = sorted(folder.glob("*.weft"))
     pages = [page for page in sorted(folder.glob("*.card.md")) if page.with_suffix(".json") not in cards]
     if not (cards or models or pages):
-        raise WeftError(f"{place}: no release is here: no card ({CARD_ENDING}) and no model (.weft).")
+        raise WeftError(f"{place}: no release found. Name a folder with a card ({CARD_ENDING}) or a model (.weft).")
     checks = [check for card in cards for check in _verify_release(card)]
     checks += [Check(page.name, "card", f"its card ({page.with_suffix('.json').name}) is missing") for page in pages]
     checks += [_verify_model(model, cards) for model in models]
     checks += _verify_lifetime_entries(cards, budget)
     named = {_find_released_table(_read_card(card), card) for card in cards}
     tables = [
-        path for path in sorted(folder.iterdir()) if get_ending(path) in list_writable_endings() and path not in named
+        path.name
+        for path in sorted(folder.iterdir())
+        if get_ending(path) in list_writable_endings() and path not in named and not path.name.endswith(JOURNAL_ENDING)
     ]
-    return Findings(tuple(checks), recovered, tuple(path.name for path in tables))
+    return Findings(tuple(checks), recovered, tuple(tables))
 
 
 def _card_of(place: Path) -> Path:
@@ -321,7 +314,7 @@ def _card_of(place: Path) -> Path:
 
 
 def _read_card(card: Path) -> dict[str, Any]:
-    """Return what a card says; an empty mapping if it is none."""
+    """Read a JSON card; an empty dictionary if it is invalid."""
     try:
         if card.stat().st_size > MAX_CARD:
             return {}
@@ -332,14 +325,14 @@ def _read_card(card: Path) -> dict[str, Any]:
 
 
 def _get_nested(facts: Any, *keys: str) -> Any:
-    """Return what stands under a key of a key; None where there is none, whatever shape a card has."""
+    """Return the value under nested keys; None if it is absent or a level is not a dictionary."""
     for key in keys:
         facts = facts.get(key) if isinstance(facts, dict) else None
     return facts
 
 
 def _find_released_table(facts: dict[str, Any], card: Path) -> Path | None:
-    """Return the table that a card is for, which lies beside it."""
+    """Return the file that a card names, in the card's folder; None if the name is invalid or leads elsewhere."""
     try:
         name = str(facts["table"]["file"])
         return card.with_name(name) if name == Path(name).name and name != ".." else None
@@ -348,21 +341,21 @@ def _find_released_table(facts: dict[str, Any], card: Path) -> Path | None:
 
 
 def _verify_release(card: Path, named: DatabaseTable | None = None) -> Iterator[Check]:
-    """Check one card, and what it speaks of; `named` is its table of a database, if the user named it."""
+    """Check one card and its files; `named` is its database table, if the user named it."""
     facts = _read_card(card)
     if facts.get("card") != CARD:
         newer = isinstance(facts.get("card"), int) and facts["card"] > CARD
-        told = "written by a newer Weft: update weft to check it" if newer else "not a card of this version, or damaged"
+        told = "written by a newer Weft. Update weft to check it" if newer else "not a card of this version, or damaged"
         yield Check(card.name, "card", told)
         return
     back = cache(partial(_read_back, facts, card, named))
     steps: list[tuple[str, str, Callable[[dict[str, Any], Path], str | None]]] = [
-        (_page_of(card).name, "page says what the card says", _verify_page),
-        (card.name, "table is the one that the card is for", partial(_verify_hash, back=back)),
+        (_page_of(card).name, "page matches the JSON card", _verify_page),
+        (card.name, "table matches the card", partial(_verify_hash, back=back)),
         (card.name, "columns and types", partial(_verify_columns, back=back)),
-        (card.name, "ledger, priced again", _verify_ledger),
+        (card.name, "ledger, with recomputed costs", _verify_ledger),
         (card.name, "guarantee follows from the ledger", _verify_guarantee),
-        (card.name, "warnings that must be there", _verify_stamps),
+        (card.name, "warnings that are required", _verify_stamps),
     ]
     for file, what, step in steps:
         try:
@@ -372,11 +365,11 @@ def _verify_release(card: Path, named: DatabaseTable | None = None) -> Iterator[
     try:
         yield from check_rows(facts, card.name, _find_released_table(facts, card))
     except _DAMAGE:
-        yield Check(card.name, "what the card says of the rows", _DAMAGED)
+        yield Check(card.name, "content of the rows", _DAMAGED)
 
 
 def _verify_lifetime_entries(cards: list[Path], budget: Path | None) -> Iterator[Check]:
-    """Look for the entries of releases in a lifetime budget."""
+    """Check that the file of a lifetime budget contains the entry of each release."""
     if budget is None:
         return
     known = Lifetime(budget).state().hashes
@@ -389,8 +382,8 @@ def _verify_lifetime_entries(cards: list[Path], budget: Path | None) -> Iterator
         elif said is None:
             wrong = "the release did not draw from a lifetime budget"
         elif _get_nested(said, "head") not in known:
-            wrong = f"{budget} has no such entry: it is another file, or was cut"
-        yield Check(card.name, "entry of the lifetime budget", wrong)
+            wrong = f"{budget} does not contain the entry of this release: it is another file, or was truncated"
+        yield Check(card.name, "entry in the lifetime budget", wrong)
 
 
 def _page_of(card: Path) -> Path:
@@ -402,7 +395,7 @@ def _verify_page(facts: dict[str, Any], card: Path) -> str | None:
     if not page.is_file():
         return "the page is missing"
     return (
-        None if page.read_bytes() == render_card(facts).encode() else "the page is of another release, or was changed"
+        None if page.read_bytes() == render_card(facts).encode() else "the page is of another release, or was modified"
     )
 
 
@@ -411,28 +404,28 @@ def _verify_hash(facts: dict[str, Any], card: Path, back: _Back) -> str | None:
         if isinstance(found, str):
             return found
         if found.rows != facts["table"]["rows"]:
-            return f"the card says {facts['table']['rows']} rows, the table has {found.rows}"
+            return f"the card states {facts['table']['rows']} rows, but the table has {found.rows}"
         return None if found.sha256 == facts["table"]["sha256"] else _describe_change(facts["table"]["file"])
     table = _find_released_table(facts, card)
     if table is None or not table.exists():
-        return f"the table {facts['table']['file']} is not beside the card"
+        return f"the table {facts['table']['file']} is not in the card's folder"
     same = (dataset_sha256(table) if table.is_dir() else hash_file(table)) == facts["table"]["sha256"]
     return None if same else _describe_change(table.name)
 
 
 def _describe_change(name: str) -> str:
-    return f"{name} is another table, or was changed since it was made"
+    return f"{name} does not match the card: it is another table, or was modified"
 
 
 def _read_back(facts: dict[str, Any], card: Path, named: DatabaseTable | None) -> Stored | str | None:
-    """Return what a database holds of a card's table, or why it was not read; None if the table is a file."""
+    """Read a card's table back from its database, or return why it was not read; None if the table is a file."""
     table = find_stored_table(str(facts["table"]["file"]))
     if table is None:
         return None
     folder = card.resolve().parent
     if named is None and not may_be_opened(table, folder):
-        command = f"weft verify {shlex.quote(table.name)}"  # to be pasted, and the name is whoever wrote the card's
-        return f"not read back: no card decides which database is opened. Name the table: {command}"
+        command = f"weft verify {shlex.quote(table.name)}"  # users paste it, and the name in the card is untrusted
+        return f"not read back: a card may not choose which database is opened. Name the table yourself: {command}"
     try:
         return read_back(named or table, folder)
     except DataError as unread:
@@ -440,11 +433,11 @@ def _read_back(facts: dict[str, Any], card: Path, named: DatabaseTable | None) -
 
 
 def _verify_columns(facts: dict[str, Any], card: Path, back: _Back) -> str | None:
-    if (stored := back()) is not None:  # the types are the database's own
+    if (stored := back()) is not None:  # databases have their own types: only names are compared
         if isinstance(stored, str):
             return "not checked: the table was not read back"
         same = stored.columns == [column["name"] for column in facts["columns"]]
-        return None if same else "the table's columns differ from the card's"
+        return None if same else "the columns of the table differ from those of the card"
     table = _find_released_table(facts, card)
     if table is None or not table.exists():
         return "there is no table to compare with"
@@ -453,19 +446,19 @@ def _verify_columns(facts: dict[str, Any], card: Path, back: _Back) -> str | Non
     layouts = [_read_file_layout(form, path) for path in (parts_of(table) if table.is_dir() else [table])]
     counts = [each.rows for each in layouts if each.rows is not None]
     if len(counts) == len(layouts) and sum(counts) != facts["table"]["rows"]:
-        return f"the card says {facts['table']['rows']} rows, the table has {sum(counts)}"
+        return f"the card states {facts['table']['rows']} rows, but the table has {sum(counts)}"
     if form.is_typed:
         wanted = _list_expected_columns(form, facts, said)
         same = all(_list_declared_columns(each, wanted) == wanted for each in layouts)
-        return None if same else "the table's columns or types differ from the card's"
+        return None if same else "the columns or types of the table differ from those of the card"
     shown = escape_name if facts["table"]["formulas"] == "escape" else str
     names = [shown(name) for name, _ in said]
     same = all(each.names in (names, None) for each in layouts)
-    return None if same else "the table's columns differ from the card's"
+    return None if same else "the columns of the table differ from those of the card"
 
 
 def _find_release_format(table: Path) -> Format:
-    """Return the format of a released table: a folder holds the parts that Spark made."""
+    """Return the format of a released table; a folder contains parts written by Spark."""
     return (find_format(PARTS) if table.is_dir() else format_of(table)) or CSV
 
 
@@ -475,17 +468,17 @@ def _read_file_layout(form: Format, path: Path) -> FileLayout:
 
 
 def _list_declared_columns(layout: FileLayout, wanted: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the columns that a file declares, with their types as far as they are compared."""
+    """Return the columns that a file declares, with types only if `wanted` has types."""
     typed = any(kind for _, kind in wanted)
     return [(field.name, str(field.type) if typed else "") for field in layout.types or ()]
 
 
 def _list_expected_columns(form: Format, facts: dict[str, Any], said: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the columns that a card names, with the types that the format declares for them; blank if not known."""
+    """Return the columns on a card with the types that the format declares for them; empty if unknown."""
     if form.keeps_types:
         return said
     codec = facts["schema"].get("codec")
-    if codec is None:  # the card holds no types, only their names
+    if codec is None:  # the card has names of types, not the types themselves
         return [(name, "") for name, _ in said]
     arrow = Codec.from_dict(codec).arrow_schema
     same = [(field.name, str(field.type)) for field in arrow] == said
@@ -494,15 +487,15 @@ def _list_expected_columns(form: Format, facts: dict[str, Any], said: list[tuple
 
 def _verify_ledger(facts: dict[str, Any], _card: Path) -> str | None:
     stated = facts["ledger"]
-    ledger = Ledger.from_dict(stated)  # prices every entry again, and refuses an overspent one
+    ledger = Ledger.from_dict(stated)  # recomputes every cost, and refuses an overspent ledger
     priced = ledger.to_dict()
     if not math.isclose(priced["capacity"], stated["capacity"], rel_tol=_NEAR):
-        return "its budget is not what it says that may be spent"
+        return "the stated capacity of the ledger does not follow from its budget"
     pairs = zip(priced["entries"], stated["entries"], strict=True)
     if not all(math.isclose(own["cost"], said["cost"], rel_tol=_NEAR, abs_tol=1e-300) for own, said in pairs):
-        return "an entry does not cost what it says"
+        return "the stated cost of a ledger entry differs from the recomputed cost"
     if not _agree_closely(compute_cost_shares(ledger), facts["costs"]):
-        return "the shares of the budget do not add up to what the card says"
+        return "the stated shares of the budget do not follow from the ledger"
     return None
 
 
@@ -520,26 +513,26 @@ def _verify_guarantee(facts: dict[str, Any], _card: Path) -> str | None:
     }
     for name, value in follows.items():
         if not _agree_closely(value, privacy[name]):
-            return f"{name} is not what the ledger gives"
-    # A table whose unit column is called "row" is told like one that has none.
+            return f"the stated {name} does not follow from the ledger"
+    # A table whose unit column is called "row" has the same card entry as one without a unit.
     if privacy["meaning"] not in {explain_ledger_guarantee(ledger, unit) for unit in (None, privacy["unit"])}:
-        return "what it promises to people is not what the ledger gives"
+        return "the explanation of the guarantee does not follow from the ledger"
     return None
 
 
 def _verify_stamps(facts: dict[str, Any], _card: Path) -> str | None:
-    ledger = Ledger.from_dict(facts["ledger"])  # adds what follows from its budget and its entries
+    ledger = Ledger.from_dict(facts["ledger"])  # adds the warnings that its budget and entries require
     stamps = facts["stamps"]
     if list(ledger.stamps) != stamps:
-        return "a warning of the ledger is missing"
+        return "the warnings on the card differ from those of the ledger"
     marked = [fact for column in facts["columns"] for fact in column["from_data"]]
     if (marked or facts["schema"]["facts_read_from_the_data"]) and not warns_of_facts(stamps):
-        return "facts were read from the private table, and nothing warns of it"
+        return "schema facts were read from the private table, but the warning about them is missing"
     return None
 
 
 def _agree_closely(own: Any, said: Any) -> bool:
-    """Whether two plain values agree, numbers up to rounding."""
+    """Return whether two plain values agree, floats up to rounding."""
     if isinstance(own, dict):
         return (
             isinstance(said, dict) and own.keys() == said.keys() and all(_agree_closely(own[k], said[k]) for k in own)
@@ -550,14 +543,14 @@ def _agree_closely(own: Any, said: Any) -> bool:
 
 
 def _verify_model(model: Path, cards: list[Path]) -> Check:
-    """Check that a model file loads; say which of the tables it made."""
+    """Check that a model file loads, and name the cards of tables sampled from it."""
     try:
         fitted = modelfile.load_model(model)
     except WeftError as error:
         return Check(model.name, "model file", str(error))
     own = json.loads(json.dumps([fitted.method, fitted.options, fitted.ledger.to_dict()]))
     made = [card.name for card in cards if _get_fit_identity(_read_card(card)) == own]
-    return Check(model.name, f"model file, which made {', '.join(made)}" if made else "model file")
+    return Check(model.name, f"model file, the source of {', '.join(made)}" if made else "model file")
 
 
 def _get_fit_identity(facts: dict[str, Any]) -> Any:

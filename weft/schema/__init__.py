@@ -1,4 +1,4 @@
-"""What a table means: its columns, and what is publicly known of each."""
+"""Schema of a table: its columns and the public facts about each of them."""
 
 from weft.schema.kinds import KINDS as KINDS
 from weft.schema.kinds import Boolean as Boolean

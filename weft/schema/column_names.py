@@ -1,4 +1,4 @@
-"""What the names of columns say by themselves: an id, a person's id, a code. Names are public; rows are not asked."""
+"""Recognise ids, person ids and codes by column name. Names are public; no row is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CODE = re.compile(r"code|post|zip|plz|icd", re.IGNORECASE)
 
 
 def names_id(name: str) -> bool:
-    """Whether a name is that of an id, as a word of its own.
+    """Return whether a column name contains a word for an id.
 
     >>> [names_id(name) for name in ("visit_id", "patientId", "MRN", "paid")]
     [True, True, True, False]
@@ -24,7 +24,7 @@ def names_id(name: str) -> bool:
 
 
 def names_person(name: str) -> bool:
-    """Whether a name speaks of a person.
+    """Return whether a column name refers to a person.
 
     >>> [names_person(name) for name in ("patient_nbr", "member", "ward")]
     [True, True, False]
@@ -33,7 +33,7 @@ def names_person(name: str) -> bool:
 
 
 def names_code(name: str) -> bool:
-    """Whether a name is that of a code, whose values mean something however many there are.
+    """Return whether a column name refers to a code, whose values carry meaning however many there are.
 
     >>> [names_code(name) for name in ("postcode", "ICD10", "patient_code")]
     [True, True, False]
@@ -42,7 +42,7 @@ def names_code(name: str) -> bool:
 
 
 def likely_units(names: Sequence[str]) -> list[str]:
-    """Return the names that speak of a person, or all of them where none does.
+    """Return the names that refer to a person, or all names by default.
 
     >>> likely_units(["visit_id", "mrn"]), likely_units(["order", "basket"])
     (['mrn'], ['order', 'basket'])
@@ -51,7 +51,7 @@ def likely_units(names: Sequence[str]) -> list[str]:
 
 
 def require_distinct(names: Sequence[str]) -> None:
-    """Refuse a table with two columns of one name; those without a name are nobody's."""
+    """Validate that named columns have different names; columns without a name are ignored."""
     for name, times in Counter(names).items():
         if name and times > 1:
             raise SchemaError(f'column "{name}": the table has several columns of this name; rename them')

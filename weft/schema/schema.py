@@ -1,4 +1,4 @@
-"""Schema: the ordered columns of a table and whose privacy is protected."""
+"""Schema: the ordered columns of a table, its rules and its privacy unit."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from weft.schema.value_lists import with_lists
 from weft.values.bins import MAX_CODES
 from weft.values.text_numbers import Marker
 
-BEYOND = "no schema is nested so deep, or holds a number of so many digits. Check where the file comes from"
-"""Said of text that readers give up on."""
+BEYOND = "invalid schema: nested too deeply, or a number with too many digits. Check where the file comes from"
+"""Error message for text that exceeds the limits of the JSON or TOML parser."""
 
 _KEYS = ("unit", "rows_per_unit", "per_unit", "extra_columns", "groups", "discovery", "columns", "rules")
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What is publicly known about a table.
+    """Public facts about a table.
 
     >>> schema = Schema.from_toml('''
     ... [columns.age]
@@ -41,45 +41,41 @@ class Schema:
 
     columns: tuple[Column, ...]
     unit: str | None = None
-    """Id column that tells whose row it is: the privacy unit (None: every row is a unit).
-
-    Rows without an id (missing, or an empty text) are nobody's, and are left out."""
+    """Id column that identifies the privacy unit (default: every row). Rows with a missing or empty id are dropped."""
     rows_per_unit: int = 1
-    """Rows of one unit that are kept; the rest are left out at random."""
+    """Contribution bound: maximum number of rows kept per unit; the others are dropped at random."""
     extra_columns: Literal["refuse", "ignore", "discover"] = "refuse"
-    """What happens to columns of the table that the schema does not name: "discover" finds them out privately."""
+    """Treatment of columns that the schema does not name: "discover" finds their kinds and values privately."""
     per_unit: tuple[str, ...] = ()
-    """Columns that stay the same in all rows of a unit, such as sex and year of birth: made so in synthetic rows."""
+    """Columns that are constant within a unit, such as sex and year of birth; enforced in synthetic rows."""
     rules: tuple[Rule, ...] = ()
-    """What is publicly known of every row."""
+    """Public facts about every row."""
     groups: tuple[tuple[str, ...], ...] = ()
-    """Columns that are counted as one attribute."""
+    """Columns that are encoded together as one attribute."""
     discovery: Mapping[str, float] | None = None
-    """What finding the facts marked as paid has cost: epsilon and delta."""
+    """Privacy cost of the discovery of all facts marked as paid: epsilon and delta."""
     source: str = field(default="", compare=False)
-    """Where the schema came from, for messages."""
+    """Origin of the schema, for error messages."""
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
-            raise SchemaError("the columns of a schema must have different names")
+            raise SchemaError("columns of a schema must have different names")
         if not names:
             raise SchemaError("a schema needs at least one column: add a table such as [columns.age]")
         whole = isinstance(self.rows_per_unit, int) and not isinstance(self.rows_per_unit, bool)
         if not whole or self.rows_per_unit < 1:
-            raise SchemaError("rows_per_unit must be a whole number from 1")
+            raise SchemaError("rows_per_unit must be a whole number, at least 1")
         if self.extra_columns not in ("refuse", "ignore", "discover"):
             raise SchemaError('extra_columns must be "refuse", "ignore" or "discover"')
         if self.unit is not None and not any(c.name == self.unit and isinstance(c, Id) for c in self.columns):
-            raise SchemaError(f'unit must name a column of kind "id"; "{self.unit}" is none')
+            raise SchemaError(f'unit must name a column of kind "id"; "{self.unit}" is not one')
         if self.unit is None and self.rows_per_unit != 1:
-            raise SchemaError("rows_per_unit needs a unit: name the id column that tells whose row it is")
+            raise SchemaError("rows_per_unit needs a unit: name the id column that identifies the person")
         known = [column.name for column in self.columns if column.modelled]
         for name in self.per_unit:
             if name not in known:
-                raise SchemaError(
-                    f'per_unit names "{name}", which is no column of the schema.{suggest_known_word(name, known)}'
-                )
+                raise SchemaError(f'per_unit: "{name}" is not a modelled column.{suggest_known_word(name, known)}')
         if self.per_unit and self.rows_per_unit == 1:
             raise SchemaError("per_unit needs a unit with several rows: set unit and rows_per_unit above 1")
         self._check_groups()
@@ -94,13 +90,11 @@ class Schema:
                 raise SchemaError('groups must be lists of at least two columns, such as [["city", "district"]]')
             for name in group:
                 if name not in self._by_name:
-                    raise SchemaError(
-                        f'groups: there is no column "{name}".{suggest_known_word(str(name), self._by_name)}'
-                    )
+                    raise SchemaError(f'groups: no column "{name}".{suggest_known_word(str(name), self._by_name)}')
                 if isinstance(self._by_name[name], Id):
-                    raise SchemaError(f'groups: column "{name}" is an id, which is made anew; leave it out')
+                    raise SchemaError(f'groups: column "{name}" is an id, which is not modelled; leave it out')
                 if name in seen:
-                    raise SchemaError(f'groups: column "{name}" stands in two places; leave it in one')
+                    raise SchemaError(f'groups: column "{name}" is listed twice; list it once')
                 seen.add(name)
 
     def _check_discovery(self) -> None:
@@ -109,21 +103,21 @@ class Schema:
             return
         numbers = isinstance(cost, Mapping) and set(cost) == {"epsilon", "delta"}
         if not numbers or not all(isinstance(x, int | float) and 0 <= x < math.inf for x in cost.values()):
-            raise SchemaError("discovery must say what it cost: an epsilon and a delta")
+            raise SchemaError("discovery must state its privacy cost: an epsilon and a delta")
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
         return {column.name: column for column in self.columns}
 
     def column(self, name: str) -> Column:
-        """Return the column of this name."""
+        """Return the column with this name."""
         if name not in self._by_name:
             raise SchemaError(f'the schema has no column "{name}".{suggest_known_word(name, self._by_name)}')
         return self._by_name[name]
 
     @property
     def modelled(self) -> list[Column]:
-        """The columns that a model learns: all but ids, which are made up anew."""
+        """Columns that are encoded as attributes; ids are generated and derived columns computed instead."""
         return [column for column in self.columns if column.modelled]
 
     def __contains__(self, name: object) -> bool:
@@ -131,7 +125,7 @@ class Schema:
 
     @property
     def unknown(self) -> list[Unknown]:
-        """The columns of which not everything is stated."""
+        """Columns whose description is incomplete."""
         return [column for column in self.columns if isinstance(column, Unknown)]
 
     def _repr_html_(self) -> str:
@@ -141,20 +135,20 @@ class Schema:
             (name, entry.pop("kind", "unknown"), ", ".join(f"{k} = {v}" for k, v in entry.items())[:200])
             for name, entry in entries
         ]
-        return render_table_html(told, ["column", "kind", "what is known"], rows)
+        return render_table_html(told, ["column", "kind", "publicly known facts"], rows)
 
     @property
     def incomplete(self) -> bool:
-        """Whether something is left to be found out."""
+        """Whether discovery is needed before the schema can be used."""
         return bool(self.unknown) or self.extra_columns == "discover"
 
     @property
     def stated(self) -> Schema:
-        """What can be used as it is: the columns that are described, and what is said of them alone."""
+        """The schema without incomplete columns, and without the rules and groups that refer to them."""
         left = {column.name for column in self.unknown}
         kept = tuple(column for column in self.columns if column.name not in left)
         if not kept:
-            raise SchemaError("the schema describes no column yet; all of them would be found privately")
+            raise SchemaError("the schema describes no column completely; all of them need private discovery")
         return replace(
             self,
             columns=kept,
@@ -165,23 +159,20 @@ class Schema:
         )
 
     def marking(self, markers: Iterable[Marker]) -> Schema:
-        """Return the schema with more markers of missing values, for every column that may be missing.
-
-        What a column lists as a value stays one there.
-        """
+        """Return the schema with further markers of missing values, except where a column lists them as values."""
         return replace(self, columns=tuple(add_markers(column, tuple(markers)) for column in self.columns))
 
     def from_data_facts(self) -> list[str]:
-        """List the facts that were read from private rows and are not reviewed yet, as "column: field"."""
+        """Return the facts that were read from private rows and not yet reviewed, as "column: field"."""
         return [f"{column.name}: {fact}" for column in self.columns for fact in column.from_data]
 
     def paid_facts(self) -> list[str]:
-        """List the facts that were found privately, as "column: field"."""
+        """Return the facts that private discovery found, as "column: field"."""
         return [f"{column.name}: {fact}" for column in self.columns for fact in column.paid]
 
     @classmethod
     def stating(cls, columns: Mapping[str, Any]) -> Schema:
-        """Make a schema that states some columns, each by its kind or as a schema file does, and leaves others open.
+        """Return a schema that describes some columns, by kind or as a schema file does, and discovers the others.
 
         >>> Schema.stating({"seen": "datetime", "age": {"kind": "integer", "range": [0, 110]}}).extra_columns
         'discover'
@@ -220,7 +211,7 @@ class Schema:
 
     @classmethod
     def from_toml(cls, text: str | PathLike[str], source: str = "schema") -> Schema:
-        """Read a schema from TOML text, or from the file at a path; `source` names a text in messages."""
+        """Read a schema from TOML text or from a file; `source` names the text in error messages."""
         from weft.schema.schema_file import read_toml
 
         if not isinstance(text, str) or (text.endswith(".toml") and "\n" not in text):
@@ -229,21 +220,21 @@ class Schema:
 
     @staticmethod
     def draft(source: Any, dialect: Any = None) -> str:
-        """Draft a schema, as TOML to be reviewed: it holds facts of private rows.
+        """Draft a schema as TOML; it contains facts from private rows and must be reviewed.
 
-        `source` is files, a table of a database, or a data frame; `dialect` is a `weft.Dialect`: how a file is written.
+        `source` is files, a database table or a data frame; the optional `dialect` is a `weft.Dialect`.
         """
         given = {} if dialect is None else {"dialect": dialect}
         return str(import_module("weft.drafting").draft_source(source, **given))
 
     def to_toml(self) -> str:
-        """Write the schema as TOML that `from_toml` reads back to an equal schema."""
+        """Return the schema as TOML; `from_toml` reads it back to an equal schema."""
         from weft.schema.schema_file import write_toml
 
         return write_toml(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON and TOML can hold, in the shape of the TOML file."""
+        """Return the schema as values that JSON and TOML support, in the structure of the TOML file."""
         document: dict[str, Any] = {}
         if self.unit is not None:
             document |= {"unit": self.unit, "rows_per_unit": self.rows_per_unit}
@@ -262,11 +253,11 @@ class Schema:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], source: str = "", folder: Path | None = None) -> Schema:
-        """Make a schema from what `to_dict` gave; lists and tables of rules are read from files in `folder` only."""
+        """Make a schema from the result of `to_dict`; files of lists and rules are read from `folder` only."""
         document = with_lists(document, folder)
         for key in document:
             if key not in _KEYS:
-                near = suggest_known_word(key, _KEYS) or f" Known are {', '.join(_KEYS)}."
+                near = suggest_known_word(key, _KEYS) or f" Known keys are {', '.join(_KEYS)}."
                 raise SchemaError(f'unknown key "{key}".{near}')
         columns = document.get("columns", {})
         if not isinstance(columns, Mapping):
@@ -288,9 +279,9 @@ class Schema:
     def from_domain(cls, domain: Mapping[str, Any], source: str = "domain") -> Schema:
         """Make a schema of integer-coded columns from {name: size} or {name: {"domain": size}}.
 
-        Codes are 0 to size - 1 and mean nothing as numbers. Columns of the table that the domain leaves out
-        are ignored, as the programs that share these files do. Where the sizes were read from the private rows, say so:
-        `"from_data": true` beside the columns marks all of them, and inside {"domain": size, "from_data": true} one.
+        Codes are 0 to size - 1 and have no numeric meaning. Columns that the domain does not name are ignored, as in
+        other programs that use this format. Mark sizes that were read from private rows: `"from_data": true` as a
+        further entry marks all columns, and {"domain": size, "from_data": true} marks one.
 
         >>> Schema.from_domain({"sex": 2}).column("sex").values
         (0, 1)
@@ -300,7 +291,7 @@ class Schema:
         if not isinstance(domain, Mapping) or not domain:
             raise SchemaError('a domain must be a mapping such as {"age": 85, "sex": 2}')
         entries = dict(domain)
-        # No column has true or false for a size, so one that is called from_data keeps its name.
+        # A size is never true or false, so a column named from_data is not mistaken for the mark.
         every = entries.pop("from_data") if isinstance(entries.get("from_data"), bool) else False
         columns = []
         for name, entry in entries.items():
@@ -309,7 +300,7 @@ class Schema:
             )
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise SchemaError(f'column "{name}": the domain must be a number of codes, at least 1')
-            if size > MAX_CODES:  # before a list of them is made
+            if size > MAX_CODES:  # before the list of codes is allocated
                 raise SchemaError(f'column "{name}": the domain must be at most {MAX_CODES:,} codes')
             if not isinstance(marked, bool):
                 raise SchemaError(f'column "{name}": from_data must be true or false')
@@ -318,7 +309,7 @@ class Schema:
 
 
 def _make_columns(entries: Mapping[str, Any]) -> tuple[Column, ...]:
-    """Make all columns, or say what is wrong with each that cannot be made."""
+    """Make all columns; report the errors of all invalid ones together."""
     made: list[Column] = []
     faults: list[SchemaError] = []
     for name, entry in entries.items():
@@ -331,7 +322,7 @@ def _make_columns(entries: Mapping[str, Any]) -> tuple[Column, ...]:
 
 
 def check_names(schema: Schema, names: list[str]) -> None:
-    """Refuse a table that lacks a column of the schema, or has one too many (unless extra ones are ignored)."""
+    """Validate that a table has every column of the schema, and no others if `extra_columns` is "refuse"."""
     for name in names:
         if names.count(name) > 1 and name in schema:
             raise SchemaError(f'column "{name}": the table has several columns of this name; rename them')

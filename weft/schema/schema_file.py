@@ -1,4 +1,4 @@
-"""Schema files in TOML, with faults reported at their line."""
+"""Read and write schema files in TOML; errors name the line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _WIDTH = 100
 
 
 def read_toml(text: str, source: str) -> Schema:
-    """Read a schema; a SchemaError names the source, the line, the column and the remedy."""
+    """Read a schema; a SchemaError names the source, the line, the column and the remedy.
+
+    A top-level error is located by the first key of the document that its message mentions.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -53,7 +56,7 @@ def _locate_fault(text: str, source: str, fault: SchemaError) -> str:
 
 
 def write_toml(document: Mapping[str, Any]) -> str:
-    """Write a schema in the shape of `Schema.to_dict`, a table for each column and each rule."""
+    """Return the TOML of `Schema.to_dict`, with one table per column and per rule."""
     top = [write_entry(key, value) for key, value in document.items() if key not in ("columns", "rules")]
     tables = [write_column(name, entry) for name, entry in document["columns"].items()]
     tables += [write_rule(entry) for entry in document.get("rules", ())]
@@ -61,17 +64,17 @@ def write_toml(document: Mapping[str, Any]) -> str:
 
 
 def write_column(name: str, entry: Mapping[str, Any]) -> str:
-    """Write the table of one column."""
+    """Return the TOML table of one column."""
     return f"[columns.{write_key(name)}]\n" + "".join(write_entry(key, value) for key, value in entry.items())
 
 
 def write_rule(entry: Mapping[str, Any]) -> str:
-    """Write the table of one rule."""
+    """Return the TOML table of one rule."""
     return "[[rules]]\n" + "".join(write_entry(key, value) for key, value in entry.items())
 
 
 def write_entry(key: str, value: Any) -> str:
-    """Write a line `key = value`; a long list is broken over several."""
+    """Return the line `key = value`; a long list takes several lines."""
     if isinstance(value, Mapping):
         pairs = ", ".join(f"{write_key(name)} = {_write_scalar(each)}" for name, each in value.items())
         return f"{key} = {{{pairs}}}\n"
@@ -90,7 +93,7 @@ def write_entry(key: str, value: Any) -> str:
 
 
 def write_key(name: str) -> str:
-    """Write the name of a key, in quotes where it needs them."""
+    """Return a TOML key, quoted if necessary."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _write_scalar(name)
 
 
@@ -103,7 +106,7 @@ def _write_scalar(value: Any) -> str:
 
 
 def line_of(text: str, table: tuple[str, ...], key: str | None) -> int:
-    """Line of a key in a table, or of the table's header, or 1 where neither can be found."""
+    """Return the line of a key in a table, of the table's header if there is no such key, or 1 by default."""
     current: tuple[str, ...] = ()
     found = 1
     for number, line in enumerate(text.splitlines(), start=1):
@@ -115,13 +118,13 @@ def line_of(text: str, table: tuple[str, ...], key: str | None) -> int:
         elif (name := key_of(line)) is not None:
             if current == table and name == key:
                 return number
-            if (*current, name) == table:  # an inline table, or a dotted one
+            if (*current, name) == table:  # an inline table or a dotted key
                 found = number
     return found
 
 
 def line_of_item(text: str, name: str, index: int, key: str | None) -> int:
-    """Line of a key in one of the tables [[name]], or of its header, or of the list's own key."""
+    """Return the line of a key in one of the tables [[name]], of its header, or by default of the list's key."""
     seen, inside, found = -1, False, 0
     for number, line in enumerate(text.splitlines(), start=1):
         header = header_of(line)
@@ -136,7 +139,7 @@ def line_of_item(text: str, name: str, index: int, key: str | None) -> int:
 
 
 def header_of(line: str) -> tuple[str, ...] | None:
-    """Return the path of the table that a line begins; None if it begins none."""
+    """Return the path of a table header; None for any other line."""
     if not line.lstrip().startswith("["):
         return None
     try:
@@ -151,6 +154,6 @@ def header_of(line: str) -> tuple[str, ...] | None:
 
 
 def key_of(line: str) -> str | None:
-    """Return the key that a line sets; None if it sets none."""
+    """Return the key that a line assigns; None if there is none."""
     found = _KEY.match(line)
     return next(iter(tomllib.loads(f"{found[1]} = 0"))) if found else None

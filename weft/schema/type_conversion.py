@@ -1,4 +1,4 @@
-"""Columns turned into the schema's types without ever failing on a value: what cannot be read becomes null."""
+"""Convert columns to the types of the schema. A value never causes a failure: unreadable values become null."""
 
 from __future__ import annotations
 
@@ -27,15 +27,12 @@ from weft.values.text_numbers import (
 )
 from weft.values.timestamps import DAY, UNIT, read_lengths
 
-# Arrow types in which columns are released: declared by the source, which is public, or else from the schema.
-
 
 def choose_released_type(column: Column, declared: pa.DataType) -> pa.DataType:
-    """Return the type in which a column of this declared type is released.
+    """Return the Arrow type in which a column is released: the type declared by the source, which is public.
 
-    Arrow's null type declares nothing (it is what a library makes of a column that happens to be all missing), so
-    the schema's type stands in for it. The index of a dictionary grows until it can tell all the schema's values
-    apart, whichever of them the rows hold.
+    The schema's type replaces Arrow's null type, which libraries assign to a column whose values all happen to be
+    missing. The index type of a dictionary is widened until it fits all values of the schema, whatever the rows hold.
     """
     if pa.types.is_null(declared):
         return column.arrow_type()
@@ -47,11 +44,9 @@ def choose_released_type(column: Column, declared: pa.DataType) -> pa.DataType:
 
 
 def index_type(column: Column) -> pa.DataType:
-    """Return the smallest signed index for a dictionary of the column's possible values."""
+    """Return the smallest signed index type for a dictionary of the column's possible values."""
     return next(size for size in (pa.int8(), pa.int16(), pa.int32()) if column.places <= 2 ** (size.bit_width - 1))
 
-
-# Days and moments written in text, each read by itself: with or without seconds, a fraction, an offset from UTC.
 
 Mask = NDArray[np.bool_]
 _CLOCK = r"(?P<whole>[^ ]+ [0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)(?:\.(?P<fraction>[0-9]{1,9}))?"
@@ -61,10 +56,11 @@ _FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%d %H:%M")
 
 
 def read_instants(words: pa.Array, wanted: pa.DataType, forms: Sequence[str], *, clip: bool) -> tuple[pa.Array, Mask]:
-    """Return text as dates or time stamps, and a mask of what cannot be read as such.
+    """Parse text as dates or timestamps, each value independently; return them and a mask of unreadable values.
 
-    In a column with a time zone, an offset is taken into account, and a text without one is what a clock in that zone
-    shows. In other columns only the offset nought is read. A time of day is dropped from a plain date under clip alone.
+    Without `forms`, ISO text is expected, with optional seconds, fraction and offset from UTC. In a column with a time
+    zone, offsets are applied, and text without an offset is local time of that zone; in other columns a nonzero offset
+    is unreadable. In a column of plain dates, a time of day is dropped under clip and unreadable otherwise.
     """
     missing = missing_of(words)
     zone = wanted.tz if pa.types.is_timestamp(wanted) else None
@@ -112,7 +108,7 @@ def _parse_digits(digits: pa.Array) -> NDArray[np.int64]:
 
 
 def _parse_offsets(zones: pa.Array) -> tuple[NDArray[np.int64], Mask]:
-    """Return the seconds by which each offset is ahead of UTC, and whether it is any."""
+    """Return each offset from UTC in seconds, and whether it is nonzero."""
     parts = pc.extract_regex(zones, r"^(?P<sign>[+-])(?P<hours>[0-9]{2}):?(?P<minutes>[0-9]{0,2})$")
     hours, minutes = (_parse_digits(pc.struct_field(parts, name)) for name in ("hours", "minutes"))
     negative = pc.equal(pc.struct_field(parts, "sign"), "-").fill_null(False).to_numpy(zero_copy_only=False)
@@ -121,7 +117,7 @@ def _parse_offsets(zones: pa.Array) -> tuple[NDArray[np.int64], Mask]:
 
 
 def _from_clock(moments: pa.Array, zone: str) -> NDArray[np.int64]:
-    """Return the instants at which a clock in a zone shows these moments; the earlier one where there are two."""
+    """Convert local times of a zone to instants; an ambiguous or nonexistent time gives the earliest one."""
     if zone.upper() in _UTC:
         return _extract_seconds(moments)
     return _extract_seconds(pc.assume_timezone(moments, zone, ambiguous="earliest", nonexistent="earliest"))
@@ -132,13 +128,13 @@ _FALSE = pa.array(["false", "f", "no", "n", "off", "0"], pa.large_string())
 _TRUTHS = pa.array(["false", "true"], pa.large_string())
 _SECONDS = r"(?::(?P<second>[0-5][0-9])(?:\.(?P<fraction>[0-9]{1,9}))?)?"
 _TIME = r"^(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])" + _SECONDS + "$"
-_TEXT_LIMIT = 10**18  # larger numbers in text are not told apart
+_TEXT_LIMIT = 10**18  # larger numbers in text are not distinguished
 
 
 def interpret_values(array: pa.Array, column: Column, form: NumberFormat | None = None) -> pa.Array:
-    """Return values as the column means them: markers as missing, and numbers of a text in plain digits.
+    """Replace markers by missing values and convert formatted numbers in text to plain digits.
 
-    `form` is how the file writes numbers; what the column says of itself goes before it.
+    `form` is the number format of the file, the default for columns that declare none.
     """
     array = blank_marked_values(array, column.markers)
     form = column.number_format or form
@@ -146,9 +142,10 @@ def interpret_values(array: pa.Array, column: Column, form: NumberFormat | None 
 
 
 def adopt_type(array: pa.Array, wanted: pa.DataType, column: Column) -> pa.Array:
-    """Return an array in the wanted type, null where it cannot be read; DataError then, under the refuse policy only.
+    """Convert an array to a type; unreadable values become null, or a DataError under the refuse policy.
 
-    Each value is read by itself, so one row never changes how another is understood.
+    Privacy: values are converted one by one, so that a row never changes how another is interpreted, and the
+    sensitivity of later queries is that of a single row.
     """
     made, unreadable = convert_type(array, wanted, column)
     if column.outside == "refuse":
@@ -160,22 +157,22 @@ def adopt_type(array: pa.Array, wanted: pa.DataType, column: Column) -> pa.Array
 
 
 def describe_remedy(column: Column, wanted: pa.DataType) -> str:
-    """Say what to do about a value that cannot be read."""
+    """Return the error text and the remedies for an unreadable value."""
     if pa.types.is_integer(wanted):
         hint = ' If it has a fraction, set type = "float64".'
     elif pa.types.is_time(wanted):
-        hint = ' Give its format, such as format = "%H:%M", or a finer step.'
+        hint = ' Declare its format, such as format = "%H:%M", or a finer step.'
     elif pa.types.is_date(wanted) or pa.types.is_timestamp(wanted) or column.text_format is not None:
-        hint = ' Give its format, such as format = "%d/%m/%Y", or a finer step.'
+        hint = ' Declare its format, such as format = "%d/%m/%Y", or a finer step.'
     else:
         hint = ""
-    policy = ' Set outside = "clip" to count what cannot be read as missing.' if "clip" in column.policies else ""
-    marker = ' If it stands for a missing value, list it: missing = ["?"].' if column.read else ""
+    policy = ' Set outside = "clip" to count unreadable values as missing.' if "clip" in column.policies else ""
+    marker = ' If it marks a missing value, list it: missing = ["?"].' if column.read else ""
     return f"a value cannot be read as {wanted}.{hint}{marker}{policy}"
 
 
 def convert_type(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
-    """Return text, numbers, booleans or dates in the wanted type, and a mask of what cannot be read in it."""
+    """Convert text, numbers, booleans or dates to a type; return them and a mask of unreadable values."""
     if array.type == wanted:
         return array, np.zeros(len(array), dtype=bool)
     if pa.types.is_null(array.type):
@@ -203,7 +200,7 @@ def convert_type(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[
         return _convert_to_booleans(array, missing)
     if pa.types.is_date(wanted) or pa.types.is_timestamp(wanted):
         if not is_text(array.type):
-            return pa.nulls(len(array), wanted), ~missing  # a number is no date
+            return pa.nulls(len(array), wanted), ~missing  # a number is not a date
         return read_instants(array, wanted, column.text_formats, clip=column.outside == "clip")
     if pa.types.is_floating(wanted) or pa.types.is_decimal(wanted):
         floats, unreadable = (
@@ -217,7 +214,7 @@ def convert_type(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[
 
 
 def _truths_as_numbers(words: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return text in which true and false are 1 and 0, as truth values are, where numbers are wanted."""
+    """Replace "true" and "false" by 1 and 0 if the expected type is numeric, as for Boolean arrays."""
     if pa.types.is_boolean(wanted) or pa.types.is_temporal(wanted):
         return words
     truth = pc.index_in(pc.ascii_lower(words), value_set=_TRUTHS)
@@ -225,7 +222,7 @@ def _truths_as_numbers(words: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 Whole = tuple[NDArray[Any], Mask, Mask]
-"""Whole numbers, floored and held to their type; masks of those that this changed, and of what is no number."""
+"""Integers, floored and clipped to their type; mask of values that this changed; mask of invalid numbers."""
 
 
 def _finish_integers(read: Whole, missing: Mask, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
@@ -236,7 +233,7 @@ def _finish_integers(read: Whole, missing: Mask, wanted: pa.DataType, column: Co
 
 
 def _integers_in_text(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
-    """Read plain numbers in one pass, and only what is written otherwise in the ways that take longer."""
+    """Parse plain digits in one fast pass, and only the other values with the slower parsers."""
     exact, plain = plain_integers(array)
     values, off = _clip_to_type(exact, wanted)
     unreadable = np.zeros(len(array), bool)
@@ -248,7 +245,7 @@ def _integers_in_text(array: pa.Array, wanted: pa.DataType, column: Column) -> t
 
 
 def _clip_to_type(whole: NDArray[Any], wanted: pa.DataType) -> tuple[NDArray[Any], Mask]:
-    """Return whole numbers held to a type, and which of them that changed."""
+    """Clip integers to the range of a type; return them and a mask of those that changed."""
     info, own = np.iinfo(wanted.to_pandas_dtype()), np.iinfo(whole.dtype)
     held = np.clip(whole, max(int(info.min), int(own.min)), min(int(info.max), int(own.max)))
     return held.astype(wanted.to_pandas_dtype()), held != whole
@@ -277,19 +274,19 @@ def _convert_to_integers(array: pa.Array, wanted: pa.DataType) -> Whole:
 
 
 def _cast_to_floats(array: pa.Array) -> NDArray[np.float64]:
-    return floats_of(array.cast(pa.float64(), safe=False))  # a whole number beyond 2^53 is rounded
+    return floats_of(array.cast(pa.float64(), safe=False))  # integers beyond 2^53 are rounded
 
 
 def _convert_to_decimals(floats: NDArray[np.float64], null: Mask, wanted: pa.DataType) -> pa.Array:
-    # The type's bound is no float in general (10^16 - 1 would become 10^16), so the last cut is among integers.
-    bound = 2.0**62 / 10.0**wanted.scale  # before the product, which may overflow
+    # The type's bound is not a float in general (10^16 - 1 would become 10^16), so the last clip is on integers.
+    bound = 2.0**62 / 10.0**wanted.scale  # clip before the product, which may overflow
     unscaled = np.rint(np.clip(np.where(null, 0.0, floats), -bound, bound) * 10.0**wanted.scale).astype(np.int64)
     top = min(10**wanted.precision - 1, 2**62)
     return decimal_array(np.clip(unscaled, -top, top), wanted.scale, null).cast(wanted)
 
 
 def _convert_to_booleans(array: pa.Array, missing: Mask) -> tuple[pa.Array, Mask]:
-    # 1.0 is 1, in text as among numbers: which of them a library made of the column depends on other rows.
+    # 1.0 equals 1 in text too: whether a library parsed the column as numbers depends on other rows.
     floats = read_floats(array)[0] if is_text(array.type) else _cast_to_floats(array)
     words = pc.ascii_trim_whitespace(pc.ascii_lower(array.cast(pa.large_string())))
     yes: Mask = pc.is_in(words, value_set=_TRUE).to_numpy(zero_copy_only=False) | (floats == 1)
@@ -298,7 +295,7 @@ def _convert_to_booleans(array: pa.Array, missing: Mask) -> tuple[pa.Array, Mask
 
 
 def _convert_to_instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
-    """Dates and time stamps in another unit, floored; those that this changed cannot be read, but under clip."""
+    """Floor dates and timestamps to another unit; values that this changes are unreadable except under clip."""
     missing = missing_of(array)
     both = array.type, wanted
     if not (all(map(_is_moment, both)) or all(map(pa.types.is_duration, both))):
@@ -324,7 +321,7 @@ def _convert_to_instants(array: pa.Array, wanted: pa.DataType, column: Column) -
 
 
 def _convert_to_spans(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
-    """Lengths of time from text, floored; those that this changed cannot be read, but under clip."""
+    """Parse durations from text and floor them; values that this changes are unreadable except under clip."""
     read, missing = read_lengths(array), missing_of(array)
     made, lost = read.held(UNIT[wanted.unit])
     unreadable = read.unreadable if column.outside == "clip" else read.unreadable | (lost & ~missing)
@@ -332,14 +329,14 @@ def _convert_to_spans(array: pa.Array, wanted: pa.DataType, column: Column) -> t
 
 
 def _clip_to_32_bits(values: NDArray[np.int64], lost: Mask) -> tuple[NDArray[np.int64], Mask]:
-    """Hold numbers to 32 bits, and mark those that this changed."""
+    """Clip integers to 32 bits, and add those that changed to the mask."""
     info = np.iinfo(np.int32)
     held = np.clip(values, info.min, info.max)
     return held, lost | (held != values)
 
 
 def _convert_to_times(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
-    """Times of day from text or another unit, floored; those that this changed cannot be read, but under clip."""
+    """Floor times of day from text or another unit; values that this changes are unreadable except under clip."""
     missing = missing_of(array)
     if is_text(array.type):
         parts = pc.extract_regex(repair_text(array), _TIME)
@@ -374,7 +371,7 @@ def _unit_of(kind: pa.DataType) -> int:
 
 
 def _write_as_csv_text(array: pa.Array, column: Column) -> pa.Array:
-    """Return values as the text that a CSV would hold: dates in the column's format."""
+    """Format values as in a CSV file: dates in the column's format, by default ISO."""
     if not _is_moment(array.type):
         return array
     form = column.text_format or ("%Y-%m-%d" if pa.types.is_date(array.type) else "%Y-%m-%d %H:%M:%S")

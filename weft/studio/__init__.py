@@ -1,6 +1,6 @@
-"""The studio: the whole road from a private table to a released one, as pages of a browser on the same machine.
+"""The studio: a local web application that leads from a private table to a released one.
 
-The pages do nothing by themselves. Whatever reads private rows or spends a budget is a command of `weft` that the
-studio starts as a child (`jobs`), in the table's folder (`desk`), with the words that the page shows (`spoken`). So a
-page can promise no more than the command line does, and what was done in it can be done again without it.
+Everything that reads private rows for a release or spends budget is a `weft` command, which the studio starts as a
+child process (`jobs`) in the table's folder (`workspace`), with the arguments that the page shows (`command_text`). So
+a page promises no more than the command line, and its steps can be repeated without the studio.
 """

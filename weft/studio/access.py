@@ -1,15 +1,15 @@
-"""Who may talk to the studio: the browser of the person who started it, on the same machine, and nobody else.
+"""Access control: only the browser of the user who started the studio, on the same machine, gets in.
 
-Other pages that the same browser shows can send requests here too, and a name that its owner points at 127.0.0.1 makes
-such a page look like the studio itself. So every request must name this very address (`Host`), whatever changes
-something must come from a page of it (`Origin`), and all but the first, which carries a key, must bring the cookie that
-the key was exchanged for. Such a cookie is not sent along by other sites (`SameSite`), nor seen by scripts
-(`HttpOnly`).
+Pages of other sites in the same browser can send requests to the studio, and a site can point its own host name at
+127.0.0.1 to look like the studio (DNS rebinding). So every request must name the studio's address (`Host`), every
+request that changes something must come from a page of the studio (`Origin`), and all requests but the first, which
+carries a key, must carry the cookie for which the key was exchanged. Other sites cannot send this cookie (`SameSite`),
+and scripts cannot read it (`HttpOnly`).
 
 Other users of the machine can read the arguments of every command, listen on every other port of 127.0.0.1 and connect
-to the studio. The first is why no command line holds a key (`weft.studio.access`). Browsers send a cookie to all ports
-of its host, which is why the studio has a host name of its own for each start, `weft-RANDOM.localhost`: browsers
-resolve such names to this machine, nobody else knows the name, and a cookie of it is sent to no other.
+to the studio. So no command line contains a key (`open_browser_page`). Browsers send a cookie to all ports of its host,
+so each start has a random host name, `weft-RANDOM.localhost`: browsers resolve such names to this machine, nobody else
+knows the name, and its cookie is sent to no other host.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What a page of the studio may load: what the studio itself serves."""
+"""Content security policy of the studio's pages: they load only from the studio."""
 
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "frame-ancestors 'self'"
 )
-"""What a report may, which is one file with everything in it: nothing from outside, and nothing of the studio's."""
+"""Content security policy of reports, which are self-contained: they load nothing and cannot reach the studio."""
 
 _SAFE = ("GET", "HEAD")
-_LOGIN = 4096  # octets that somebody may send who has no key yet
+_LOGIN = 4096  # maximum request bytes without a session
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
@@ -57,25 +57,25 @@ _HEADERS = {
 
 
 def random_host() -> str:
-    """Return a host name that browsers resolve to this machine, and that nobody can guess."""
+    """Return an unguessable host name that browsers resolve to this machine."""
     return f"weft-{secrets.token_hex(16)}.localhost"
 
 
 @dataclass(frozen=True)
 class Keys:
-    """What lets a browser in: a key in the address, or a password; both are exchanged for a cookie."""
+    """Credentials: a key in the address or a password, each exchanged for a session cookie."""
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    """For the address that is printed in the terminal; it works until the studio ends."""
+    """Key in the address printed in the terminal; valid until the studio ends."""
     once: dict[str, Path] = field(default_factory=dict)
-    """Keys that work once, for the browser that the studio opens, each with the page that passes it on."""
+    """Single-use keys for the browser that the studio opens, each with the page that passes it on."""
     sessions: set[str] = field(default_factory=set)
-    """Cookies that were given; each key or password that is accepted gets a new one."""
+    """Session cookies; each accepted key or password gets a new one."""
     password: str | None = None
-    """Where the studio can be reached from other machines."""
+    """Set if other machines can reach the studio."""
 
     def opens(self, token: str) -> bool:
-        """Whether this is a key; with a password there is none. A key that works once is used up."""
+        """Whether a key is valid; with a password, none is. A single-use key is consumed."""
         if self.password is not None:
             return False
         for each in list(self.once):
@@ -85,17 +85,17 @@ class Keys:
         return secrets.compare_digest(token.encode(), self.token.encode())
 
     def start_session(self) -> str:
-        """Return a new cookie."""
+        """Return a new session cookie."""
         session = secrets.token_urlsafe(32)
         self.sessions.add(session)
         return session
 
     def has_session(self, cookie: str) -> bool:
-        """Whether a cookie was given by this studio."""
+        """Whether this studio issued a cookie."""
         return any(secrets.compare_digest(cookie.encode(), each.encode()) for each in self.sessions)
 
     def is_password(self, word: str) -> bool:
-        """Whether this is the password, in a time that does not tell how much of it is right."""
+        """Whether this is the password, compared in constant time."""
         if self.password is None:
             return False
         return secrets.compare_digest(_digest_word(word), _digest_word(self.password))
@@ -106,16 +106,16 @@ def _digest_word(word: str) -> bytes:
 
 
 class Guarded:
-    """The studio behind its door."""
+    """ASGI middleware that admits or refuses requests."""
 
     def __init__(self, app: ASGIApp, keys: Keys, hosts: Sequence[str], largest: int, cookie: str) -> None:
         self._app, self._keys, self._largest, self._cookie = app, keys, largest, cookie
         self._hosts = {host.lower() for host in hosts}
         self.debug = False
-        """Whether a failure is shown with its text, which may quote private values."""
+        """Whether errors are shown with their text, which may contain private values."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or refuse it."""
+        """Admit or refuse a request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -134,26 +134,26 @@ class Guarded:
         except Exception as error:
             if self.debug:
                 raise
-            # The page was answered with a plain 500; the server would write down the text, which may quote a row.
+            # The response was a plain 500; the server would log the error text, which may quote a row.
             sys.stderr.write(
-                f"a bug in Weft ({type(error).__name__}). Its text is withheld, since it could quote private values; "
-                "--debug shows it to the curator.\n"
+                f"a bug in Weft ({type(error).__name__}). Its text is withheld, since it could contain private values; "
+                "--debug shows it to the data curator.\n"
             )
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return what a request gets that may not come in, or must do something first."""
+        """Return the response to a request that is refused or must log in first; None if it is admitted."""
         headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
         if headers.get("host", "").lower() not in self._hosts:
             return PlainTextResponse("This is not the address of the studio.", 421)
         if scope["method"] not in _SAFE:
             origin = headers.get("origin", "")
             if origin.partition("://")[2].lower() not in self._hosts:
-                return PlainTextResponse("The studio takes this from its own pages alone.", 403)
+                return PlainTextResponse("The studio accepts this request only from its own pages.", 403)
             largest = self._largest if self._known(headers) else min(self._largest, _LOGIN)
             if (wrong := _check_length(headers, largest)) is not None:
                 return wrong
         if scope["path"].startswith("/static/"):
-            return None  # the same for everybody
+            return None  # static files are public
         if self._known(headers):
             return None
         return self._entrance(scope)
@@ -168,7 +168,7 @@ class Guarded:
     def _entrance(self, scope: Scope) -> Response | None:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["path"] == "/" and given and self._keys.opens(given):
-            # No redirect: browsers count it to the page that the key came from, which may not send the new cookie.
+            # No redirect: browsers attribute it to the page that passed on the key, and would not send the new cookie.
             return let_in(HTMLResponse(_ENTERED), self._keys, self._cookie)
         if self._keys.password is not None and scope["path"] == "/login":
             return None
@@ -178,13 +178,13 @@ class Guarded:
 
 
 def _check_length(headers: Mapping[str, str], largest: int) -> Response | None:
-    """Return what a request gets that is too long, or does not say how long it is: before any of it is read."""
+    """Return the refusal of a request that is too long or has no length, before its body is read; else None."""
     length = headers.get("content-length", "")
     if not length.isdigit():
-        return PlainTextResponse("Say how long it is.", 411)
+        return PlainTextResponse("The request must state its length (Content-Length).", 411)
     if int(length) > largest:
         return PlainTextResponse(
-            f"The file is larger than {largest / 1e9:g} GB. Name it by its path instead, so that it is not copied, or "
+            f"The file is larger than {largest / 1e9:g} GB. Enter its path instead, so that it is not copied, or "
             "start the studio with a larger --largest.",
             413,
         )
@@ -192,7 +192,7 @@ def _check_length(headers: Mapping[str, str], largest: int) -> Response | None:
 
 
 def let_in(response: Response, keys: Keys, cookie: str) -> Response:
-    """Give a browser the cookie that it needs from now on."""
+    """Add a new session cookie to a response."""
     response.set_cookie(cookie, keys.start_session(), httponly=True, samesite="strict", path="/")
     return response
 
@@ -207,12 +207,9 @@ _ENTERED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Weft s
 <meta http-equiv="refresh" content="0; url=/"><p><a href="/">Weft studio</a></p></html>"""
 
 _CLOSED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Weft studio</title>
-<link rel="stylesheet" href="/static/studio.css"><main class="narrow"><h1>This page needs its key</h1>
-<p>Open the whole address that <code>weft studio</code> printed in the terminal, with what stands behind
-<code>?token=</code>. It lets in the person who started the studio, and nobody else.</p></main></html>"""
-
-
-# How the studio opens the browser: a private page passes on the key, so that no command line shows it.
+<link rel="stylesheet" href="/static/studio.css"><main class="narrow"><h1>This page requires a key</h1>
+<p>Open the complete address that <code>weft studio</code> printed in the terminal, including the part after
+<code>?token=</code>. Only the person who started the studio can get in.</p></main></html>"""
 
 
 _PAGE = """<!doctype html>
@@ -224,19 +221,10 @@ _PAGE = """<!doctype html>
 
 @contextmanager
 def open_browser_page(folder: Path, address: str, keys: Keys) -> Iterator[None]:
-    """Open the browser at the studio; remove the page that passes on the key when it was used, or at the end.
+    """Open the browser at the studio's address, to which a private page adds a single-use key.
 
-    Parameters
-    ----------
-    folder
-        Where the page is written; nobody but its owner may have access to it.
-    address
-        Address of the studio, without a key.
-
-    Raises
-    ------
-    OutputError
-        If other users may have access to the folder, or the page cannot be written.
+    So no command line contains the key. The page is written to `folder`, and removed when it was used or at the end.
+    Raises OutputError if other users may have access to the folder, or the page cannot be written.
     """
     if keys.password is not None:
         webbrowser.open(address)
@@ -253,7 +241,7 @@ def open_browser_page(folder: Path, address: str, keys: Keys) -> Iterator[None]:
 
 
 def _write_page(folder: Path, address: str) -> Path:
-    """Write a page that redirects to an address, for its owner alone."""
+    """Write a page that redirects to an address and that only its owner can read."""
     remedy = "Open the printed address yourself, or choose another --folder."
     page = folder / f"open-{secrets.token_hex(8)}.html"
     try:
@@ -269,8 +257,7 @@ def _write_page(folder: Path, address: str) -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether a folder belongs to this user, and nobody else has access to it."""
     if os.name != "posix":
-        return True  # access control lists keep a user's own folders private there
+        return True  # elsewhere access control lists protect a user's folders
     status = folder.stat()
     return status.st_uid == os.geteuid() and not status.st_mode & 0o077

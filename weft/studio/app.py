@@ -1,4 +1,4 @@
-"""The studio as a web application: its pages, its files, and the door before them."""
+"""The studio's web application: pages, static files and access control."""
 
 from __future__ import annotations
 
@@ -28,28 +28,26 @@ from weft.studio.workspace import Desk, Table
 
 HERE = Path(__file__).parent
 STEPS = (("", "Table"), ("columns", "Columns"), ("budget", "Budget"), ("history", "Runs"))
-"""The road of a table: the end of each page's address, and what it is called."""
+"""Steps for a table: the end of each page's address, and its title."""
 FIELDS = {
-    "epsilon": "Epsilon is a number above 0 and at most 20, such as 1",
-    "delta": "Delta is a number from 0 to below 1, such as 0.00001 or 1e-5",
-    "rows": "The number of rows is a whole number, such as 10000",
-    "rows_per_unit": "The rows of one person are a whole number, such as 5",
+    "epsilon": "Epsilon must be a number above 0 and at most 20, for example 1",
+    "delta": "Delta must be at least 0 and below 1, for example 0.00001 or 1e-5",
+    "rows": "The number of rows must be a whole number, for example 10000",
+    "rows_per_unit": "The maximum number of rows per person must be a whole number, for example 5",
 }
-"""What may stand in the fields that hold numbers."""
 
 
 @dataclass
 class Studio:
-    """What all pages share."""
+    """State shared by all pages."""
 
     desk: Desk
     keys: Keys
     cookie: str
     jobs: Jobs = field(default_factory=Jobs)
     later: Later = field(init=False)
-    """The pages of a table."""
     looked: dict[str, Any] = field(default_factory=dict)
-    """What was looked up of a table for the curator's eyes, so that it is read once."""
+    """PRIVATE previews of tables, read once and shown only to the user."""
 
     def __post_init__(self) -> None:
         self._pages = Environment(
@@ -63,7 +61,7 @@ class Studio:
         self._pages.filters |= {"percent": format_percent, "span": format_duration, "size": format_bytes}
 
     def page(self, name: str, status: int = 200, **shown: Any) -> HTMLResponse:
-        """Return a page."""
+        """Render a page."""
         return HTMLResponse(self._pages.get_template(f"{name}.html").render(**shown), status)
 
     def start(self, table: Table, name: str, said: spoken.Spoken, ticket: str) -> Path:
@@ -73,13 +71,13 @@ class Studio:
 
 
 def get_studio(request: Request) -> Studio:
-    """Return what the pages share."""
+    """Return the shared state."""
     found: Studio = request.app.state.studio
     return found
 
 
 def get_table(request: Request, table: str) -> Table:
-    """Return the table that an address names."""
+    """Return the table named in an address."""
     return get_studio(request).desk.table(table)
 
 
@@ -88,12 +86,12 @@ TheTable = Annotated[Table, Depends(get_table)]
 
 
 def redirect_to(place: str) -> Response:
-    """Send the browser on after something was done."""
+    """Redirect the browser after a form was handled."""
     return RedirectResponse(place, 303)
 
 
 def format_duration(seconds: float) -> str:
-    """Return how long something takes.
+    """Format a duration.
 
     >>> format_duration(3.4), format_duration(80)
     ('3 s', '1 min 20 s')
@@ -103,7 +101,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_bytes(number: float) -> str:
-    """Return a number of bytes.
+    """Format a number of bytes.
 
     >>> format_bytes(1500), format_bytes(2.5e9)
     ('2 kB', '2.5 GB')
@@ -115,28 +113,27 @@ def format_bytes(number: float) -> str:
 
 
 class Later:
-    """The pages of a table: they need most of Weft, which takes seconds to load, so the first page goes without."""
+    """Loads the pages of a table on demand: they import most of Weft, which takes seconds."""
 
     def __init__(self, make: Callable[[], FastAPI]) -> None:
         self._make, self._lock = make, threading.Lock()
         self._made: FastAPI | None = None
 
     def load(self) -> FastAPI:
-        """Return them, loaded once."""
+        """Return the application of these pages, loaded once."""
         with self._lock:
             self._made = self._made or self._make()
             return self._made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with them."""
+        """Handle a request."""
         app = await run_in_threadpool(self.load)
         await app(scope, receive, send)
 
 
 def create_studio(desk: Desk, keys: Keys, hosts: list[str], largest: int, cookie: str) -> Guarded:
-    """Return the studio of a desk."""
-    from weft.studio.pages import home_page as home
-    from weft.studio.pages import login_page as login
+    """Return the web application of a workspace."""
+    from weft.studio.pages import entry_pages as entry
 
     studio = Studio(desk, keys, cookie)
 
@@ -155,7 +152,7 @@ def create_studio(desk: Desk, keys: Keys, hosts: list[str], largest: int, cookie
         return _make_app(studio, table.router, columns.router, budget.router, run.router, result.router)
 
     studio.later = Later(pages)
-    app = _make_app(studio, login.router, home.router, lifespan=living)
+    app = _make_app(studio, entry.router, lifespan=living)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.mount("", studio.later)
     return Guarded(app, keys, hosts, largest, cookie)
@@ -173,28 +170,27 @@ def _make_app(studio: Studio, *routers: APIRouter, **settings: Any) -> FastAPI:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """Show what Weft refuses, in its own words: they name no private value."""
+    """Show an error message of Weft, which contains no private value."""
     return _render_refusal(request, 400, str(error))
 
 
 async def _unread(request: Request, error: Exception) -> Response:
-    """Say which fields of a form cannot be read; what was typed is not repeated."""
+    """Name the invalid fields of a form, without repeating their contents."""
     assert isinstance(error, RequestValidationError)
     fields = [str(each["loc"][-1]) for each in error.errors()]
     told = [f"{FIELDS.get(name, name)}." for name in dict.fromkeys(fields)]
     return _render_refusal(
-        request, 422, " ".join(["Something in the form cannot be read.", *told, "Go back, and change it."])
+        request, 422, " ".join(["The form contains an invalid value.", *told, "Go back and change it."])
     )
 
 
 async def _nowhere(request: Request, error: Exception) -> Response:
-    """Say that an address leads nowhere."""
     assert isinstance(error, HTTPException)
-    return _render_refusal(request, error.status_code, "There is no such page here.")
+    return _render_refusal(request, error.status_code, "This page does not exist.")
 
 
 def _render_refusal(request: Request, status: int, why: str) -> Response:
     studio, table = get_studio(request), None
-    with suppress(WeftError, KeyError):  # so that there is a way back
+    with suppress(WeftError, KeyError):  # adds links back to the table
         table = studio.desk.table(request.path_params["table"])
     return studio.page("refused", status, why=why, table=table, step=None)

@@ -1,4 +1,4 @@
-"""What the page of columns shows of a schema file, and how it is changed there: line by line, as by hand."""
+"""How the columns page shows a schema file, and edits it in place, line by line."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ KINDS_SHOWN = {
     "boolean": "yes or no",
     "time": "time of day",
     "duration": "length of time",
-    "id": "an id, made anew",
-    "derived": "follows from other columns",
+    "id": "an id, newly generated",
+    "derived": "computed from other columns",
 }
-"""What a column may be, in words."""
 
 OUTSIDE = {
-    "refuse": "the run stops, and says so",
+    "refuse": "the run stops with an error",
     "clip": "it is moved to the nearer end of the range",
-    "other": "it is counted with the value for all others",
+    "other": "it is counted as the value for all others",
 }
-"""What becomes of a value that the schema does not know, in words."""
+"""Descriptions of the policies for values outside the schema."""
 
 _SETTINGS = ("outside", "other")
 _NUMBERS = ("integer", "real", "datetime", "time", "duration")
@@ -46,43 +45,42 @@ _SHORT = 160
 
 @dataclass(frozen=True)
 class FactShown:
-    """Something that the schema says of a column, and how it came to be there."""
+    """A fact about a column in the schema, with its origin."""
 
     name: str
     value: str
     origin: Origin
     meaning: str = ""
     private: bool = False
-    """Whether it can be left out, and found privately."""
+    """Whether discovery can find it."""
 
 
 @dataclass(frozen=True)
 class ColumnShown:
-    """A column as the page shows it."""
+    """A column as shown on the page."""
 
     name: str
     kind: str
     said: str
     facts: list[FactShown]
     form: Mapping[str, str] = field(default_factory=dict)
-    """What stands in its fields."""
 
     @property
     def open(self) -> bool:
-        """Whether something was read from the rows that nobody has looked at."""
+        """Whether a fact read from the rows still needs review."""
         return any(fact.origin == "read" for fact in self.facts)
 
 
 def first_schema(columns: Sequence[str]) -> str:
-    """Return the schema that a table begins with: its columns, of which nothing is said."""
+    """Return the initial schema of a table, with all columns of unknown kind."""
     head = (
-        "# What is publicly known of each column. What is left open is found privately, for a share of the budget.\n\n"
+        "# Public facts about each column. Discovery finds what is left open privately, for a share of the budget.\n\n"
     )
     return head + "\n".join(write_column(name, {"kind": "unknown"}) for name in columns)
 
 
 def list_shown_columns(text: str, column: str = "", typed: Mapping[str, str] | None = None) -> list[ColumnShown]:
-    """Return the columns of a schema file; one of them with what was typed into its fields, and could not be saved."""
+    """Return the columns of a schema file; `column` with typed field contents that could not be saved."""
     every = [_make_shown_column(name, entry) for name, entry in _parse_document(text).get("columns", {}).items()]
     if typed is None:
         return every
@@ -90,12 +88,12 @@ def list_shown_columns(text: str, column: str = "", typed: Mapping[str, str] | N
 
 
 def list_rules(text: str) -> list[str]:
-    """Return the rules of a schema file, each as it is written."""
+    """Return the rules of a schema file as TOML."""
     return [write_rule(each).removeprefix("[[rules]]\n").strip() for each in _parse_document(text).get("rules", [])]
 
 
 def find_schema_fault(text: str) -> str:
-    """Say what is wrong with a schema; nothing, if it can be used."""
+    """Return the error message of an invalid schema; empty if it is valid."""
     try:
         Schema.from_toml(text)
     except WeftError as error:
@@ -104,20 +102,20 @@ def find_schema_fault(text: str) -> str:
 
 
 def change_column(text: str, column: str, form: Mapping[str, str]) -> str:
-    """Return the schema with what a page's fields say of a column."""
+    """Return the schema with a column changed according to a form."""
     kind = form.get("kind", "")
     if kind not in KINDS_SHOWN:
-        raise SchemaError("choose what the column is")
+        raise SchemaError("choose the kind of the column")
     review = Review(text)
     entry = review.entry(column)
     if kind == "unknown":
         return set_keys(text, column, dict.fromkeys(entry) | {"kind": "unknown"})
     facts = _parse_form(kind, form, entry)
     if facts.get("after") and facts["after"] not in _parse_document(text)["columns"]:
-        raise SchemaError(f'the table has no column "{facts["after"]}" that this one could come after')
+        raise SchemaError(f'the table has no column "{facts["after"]}": choose another one for "never before column"')
     _require_sources(str(facts.get("formula") or ""), _parse_document(text)["columns"])
     kept = {key: value for key, value in facts.items() if value is not None or key in entry}
-    if entry.get("kind") == "unknown":  # what a column begins with says nothing, and gives way
+    if entry.get("kind") == "unknown":  # the initial entry states nothing and is replaced
         text = set_keys(text, column, dict.fromkeys(entry) | kept)
     else:
         review = Review(set_keys(text, column, {key: None for key in _SETTINGS if key in entry and key in facts}))
@@ -130,7 +128,7 @@ def change_column(text: str, column: str, form: Mapping[str, str]) -> str:
 
 
 def settle_fact(text: str, column: str, name: str, how: Literal["public", "private"]) -> str:
-    """Return the schema with a fact that was read from the rows taken for public, or left to be found privately."""
+    """Return the schema with facts read from the rows declared public, or removed to be discovered privately."""
     review = Review(text)
     for fact in review.facts([name] if name else (), [column] if column else ()):
         if how == "public":
@@ -141,7 +139,7 @@ def settle_fact(text: str, column: str, name: str, how: Literal["public", "priva
 
 
 def set_protected_column(text: str, unit: str | bool | None, rows: int) -> str:
-    """Return the schema that says who is protected."""
+    """Return the schema with the privacy unit set."""
     if not isinstance(unit, str):
         return set_top(text, {"unit": None, "rows_per_unit": None})
     entry = Review(text).entry(unit)
@@ -151,21 +149,21 @@ def set_protected_column(text: str, unit: str | bool | None, rows: int) -> str:
 
 
 def get_protected_column(text: str) -> str | None:
-    """Return the column by which a schema protects people; None if every row is somebody's own."""
+    """Return the column that identifies the person; None if the privacy unit is a row."""
     unit = _parse_document(text).get("unit")
     return unit if isinstance(unit, str) else None
 
 
 def with_rule(text: str, rule: str) -> str:
-    """Return the schema with one more rule."""
+    """Return the schema with a rule added."""
     written = rule.strip().removeprefix("[[rules]]").strip()
     if not written:
-        raise SchemaError("write the rule, as in the examples")
+        raise SchemaError("enter a rule, as in the examples")
     try:
         tomllib.loads(written)
     except (ValueError, RecursionError):
         raise SchemaError(
-            "that is not how a rule is written: press one of the examples, and put names of your columns into it"
+            "the rule cannot be read: press one of the examples, and insert the names of your columns"
         ) from None
     longer = f"{text.rstrip()}\n\n[[rules]]\n{written}\n"
     _require_sound_schema(longer)
@@ -183,13 +181,13 @@ def _require_sound_schema(text: str) -> None:
 
 
 def _require_sources(formula: str, columns: Mapping[str, Any]) -> None:
-    """Require that a formula names columns of the table; whatever else is wrong with it is told with the schema."""
+    """Raise SchemaError if a formula uses unknown columns; other errors are found with the schema."""
     try:
         sources = {name.column for name in list_formula_names(parse_formula(formula))} if formula else set()
     except ValueError:
         return
     if strange := sorted(sources - set(columns)):
-        raise SchemaError(f'the formula names "{strange[0]}", and the table has no such column')
+        raise SchemaError(f'the formula uses "{strange[0]}", which is not a column of the table')
 
 
 def _parse_document(text: str) -> dict[str, Any]:
@@ -200,7 +198,7 @@ def _parse_document(text: str) -> dict[str, Any]:
 
 
 def _is_still_present(review: Review, fact: Fact) -> bool:
-    """Whether a fact is still there: those of a column go with its kind."""
+    """Whether a fact still exists: removing a column's kind removes its other facts."""
     return fact.name in review.entry(fact.column).get("from_data", ())
 
 
@@ -249,7 +247,7 @@ def _make_form(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _parse_form(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a form says of a column of this kind; None takes a fact out."""
+    """Return the facts of a form for a column of this kind; None removes a fact."""
     facts: dict[str, Any] = {"kind": kind}
 
     def field_of(name: str) -> str:
@@ -258,7 +256,7 @@ def _parse_form(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) ->
     if kind in _NUMBERS:
         low, high = field_of("low"), field_of("high")
         if bool(low) != bool(high):
-            raise SchemaError("a range has two ends: the smallest and the largest possible value")
+            raise SchemaError("a range requires both the smallest and the largest possible value")
         after = field_of("after")
         ends = [_parse_range_end(low, kind, bool(after)), _parse_range_end(high, kind, bool(after))] if low else None
         clips = form.get("outside") and (ends or "edges" in entry)
@@ -268,8 +266,8 @@ def _parse_form(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) ->
     if kind == "category":
         lines = [line.strip() for line in form.get("values", "").splitlines() if line.strip()]
         if len(lines) == 1 and "," in lines[0]:
-            raise SchemaError("write every value on a line of its own, without commas between them")
-        if not (isinstance(entry.get("values"), str) and lines == [entry["values"]]):  # the name of a list
+            raise SchemaError("write each value on a separate line, without commas")
+        if not (isinstance(entry.get("values"), str) and lines == [entry["values"]]):  # the name of a value list
             other = str(entry.get("other", "other")) if form.get("outside") and lines else None
             lines += [other] if other and other not in lines else []
             facts |= {
@@ -293,7 +291,7 @@ def _parse_range_end(word: str, kind: str, gap: bool) -> Any:
             return int(word) if re.fullmatch(r"[-+]?\d+", word) else float(word)
         except ValueError:
             raise SchemaError(
-                "the ends of a range are numbers, such as 0 and 1200.50, without units or commas"
+                "the ends of a range must be numbers, for example 0 and 1200.50, without units or commas"
             ) from None
     return int(word) if gap and re.fullmatch(r"-?\d+", word) else word
 
@@ -327,16 +325,14 @@ def _format_scalar(value: Any) -> str:
     )
 
 
-# What was found privately fills what was left open; what somebody has said of a column stays as it is.
-
 _WITH = {"values": ("values", "other", "outside"), "range": ("range", "outside")}
-"""What comes with a fact that was found: where values go that lie beyond it."""
+"""Keys taken over with a discovered fact, including the policy for values outside it."""
 
 
 def fill_open_columns(text: str, found: str) -> str:
-    """Return the schema with what was found of its open columns; rules, units and all that was said stay.
+    """Return the schema with discovered facts of its open columns; everything stated by the user stays.
 
-    What the search cost goes with it: costs of several searches add up.
+    The cost of discovery is recorded with it; costs of several searches add up.
     """
     mine, theirs = tomllib.loads(text), tomllib.loads(found)
     changes = _collect_changes(mine, theirs)
@@ -349,7 +345,7 @@ def fill_open_columns(text: str, found: str) -> str:
 
 
 def list_fillable_columns(text: str, found: str) -> list[str]:
-    """Return the columns of a schema that are open, and of which something was found."""
+    """Return the open columns of a schema for which discovery found facts."""
     try:
         return list(_collect_changes(tomllib.loads(text), tomllib.loads(found)))
     except (ValueError, SchemaError):
@@ -363,7 +359,6 @@ def _collect_changes(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict
 
 
 def _find_filling_keys(entry: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that a column lacks, and of which it was found what they are."""
     kind = entry.get("kind")
     if found.get("kind") == "unknown":
         return {}

@@ -1,4 +1,4 @@
-"""What a page does, said as a command and in Python: the same words that the studio itself runs."""
+"""The commands that the studio runs, as shown on its pages, and their equivalents in Python."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ BUDGET = LIFETIME
 
 @dataclass(frozen=True)
 class Spoken:
-    """One thing that is done: as commands, and in Python."""
+    """A step of the studio, as commands and in Python."""
 
     words: tuple[Words, ...]
     python: str = ""
 
     @property
     def commands(self) -> str:
-        """The commands as a person types them, in the table's folder."""
+        """The commands as typed in a shell, in the table's folder."""
         return "\n".join(shlex.join(("weft", *without_json(each))) for each in self.words)
 
 
 def without_json(words: Sequence[str]) -> Words:
-    """Return a command that answers a person."""
+    """Return a command without --json."""
     return tuple(word for word in words if word != "--json")
 
 
 def write_unit_options(facts: Facts) -> Words:
-    """Return who is protected, as options."""
+    """Return the options that declare the privacy unit."""
     if isinstance(facts.unit, str):
         return "--unit", facts.unit, "--rows-per-unit", str(facts.rows_per_unit)
     return ("--one-row-per-person",) if facts.unit is False else ()
 
 
 def write_draft_command(table: Table) -> Spoken:
-    """Read a schema from the rows, for review."""
+    """Return the command that drafts a schema from the rows."""
     words = "schema", "draft", table.facts.source, "-o", SCHEMA, "--force"
     return Spoken((words,), f"import weft\n\ndraft = weft.Schema.draft({table.facts.source!r})\n")
 
 
 def write_discovery_command(table: Table, epsilon: float) -> Spoken:
-    """Find a schema privately, for a price."""
+    """Return the command that discovers a schema privately."""
     facts = table.facts
     price = "--private", "--epsilon", f"{epsilon:g}", "--delta", f"{facts.delta:g}"
     words = (
@@ -68,7 +68,7 @@ def write_discovery_command(table: Table, epsilon: float) -> Spoken:
 
 
 def write_plan_command(table: Table) -> Spoken:
-    """Say what a budget would give."""
+    """Return the command that forecasts the error."""
     facts = table.facts
     words = "plan", SCHEMA, "--rows", str(facts.rows), "--epsilon", f"{facts.epsilon:g}", "--delta", f"{facts.delta:g}"
     python = (
@@ -80,7 +80,7 @@ def write_plan_command(table: Table) -> Spoken:
 
 
 def write_synth_command(table: Table, number: str) -> Spoken:
-    """Make the synthetic table, and both editions of its report."""
+    """Return the commands that create the synthetic table and both editions of its report."""
     facts, folder = table.facts, f"runs/{number}"
     made, model = f"{folder}/{SYNTHETIC}", f"{folder}/{MODEL}"
     words = "synth", facts.source, "--schema", SCHEMA, "--epsilon", f"{facts.epsilon:g}", "--delta", f"{facts.delta:g}"
@@ -110,7 +110,7 @@ def write_synth_command(table: Table, number: str) -> Spoken:
 
 
 def write_query_command(number: str, columns: Sequence[str], where: Sequence[str]) -> Spoken:
-    """Count rows by columns."""
+    """Return the command that estimates counts by columns."""
     words = "query", "--json", *_write_conditions(where), "--", f"runs/{number}/{MODEL}", *columns
     asked = [*map(repr, columns), *([f"where={list(where)!r}"] if where else [])]
     python = f'import weft\n\nprint(weft.load("{MODEL}").query({", ".join(asked)}))\n'
@@ -118,7 +118,7 @@ def write_query_command(number: str, columns: Sequence[str], where: Sequence[str
 
 
 def write_sample_command(number: str, rows: int, where: Sequence[str], name: str) -> Spoken:
-    """Make more rows of a model."""
+    """Return the command that samples more rows from a model."""
     words = (
         "sample",
         f"runs/{number}/{MODEL}",
@@ -135,14 +135,8 @@ def write_sample_command(number: str, rows: int, where: Sequence[str], name: str
     return Spoken((words,), python)
 
 
-def write_lifetime_command(table: Table, epsilon: float, delta: float) -> Spoken:
-    """Make a lifetime budget."""
-    words = "budget", "create", BUDGET, "--epsilon", f"{epsilon:g}", "--delta", f"{delta:g}"
-    return Spoken(((*words, "--table", table.facts.name, "--json"),))
-
-
 def _few_rows(table: Table) -> Words:
-    """Return the option by which a run goes on with few rows: the page before it says how many are needed."""
+    """Return --few-rows if discovery is needed: the budget page has already shown how many rows it needs."""
     try:
         incomplete = Schema.from_toml(table.schema.read_text(encoding="utf-8")).incomplete
     except (WeftError, OSError):

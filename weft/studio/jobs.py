@@ -1,8 +1,8 @@
-"""Commands that the studio starts: children of its own, which outlive a closed tab and end with the studio.
+"""Commands that the studio runs as child processes, which outlive a closed tab and end with the studio.
 
-A job is one command, or several of which each needs the one before. All that is known of it lies in its folder, so a
-page that is opened later, or a studio that is started again, sees the same. Cancelling is the signal that ends any
-command: what was paid for by then is on record, and no half-written file is left (decision 012).
+A job is a sequence of commands; each one needs the one before. Its state is stored in its folder, so that pages
+opened later and a restarted studio show the same. Cancelling sends the signal that ends any command: all charges so far
+are recorded, and no partial file is left behind (decision 012).
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ Started = tuple[Path, Sequence[Sequence[str]]]
 
 State = Literal["running", "done", "failed", "cancelled", "lost"]
 _NICE = 5
-"""How far a run steps back behind the pages."""
+"""Niceness of commands, so that pages stay responsive."""
 _GRACE = 20.0
-"""Seconds that a command may take to end by itself once it is asked to."""
+"""Seconds that a command has to end after the signal."""
 
 
 @dataclass(frozen=True)
 class StageShown:
-    """A stage of a command as a page shows it."""
+    """A stage of a command as shown on a page."""
 
     name: str
     share: float | None
-    """Part that is done, from 0 to 1; None: nobody knows how long it takes."""
+    """Completed share, from 0 to 1; None if unknown."""
     finished: bool
     note: str
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job as its folder tells of it."""
+    """State of a job, as stored in its folder."""
 
     folder: Path
     words: tuple[tuple[str, ...], ...]
-    """The commands, without the program's name."""
+    """Arguments of the commands, without the program's name."""
     ticket: str
-    """The press of a button that it began with."""
+    """Identifier of the form submission that started it."""
     state: State
     seconds: float
     began: float
-    """When, in seconds since 1970."""
+    """Start time, in seconds since 1970."""
 
     @property
     def stages(self) -> list[StageShown]:
-        """What it has told of its progress, in the order in which the stages began."""
+        """Progress by stage, in the order in which the stages began."""
         found: dict[str, StageShown] = {}
         for number in range(len(self.words)):
             with suppress(OSError):
                 for line in (self.folder / f"events-{number}").read_text(encoding="utf-8").splitlines():
-                    with suppress(ValueError, KeyError):  # a line that is being written
+                    with suppress(ValueError, KeyError):  # an incomplete line
                         event = json.loads(line)
                         share = min(event["done"] / event["total"], 1.0) if event["total"] else None
                         name = f"{number}:{event['stage']}"
@@ -73,12 +73,12 @@ class Job:
         return list(found.values())
 
     def answer(self, number: int = 0) -> dict[str, Any]:
-        """Return what a command answered; nothing, if it has not."""
+        """Return the JSON result of a command; empty if there is none."""
         return dict(read_json(self.folder / f"answer-{number}") or {})
 
     @property
     def error(self) -> str:
-        """What the command said that failed, to the person at the screen."""
+        """Error message of the command that failed."""
         for number in range(len(self.words)):
             if found := self.answer(number).get("error"):
                 return "\n".join(filter(None, [found.get("message", ""), found.get("spent") or ""]))
@@ -87,26 +87,26 @@ class Job:
             for number in range(len(self.words))
             if (self.folder / f"said-{number}").is_file()
         ]
-        return next((text for text in reversed(said) if text), "It ended without a word.")
+        return next((text for text in reversed(said) if text), "The command ended without a message.")
 
 
 def make_program_words(words: Sequence[str]) -> list[str]:
-    """Return a command of `weft` as the system starts it."""
+    """Return the program and its arguments for a `weft` command."""
     return [sys.executable, "-m", "weft.cli", *words]
 
 
 class Jobs:
-    """The children of one studio."""
+    """The jobs of one studio."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[Path, _Child] = {}
 
     def start(self, place: Path, among: Callable[[], Sequence[Path]], ticket: str, make: Callable[[], Started]) -> Path:
-        """Start commands in a place, and return their folder; or that of the job among these which is there already.
+        """Start commands in `place` and return their job folder, or that of an existing job in `among`.
 
-        A job is there already if it runs, or if this very press of the button has started it. Which there are is looked
-        up under a lock: two tabs that press at once start one run, and make one charge.
+        A job exists if it is running, or if the same form submission (`ticket`) started it. The lookup holds a lock:
+        two tabs that submit at the same time start one run, with one charge.
         """
         with self._lock:
             for folder in among():
@@ -123,7 +123,7 @@ class Jobs:
             return folder
 
     def job(self, folder: Path) -> Job | None:
-        """Return a job; None if there was none."""
+        """Return the job of a folder, or None."""
         facts = read_json(folder / "job.json")
         if facts is None:
             return None
@@ -139,16 +139,16 @@ class Jobs:
         return Job(folder, words, facts["ticket"], state, seconds, facts["began"])
 
     def cancel(self, folder: Path) -> None:
-        """Ask a job to end."""
+        """Signal a job to end."""
         if child := self._running.get(folder):
             child.stop()
 
     def busy(self, under: Path) -> bool:
-        """Whether a job runs below a folder."""
+        """Whether a job is running below a folder."""
         return any(child.alive and under in folder.parents for folder, child in self._running.items())
 
     def close(self) -> None:
-        """End all of them, and wait until they have."""
+        """End all jobs and wait for them."""
         for child in self._running.values():
             child.stop()
         for child in self._running.values():
@@ -156,7 +156,7 @@ class Jobs:
 
 
 class _Child:
-    """A thread that runs commands one after the other."""
+    """A thread that runs commands in sequence."""
 
     def __init__(self, folder: Path, place: Path, words: list[list[str]]) -> None:
         self._folder, self._place, self._words = folder, place, words
@@ -197,14 +197,14 @@ class _Child:
             (self._folder / f"answer-{number}").open("wb") as answer,
             (self._folder / f"said-{number}").open("wb") as said,
         ):
-            self._process = subprocess.Popen(  # noqa: S603 (the words are a list, and no shell reads them)
+            self._process = subprocess.Popen(  # noqa: S603 (arguments are a list, no shell)
                 make_program_words(words),
                 cwd=self._place,
                 stdin=subprocess.DEVNULL,
                 stdout=answer,
                 stderr=said,
                 env={**os.environ, "WEFT_EVENTS": str(self._folder / f"events-{number}"), "NO_COLOR": "1"},
-                start_new_session=True,  # Ctrl-C in the terminal is for the studio, which then ends its children itself
+                start_new_session=True,  # Ctrl-C reaches only the studio, which ends its children itself
             )
             if os.name == "posix":
                 with suppress(OSError):

@@ -1,10 +1,10 @@
-"""What the studio keeps: a folder that only its owner may read, and in it a folder for each table.
+"""The studio's workspace: a folder that only its owner can read, with a folder for each table.
 
-DESK/TABLE/facts.json     what the table is called, where it is, what was chosen on the pages
-DESK/TABLE/schema.toml    what is said of its columns
-DESK/TABLE/jobs/NAME/     a command that was started from a page: its words, its progress, what it answered
-DESK/TABLE/runs/001/      what a run has made
-DESK/removed/TABLE/       what was spent on a table that was taken off the desk
+FOLDER/TABLE/facts.json   name and location of the table, settings from the pages
+FOLDER/TABLE/schema.toml  schema of the table
+FOLDER/TABLE/jobs/NAME/   a command started from a page: arguments, progress, result
+FOLDER/TABLE/runs/001/    files of a run
+FOLDER/removed/TABLE/     journals and lifetime budget of a removed table
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Facts:
-    """What was said of a table on the pages, beside its schema."""
+    """Settings of a table, in addition to its schema."""
 
     name: str
     source: str
-    """The table as a command names it, from the table's folder."""
+    """The table as named in commands that run in the table's folder."""
     kept: bool
-    """Whether the studio holds a copy, which goes when the table is removed from it."""
+    """Whether the studio has its own copy, which is deleted when the table is removed."""
     added: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d %H:%M"))
     unit: str | bool | None = None
-    """The column that tells whose row it is; False: every row is another person's; None: nobody has said."""
+    """Column that identifies the person; False if every row belongs to a different person; None if not stated."""
     rows_per_unit: int = 5
     rows: int = 10_000
-    """About how many rows the table has, as the curator says; for plans."""
+    """Approximate number of rows as stated by the user, for plans."""
     epsilon: float = 1.0
     delta: float = 1e-5
     method: str = "auto"
     budget: str = ""
-    """The file of the table's lifetime budget."""
+    """File of the table's lifetime budget; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table on the desk."""
+    """A table in the workspace."""
 
     id: str
     folder: Path
@@ -70,39 +70,39 @@ class Table:
 
     @property
     def source(self) -> str:
-        """The table, wherever one stands."""
+        """The table's path or address, valid from any folder."""
         return str(self.folder / self.facts.source) if self.facts.kept else self.facts.source
 
     def change(self, **facts: Any) -> Table:
-        """Return the table with other facts, which are on the disk."""
+        """Save changed settings and return the table with them."""
         changed = replace(self.facts, **facts)
         write_small_file(self.folder / FACTS, json.dumps(asdict(changed), indent=1) + "\n")
         return replace(self, facts=changed)
 
     def job(self, name: str) -> Path:
-        """Return the folder of a command of this table."""
+        """Return the folder of a job."""
         return self.folder / "jobs" / name
 
     def runs(self) -> list[str]:
-        """Return the runs by number, the last first."""
+        """Return the run numbers, latest first."""
         made = self.folder / "runs"
         return sorted((each.name for each in made.iterdir()), reverse=True) if made.is_dir() else []
 
     def run(self, number: str) -> Path:
-        """Return the folder of a run; DataError if there is none of this number."""
+        """Return the folder of a run; raise DataError if it does not exist."""
         if not _RUN.fullmatch(number) or not (self.folder / "runs" / number).is_dir():
-            raise DataError("there is no such run")
+            raise DataError("this run does not exist")
         return self.folder / "runs" / number
 
     def new_run(self) -> str:
-        """Begin the folder of the next run."""
+        """Create the folder of the next run and return its number."""
         number = f"{1 + max((int(each) for each in self.runs()), default=0):03d}"
         (self.folder / "runs" / number).mkdir(parents=True)
         return number
 
 
 class Desk:
-    """The folder of the studio."""
+    """The workspace: the studio's folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -110,23 +110,23 @@ class Desk:
         self.folder.chmod(0o700)
 
     def tables(self) -> list[Table]:
-        """Return the tables, the newest first."""
+        """Return the tables, newest first."""
         found = [self.table(each.name) for each in self.folder.iterdir() if _ID.fullmatch(each.name)]
         return sorted(found, key=lambda table: table.facts.added, reverse=True)
 
     def table(self, number: str) -> Table:
-        """Return a table; DataError if there is none of this number."""
+        """Return a table; raise DataError if it does not exist."""
         if not _ID.fullmatch(number) or not (self.folder / number / FACTS).is_file():
-            raise DataError("the studio has no such table")
+            raise DataError("this table does not exist in the studio")
         folder = self.folder / number
         return Table(number, folder, Facts(**json.loads((folder / FACTS).read_text(encoding="utf-8"))))
 
     def take_in(self, name: str, stream: IO[bytes]) -> Table:
-        """Copy a file that was sent by the browser; its name decides nothing but how it is read."""
+        """Copy an uploaded file; its name determines only the file format."""
         plain = _UNSAFE.sub("-", Path(name.replace("\\", "/")).name).strip(".-")[-80:]
         if format_of(Path(plain)) is None:
             raise DataError(
-                "the name of the file does not tell what it is: it should end in .csv, .parquet, .xlsx, ..."
+                "the file name has no known ending: expected .csv, .parquet, .xlsx or another supported format"
             )
         table = self._begin(Facts(plain.partition(".")[0] or "table", plain, kept=True))
         place = table.folder / table.facts.source
@@ -136,18 +136,18 @@ class Desk:
         return table
 
     def point_at(self, source: str) -> Table:
-        """Take a table that stays where it is: a file of this machine, or a table of a database."""
+        """Add a table that is not copied: a file on this machine, or a database table."""
         if kind_of_address(source):
             return self._begin(Facts(re.split(r"[=/]", source)[-1] or source, source, kept=False))
         path = Path(source).expanduser()
         if not path.exists():
-            raise DataError("there is no such file on this machine; write its whole path")
+            raise DataError("the file does not exist on this machine: enter its complete path")
         return self._begin(Facts(path.name.partition(".")[0], str(path.absolute()), kept=False))
 
     def remove(self, table: Table) -> None:
-        """Take a table off the desk, with all that the studio made of it; a file that lies elsewhere stays there.
+        """Remove a table and everything generated from it; a source file elsewhere is not touched.
 
-        What was spent on it stays on record: the same people may be asked again, under another name.
+        Journals and lifetime budget are kept, since the same people may be queried again under another table name.
         """
         for record in list_records(table.folder):
             place = self.folder / REMOVED / table.id / record.relative_to(table.folder)
@@ -163,18 +163,18 @@ class Desk:
 
 
 def list_records(folder: Path) -> list[Path]:
-    """Return the journals and the lifetime budget that lie below a folder."""
+    """Return the journals and lifetime budgets below a folder."""
     return [path for ending in (JOURNAL_ENDING, LIFETIME) for path in sorted(folder.rglob(f"*{ending}"))]
 
 
 def write_small_file(path: Path, text: str) -> None:
-    """Write a small file, whole or not at all."""
+    """Write a small file atomically."""
     with stage_files(path) as (draft,):
         draft.write_text(text, encoding="utf-8")
 
 
 def read_json(path: Path) -> Mapping[str, Any] | None:
-    """Return the object in a file; None if there is none."""
+    """Return the JSON object in a file, or None."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

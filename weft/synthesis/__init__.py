@@ -1,1 +1,1 @@
-"""From a request to a fitted model: the synthesizer, discovery, plans of marginals, and the model file."""
+"""Turn a fit request into a fitted model: synthesizer, discovery, marginal plans and model file."""

@@ -141,14 +141,10 @@ class MethodPlan:
     """A method with its options, and its marginal plan, at one budget."""
 
     name: str
-    """Name of the method."""
-    given: frozenset[str]
-    """Options set by the user, which a marginal plan does not override."""
+    given: frozenset[str]  # options set by the user, which a marginal plan does not override
     chosen: Method
-    schema: Schema
-    """The schema, extended by the marginal plan."""
-    plan: MarginalPlan | None = None
-    """The marginal plan at this budget; None if there is none."""
+    schema: Schema  # the schema, extended by the marginal plan
+    plan: MarginalPlan | None = None  # the marginal plan at this budget; None if there is none
 
     @classmethod
     def of(cls, name: str, options: Mapping[str, Any], schema: Schema, budget: Budget) -> MethodPlan:
@@ -159,7 +155,7 @@ class MethodPlan:
             plan = with_maps(plan.at(budget.nominal()))
             if schema.incomplete:
                 raise PlanError(
-                    f"{plan.source or 'a marginal plan'} requires a schema that states all columns. Run "
+                    f"{plan.source or 'a plan of marginals'} requires a schema that states all columns. Run "
                     "`weft schema draft TABLE --private --epsilon 0.1 -o found.toml` first to find them"
                 )
             schema = extend_schema(schema, plan)
@@ -198,8 +194,7 @@ class FitPlan:
     terms: Terms
     lifetime: Lifetime | None
     stamps: tuple[str, ...]
-    search: Search | None
-    """Discovery to run first; None if the schema states everything."""
+    search: Search | None  # discovery to run first; None if the schema states everything
 
     @property
     def schema(self) -> Schema:
@@ -250,7 +245,7 @@ def plan_fit(request: FitRequest, release: Release | None, listener: Listener) -
     public, chosen = made.schema, made.chosen
     budget.capacity(chosen.accounting)  # refuses a budget that this accounting does not support
     adjacency = Adjacency(request.neighbours, public.rows_per_unit if public.unit else 1)
-    # Quoted, so that a column called row is not taken for rows.
+    # Quoted, so that a column named "row" is not confused with rows.
     whose = "row" if public.unit is None else f'"{public.unit}"'
     terms = (adjacency, whose, budget, chosen.accounting)
     _check_files(request, source)
@@ -277,10 +272,7 @@ WITHOUT_PERSON = (
 
 
 def warn_without_person(request: FitRequest, stacklevel: int) -> None:
-    """Warn once per process if neither the schema nor `unit` states the privacy unit.
-
-    `stacklevel` points to the line that called the synthesizer.
-    """
+    """Warn once per process if no privacy unit is stated; `stacklevel` points to the caller of the synthesizer."""
     if request.unit is None and not states_person(request.read_schema()) and not _WARNED:
         _WARNED.add("person")
         warnings.warn(WITHOUT_PERSON, FutureWarning, stacklevel=stacklevel)

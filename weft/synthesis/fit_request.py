@@ -1,4 +1,4 @@
-"""What a user asks for when a table is to be learned: from the command line, from Python or from the studio."""
+"""Fit request: what the user asks for, from the command line, Python or the studio."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FitRequest:
-    """One fit as it was asked for. Nothing here is validated: `weft.synthesis.fit_plan` does that."""
+    """A fit as requested, not yet validated (see `weft.synthesis.fit_plan`)."""
 
     source: Any
-    """The private table: a data frame, a path, several paths, or the address of a database's table."""
+    """The private table: a data frame, a path, several paths, or the address of a database table."""
     schema: Schema | str | PathLike[str] | Mapping[str, Any] | None = None
     unit: str | Literal[False] | None = None
-    """Column that identifies the person; False where every row is another person's; None where the schema states it."""
+    """Column that identifies the person; False if every row is another person's; None if the schema states it."""
     rows_per_unit: int | None = None
-    """Contribution bound where `unit` is a column; None for the default."""
+    """Contribution bound if `unit` is a column; None for the default."""
     epsilon: float = 1.0
     delta: float = 1e-5
     budget: Budget | None = None
     """A budget in other units, instead of epsilon and delta."""
     insecure: bool = False
-    """Whether the rows are public, so that an epsilon that protects nobody may be spent on them."""
+    """Whether the rows are public, so that an epsilon too large to protect anyone is allowed."""
     method: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the method, a plan of marginals and a public table among them."""
+    """Options of the method, including a marginal plan and a public table."""
     neighbours: Relation = "add-remove"
     discover: float = 0.1
-    """Share of the budget for what the schema does not state."""
+    """Share of the budget for discovery."""
     trust_data_for_schema: bool = False
     engine: Literal["auto", "memory", "stream"] = "auto"
     memory: str | int | None = None
@@ -45,12 +45,12 @@ class FitRequest:
     budget_file: str | PathLike[str] | None = None
     checkpoint: str | PathLike[str] | None = None
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """What a command writes afterwards: noted in the checkpoint, so that `weft resume` can write it."""
+    """Outputs of the command, stored in the checkpoint so that `weft resume` can write them."""
     seed: int | None = None
     noise_seed: int | None = None
 
     def read_schema(self) -> Schema | None:
-        """Return the schema, read from its file or made of the kinds that are stated of some columns."""
+        """Return the schema, read from its file or built from a mapping of columns to kinds."""
         from weft.schema import Schema
         from weft.synthesis.arguments import check_schema
 
@@ -60,7 +60,7 @@ class FitRequest:
         return Schema.stating(self.schema) if isinstance(self.schema, Mapping) else Schema.load(Path(self.schema))
 
     def read_budget(self) -> Budget:
-        """Return the budget; BudgetError for one that cannot be."""
+        """Return the budget; raise BudgetError if it is invalid."""
         from weft.privacy import Budget
 
         return self.budget or Budget(epsilon=self.epsilon, delta=self.delta, insecure=self.insecure)

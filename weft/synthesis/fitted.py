@@ -1,4 +1,4 @@
-"""What a fit leaves behind, and how its records become rows."""
+"""The result of a fit, and the conversion of its records to rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.schema import Schema
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit leaves behind: enough to sample, to explain and to check, and nothing private."""
+    """Result of a fit: everything needed to sample, explain and validate it, and nothing private."""
 
     method: str
     options: dict[str, Any]
@@ -29,23 +29,20 @@ class Fitted:
     model: Model
     ledger: Ledger
     measured: tuple[Measured, ...] = ()
-    """The marginals that were measured, and the noise on them."""
+    """The measured marginals, with their noise."""
     people: People | None = None
-    """How many rows people have, where they may have several."""
+    """Distribution of rows per person, if a person may have several."""
     released: tuple[Released, ...] = ()
-    """The noisy tables themselves, for queries; none in files of older versions."""
+    """The noisy marginals themselves, for queries; empty in files of older versions."""
 
     def rows(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
-        """Return records as rows, dealt out to people where these may have several; `start` rows came before."""
+        """Decode records into rows, assigned to persons; `start` is the number of rows decoded before."""
         return self.assign_people(self.codec.decode(records, rng, start=start), rng, start)
 
     def assign_people(
         self, table: pa.Table, rng: np.random.Generator, start: int = 0, meets: Meets | None = None
     ) -> pa.Table:
-        """Return rows dealt out to people where these may have several; otherwise as they are.
-
-        Every row still meets the conditions of `meets`.
-        """
+        """Assign rows to persons if these may have several; every row still meets the conditions of `meets`."""
         unit = self.schema.unit
         if self.people is None or unit is None:
             return table

@@ -1,13 +1,13 @@
-"""The most frequent item sets of private baskets, with standard errors, in the manner of PrivBasis (PVLDB 2012).
+"""Find the most frequent item sets of private baskets, with standard errors, after PrivBasis (PVLDB 2012).
 
-Four questions: how many baskets there are, in how many each item is, in how many each two of the commonest items are,
-and tables over the bases: sets of items that hold every clique of frequent pairs. The frequency of a set then follows
-from every answer that tells of it, weighted by its noise.
+Four queries: the number of baskets; the count of each item; the count of each pair of the most frequent items; and the
+marginals over the bases, which are sets of items that contain every clique of frequent pairs. The frequency of a set is
+estimated from all measurements that contain it, weighted by inverse variance.
 
-Where this differs from the paper: items and pairs are not drawn one by one by the exponential mechanism with a
-sensitivity of 1. All are counted at once with Gaussian noise, for which at most so many items of a basket count, and
-the counts are used again for the answer; the tables over the bases need no such bound. What follows the four answers is
-post-processing.
+Differences from the paper: items and pairs are not selected one by one by the exponential mechanism with sensitivity 1.
+All of them are counted at once with Gaussian noise, with a bound on the items per basket that are counted, and the
+counts are reused for the estimates. The marginals over the bases need no such bound. Everything after the four
+measurements is post-processing.
 """
 
 from __future__ import annotations
@@ -35,17 +35,14 @@ from weft.privacy.mechanisms import Mechanisms, Release
 from weft.privacy.noise import MAX_NOISE_SCALE
 from weft.progress import Listener, ignore_event, report_stage
 
-# A basis set (PrivBasis; Li, Qardaji, Su, Cao; PVLDB 2012): few sets of items that hold all item sets of interest.
+# Basis set (PrivBasis; Li, Qardaji, Su, Cao; PVLDB 2012): a few sets of items that contain all item sets of interest.
 
-MAX_BASIS_ITEMS = 8
-"""Items of a basis: its table has 2 to that power cells."""
-
-MAX_CLIQUES = 20_000
-"""Cliques after which no more are looked for."""
+MAX_BASIS_ITEMS = 8  # maximum number of items of a basis; its marginal has 2 to that power cells
+MAX_CLIQUES = 20_000  # maximum number of cliques to enumerate
 
 
 def maximal_cliques(neighbours: Mapping[int, frozenset[int]], most: int = MAX_CLIQUES) -> list[frozenset[int]]:
-    """Return the largest sets of nodes that are all neighbours of each other (Bron and Kerbosch, with pivots).
+    """Return the maximal cliques of a graph, at most `most` (Bron and Kerbosch, with pivots).
 
     >>> graph = {0: frozenset({1, 2}), 1: frozenset({0, 2}), 2: frozenset({0, 1, 3}), 3: frozenset({2})}
     >>> sorted(map(sorted, maximal_cliques(graph)))
@@ -69,10 +66,10 @@ def maximal_cliques(neighbours: Mapping[int, frozenset[int]], most: int = MAX_CL
 
 
 def choose_bases(pairs: np.ndarray, least: float, most: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Return sets of three items or more that hold every clique of pairs that are frequent enough, at most so many.
+    """Return at most `most` bases of three or more items that contain every clique of pairs counted at least `least`.
 
-    `pairs` are noisy counts of pairs of items, in the upper part of a matrix. Where there are too many, those are kept
-    whose rarest pairs are the most frequent.
+    `pairs` holds the noisy counts of pairs in the upper triangle of a matrix. If there are too many bases, those with
+    the largest third-largest pair count are kept.
     """
     n = len(pairs)
     both = pairs + pairs.T
@@ -96,19 +93,16 @@ def _split_clique(clique: Sequence[int], rng: np.random.Generator) -> list[list[
 
 
 SHARE_TOTAL, SHARE_DISCOVERY, SHARE_ITEMS, SHARE_PAIRS = 0.02, 0.15, 0.23, 0.4
-"""Shares of the budget; the tables over the bases get the rest, and without discovery so do the items."""
+"""Shares of the budget; the bases get the rest. Without discovery, its share is added to that of the items."""
 
-PART_OF_DELTA = 0.25
-"""Part of delta that pays for a list of items that nobody has stated."""
-
+PART_OF_DELTA = 0.25  # share of delta for the discovery of items
 MAX_BASES = 60
-MAX_SET_ITEMS = 6
-"""Items of a set that is looked for."""
+MAX_SET_ITEMS = 6  # maximum number of items of a reported set
 
 
 @dataclass(frozen=True)
 class ItemSet:
-    """A set of items, and about how many baskets hold all of them."""
+    """A set of items, and the estimated number of baskets that contain all of them."""
 
     items: tuple[str, ...]
     count: float
@@ -117,7 +111,7 @@ class ItemSet:
 
 @dataclass(frozen=True)
 class Found:
-    """The most frequent sets, the most frequent first."""
+    """The most frequent item sets, in descending order."""
 
     sets: tuple[ItemSet, ...]
     baskets: float
@@ -151,18 +145,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Mining:
-    """What is looked for, and how much of a basket counts."""
+    """Parameters of the search, and the contribution bound of a basket."""
 
     top: int = 100
-    most_items: int = 20
-    """Items of a basket that count among single items and pairs."""
-    items: tuple[str, ...] | None = None
-    """The items that there may be, where that is publicly known; None: they are found privately."""
+    most_items: int = 20  # maximum number of items per basket that are counted as single items and in pairs
+    items: tuple[str, ...] | None = None  # the possible items, if publicly known; None for discovery
 
     def run(
         self, curator: BasketCurator, ledger: Ledger, slack: float = math.inf, listener: Listener = ignore_event
     ) -> Found:
-        """Ask the four questions, and work out the sets; `slack` bounds what a list of items may take of delta."""
+        """Measure the four queries and estimate the item sets; `slack` bounds the delta spent on item discovery."""
         total, total_error = curator.baskets(SHARE_TOTAL)
         share = SHARE_ITEMS
         if self.items is None:
@@ -174,7 +166,7 @@ class Mining:
             return Found((), float(total), total_error, ledger)
         with report_stage(listener, "count items and pairs"):
             single, sigma = curator.items(known, self.most_items, share)
-            # Only so many items can be in that many sets; the order follows from released counts.
+            # The `top` sets need at most that many items; the ranking uses released counts only.
             ranked = np.argsort(-single, kind="stable")[: max(self.top, 2)]
             names, counts = [known[i] for i in ranked], single[ranked].astype(np.float64)
             told = Told(names)
@@ -198,7 +190,7 @@ class Mining:
 
 
 class Told:
-    """What released answers tell of sets of items: a weighted mean for each set."""
+    """Estimates of item set counts: the inverse-variance weighted mean of the measurements of each set."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -207,7 +199,7 @@ class Told:
 
     @property
     def several(self) -> bool:
-        """Whether there are items enough for a set of three."""
+        """Whether there are enough items for a set of three."""
         return len(self._names) > 2
 
     def _add(self, items: tuple[int, ...], count: float, variance: float) -> None:
@@ -216,18 +208,18 @@ class Told:
         self._sums[items] = (now, mean + (count - mean) / variance / now)
 
     def add_items(self, counts: Array, sigma: float) -> None:
-        """Enter the counts of single items."""
+        """Add the noisy counts of single items."""
         for i, count in enumerate(counts.tolist()):
             self._add((i,), count, sigma**2)
 
     def add_pairs(self, counts: Array, sigma: float) -> None:
-        """Enter the counts of pairs."""
+        """Add the noisy counts of pairs."""
         self.pairs = counts
         for i, j in itertools.combinations(range(len(self._names)), 2):
             self._add((i, j), float(counts[i, j]), sigma**2)
 
     def add_bases(self, chosen: Sequence[tuple[int, ...]], tables: Sequence[Array], sigma: float) -> None:
-        """Enter every set of items inside a basis: the sum of the cells that have them all."""
+        """Add every subset of a basis: the sum of the cells that contain all of its items."""
         for basis, table in zip(chosen, tables, strict=True):
             for few in range(1, min(len(basis), MAX_SET_ITEMS) + 1):
                 for places in itertools.combinations(range(len(basis)), few):
@@ -236,12 +228,12 @@ class Told:
                     self._add(items, float(held.sum()), sigma**2 * held.size)
 
     def kth(self, top: int) -> float:
-        """Return the count that a set needs to be among so many, as far as is known yet."""
+        """Return the current estimate of the count threshold for the `top` sets."""
         known = sorted((mean for _, mean in self._sums.values()), reverse=True)
         return max(known[min(top, len(known)) - 1], 1.0)
 
     def best(self, top: int) -> Iterator[ItemSet]:
-        """Give the most frequent sets; ties by name. A set is no more frequent than any part of it."""
+        """Yield the most frequent sets; in the ranking, a count is at most that of any subset. Ties: by item rank."""
         ranked: dict[tuple[int, ...], float] = {}
         for items in sorted(self._sums, key=len):
             parts = (ranked.get(items[:i] + items[i + 1 :], math.inf) for i in range(len(items)))
@@ -251,21 +243,15 @@ class Told:
             yield ItemSet(tuple(self._names[i] for i in items), max(mean, 0.0), weight**-0.5)
 
 
-# One run: what can be refused is refused before anything is charged, and the books are open while it asks.
-
-PART_OF_LIFETIME = 0.2
-"""Part of what a lifetime budget has left for lists of items that one run may take."""
-
-MIN_SLACK = 1e-200
-"""Below this, chances are no longer told apart from nothing."""
-
+PART_OF_LIFETIME = 0.2  # share of the remaining discovery delta of a lifetime budget that one run may spend
+MIN_SLACK = 1e-200  # smaller probabilities are treated as zero
 MAX_TOP, MAX_ITEMS, MAX_LISTED = 1_000, 1_000, 1_000_000
 
 SEEDED = "NOT PRIVATE: the noise follows from a seed and can be recomputed by anyone who knows it"
 
 HOW = (
-    "say how the table holds baskets: --column NAME for a column of lists, --basket NAME --item NAME for a row for "
-    "each item, --columns a,b,c (or all) for a yes/no column for each item"
+    "state how the table stores baskets: --column NAME for a column of lists, --basket NAME --item NAME for one row "
+    "per item, --columns a,b,c (or all) for one yes/no column per item"
 )
 
 
@@ -277,12 +263,12 @@ def form_of(
     columns: Sequence[str] | None = None,
     dialect: Dialect = DEFAULT_DIALECT,
 ) -> BasketForm:
-    """Return how a table holds baskets, by what is said and by the declared types of its columns; no row is read."""
+    """Return how a table stores baskets, from the arguments and the declared column types; no row is read."""
     given = [column is not None, basket is not None or item is not None, columns is not None]
     if sum(given) > 1:
-        raise MethodError(f"baskets are held in one way: {HOW}")
+        raise MethodError(f"several forms of baskets were given: {HOW}")
     if (basket is None) != (item is None):
-        raise MethodError("--basket and --item go together: name the column of baskets and that of items")
+        raise MethodError("--basket and --item must be given together: name the basket column and the item column")
     types = PrivateTable(source, dialect=dialect).columns()
     lists = list_columns(types)
     if columns is not None:
@@ -298,9 +284,9 @@ def form_of(
         if name not in types.names:
             raise MethodError(f'the table has no column "{name}". {HOW}')
     if form.lists is not None and form.lists not in lists:
-        raise MethodError(f'column "{form.lists}" holds no lists: {HOW}')
+        raise MethodError(f'column "{form.lists}" does not contain lists: {HOW}')
     if form.basket is not None and form.basket == form.item:
-        raise MethodError("--basket and --item name the same column: a basket is not its item")
+        raise MethodError("--basket and --item name the same column: name two different columns")
     return form
 
 
@@ -322,15 +308,15 @@ def find_itemsets(
 ) -> Found:
     """Return the `top` most frequent sets of items of private baskets, within a budget.
 
-    A basket is what is protected. `items` are those that there may be, where that is public; otherwise they are found
-    privately. Of a basket, `most_items` count among single items and pairs. `release` replaces the mechanisms, for
-    audits.
+    The privacy unit is a basket. `items` lists the possible items if they are public; by default they are found by
+    discovery. `most_items` is the maximum number of items per basket that are counted as single items and in pairs.
+    `release` replaces the mechanisms, for audits.
     """
     mining = Mining(top, most_items, _get_known_items(form, items))
     _validate_mining(mining)
     release = release or Mechanisms(None if noise_seed is None else Noise.seeded(noise_seed))
     budget = Budget(epsilon=epsilon, delta=delta)
-    # Quoted, so that a column called row is not taken for rows; runs on other baskets do not add up.
+    # Quoted, so that a column named "row" is not confused with rows; costs of runs on other baskets do not add up.
     whose = "row" if form.basket is None else f'"{form.basket}"'
     terms: Terms = (Adjacency(row="basket"), whose, budget, "gaussian")
     _check_noise(mining, budget)
@@ -339,11 +325,11 @@ def find_itemsets(
     if lifetime is not None:
         lifetime.check(*terms)
         if not release.private:
-            raise MethodError("noise that follows from a seed has no lifetime budget: leave noise_seed out")
+            raise MethodError("seeded noise cannot be charged to a lifetime budget: leave noise_seed out")
         slack = PART_OF_LIFETIME * lifetime.slack_left()
         if mining.items is None and not slack > MIN_SLACK:
             raise BudgetError(
-                "the lifetime budget has nothing left for a list of items that nobody has stated: list them (--items)"
+                "the lifetime budget has no delta left for the discovery of items: list the items (--items)"
             )
     table = BasketTable(source, form, dialect, listener)
     read = table.read()
@@ -354,29 +340,29 @@ def find_itemsets(
 
 
 def _get_known_items(form: BasketForm, items: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the items that are publicly known: those listed, or the names of yes/no columns."""
+    """Return the public items: those listed, or the names of yes/no columns; None for discovery."""
     if form.columns:
         if items is not None:
-            raise MethodError("the columns are the items: leave the list of items out")
+            raise MethodError("the columns are the items: omit the list of items")
         return form.columns
     if items is None:
         return None
     listed = tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
     if not listed or len(listed) > MAX_LISTED:
-        raise MethodError(f"the list of items needs one to {MAX_LISTED:,} of them, one a line")
+        raise MethodError(f"the list of items must have 1 to {MAX_LISTED:,} items, one per line")
     return listed
 
 
 def _validate_mining(mining: Mining) -> None:
     if not 1 <= mining.top <= MAX_TOP:
-        raise MethodError(f"--top must lie from 1 to {MAX_TOP:,}; not {mining.top}")
+        raise MethodError(f"--top must be between 1 and {MAX_TOP:,}; not {mining.top}")
     if not 2 <= mining.most_items <= MAX_ITEMS:
-        raise MethodError(f"--most-items must lie from 2 to {MAX_ITEMS:,}; not {mining.most_items}")
+        raise MethodError(f"--most-items must be between 2 and {MAX_ITEMS:,}; not {mining.most_items}")
 
 
 def _check_noise(mining: Mining, budget: Budget) -> None:
-    """Refuse a budget whose noise could not be drawn, before anything is read."""
+    """Refuse a budget whose noise scale exceeds the maximum of the sampler, before anything is read."""
     capacity = budget.capacity("gaussian")
     widest = Adjacency().pairs_l2(mining.most_items) / np.sqrt(2 * 0.02 * capacity)
     if not widest <= MAX_NOISE_SCALE:
-        raise MethodError("the budget is too small: its noise could not be drawn. Raise epsilon.")
+        raise MethodError("the budget is too small: its noise scale exceeds the maximum. Increase epsilon.")

@@ -1,23 +1,22 @@
-"""The model file: a zip of JSON and plain numeric arrays, that can be read but never run.
+"""Model file: a zip archive of JSON and numeric arrays, without executable content.
 
-| member | what it holds |
+| member | content |
 |---|---|
 | `manifest.json` | format version, and the SHA-256 of every other member |
-| `weft.json` | the method and its options, which marginals were measured with how much noise |
+| `weft.json` | the method and its options, and the measured marginals with their noise |
 | `schema.json` | the schema, and the Arrow types of the table it was fitted on |
-| `ledger.json` | the budget and every question that was paid for |
+| `ledger.json` | the budget and every charge |
 | `model.json` | the model's type and its plain values |
 | `arrays/*.npy` | the model's arrays, and the released tables (`weft.synthesis.noisy_tables`) |
 
-No private row or exact count is inside, and no time: how long a step takes tells of the number of rows. Nothing in the
-file is executed: JSON is parsed, arrays are read with pickling off, and sizes are checked before and while anything is
-unpacked.
+Privacy: the file contains no private row, no exact count, and no time, since durations reveal the number of rows.
 
-What the manifest protects against is accident and careless editing: a member that was changed, dropped or added is
-found. A forger can compute hashes too. Against him stands only what follows from the rest of the file: a ledger that
-does not add up, a model that is none, and warnings that its content demands (facts read from private rows, an insecure
-budget, deniable records) are refused; a forged ledger that agrees with itself is not, and neither is a seeded noise
-that nothing but its dropped warning told of. Who must know where a model comes from needs a signature over the file.
+Nothing in the file is executed: JSON is parsed, arrays are read without pickle, and sizes are checked before and during
+unpacking. The manifest detects accidental damage and careless editing: members that were changed, removed or added. A
+forger can compute hashes too. Forgery is detected only if the content is inconsistent: a ledger that does not add up,
+an invalid model, or a missing warning that the content requires (facts read from private rows, an insecure budget,
+deniable records) is refused. A consistent forged ledger is not detected, nor is a removed warning of seeded noise,
+which nothing else in the file shows. To establish where a model comes from, sign the file.
 """
 
 from __future__ import annotations
@@ -51,42 +50,29 @@ from weft.synthesis import noisy_tables as noisy
 from weft.synthesis.fitted import Fitted
 from weft.synthesis.marginal_plan.compiled_plan import extract_plan
 
-FORMAT = 2
-"""Version of the file format; older and newer ones are refused."""
-
+FORMAT = 2  # version of the file format; other versions are refused
 MANIFEST = "manifest.json"
 
-MAX_DOCUMENT = 64 << 20
-"""Bytes past which a JSON member is refused: a schema with a million values has a third of that."""
-
-MAX_ARRAYS = 2 << 30
-"""Bytes of all arrays together past which a file is refused; a junction tree of the largest size has as many."""
-
-MAX_MEMBERS = 100_000
-"""Members past which a file is refused."""
-
+MAX_DOCUMENT = 64 << 20  # maximum size of a JSON member in bytes; a schema with a million values has a third of that
+MAX_ARRAYS = 2 << 30  # maximum total size of all arrays in bytes; a junction tree of the maximum size has as many
+MAX_MEMBERS = 100_000  # maximum number of members
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The date of every member. A clock would tell how long a fit took, and so of the number of rows; without one, equal
-models make equal files."""
+"""Date of every member. Real times would reveal the duration of a fit and so the number of rows; equal models also
+make equal files."""
 
 _CHUNK = 1 << 20
 
-PARTLY = "NOT PRIVATE IN FULL"
-"""How the warning begins that facts of a schema were read from private rows."""
-
-NUMERIC = "biuf"
-"""Kinds of array that a model may hold: booleans, integers and floats."""
-
-
+PARTLY = "NOT PRIVATE IN FULL"  # prefix of the warning that schema facts were read from private rows
+NUMERIC = "biuf"  # allowed dtype kinds of arrays: booleans, integers and floats
 DAMAGE = (
     *(WeftError, OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, TypeError, LookupError),
     *(ArithmeticError, AttributeError, MemoryError, RuntimeError),
 )
-"""What reading a damaged or hostile file may raise along the way."""
+"""Exceptions that reading a damaged or hostile file may raise."""
 
 
 def save_model(fitted: Fitted, path: Path) -> None:
-    """Write a model file, whole or not at all."""
+    """Write a model file atomically."""
     meta, arrays = fitted.model.to_arrays()
     tables, noisy_arrays = noisy.to_arrays(fitted.released)
     documents = {
@@ -126,7 +112,7 @@ def _serialise_array(array: Array) -> bytes:
 
 
 def load_model(path: Path) -> Fitted:
-    """Read a model file; ModelFileError if it is not one, is damaged, or is of another format."""
+    """Read a model file; raise ModelFileError if it is invalid, damaged, or of another format version."""
     try:
         with zipfile.ZipFile(path) as file:
             return _read_model(_Members(file))
@@ -139,15 +125,15 @@ def load_model(path: Path) -> Fitted:
 
 
 class _Members:
-    """The members of a model file, each read once, within limits, and compared with the manifest."""
+    """Members of a model file, read within size limits and validated against the manifest."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
         self._file = file
         names = file.namelist()
         if len(names) > MAX_MEMBERS or len(set(names)) != len(names):
-            raise ModelFileError("refused: it has too many members, or several of one name")
+            raise ModelFileError("refused: it has too many members, or members with the same name")
         if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in file.infolist()):
-            raise ModelFileError("refused: it is packed in a way that no model file is")
+            raise ModelFileError("refused: a member has an unsupported compression method")
         if MANIFEST not in names:
             old = "weft.json" in names
             raise ModelFileError(
@@ -160,15 +146,13 @@ class _Members:
             raise ModelFileError("written by a newer Weft. Update weft to read it" if newer else "of an unknown format")
         self._hashes = manifest["members"]
         if set(self._hashes) != set(names) - {MANIFEST}:
-            raise ModelFileError("damaged: a member is missing, or there is one too many. Fit the model again")
+            raise ModelFileError("damaged: members are missing or unexpected. Fit the model again")
         self._left = MAX_ARRAYS
 
     def document(self, name: str) -> dict[str, Any]:
-        """Read a JSON object."""
         return _parse_member(name, self._checked(name, MAX_DOCUMENT))
 
     def array(self, name: str) -> Array:
-        """Read an array of numbers."""
         content = self._checked(name, self._left)
         self._left -= len(content)
         held = io.BytesIO(content)
@@ -176,21 +160,21 @@ class _Members:
         header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, fortran, dtype = header[version](held)
         if dtype.kind not in NUMERIC or dtype.hasobject:
-            raise ModelFileError(f"refused: {name} holds something other than numbers")
-        # A header may claim any shape: it is believed only if the member carries exactly that many bytes.
+            raise ModelFileError(f"refused: {name} is not a numeric array")
+        # A header may claim any shape: accept it only if the member has exactly that many bytes.
         if math.prod(shape) * dtype.itemsize != len(content) - held.tell():
-            raise ModelFileError(f"damaged: {name} is not as long as it claims")
+            raise ModelFileError(f"damaged: {name} has another length than its header states")
         flat = np.frombuffer(content, dtype, offset=held.tell())
         return flat.reshape(shape, order="F" if fortran else "C").astype(dtype.newbyteorder("="), order="C")
 
     def _checked(self, name: str, most: int) -> bytes:
         content = self._unpacked(name, most)
         if hashlib.sha256(content).hexdigest() != self._hashes[name]:
-            raise ModelFileError(f"damaged: {name} was changed since the file was made. Fit the model again")
+            raise ModelFileError(f"damaged: {name} was changed after the file was written. Fit the model again")
         return content
 
     def _unpacked(self, name: str, most: int) -> bytes:
-        """Read a member piece by piece, no further than the limit: its own word on its size is not believed."""
+        """Read a member in chunks up to the limit; its declared size is not trusted."""
         held = bytearray()
         with self._file.open(name) as member:
             while piece := member.read(_CHUNK):
@@ -203,18 +187,18 @@ class _Members:
 def _parse_member(name: str, content: bytes) -> dict[str, Any]:
     document = json.loads(content)
     if not isinstance(document, dict):
-        raise ModelFileError(f"damaged: {name} is not an object")
+        raise ModelFileError(f"damaged: {name} is not a JSON object")
     return document
 
 
 def _read_model(members: _Members) -> Fitted:
     head = members.document("weft.json")
     if head.get("method") not in METHODS:
-        raise ModelFileError("refused: it names no method of this Weft")
+        raise ModelFileError("refused: its method is not known to this version of Weft")
     if isinstance(head["options"].get("marginals"), str):
-        raise ModelFileError("refused: it names a file to read, which no model does")
+        raise ModelFileError("refused: it refers to another file, which no valid model file does")
     _, options = extract_plan(head["method"], head["options"])
-    recipe(head["method"], **options)  # options that the method does not take are refused
+    recipe(head["method"], **options)  # raises for invalid options
     codec = Codec.from_dict(members.document("schema.json"))
     stored = members.document("model.json")
     arrays = {str(name): members.array(f"arrays/{name}.npy") for name in stored["arrays"]}
@@ -243,26 +227,26 @@ def _read_people(schema: Schema, sizes: list[float] | None) -> People | None:
         or not (shares >= 0).all()
         or not 0 < shares.sum() < math.inf
     ):
-        raise ModelFileError("damaged: its numbers of rows a person do not fit its schema")
+        raise ModelFileError("damaged: its distribution of rows per person does not fit its schema")
     return People(shares, schema.per_unit)
 
 
 def warns_of_facts(stamps: Iterable[str]) -> bool:
-    """Whether some warning says that facts of a schema were read from private rows."""
+    """Return whether a warning states that schema facts were read from private rows."""
     return any(stamp.startswith(PARTLY) for stamp in stamps)
 
 
 def _check_stamps(schema: Schema, model: Model, ledger: Ledger) -> None:
-    """Refuse a file whose content demands a warning that it lacks; the ledger sees to its own (`Ledger.from_dict`)."""
+    """Refuse a file without a warning that its content requires; `Ledger.from_dict` validates its own warnings."""
     if getattr(model, "deniable", False) and not ledger.deniable:
-        # Its card would promise an epsilon that does not hold.
-        raise ModelFileError("refused: its records are deniable and no more, but its ledger does not say so")
+        # Its card would state an epsilon that does not hold.
+        raise ModelFileError("refused: its records are only deniable, but its ledger does not state this")
     if schema.from_data_facts() and not warns_of_facts(ledger.stamps):
-        raise ModelFileError("refused: facts of its schema were read from private rows, and it does not warn of that")
+        raise ModelFileError("refused: schema facts were read from private rows, but the file does not warn of this")
 
 
 def _read_released_tables(domain: Domain, head: dict[str, Any], members: _Members) -> tuple[Released, ...]:
-    """Read the noisy tables, where the file has them."""
+    """Read the noisy marginals, if the file has them."""
     if "released" not in head:
         return ()
     held = {str(name): members.array(f"arrays/{name}.npy") for name in head["released"]["arrays"]}

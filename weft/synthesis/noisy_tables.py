@@ -1,10 +1,10 @@
-"""The released tables in a model file: what was answered, with its noise, so that it can be combined again.
+"""Released noisy marginals in a model file, for queries.
 
-They left the private rows with noise on them and were paid for: to keep them costs nothing. A query of a measured
-marginal needs them, since a model holds what was made of them, and no longer knows how far each may be off. Counts are
-kept in the smallest integers that hold them, what was left of interactions in single precision: far below the noise.
+A query on a measured marginal needs the measurements themselves: the model is estimated from them, and does not contain
+their standard errors. Counts are stored in the smallest sufficient integer type, and interaction terms in single
+precision, far below the noise. Files without them remain readable; older readers ignore them.
 
-Files without them can be read, too; older readers pass over them.
+Privacy: the measurements are released and charged already; storing them has no further cost.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from weft.marginals.marginal import Array, Measured, NoisyMarginal
 from weft.marginals.pooling import Released
 from weft.models.stored_arrays import MAX_STORED_NUMBER
 
-_MIN_SIGMA = 1e-9
-"""Noise below which a table counts as damaged: none is released with so little."""
-
+_MIN_SIGMA = 1e-9  # minimum standard deviation of a valid marginal: none is released with less noise
 WHOLE, PARTS, CODES = "released-counts", "released-interactions", "released-codes"
-"""Names of the arrays: tables end to end, and the codes that merged values had become."""
+"""Names of the arrays: concatenated marginals, interaction terms, and codes of merged values."""
 
 _MAX_ORDER = 64
 _NONE: Array = np.zeros(0, np.int64)
 
 
 def to_arrays(released: Sequence[Released]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return what a file keeps beside the list of measured marginals."""
+    """Return the metadata and arrays to store."""
     codings: dict[tuple[str, bytes], int] = {}
     arrays: list[Array] = []
     names: list[str] = []
@@ -69,7 +67,7 @@ def to_arrays(released: Sequence[Released]) -> tuple[dict[str, Any], dict[str, A
 
 
 def _shrink_integers(values: Array) -> Array:
-    """Return whole numbers in the smallest signed type that holds them."""
+    """Convert integers to the smallest sufficient signed type."""
     kept = values.astype(np.int64)
     for dtype in (np.int8, np.int16, np.int32):
         if kept.size == 0 or (kept.min() >= np.iinfo(dtype).min and kept.max() <= np.iinfo(dtype).max):
@@ -78,7 +76,7 @@ def _shrink_integers(values: Array) -> Array:
 
 
 def from_arrays(domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> tuple[Released, ...]:
-    """Read the released tables; ModelFileError if they do not fit the columns."""
+    """Read the released marginals; raise ModelFileError if they do not fit the domain."""
     codings = _read_codings(domain, meta["codings"], arrays.get(CODES, _NONE))
     flat = {False: arrays.get(WHOLE, _NONE), True: arrays.get(PARTS, _NONE).astype(np.float64)}
     at = {False: 0, True: 0}
@@ -99,7 +97,7 @@ def from_arrays(domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Ar
         part = bool(order)
         cells = flat[part][at[part] : at[part] + asked.cells]
         at[part] += asked.cells
-        # Not-a-number is neither above nor below.
+        # NaN fails both comparisons.
         if cells.size != asked.cells or not ((cells >= -MAX_STORED_NUMBER) & (cells <= MAX_STORED_NUMBER)).all():
             raise _make_damage_error()
         made.append(Released(NoisyMarginal(asked.clique, cells.reshape(asked.shape), asked.sigma, order), coding))
@@ -122,7 +120,7 @@ def _read_codings(domain: Domain, names: list[str], flat: Array) -> list[tuple[s
 
 
 def validate_table_head(domain: Domain, names: list[str], shape: list[int], sigma: float, order: int = 0) -> Measured:
-    """Read what was measured of which columns; ModelFileError if the columns have no such table."""
+    """Validate the description of a measured marginal; raise ModelFileError if it does not fit the domain."""
     fits = len(names) == len(shape) and all(1 <= size <= domain.size(n) for n, size in zip(names, shape, strict=True))
     if (
         not fits
@@ -130,9 +128,9 @@ def validate_table_head(domain: Domain, names: list[str], shape: list[int], sigm
         or not _MIN_SIGMA <= sigma <= MAX_STORED_NUMBER
         or order not in range(len(names) + 1)
     ):
-        raise ModelFileError("damaged: its list of measured marginals does not fit its columns")
+        raise ModelFileError("damaged: its list of measured marginals does not fit its attributes")
     return Measured(tuple(names), tuple(int(size) for size in shape), float(sigma), int(order))
 
 
 def _make_damage_error() -> ModelFileError:
-    return ModelFileError("damaged: its released tables do not fit its columns. Fit the model again")
+    return ModelFileError("damaged: its released marginals do not fit its attributes. Fit the model again")

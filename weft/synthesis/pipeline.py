@@ -1,7 +1,7 @@
-"""The stages of every fit, in their order: open, discover, encode, arrange, choose the resolution, fit, wrap.
+"""The stages of every fit, in order: open, discover, encode, arrange, choose the resolution, fit, wrap.
 
-A fit begins with a `FitPlan` (`weft.synthesis.fit_plan`) and ends with a `Fitted`. Each stage is one function here;
-what it does is in the package that the function calls.
+A fit starts from a `FitPlan` (`weft.synthesis.fit_plan`) and returns a `Fitted`. Each stage is one function here,
+implemented by the package that it calls.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from weft.synthesis.resume import record_answers
 
 @dataclass
 class FitState:
-    """What a fit has brought so far: what was paid for can be kept even if a later stage fails."""
+    """Intermediate results of a fit, so that what was paid for is kept even if a later stage fails."""
 
     discovered: Discovered | None = None
     checkpoint: Path | None = None
 
 
 def run_stages(plan: FitPlan, state: FitState) -> Fitted:
-    """Run all stages of a fit; `state` is filled on the way."""
+    """Run all stages of a fit, and store intermediate results in `state`."""
     seed = secrets.randbits(64) if plan.request.seed is None else plan.request.seed
     schema, rng = plan.schema, np.random.default_rng(seed)
     opened = None if plan.search is not None else open_table(plan, schema)
@@ -73,14 +73,14 @@ def run_stages(plan: FitPlan, state: FitState) -> Fitted:
 
 
 def find_schema(plan: FitPlan) -> Discovered:
-    """Run discovery alone, with the whole budget."""
+    """Run only discovery, with the whole budget."""
     assert plan.search is not None
     with open_ledger(plan) as ledger:
         return replace(plan.search, share=1.0).run(ledger, plan.release)[0]
 
 
 def open_table(plan: FitPlan, schema: Schema) -> Opened:
-    """Open and encode the private table; what does not fit its columns is refused here."""
+    """Open and encode the private table; refuse a method or plan that does not fit its attributes."""
     with report_stage(plan.table.listener, "read"):
         opened = plan.table.open(schema)
     plan.method.compiled(opened.codec)
@@ -88,7 +88,7 @@ def open_table(plan: FitPlan, schema: Schema) -> Opened:
 
 
 def open_ledger(plan: FitPlan) -> AbstractContextManager[Ledger]:
-    """Open the ledger of the fit, its journal and the lifetime budget that it draws from."""
+    """Open the ledger of the fit, its journal and the lifetime budget that it is charged to."""
     source, public = plan.table.source, plan.request.options.get("public")
     facts = {"source": source_name(source), "identity": table_identity(source), "method": plan.method.name}
     return open_run_ledger(
@@ -109,11 +109,11 @@ def wrap_model(
     people: Array | None,
     ledger: Ledger,
 ) -> Fitted:
-    """Return what a fit leaves behind: the model with its schema, codec, ledger and released marginals."""
+    """Return the result of a fit: the model with its schema, codec, ledger and released marginals."""
     options = convert_to_plain(plan.request.options) | plan.method.kept
     if plan.request.options.get("public"):
         options["public"] = source_name(plan.request.options["public"])
-    # A pattern of what is missing is no attribute of the table: what was measured of it shows in the ledger.
+    # Presence patterns are not attributes of the table: their measurements are only in the ledger.
     domain = opened.codec.domain
     measured = tuple(m for m in curator.measured if all(name in domain for name in m.clique))
     released = tuple(held for held in curator.released if held.fits(domain))
@@ -121,8 +121,7 @@ def wrap_model(
     return Fitted(plan.method.name, options, schema, opened.codec, model, ledger, measured, persons, released)
 
 
-SHARE_PEOPLE = 0.02
-"""Share of the budget for how many rows people have, where they may have several."""
+SHARE_PEOPLE = 0.02  # share of the budget for the distribution of rows per person, if a person may have several
 
 
 def learn_model(
@@ -134,10 +133,10 @@ def learn_model(
     listener: Listener,
     arrangement: Arrangement,
 ) -> tuple[Model, Array | None]:
-    """Spend the budget: return the model, and how many people have 1, 2, ... rows, where they may have `several`.
+    """Spend the budget; return the model, and the noisy numbers of persons with 1, 2, ... rows if `several`.
 
-    `rehearsal` makes a stand-in of the curator with a part of the budget: whatever the recipe refuses, it refuses
-    before anything is charged. By an `arrangement` the recipe sees other attributes than the rows have.
+    `rehearsal` returns a dry-run curator with a share of the budget, so that anything that the method refuses is
+    refused before any charge. The `arrangement` defines the attributes that the method sees.
     """
     domain = curator.domain
     seen, bins = arrangement.domain(domain), arrangement.bins

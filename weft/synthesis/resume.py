@@ -1,8 +1,8 @@
-"""Finish a run that died after its last question: the same steps, with the answers that it had, and no row in reach.
+"""Finish an interrupted run from its recorded measurements, without access to private rows.
 
-The fit is run again on a table that has the columns and types of the private one and no rows, with the recorded answers
-in place of mechanisms (`weft.privacy.journal`). Whatever it asks must be what was asked and charged, in the same
-order; so the model is the one that the run would have made, and its ledger the same. A question more is refused.
+The fit is repeated on an empty table with the columns and types of the private one, with the recorded answers in place
+of the mechanisms (`weft.privacy.journal`). Its queries must be those that were charged, in the same order, so the model
+and the ledger are those that the run would have produced. Any further query is refused.
 """
 
 from __future__ import annotations
@@ -36,35 +36,34 @@ if TYPE_CHECKING:
     from weft.synthesis.synthesizer import Synthesizer
 
 _SETTINGS = ("epsilon", "delta", "method", "neighbours", "memory", "trust_data_for_schema", "discover")
-"""What a synthesizer is made with again; the rest of a request is kept by itself, or has no say without rows."""
+"""Settings of the new synthesizer; other settings are stored separately, or have no effect without rows."""
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that died, as its checkpoint and its journal tell it."""
+    """An interrupted run, read from its checkpoint and its journal."""
 
     path: Path
     header: Mapping[str, Any]
     replay: Replayed
-    journal: JournalRun | None = None
-    """The run in the journal that it was charged to; None where there was no journal."""
+    journal: JournalRun | None = None  # the run in its journal; None if there was no journal
 
     @property
     def wanted(self) -> Mapping[str, Any]:
-        """What was to be written, as the command line said."""
+        """Outputs requested on the command line."""
         return dict(self.header["wanted"])
 
 
 def record_answers(plan: FitPlan, ledger: Ledger, seed: int) -> tuple[FitPlan, Path | None]:
-    """Return the plan with its answers written down, where a checkpoint is asked for, and the file.
+    """Return the plan with its answers recorded, if a checkpoint is requested, and the checkpoint file.
 
-    A fit with a public table has none: what it learned of that table is no answer.
+    A fit with a public table has no checkpoint: what is read from that table is not a recorded answer.
     """
     request = plan.request
     if request.checkpoint is None or request.options.get("public"):
         return plan, None
     folder, stem = Path(request.checkpoint).parent, Path(request.checkpoint).name.removesuffix(ENDING)
-    # A name of its own: no run may take the answers of another for its own, or destroy them.
+    # Unique name: no run may use or overwrite the answers of another.
     path = folder / f"{stem}-{secrets.token_hex(4)}{ENDING}"
     checkpoint = Checkpoint.begin(path, _make_header(plan, ledger, seed))
     return replace(plan, release=Recorded(plan.release, checkpoint)), path
@@ -76,11 +75,11 @@ def _make_header(plan: FitPlan, ledger: Ledger, seed: int) -> dict[str, Any]:
     request, source = plan.request, plan.table.source
     dialect = request.dialect or DEFAULT_DIALECT
     if not isinstance(source, str | PathLike | list | tuple):
-        raise DataError("a checkpoint is kept of a table that has a name, a path or an address; leave it out")
+        raise DataError("a checkpoint requires a table with a path or an address; leave checkpoint out")
     schema = request.read_schema()
     known = schema is not None and not schema.incomplete
     types = open_reader(source, plan.schema, 1, dialect).schema if known else plan.table.columns()
-    types = pa.schema([field.remove_metadata() for field in types])  # names and types, and no notes of a library
+    types = pa.schema([field.remove_metadata() for field in types])  # metadata of libraries may describe the rows
     kept = {name: getattr(request, name) for name in _SETTINGS} | dict(request.options)
     own_budget = request.budget is not None or request.insecure
     return {
@@ -105,33 +104,33 @@ def _make_header(plan: FitPlan, ledger: Ledger, seed: int) -> dict[str, Any]:
 
 
 def read_unfinished(path: Path) -> Unfinished:
-    """Read a checkpoint. BudgetError, which says so, if the run must not be finished."""
+    """Read a checkpoint; raise BudgetError if the run must not be finished."""
     from weft import __version__
 
     header, answers = read_checkpoint(path)
     if header["version"] != __version__:
-        raise DataError(f"{path} is of weft {header['version']}: finish the run with that version")
+        raise DataError(f"{path} was written by weft {header['version']}: finish the run with that version")
     if header["journal"] is None:
         return Unfinished(path, header, Replayed(answers, header["private"]))
     known = read_journal(Path(header["journal"])) if answers or Path(header["journal"]).exists() else []
     journal = next((run for run in known if run.run == header["run"]), None)
     if journal is None and not answers:
-        raise BudgetError(f"{path}: this run died before its first charge, so that there is nothing to finish")
+        raise BudgetError(f"{path}: this run was interrupted before its first charge; there is nothing to finish")
     if journal is None:
         raise BudgetError(
-            f"{path}: {header['journal']} knows nothing of this run, so that nobody can say what it cost. Restore the "
+            f"{path}: {header['journal']} does not contain this run, so its cost is unknown. Restore the "
             "journal from a copy"
         )
     if sum(not find_mechanism(charge["mechanism"]).divides_rows for charge in journal.charges) > len(answers):
         raise BudgetError(
-            f"{path}: the last question of this run was charged, and no answer to it is on record. It may have "
-            "been drawn, and must not be drawn again: the run cannot be finished. What it spent stays spent"
+            f"{path}: the last query of this run was charged, but its answer was not recorded. Noise may have been "
+            "drawn for it and must not be drawn again: the run cannot be finished. What it spent stays spent"
         )
     return Unfinished(path, header, Replayed(answers, header["private"]), journal)
 
 
 def finish_run(run: Unfinished, listener: Listener = ignore_event) -> Synthesizer:
-    """Return the synthesizer that a run would have fitted; nothing is charged, and no row is read."""
+    """Return the synthesizer that the run would have fitted; nothing is charged, and no row is read."""
     from weft.synthesis.synthesizer import Synthesizer
 
     header = run.header
@@ -161,12 +160,12 @@ def finish_run(run: Unfinished, listener: Listener = ignore_event) -> Synthesize
     for stamp in header["stamps"]:
         ledger.stamp(stamp)
     _check_charged(run, ledger)
-    ledger.lifetime = header["lifetime"]  # every charge of the run is entered there already
+    ledger.lifetime = header["lifetime"]  # it contains every charge of the run already
     return made
 
 
 def _check_charged(run: Unfinished, ledger: Ledger) -> None:
-    """Refuse a ledger that is not the one of the run that was charged: its card would promise what nobody paid for."""
+    """Refuse a ledger that differs from the charges of the run: its card would state a wrong guarantee."""
     said, journal = ledger.to_dict(), run.journal
     same = run.replay.left == 0
     if journal is not None:
@@ -176,13 +175,13 @@ def _check_charged(run: Unfinished, ledger: Ledger) -> None:
         same = same and all(journal.header[term] == said[term] for term in terms)
     if not same:
         raise BudgetError(
-            f"{run.path}: what it says of the run is not what was charged, in its journal or with its answers. Was it "
+            f"{run.path}: the checkpoint does not match what was charged, in its journal or its answers. Was it "
             "edited? Nothing was written; what was spent stays spent"
         )
 
 
 def _without_rows(types: pa.Schema, text: bool, folder: Path) -> Path:
-    """Write a table of these columns without a row: text where the columns of the private one were."""
+    """Write an empty table with these columns, as CSV if the private table was text."""
     if text:
         path = folder / "none.csv"
         quoted = ('"' + name.replace('"', '""') + '"' for name in types.names)
@@ -194,7 +193,7 @@ def _without_rows(types: pa.Schema, text: bool, folder: Path) -> Path:
 
 
 def remove_checkpoint(path: Path | None) -> None:
-    """Remove a checkpoint whose run is finished."""
+    """Remove the checkpoint of a finished run."""
     if path is not None:
         with suppress(OSError):
             path.unlink(missing_ok=True)

@@ -38,24 +38,14 @@ VIEWS = "No marginals were specified: random sets of attributes were measured (r
 
 FAINT = "The noise is as large as the number of rows: the model contains little information about the table."
 
-CERTAIN = 99.9
-"""Posterior probability, in per cent, above which an observer is called practically certain."""
-
-MAX_DEFAULT_ROWS = 100_000_000
-"""Maximum default number of rows; more have to be requested explicitly."""
-
-MAX_DEFAULT_FAINT_ROWS = 1_000_000
-"""The same, where the noise is as large as the number of rows."""
-
-FAINTEST = 3.0
-"""A noisy number of rows below this many standard deviations is consistent with an empty table."""
-
-
+CERTAIN = 99.9  # posterior probability, in per cent, above which an observer is called practically certain
+MAX_DEFAULT_ROWS = 100_000_000  # maximum default number of rows; more have to be requested explicitly
+MAX_DEFAULT_FAINT_ROWS = 1_000_000  # the same, where the noise is as large as the number of rows
+FAINTEST = 3.0  # a noisy number of rows below this many standard deviations is consistent with an empty table
 PUBLIC = (
     "Relations between columns may be taken in part from another table, {name}, which was declared public: its rows "
     "are not protected by this guarantee."
 )
-"""Caution for a model that uses a public table."""
 NOT_TAKEN = "Nothing was taken from the public table {name}: this model does not relate columns."
 
 
@@ -226,7 +216,7 @@ def _get_total_sigma(fitted: Fitted) -> float | None:
     of its cells' variances: one-way marginals if there are any, since methods that merge values fix the total by them.
     """
     if fitted.model.fixed_records or fitted.ledger.parts:
-        return None  # as many records as were asked for; or a total of some rows, made into one of all
+        return None  # the number of records was requested, or the total is extrapolated from a part of the rows
     variances = [
         noise.variance(entry.scales[0])
         for entry in fitted.ledger.entries

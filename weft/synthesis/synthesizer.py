@@ -1,4 +1,4 @@
-"""Fit a private table, sample a public one: what most people import."""
+"""The main Python interface: fit a model to a private table, and sample synthetic tables."""
 
 from __future__ import annotations
 
@@ -38,15 +38,12 @@ if TYPE_CHECKING:
 
     from weft.evaluation.query_counts import Counts
 
-MAX_QUERY_BINS = 20
-"""Bins in which a query counts an ordered column, unless another number is given."""
-
-JOURNAL = "weft.ledger.jsonl"
-"""Where a run writes down its charges unless told otherwise: in the working directory."""
+MAX_QUERY_BINS = 20  # default maximum number of bins of an ordered column in a query
+JOURNAL = "weft.ledger.jsonl"  # default journal file, in the working directory
 
 
 class Synthesizer(SklearnChecks):
-    """Learns a private table within a budget and makes synthetic ones.
+    """Fits a model to a private table within a budget, and samples synthetic tables.
 
     >>> synthesizer = Synthesizer(epsilon=1.0, delta=1e-6, method="independent")
     >>> synthesizer.get_params()["epsilon"]
@@ -73,27 +70,27 @@ class Synthesizer(SklearnChecks):
         dialect: Dialect | None = None,
         **options: Any,
     ) -> None:
-        """Store the settings; nothing is read or spent until `fit`. What cannot be right is refused here.
+        """Validate and store the settings; nothing is read or spent until `fit`.
 
         Args:
-            epsilon: privacy loss that the whole fit may cost.
-            delta: probability left to the guarantee; 0 asks for pure epsilon.
-            method: name of the recipe (see `weft.methods.METHODS`); "auto" is the best (`weft.methods.BEST`).
+            epsilon: maximum privacy loss of the whole fit.
+            delta: delta of the guarantee; 0 requests pure epsilon.
+            method: name of the method (see `weft.methods.METHODS`); "auto" is the best (`weft.methods.BEST`).
             budget: a `Budget` in other units (rho, mu); replaces epsilon and delta.
             neighbours: "add-remove" (one privacy unit more or less) or "replace-one".
-            engine: "auto", "memory" or "stream": where the rows are held while they are counted.
-            journal: a file to which every charge is appended before the rows are asked; None keeps no such record.
-            budget_file: the lifetime budget of the table (`weft budget create`), which all runs on it draw from.
-            checkpoint: a file for the noisy answers, from which `weft resume` finishes a run that died (`checkpoint_`).
-            memory: how much may be taken, such as "4GB"; what cannot keep to it is refused before anything is spent.
-            trust_data_for_schema: accept a schema with facts read from the data; stamped on everything released.
-            discover: share of the budget for finding privately what the schema does not state; 0 refuses to look.
-            seed: makes what follows the noise reproducible (a model's start, sampling); harmless.
-            noise_seed: makes the noise itself reproducible, for tests; stamped NOT PRIVATE.
-            dialect: how a text file is written (`weft.Dialect`), where it is not plain CSV.
-            options: the recipe's own options, before them `preset="paper"` for the published ones; `marginals` may be
-                a plan of marginals: a path, TOML text or `weft.MarginalPlan` (docs/marginals.md); `public` names a
-                table of the same columns that anybody may see (docs/public.md).
+            engine: where the rows are kept while they are counted: "auto", "memory" or "stream".
+            journal: write-ahead log of every charge, appended to before the query; None for no journal.
+            budget_file: lifetime budget of the table (`weft budget create`), charged by all runs on it.
+            checkpoint: file of noisy answers, from which `weft resume` finishes an interrupted run (`checkpoint_`).
+            memory: memory limit, such as "4GB"; a fit that would exceed it is refused before anything is spent.
+            trust_data_for_schema: accept a schema with facts read from the data; releases are stamped with a warning.
+            discover: share of the budget for discovery of what the schema does not state; 0 disables discovery.
+            seed: seed for post-processing (model initialisation, sampling); does not affect privacy.
+            noise_seed: seed for the noise itself, for tests; releases are stamped NOT PRIVATE.
+            dialect: format of a text file (`weft.Dialect`) that is not plain CSV.
+            options: options of the method; `preset="paper"` selects the published defaults; `marginals` may be a
+                marginal plan: a path, TOML text or `weft.MarginalPlan` (docs/marginals.md); `public` names a public
+                table with the same columns (docs/public.md).
         """
         self.epsilon = epsilon
         self.delta = delta
@@ -115,18 +112,18 @@ class Synthesizer(SklearnChecks):
 
     @classmethod
     def of_request(cls, request: FitRequest) -> Self:
-        """Return an empty synthesizer with the settings of a request."""
+        """Return an unfitted synthesizer with the settings of a request."""
         settings = {name: getattr(request, name) for name in _list_setting_names()}
         if request.insecure:
             settings["budget"] = request.read_budget()
         return cls(**settings, **request.options)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings by name, as scikit-learn's estimators do."""
+        """Return the parameters by name, as scikit-learn's estimators do."""
         return {name: getattr(self, name) for name in _list_setting_names()} | self.options
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings by name, all or none; MethodError for what is no setting, and no option of the method."""
+        """Set parameters by name, all or none; raise MethodError for an unknown setting or option."""
         settings = {name: value for name, value in params.items() if name in _list_setting_names()}
         options = name_public_table(self.options | {k: value for k, value in params.items() if k not in settings})
         check_settings({name: getattr(self, name) for name in _list_setting_names()} | settings, options)
@@ -139,7 +136,7 @@ class Synthesizer(SklearnChecks):
         return as_text(self.get_params(), type(self).__init__, getattr(self, "fitted_", None))
 
     def _repr_html_(self) -> str:
-        """Show a fitted synthesizer in a notebook: its guarantee, and what was asked."""
+        """Return the notebook representation; of a fitted synthesizer, with its guarantee and charges."""
         return format_as_code(self) + (self.ledger_._repr_html_() if hasattr(self, "fitted_") else "")
 
     def fit(
@@ -152,14 +149,16 @@ class Synthesizer(SklearnChecks):
         listener: Listener = ignore_event,
         release: Release | None = None,
     ) -> Self:
-        """Learn a model of the table within the budget.
+        """Fit a model to the table within the budget. Everything that can be refused is refused before any charge.
 
-        `data` is a data frame (anything with the Arrow stream interface), a path, or an address of a database's table.
-        `schema` is a schema, its path, or a mapping of some columns to their kinds, such as {"seen": "datetime"}.
-        What it does not state is found privately (`discover`); without one, that is everything. `unit` states
-        who is protected where no schema does: the column that identifies the person, of whom at most `rows_per_unit`
-        rows are used, or False where every row is another person's. Leaving it out warns, and will be an error. All
-        that can be refused is refused before the first charge. `release` replaces the mechanisms, for audits.
+        Args:
+            data: a data frame (anything with the Arrow stream interface), a path, or the address of a database table.
+            schema: a schema, its path, or a mapping of some columns to kinds, such as {"seen": "datetime"}. Discovery
+                finds what it does not state (`discover`); by default, everything.
+            unit: privacy unit if no schema states it: the column that identifies the person, or False if every row is
+                another person's. Omitting it raises a warning, and will be an error.
+            rows_per_unit: contribution bound: maximum rows per person that are used.
+            release: replaces the mechanisms, for audits.
         """
         request = self._request(data, schema, unit, rows_per_unit)
         warn_without_person(request, stacklevel=3)
@@ -169,12 +168,12 @@ class Synthesizer(SklearnChecks):
     def fit_request(
         self, request: FitRequest, *, listener: Listener = ignore_event, release: Release | None = None
     ) -> Self:
-        """Learn a model as a request says, whose settings are taken instead of the synthesizer's own."""
+        """Fit a model by a request, whose settings replace those of the synthesizer."""
         plan = plan_fit(request, release, listener)
         state = FitState()
         try:
             self.fitted_ = run_stages(plan, state)
-        finally:  # what was paid for is kept, whatever a later stage did
+        finally:  # keep what was paid for, even if a later stage fails
             if state.discovered is not None:
                 self.discovered_ = state.discovered
             self.checkpoint_ = state.checkpoint
@@ -192,9 +191,9 @@ class Synthesizer(SklearnChecks):
         listener: Listener = ignore_event,
         release: Release | None = None,
     ) -> Schema:
-        """Spend the whole budget on finding privately what a schema does not state, and learn nothing else.
+        """Spend the whole budget on discovery of what the schema does not state, without fitting a model.
 
-        The schema that comes back says what it cost. Later runs use it at no further cost; their own adds to it.
+        The returned schema records its cost. Later runs can use it at no further cost; their own cost adds to it.
         """
         request = self._request(data, schema, unit, rows_per_unit)
         warn_without_person(request, stacklevel=4)  # past the decorator
@@ -212,7 +211,7 @@ class Synthesizer(SklearnChecks):
 
     @property
     def ledger_(self) -> Ledger:
-        """What was paid, for which question."""
+        """The ledger of all charges."""
         return self._fitted().ledger
 
     @property
@@ -228,16 +227,15 @@ class Synthesizer(SklearnChecks):
         seed: int | None = None,
         listener: Listener = ignore_event,
     ) -> Any:
-        """Make a synthetic table of n rows (default: as many as the noisy total says).
+        """Sample a synthetic table of n rows (default: the noisy number of rows). Sampling costs no budget.
 
-        The result is a data frame of the kind that `fit` was given, else a pyarrow Table, with the input's column
-        names, order and types; a model that was loaded from a file (`weft.load`) has seen no frame and makes a pyarrow
-        Table. Sampling costs no budget, however often it is done.
+        The result has the input's column names, order and types. It is a data frame of the type passed to `fit`, or a
+        pyarrow Table if `fit` read a file or the model was loaded from a file (`weft.load`).
 
-        `where` asks for rows that meet conditions: a text such as "age >= 65", a mapping such as {"sex": "F", "age":
-        {"min": 65}}, or a list of both, all of which hold in every row. Without n these are the rows of a whole table
-        that meet them, as many as there are. That costs no budget either: only the model is asked. ConditionError
-        where no row can be made so, or not n of them within bounded work.
+        `where` restricts the rows by conditions: a text such as "age >= 65", a mapping such as {"sex": "F", "age":
+        {"min": 65}}, or a list of both, all of which hold in every row. Without n, a whole table is sampled and the
+        rows that meet the conditions are returned. Raises ConditionError if no such row can be made, or not n of them
+        within bounded work.
         """
         import pyarrow as pa
 
@@ -252,7 +250,7 @@ class Synthesizer(SklearnChecks):
         seed: int | None = None,
         listener: Listener = ignore_event,
     ) -> Iterator[pa.Table]:
-        """Make the same rows as `sample`, block by block, as pyarrow Tables: for tables larger than memory."""
+        """Yield the rows of `sample` block by block as pyarrow Tables, for tables larger than memory."""
         fitted = self._fitted()
         check_rows(n)
         check_seed("seed", seed)
@@ -272,18 +270,19 @@ class Synthesizer(SklearnChecks):
                 return
 
     def plan(self, schema: Schema | str | PathLike[str], rows: int, *, target_error: float | None = None) -> Any:
-        """Forecast the errors for a table of this schema and size (`weft.evaluation.forecast.Plan`); no row is read."""
+        """Forecast errors for a table with this schema and size (`weft.evaluation.forecast.Plan`); no row is read."""
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         settings = {"method": self.method, "neighbours": self.neighbours, "options": self.options}
         plan = import_module("weft.evaluation.forecast").plan
         return plan(schema, rows, budget.epsilon, budget.delta, target_error=target_error, **settings)
 
     def query(self, *columns: str | list[str], where: Where | None = None, bins: int = MAX_QUERY_BINS) -> Counts:
-        """Count rows by some columns, with standard errors: from the released tables where they tell, else the model.
+        """Estimate counts of rows by columns, with standard errors, at no budget cost.
 
-        Columns are named one by one, `query("sex", "age")`, or as one list, `query(["sex", "age"])`.
-        The result can be looped over, or taken as a table (`.table`); `.meaning` says what its ranges cover. `where` is
-        as in `sample`; columns with many ordered values are counted in at most so many bins. It costs no budget.
+        Estimates come from the released marginals if these determine the answer, otherwise from the model. Columns are
+        separate arguments, `query("sex", "age")`, or one list, `query(["sex", "age"])`. The result is iterable and
+        convertible to a table (`.table`); `.meaning` states what its ranges cover. `where` is as in `sample`; `bins` is
+        the maximum number of bins for columns with many ordered values.
         """
         answer = import_module("weft.evaluation.query_answers").answer_query
         counts: Counts = answer(self._fitted(), column_names(columns), where, bins)
@@ -295,20 +294,19 @@ class Synthesizer(SklearnChecks):
 
     def _fitted(self) -> Fitted:
         if not hasattr(self, "fitted_"):
-            raise WeftError("this synthesizer has learned nothing yet: call fit(data, schema) first")
+            raise WeftError("this synthesizer is not fitted: call fit(data, schema) first")
         return self.fitted_
 
 
 def _list_setting_names() -> list[str]:
-    """Return the names of the settings that every method has."""
     return list(inspect.signature(Synthesizer.__init__).parameters)[1:-1]
 
 
 def load(path: str | PathLike[str]) -> Synthesizer:
-    """Read a saved model; the result can sample, query, save and show its ledger.
+    """Load a saved model; the result can sample, query, save and show its ledger.
 
-    Its `sample` returns a pyarrow Table, in the types of the table that the model was fitted to: take
-    `.to_pandas()`, or `polars.from_arrow`, of it.
+    Its `sample` returns a pyarrow Table with the types of the private table; convert it with `.to_pandas()` or
+    `polars.from_arrow`.
     """
     fitted = modelfile.load_model(Path(path))
     budget = fitted.ledger.budget

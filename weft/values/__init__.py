@@ -1,1 +1,1 @@
-"""Values as exact integers: how Arrow types store them, how text spells them, and the grids they lie on."""
+"""Values as exact integers: their storage in Arrow types, their parsing from text, and the grids of their bins."""

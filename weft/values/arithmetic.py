@@ -1,4 +1,4 @@
-"""Arithmetic on columns of numbers: exact where they are whole numbers of some unit, in floats where they are not."""
+"""Arithmetic on columns of numbers: exact for whole multiples of a unit, floating-point otherwise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROOM = 2.0**62
 
 @dataclass(frozen=True)
 class NumberArray:
-    """A column of numbers: `whole` times `unit`, or floats where there is no unit."""
+    """A column of numbers: `whole` times `unit`, or floats if the unit is None."""
 
     whole: NDArray[Any]
     unit: Fraction | None
@@ -25,7 +25,7 @@ class NumberArray:
 
     @classmethod
     def of(cls, value: Fraction) -> NumberArray:
-        """Return a constant, which goes with columns of any length."""
+        """Return a constant, which broadcasts to columns of any length."""
         whole = np.array([value.numerator], np.int64)
         return cls(whole, Fraction(1, value.denominator), np.zeros(1, bool), value)
 
@@ -62,7 +62,7 @@ class NumberArray:
         return NumberArray(self.floats() * other.floats(), None, missing)
 
     def __truediv__(self, other: NumberArray) -> NumberArray:
-        """Divide; by zero, the result is missing."""
+        """Divide; division by zero gives a missing value."""
         if self.unit is not None and other.constant:
             divided = self.whole if other.constant > 0 else -self.whole
             return NumberArray(divided, self.unit / abs(other.constant), self.missing)
@@ -72,7 +72,7 @@ class NumberArray:
         return NumberArray(made, None, self.missing | other.missing | zero)
 
     def in_units(self, unit: Fraction, floor: bool = False) -> NDArray[np.int64]:
-        """Return whole numbers of a unit: the nearest ones, halves up, or those below."""
+        """Return whole multiples of a unit: the nearest ones, halves rounded up, or the floor."""
         half = Fraction(0 if floor else 1, 2)
         if self.unit is not None:
             ratio = self.unit / unit
@@ -86,14 +86,14 @@ class NumberArray:
 
 @dataclass(frozen=True)
 class Interval:
-    """Where numbers may lie, known from the schema alone; None: nobody knows."""
+    """Range of numbers computed from the schema alone; None: unknown."""
 
     low: Fraction | None
     high: Fraction | None
 
     @classmethod
     def of(cls, value: Fraction) -> Interval:
-        """Return a constant."""
+        """Return the interval of a constant."""
         return cls(value, value)
 
     def __add__(self, other: Interval) -> Interval:

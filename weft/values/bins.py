@@ -1,4 +1,4 @@
-"""Bins over exact integers: whole numbers, dates in their type's unit, decimals in their last digit."""
+"""Bins of exact integers (whole numbers, dates in their type's unit, decimals in their last digit) and of floats."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ from numpy.typing import NDArray
 
 from weft.values.timestamps import DAY, UNIT, parse_step
 
-# How many codes a column may have, and gets by default.
-
 MAX_CODES = 1_000_000
-"""More codes than this in one column are refused: no table over them could be counted."""
+"""Largest number of codes per column: no table over more could be counted."""
 
 EACH_CODE = 1 << 17
-"""A column of whole numbers with at most this many possible values gets one code for each by default."""
+"""Largest number of possible values for which a whole-number column gets one code per value by default."""
 
 EACH_CELL = 8192
-"""Possible values that are counted one by one, when a column is counted alone; more are counted in cells."""
-
-
-# Uniform draws from runs of integers with gaps: how a bin gives back one of its possible values.
+"""Largest number of possible values counted individually in a one-way marginal; more are counted in cells."""
 
 
 Whole = NDArray[np.uint64]
@@ -33,12 +28,12 @@ _WRAP = (1 << 64) - 1
 
 
 def wrap_to_64_bits(value: int) -> np.uint64:
-    """Return a Python integer modulo 2^64, so that unsigned arithmetic on any 64-bit type is exact."""
+    """Return a Python integer modulo 2^64, so that unsigned arithmetic is exact for any 64-bit type."""
     return np.uint64(value & _WRAP)
 
 
 class Runs:
-    """For each bin the integers first to last, without those inside the gaps.
+    """For each bin the integers from first to last, without those in the gaps, for uniform draws.
 
     >>> Runs([0, 5], [4, 5], [(5, 5)]).drawable
     [5, 0]
@@ -51,7 +46,7 @@ class Runs:
         held: list[tuple[np.uint64, np.uint64, int]] = []
         for low, high in sorted(set(gaps)):
             bin_ = int(np.searchsorted(np.array(first, dtype=object), low, side="right")) - 1
-            # Empty bins repeat the next one's start; the gap belongs to the last bin that starts at or below it.
+            # Empty bins share the next bin's start; the gap belongs to the last bin that starts at or below it.
             if bin_ >= 0 and high <= last[bin_]:
                 taken[bin_] += high - low + 1
                 held.append((wrap_to_64_bits(low - self._base), wrap_to_64_bits(high - low + 1), bin_))
@@ -64,20 +59,17 @@ class Runs:
         self._top = np.array([wrap_to_64_bits(max(n - 1, 0)) for n in self.drawable], dtype=np.uint64)
 
     def draw(self, bins: NDArray[Any], rng: np.random.Generator) -> Whole:
-        """Draw one integer for each bin number; modulo 2^64."""
+        """Draw one integer for each bin number, modulo 2^64."""
         drawn: Whole = rng.integers(0, self._top[bins], endpoint=True, dtype=np.uint64) + self._first[bins]
         for start, width, bin_ in self._gaps:
-            # Gaps rise, so stepping over each in turn maps the run without gaps onto the run with them.
+            # Gaps are increasing, so skipping each in turn maps the run without gaps onto the run with them.
             drawn[(bins == bin_) & (drawn >= start)] += width
         drawn += wrap_to_64_bits(self._base)
         return drawn
 
 
 def number_drawable_bins(drawable: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Number the bins that have something to draw.
-
-    Returns the bin of each code; the code of each bin, -1 where it has none; and the nearest bin's code.
-    """
+    """Return the bin of each code, the code of each bin (-1: nothing to draw), and the code of the nearest bin."""
     has = np.array([n > 0 for n in drawable], dtype=bool)
     kept = np.flatnonzero(has).astype(np.int64)
     code = np.where(has, np.cumsum(has) - 1, -1).astype(np.int64)
@@ -90,20 +82,19 @@ def number_drawable_bins(drawable: Sequence[int]) -> tuple[NDArray[np.int64], ND
     return kept, code, np.where(has, code, nearest)
 
 
-# The fine public grid on which a number is counted alone: chosen from its range and step, never from rows.
-
-
 DIGITS = 2
-"""Digits after the first by which cells of a wide range differ."""
+"""Digits after the first in which the cells of a wide range differ."""
 
 MAX_BIN_CELLS = 16_384
-"""With more cells than this, they differ in fewer digits."""
+"""Largest number of cells; above it, cells differ in fewer digits."""
 
 _ROUND = (5, 2)  # levels of roundness: multiples of 5, 10, 50, 100, 500, ...
 
 
 def public_cuts(low: int, high: int, step: int = 1) -> list[int]:
     """Return the left ends of the cells of low, low + step, ..., high, and one past the highest.
+
+    The grid is chosen from the range and step only, never from rows.
 
     >>> public_cuts(0, 5)
     [0, 1, 2, 3, 4, 5, 6]
@@ -134,7 +125,7 @@ def _make_cuts(low: int, high: int, digits: int) -> list[int]:
 
 
 def _choose_growth(low: int, high: int) -> int:
-    """Return the number by which cells grow: years from 1900 to 2100 differ in their last digits alone."""
+    """Return 1 if cell widths grow with the number, 0 if not, as for years from 1900 to 2100."""
     return 0 if high < 10 * low else 1
 
 
@@ -156,7 +147,7 @@ def _make_rising_cuts(low: int, high: int, digits: int, growing: int) -> list[in
 def measure_roundness(
     starts: Sequence[int] | NDArray[np.int64], widths: Sequence[int] | NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return how round the value of each cell is; 0 where a cell has several.
+    """Return the roundness level of each cell's value; 0 if a cell has several values.
 
     >>> measure_roundness([0, 1, 20, 25, 100, 101], [1, 1, 1, 1, 1, 99]).tolist()
     [9, 0, 2, 1, 4, 0]
@@ -176,10 +167,10 @@ _NONE = np.empty(0, np.uint64), np.empty(0, np.int64)
 
 
 def equal_width(low: int, high: int, step: int, bins: int | str | None) -> list[int]:
-    """Left edges of the bins of the grid low, low + step, ..., and one past the highest value.
+    """Return the left edges of the bins of the grid low, low + step, ..., and one past the highest value.
 
-    With m grid values in N bins, bin i starts at low + floor(i m / N) step. None: a bin for each value while these are
-    not very many, and otherwise the cells of the public grid.
+    With m grid values in N bins, bin i starts at low + floor(i m / N) step. None: one bin per value up to `EACH_CODE`
+    values, otherwise the cells of the public grid.
 
     >>> equal_width(0, 9, 1, 3)
     [0, 3, 6, 10]
@@ -193,10 +184,10 @@ def equal_width(low: int, high: int, step: int, bins: int | str | None) -> list[
 
 
 class BinGrid:
-    """Bins between rising cuts (the last one exclusive) over the integers origin, origin + step, ...
+    """Bins between increasing cuts (the last one exclusive) over the integers origin, origin + step, ...
 
-    Codes are the bins that hold a drawable value, in order, then the special values. Arithmetic is modulo
-    2^64 on unsigned integers, hence exact for every value of a signed or unsigned 64-bit type.
+    Codes are the bins with a drawable value, in order, then the special values. Arithmetic is modulo 2^64 on unsigned
+    integers, hence exact for every value of a signed or unsigned 64-bit type.
     """
 
     def __init__(self, cuts: Sequence[int], origin: int, step: int, special: Sequence[int], strict: bool) -> None:
@@ -224,36 +215,36 @@ class BinGrid:
         return self.bins + len(self._special)
 
     def values(self) -> tuple[list[int], list[int]]:
-        """Return the first value of each bin that has a code, in steps from zero, and how many it has."""
+        """Return the first value of each bin with a code, in steps from zero, and its number of values."""
         shift = self._origin // self._step if self._origin % self._step == 0 else 0
         first = [self._runs.first[bin_] + shift for bin_ in self._kept]
         return first, [self._runs.drawable[bin_] for bin_ in self._kept]
 
     def aligned(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the next value on the grid, none outside its ends."""
+        """Return the next value on the grid, clipped to its ends."""
         next_up = self._origin - (self._origin - values) // self._step * self._step
         last = self._origin + (self.high - self._origin) // self._step * self._step
         return np.clip(next_up, self.low, last)
 
     def starts(self) -> NDArray[np.int64]:
-        """Return the first value of each bin that has a code."""
+        """Return the first value of each bin with a code."""
         found = (self._runs.first[bin_] * self._step + self._origin for bin_ in self._kept)
         return np.fromiter(found, np.int64, len(self._kept))
 
     def locate(self, values: NDArray[Any], off: Mask | None, clip: bool) -> NDArray[np.int64]:
-        """Return the code of each value (int64 or uint64); -1 where it has none.
+        """Return the code of each value (int64 or uint64); -1 if it has none.
 
-        `off` marks values that lie between this integer and the next. With `clip` every value has a code:
-        that of the nearest bin, if it lies outside or in a bin with nothing to draw.
+        `off` marks values that lie between this integer and the next. With `clip` every value has a code: that of the
+        nearest bin, if it lies outside or in a bin without drawable values.
         """
         codes = self._find(values, clip, self._special_sorted)
         if off is not None and off.any():
-            # A number with a fraction is never a special one, though its floor may be.
+            # A number with a fraction is never special, even if its floor is.
             codes[off] = self._find(values[off], clip, _NONE) if clip else -1
         return codes
 
     def _find(self, values: NDArray[Any], clip: bool, special: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.int64]:
-        from weft.values.digit_kernels import locate_codes  # compiled code loads when a row is read, not before
+        from weft.values.digit_kernels import locate_codes  # load compiled code only when rows are read
 
         top = int(np.iinfo(values.dtype).max)
         codes: NDArray[np.int64] = locate_codes(
@@ -280,20 +271,17 @@ class BinGrid:
         return values
 
 
-# Bins over floating-point numbers, as the column's own type (32 or 64 bits) can hold them.
-
-
 Floats = NDArray[np.float64]
 _TINY = 1e-300
-_DIGITS = 6  # significant digits by which cells of floats without decimals are told apart
+_DIGITS = 6  # significant digits that distinguish cells of floats without decimals
 
 
 def public_edges(
     low: float, high: float, decimals: int | None, dtype: type[np.floating[Any]] = np.float64
 ) -> list[float]:
-    """Edges of the fine public grid of numbers with these decimals (None: of about seven significant digits).
+    """Return the edges of the fine public grid of numbers with these decimals (None: about seven significant digits).
 
-    Without decimals, the cell of a round number holds this number alone.
+    Without decimals, the cell of a round number contains this number only.
     """
     top = max(abs(low), abs(high), _TINY)
     digits = _DIGITS - math.floor(math.log10(top)) if decimals is None else decimals
@@ -312,16 +300,16 @@ def public_edges(
 
 
 def equal_edges(low: float, high: float, bins: int) -> list[float]:
-    """Edges of equal-width bins, each the nearest float to its exact place."""
+    """Return the edges of equal-width bins, each the nearest float to its exact position."""
     a, b = Fraction(low), Fraction(high)
     return [float(a + (b - a) * i / bins) for i in range(bins)] + [high]
 
 
 class FloatBins:
-    """Bins between rising edges, left-closed, the last one closed.
+    """Bins of floats between increasing edges, left-closed, the last one closed.
 
-    Edges and special values are rounded to the column's type first, so that 0.1 in a schema means the 0.1
-    of the column. Codes are the bins that hold a drawable value, in order, then the special values.
+    Edges and special values are rounded to the column's type (32 or 64 bits) first, so that 0.1 in a schema means the
+    0.1 of the column. Codes are the bins with a drawable value, in order, then the special values.
     """
 
     def __init__(
@@ -352,11 +340,11 @@ class FloatBins:
 
     @property
     def repeats_special(self) -> bool:
-        """Whether two special values are one number in the column's type."""
+        """Whether two special values are equal in the column's type."""
         return len(set(self._special.tolist())) < len(self._special)
 
     def values(self) -> tuple[list[int], list[int]]:
-        """Return the first value of each bin that has a code and how many it has, both in units of its digits."""
+        """Return the first value of each bin with a code and its number of values, both in units of the last digit."""
         if self._decimals is not None:
             first = [self._runs.first[bin_] for bin_ in self._kept]
             return first, [self._runs.drawable[bin_] for bin_ in self._kept]
@@ -367,7 +355,7 @@ class FloatBins:
         return np.rint(low / unit).astype(int).tolist(), counts.tolist()
 
     def _ends(self) -> tuple[Floats, Floats]:
-        """Lowest and highest drawable number of each bin, stepping inwards over special values."""
+        """Return the lowest and highest drawable number of each bin, skipping special values at the ends."""
         low = self._edges[:-1].astype(self._dtype)
         high = self._beside(self._edges[1:].astype(self._dtype), -np.inf)
         high[-1] = self._dtype(self._edges[-1])
@@ -377,20 +365,19 @@ class FloatBins:
         return low.astype(np.float64) + 0.0, high.astype(np.float64) + 0.0
 
     def _digits(self, decimals: int) -> Runs:
-        """For each bin the whole numbers k for which k / 10^decimals, in the column's type, lies in it."""
+        """Return for each bin the whole numbers k such that k / 10^decimals, in the column's type, lies in it."""
         starts = [self._first_at(edge, decimals) for edge in self._edges]
         past = [*starts[1:-1], self._first_at(self._next(self._edges[-1]), decimals)]
         gaps = [(self._first_at(s, decimals), self._first_at(self._next(s), decimals) - 1) for s in self._inner()]
         return Runs(starts[:-1], [k - 1 for k in past], [g for g in gaps if g[0] <= g[1]])
 
     def _inner(self) -> list[float]:
-        """Special values between the outer edges."""
         return [s for s in self._special.tolist() if self._edges[0] <= s <= self._edges[-1]]
 
     def _first_at(self, edge: float, decimals: int) -> int:
-        """Smallest k with k / 10^decimals at or above the edge. Rounding is monotone, so bisection finds it."""
+        """Return the smallest k with k / 10^decimals >= edge, by bisection, since rounding is monotone."""
         guess = int(Fraction(edge) * 10**decimals)
-        spread = 2 + int(abs(guess) * 2.0**-22)  # a 32-bit float may stand for many k
+        spread = 2 + int(abs(guess) * 2.0**-22)  # a 32-bit float may represent many k
         low, high = guess - spread, guess + spread
         while low < high:
             middle = (low + high) // 2
@@ -401,7 +388,7 @@ class FloatBins:
         return low
 
     def _beside(self, values: NDArray[Any], towards: float) -> NDArray[Any]:
-        """Next numbers of the column's type; beyond the largest one lies infinity, which empties a bin."""
+        """Return the next numbers of the column's type; beyond the largest one is infinity, which empties a bin."""
         with np.errstate(over="ignore"):
             return np.asarray(np.nextafter(values, self._dtype(towards)))
 
@@ -409,7 +396,7 @@ class FloatBins:
         return float(self._beside(np.array(value, self._dtype), np.inf))
 
     def locate(self, values: Floats, clip: bool) -> NDArray[np.int64]:
-        """Return the code of each value (infinities allowed, no NaN); -1 where it has none, never with `clip`."""
+        """Return the code of each value (infinities allowed, no NaN); -1 if it has none, never with `clip`."""
         values = values + 0.0  # -0.0 is 0.0
         bins = np.clip(np.searchsorted(self._edges, values, side="right") - 1, 0, len(self._code) - 1)
         codes = (self._nearest if clip else self._code)[bins]
@@ -438,15 +425,12 @@ class FloatBins:
     def _continuous(self, bins: NDArray[Any], rng: np.random.Generator) -> Floats:
         low, high = self._low[bins], self._high[bins]
         share = rng.random(len(bins))
-        # Two products do not overflow where high - low would; rounding may step outside, hence the clip.
+        # Two products cannot overflow, unlike high - low; rounding may fall outside, hence the clip.
         values = np.clip(low * (1 - share) + high * share, low, high).astype(self._dtype)
-        for _ in self._special:  # a drawn special value moves to the next number; the highest is never special
+        for _ in self._special:  # replace a drawn special value by the next number; the highest is never special
             values = np.where(np.isin(values, self._special), self._beside(values, np.inf), values)
         wide: Floats = values.astype(np.float64)
         return wide + 0.0
-
-
-# The fine public grid of lengths of time and times of day: people round them to quarters, hours and days, not to tens.
 
 
 _GRAINS = tuple(map(parse_step, ("1s", "15s", "1min", "5min", "15min", "30min", "1h", "12h", "1d", "7d")))
@@ -455,7 +439,9 @@ _WIDTHS = ((0, UNIT["s"]), (_HOUR, _MINUTE), (DAY, _HOUR), (60 * DAY, DAY), (365
 
 
 def span_cuts(step: int) -> Callable[[int, int], list[int]]:
-    """Return what cuts the steps from a lowest to a highest one into cells; a step has so many nanoseconds.
+    """Return a function that cuts a range of time steps into cells; `step` is in nanoseconds.
+
+    Durations and times of day are typically rounded to quarters of an hour, hours and days, not to tens.
 
     >>> cuts = span_cuts(parse_step("1min"))(0, 20 * 1440)
     >>> [cut for cut in cuts if 2875 < cut < 3005]
@@ -490,7 +476,7 @@ def _span_cuts(low: int, high: int, step: int, widen: int) -> list[int]:
 
 
 def span_levels(step: int) -> Callable[[Sequence[int], NDArray[np.float64]], NDArray[np.int64]]:
-    """Return what tells how round the length of each cell is, in steps; 0 where a cell has several.
+    """Return a function that computes the roundness level of each cell, in steps; 0 if a cell has several values.
 
     >>> span_levels(parse_step("1min"))([0, 1, 5, 45, 60, 61], np.array([1, 1, 1, 1, 1, 59.0])).tolist()
     [7, 0, 1, 2, 4, 0]

@@ -1,11 +1,12 @@
-"""One spelling for each value of a data frame, whatever type a library guessed for its column.
+"""Canonical spelling of values in a data frame, independent of the type that a library guessed for the column.
 
 `read_csv` of pandas, polars and Arrow guesses the type of a column from all of its rows: 007 is the number 7 until one
-row holds a word, and the text 007 from then on. A frame does not record how its values were written, so a value is
-replaced by what every guess leaves of it: 007, 7.0 and 7 are "7", TRUE and True are "true", NA and NaN are missing.
+row holds a word, and the text 007 from then on. A frame does not record how values were written, so each is replaced
+by a form independent of the guess: 007, 7.0 and 7 are "7", TRUE and True are "true", NA and NaN are missing.
 
-Privacy: each value is replaced by itself. A row that changes the guessed type of a column changes the spelling of no
-other row. What a guess may have changed beyond repair is refused (`has_ambiguous_numbers`, `require_exact_floats`).
+Privacy: each value is mapped independently of all others. A row that changes the guessed type of a column does not
+change the spelling of any other row. Values that a guess may have changed irreversibly are refused
+(`has_ambiguous_numbers`, `require_exact_floats`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from weft.values.storage import floats_of
 from weft.values.text_numbers import is_text, repair_text
 
 EXACT = 2**53
-"""Up to here a float distinguishes whole numbers."""
+"""Largest magnitude up to which floats represent all whole numbers."""
 
 INEXACT = (
     "whole numbers of 2^53 and more stand in a column of floats, which merges neighbours. Read it as text or as Int64"
@@ -47,7 +48,7 @@ NULL_WORDS = (
     "nan",
     "null",
 )
-"""Words that pandas or Arrow reads as missing, Arrow only in columns that it does not take for text."""
+"""Words that pandas or Arrow reads as missing, Arrow only in columns that it does not infer as text."""
 
 _NULLS = pa.array(NULL_WORDS, pa.large_string())
 _TRUTHS = pa.array(["false", "true"], pa.large_string())
@@ -69,16 +70,13 @@ _FAR_EXPONENT = r"[eE][+-]?0*(1[6-9]|[2-9][0-9]|[1-9][0-9]{2,})$"
 _LARGE_EXPONENT = r"[eE][+-]?0*([89]|[1-9][0-9]+)$"
 _FLOAT_DIGITS = 15
 _MAX_SAFE_DIGITS = 7
-"""Every reader rounds alike where the digits are exact in a float, and the power of ten is at most 22."""
+"""All readers round alike if the digits are exact in a float and the power of ten is at most 22."""
 
 
 def canonical_words(array: pa.Array, *, java: bool = False) -> pa.Array:
-    """Return the values of an array as text, each in its canonical spelling; null where a value is missing.
+    """Return the values of an array as text in canonical spelling; null for missing values.
 
-    Parameters
-    ----------
-    array : text, numbers, truth values or decimals.
-    java : whether numbers may end in d or f, as in Java, which Spark accepts when it infers a schema.
+    `java`: whether numbers may end in d or f, as in Java, which Spark accepts when it infers a schema.
 
     >>> canonical_words(pa.array(["007", " 7.0", "TRUE", "1.50", "0x1F", "NA", "E10"])).to_pylist()
     ['7', '7', 'true', '1.5', '31', None, 'E10']
@@ -99,13 +97,10 @@ def canonical_words(array: pa.Array, *, java: bool = False) -> pa.Array:
 
 
 def _spell_moments(array: pa.Array) -> pa.Array:
-    """Return dates and times in ISO form, durations as numbers: for columns that are stated to be such, or on screens.
-
-    Where no kind is stated, discovery refuses these types before anything is spent.
-    """
+    """Return dates and times in ISO form, durations as numbers; discovery refuses undeclared columns of these types."""
     if pa.types.is_duration(array.type):
         return array.cast(pa.int64()).cast(pa.large_string())
-    if pa.types.is_date(array.type):  # a day is a midnight: one row with a time makes all of them so
+    if pa.types.is_date(array.type):  # spelled as midnight, because one row with a time changes the whole column
         array = array.cast(pa.timestamp("s" if pa.types.is_date32(array.type) else "ms"))
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))
@@ -170,11 +165,11 @@ def _spell_floats(values: NDArray[np.float64]) -> pa.Array:
 
 
 def has_ambiguous_numbers(array: pa.Array) -> bool:
-    """Tell whether a text could be a number that readers understand in different ways.
+    """Return whether a text could be a number that readers interpret differently.
 
-    1,234 is a thousand or a little more than one, as options of the reader say; 0b101, 1_000 and digits that are not
-    ASCII are numbers to some readers; more digits than a float holds, or a large exponent, are rounded differently.
-    Where all other rows are numbers, a reader leaves a float of such a text, and its words where one row is a word.
+    1,234 is a thousand or a little more than one, depending on the reader's options; 0b101, 1_000 and non-ASCII digits
+    are numbers to some readers; more digits than a float holds, or a large exponent, are rounded differently. If all
+    other rows are numbers, a reader returns a float for such a text, and the original text if one row is a word.
 
     >>> [has_ambiguous_numbers(pa.array([word])) for word in ("1,234", "0.3000000000000000004", "12.5", "a, b")]
     [True, True, False, False]
@@ -195,7 +190,7 @@ def has_ambiguous_numbers(array: pa.Array) -> bool:
 
 
 def require_exact_floats(array: pa.Array, name: str) -> None:
-    """Refuse whole numbers that a guessed float has already merged with their neighbours."""
+    """Refuse whole numbers that a guessed float type has already merged with their neighbours."""
     if not pa.types.is_float64(array.type):
         return
     floats = array.fill_null(0.0).to_numpy(zero_copy_only=False)

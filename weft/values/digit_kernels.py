@@ -1,4 +1,4 @@
-"""The loops that read plain whole numbers from text, and turn integers into codes: one pass, no temporary arrays."""
+"""Compiled loops that parse whole numbers from text and map integers to codes, without temporary arrays."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from weft.kernels import kernel
 def locate_codes(  # type: ignore[no-untyped-def]
     values, low, span, room, starts, code, clip, step, shift, special, special_code
 ):
-    """Return the code of each value, all arithmetic modulo 2^64; -1 where it has none, never with `clip`.
+    """Return the code of each value, with arithmetic modulo 2^64; -1 if it has none, never with `clip`.
 
-    Bins are the `starts` above `low`, the last one ending at low + span; `room` is the distance from `low` to
-    the largest number of the type, which tells values above the range from those below. A `step` above 1
-    refuses values off the grid whose origin lies `shift` below `low`.
+    Bins start at the `starts` above `low`, and the last one ends at low + span; `room` is the distance from `low` to
+    the largest number of the type, which distinguishes values above the range from those below. A `step` above 1
+    rejects values off the grid whose origin lies `shift` below `low`.
     """
     out = np.empty(len(values), np.int64)
     last = len(starts) - 1
@@ -48,15 +48,12 @@ def locate_codes(  # type: ignore[no-untyped-def]
 
 
 _SPACE, _PLUS, _MINUS, _POINT, _NOUGHT, _NINE = (ord(sign) for sign in " +-.09")
-_DIGITS = 18  # so many always fit
+_DIGITS = 18  # always fit in 64 bits
 
 
 @kernel(cache=True, nogil=True)
 def whole_numbers(data, starts, missing, values, plain):  # type: ignore[no-untyped-def]
-    """Read texts that are written like 42, -7, +3 or 3.00, with spaces around or not; mark those, and missing ones.
-
-    Text i has the bytes from starts[i] to starts[i + 1]. Whatever is written in another way is left to others.
-    """
+    """Parse texts such as 42, -7, +3 or 3.00 (spaces allowed), text i from byte starts[i]; mark them and nulls."""
     for i in range(len(values)):
         values[i] = 0
         plain[i] = missing[i]

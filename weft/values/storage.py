@@ -1,4 +1,4 @@
-"""Arrow arrays as exact integers and back: the one place that knows how each type stores a number or a date."""
+"""Conversion between Arrow arrays and exact integers: how each Arrow type stores numbers and dates."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Reading:
-    """What an Arrow array holds."""
+    """Integers read from an Arrow array."""
 
     values: NDArray[Any]
-    """int64 or uint64; anything where missing or unreadable."""
+    """int64 or uint64; undefined for missing or unreadable values."""
     missing: Mask
     off: Mask | None = None
-    """Numbers with a fraction, of which `values` holds the floor."""
+    """Numbers with a fraction; `values` holds their floor."""
     unreadable: Mask | None = None
-    """Text that is no number or date."""
+    """Text that is not a number or date."""
 
 
 class Carrier(Protocol):
@@ -39,34 +39,34 @@ class Carrier(Protocol):
         ...
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Make an array from integers modulo 2^64."""
+        """Return an array of integers modulo 2^64."""
         ...
 
 
 def missing_of(array: pa.Array) -> Mask:
-    """Mask of the nulls of an array."""
+    """Return a mask of the nulls of an array."""
     mask: Mask = pc.is_null(array).to_numpy(zero_copy_only=False)
     return mask
 
 
 def decode_dictionary(array: pa.Array) -> pa.Array:
-    """Return the values of a dictionary-encoded array; any other array as it is."""
+    """Return the values of a dictionary-encoded array; any other array unchanged."""
     if not isinstance(array, pa.DictionaryArray):
         return array
     values = array.dictionary
     if pa.types.is_string_view(values.type):
-        values = values.cast(pa.large_string())  # Arrow cannot pick from views
+        values = values.cast(pa.large_string())  # Arrow's take does not support views
     return values.take(array.indices)
 
 
 def floats_of(array: pa.Array) -> NDArray[np.float64]:
-    """Floats of a 32- or 64-bit column; NaN for null."""
+    """Return the floats of a 32- or 64-bit column; NaN for null."""
     values: NDArray[np.float64] = array.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
     return values
 
 
 class Integers:
-    """Integer types, and days and time stamps, which are stored as integers."""
+    """Integer types, and dates and timestamps, which are stored as integers."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
@@ -87,12 +87,12 @@ class Integers:
         return Reading(values.astype(wide), missing_of(array))
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Store the integers."""
+        """Return an array of the integers."""
         return pa.array(values.astype(self._dtype), type=self._stored, mask=missing).cast(self._type)
 
 
 class Dates64:
-    """Dates stored in milliseconds, in units of whole days, which is all that the type allows."""
+    """Dates stored in milliseconds, in units of days, since the type allows whole days only."""
 
     low, high = -(2**63) // _DAY_MS + 1, (2**63 - 1) // _DAY_MS
 
@@ -100,17 +100,17 @@ class Dates64:
         self._type = arrow_type
 
     def read(self, array: pa.Array) -> Reading:
-        """Return the days; a stray time of day counts as a fraction."""
+        """Return the days; an invalid time of day counts as a fraction."""
         stored = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         return Reading(stored // _DAY_MS, missing_of(array), off=stored % _DAY_MS != 0)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Store the days."""
+        """Return an array of the days."""
         return pa.array(values.view(np.int64) * _DAY_MS, mask=missing).cast(self._type)
 
 
 class WholeFloats:
-    """Whole numbers in a floating-point column, as pandas keeps integers beside missing values."""
+    """Whole numbers in a floating-point column, as pandas stores integers with missing values."""
 
     def __init__(self, arrow_type: pa.DataType, nan: bool) -> None:
         self._type, self._nan = arrow_type, nan
@@ -126,19 +126,19 @@ class WholeFloats:
         return Reading(held, missing, off=(floor != floats) & ~missing)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Store the numbers, exactly."""
+        """Return an array of the exact numbers."""
         return write_floats(values.view(np.int64).astype(np.float64), missing, self._type, self._nan)
 
 
 def write_floats(values: NDArray[np.float64], missing: Mask, arrow_type: pa.DataType, nan: bool) -> pa.Array:
-    """Make a floating-point array, with null for missing, or NaN where the column forbids nulls."""
+    """Return a floating-point array, with null for missing, or NaN if the column forbids nulls."""
     if nan:
         return pa.array(np.where(missing, np.nan, values), type=pa.float64()).cast(arrow_type)
     return pa.array(values, type=pa.float64(), mask=missing).cast(arrow_type)
 
 
 class ScaledFloats:
-    """Numbers with so many digits after the point in a floating-point column, in units of the last one."""
+    """Numbers with a fixed number of decimals in a floating-point column, in units of the last digit."""
 
     def __init__(self, arrow_type: pa.DataType, digits: int, nan: bool) -> None:
         self._type, self._scale, self._nan = arrow_type, 10.0**digits, nan
@@ -146,18 +146,18 @@ class ScaledFloats:
         self.low = -self.high
 
     def read(self, array: pa.Array) -> Reading:
-        """Return the nearest number with these digits; infinities and huge numbers stay outside every range."""
+        """Return the nearest number with these decimals; infinities and huge numbers stay outside every range."""
         floats = floats_of(array)
         missing = np.isnan(floats)
         return Reading(round_to_scale(np.where(missing, 0.0, floats), self._scale), missing)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Store the float next to each number."""
+        """Return an array of the nearest floats."""
         return write_floats(values.view(np.int64) / self._scale, missing, self._type, self._nan)
 
 
 def round_to_scale(floats: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
-    """Return the nearest whole numbers of 1 / scale; huge ones stay outside every range."""
+    """Return the nearest whole multiples of 1 / scale; huge ones stay outside every range."""
     with np.errstate(over="ignore"):
         return np.clip(np.rint(floats * scale), -(2.0**62), 2.0**62).astype(np.int64)
 
@@ -167,12 +167,12 @@ class Decimals:
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
-        # The outermost 64-bit integers stand for anything larger, so no range may reach them.
+        # The outermost 64-bit integers represent anything larger, so no range may include them.
         self.high = min(10**arrow_type.precision - 1, 2**63 - 2)
         self.low = -self.high
 
     def read(self, array: pa.Array) -> Reading:
-        """Return the unscaled integers; those beyond 64 bits become the outermost ones."""
+        """Return the unscaled integers, clipped to 64 bits."""
         missing = missing_of(array)
         array = array.cast(pa.decimal128(38, self._type.scale))
         words = np.frombuffer(array.buffers()[1] or b"", dtype=np.int64)
@@ -182,12 +182,12 @@ class Decimals:
         return Reading(np.where(missing, 0, values), missing)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Store the unscaled integers."""
+        """Return an array of the unscaled integers."""
         return decimal_array(values.view(np.int64), self._type.scale, missing).cast(self._type)
 
 
 def decimal_array(values: NDArray[np.int64], scale: int, missing: Mask) -> pa.Array:
-    """Make decimals from unscaled 64-bit integers."""
+    """Return a decimal array from unscaled 64-bit integers."""
     words = np.stack([values, values >> 63], axis=1)
     valid = pa.array(~missing).buffers()[1]
     wide = pa.decimal128(38, scale)
@@ -195,7 +195,7 @@ def decimal_array(values: NDArray[np.int64], scale: int, missing: Mask) -> pa.Ar
 
 
 class DayNumbers:
-    """Days written as the whole number yyyymmdd, in units of days; a number that names no day cannot be read."""
+    """Dates as whole numbers yyyymmdd, in units of days; a number that is not a date is unreadable."""
 
     low, high = -719_162, 2_932_896  # the years 1 to 9999
 
@@ -203,7 +203,7 @@ class DayNumbers:
         self._numbers = Integers(arrow_type)
 
     def read(self, array: pa.Array) -> Reading:
-        """Return the day that each number names."""
+        """Return the day of each number."""
         reading = self._numbers.read(array)
         numbers = np.where((reading.values >= 10_101) & (reading.values <= 99_991_231), reading.values, 10_101)
         numbers = numbers.astype(np.int64)
@@ -214,7 +214,7 @@ class DayNumbers:
         return Reading(days, reading.missing, None, wrong)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Write the days as numbers."""
+        """Return an array of the days as numbers yyyymmdd."""
         days = np.where(missing, 0, values.view(np.int64))
         return self._numbers.write(_day_number(days).view(np.uint64), missing)
 

@@ -1,4 +1,4 @@
-"""Numbers, dates and times in columns of text as exact integers, and back: the carriers of what is written."""
+"""Carriers for text columns: numbers, dates and times written as text, converted to exact integers and back."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class TextIntegers:
         self._type = arrow_type
 
     def read(self, array: pa.Array) -> Reading:
-        """Read each text as a number."""
+        """Parse each text as a number."""
         values, off, unreadable = text.read_integers(array)
         return Reading(values, missing_of(array), off, unreadable)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Write the numbers in digits."""
+        """Return the numbers in digits."""
         return pa.array(values.view(np.int64), mask=missing).cast(pa.string()).cast(self._type)
 
 
 class TextDecimals:
-    """Numbers with so many digits after the point, written as text, in units of the last one."""
+    """Numbers with a fixed number of decimals written as text, in units of the last digit."""
 
     low, high = -(2**53), 2**53
 
@@ -40,14 +40,14 @@ class TextDecimals:
         self._type, self._digits = arrow_type, digits
 
     def read(self, array: pa.Array) -> Reading:
-        """Read each text as the nearest number with these digits."""
+        """Parse each text as the nearest number with these decimals."""
         floats, unreadable = text.read_floats(array)
         missing = np.isnan(floats) & ~unreadable
         held = np.where(np.isnan(floats), 0.0, floats)
         return Reading(round_to_scale(held, 10.0**self._digits), missing, None, unreadable)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Write the numbers with all their digits."""
+        """Return the numbers with all their decimals."""
         return decimal_array(values.view(np.int64), self._digits, missing).cast(pa.string()).cast(self._type)
 
 
@@ -57,18 +57,18 @@ class TextMoments:
     low, high = -(2**63), 2**63 - 1
 
     def __init__(self, arrow_type: pa.DataType, forms: tuple[str, ...]) -> None:
-        """Take the formats that are read; the first one is written."""
+        """Set the accepted formats; the first one is used for output."""
         self._type, self._forms = arrow_type, forms
 
     def read(self, array: pa.Array) -> Reading:
-        """Read each text as a moment."""
+        """Parse each text as a date or time."""
         missing = missing_of(array)
         moments = text.read_moments(array, *self._forms)
         unreadable = missing_of(moments) & ~missing
         return Reading(moments.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), missing, None, unreadable)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Write the moments in the format."""
+        """Return the dates and times in the first format."""
         moments = pa.array(values.view(np.int64), mask=missing).cast(pa.timestamp("s"))
         return pc.strftime(moments, format=self._forms[0]).cast(self._type)
 
@@ -79,24 +79,24 @@ class TextTimes:
     low, high = 0, 86_399
 
     def __init__(self, arrow_type: pa.DataType, forms: tuple[str, ...]) -> None:
-        """Take the formats that are read; the first one is written."""
+        """Set the accepted formats; the first one is used for output."""
         self._type, self._forms = arrow_type, forms
 
     def read(self, array: pa.Array) -> Reading:
-        """Read each text as a time of day."""
+        """Parse each text as a time of day."""
         missing = missing_of(array)
         moments = text.read_moments(array, *self._forms)
         seconds = moments.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         return Reading(seconds % 86_400, missing, None, missing_of(moments) & ~missing)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Write the times in the format."""
+        """Return the times in the first format."""
         moments = pa.array(values.view(np.int64), mask=missing).cast(pa.timestamp("s"))
         return pc.strftime(moments, format=self._forms[0]).cast(self._type)
 
 
 class TextSpans:
-    """Lengths of time written as hours, minutes and seconds (1:30:00), in seconds."""
+    """Durations written as hours, minutes and seconds (1:30:00), in seconds."""
 
     low, high = -(10**12), 10**12
 
@@ -104,7 +104,7 @@ class TextSpans:
         self._type = arrow_type
 
     def read(self, array: pa.Array) -> Reading:
-        """Read each text as a length of time."""
+        """Parse each text as a duration."""
         missing = missing_of(array)
         found = pc.extract_regex(text.repair_text(array), _SPAN)
         hours, minutes, seconds = (
@@ -116,7 +116,7 @@ class TextSpans:
         return Reading(np.where(negative, -total, total), missing, None, missing_of(found) & ~missing)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Write hours, minutes and seconds."""
+        """Return hours, minutes and seconds."""
         total = np.abs(values.view(np.int64))
         sign = pc.if_else(pa.array(values.view(np.int64) < 0), "-", "")
         hours, minutes, seconds = (

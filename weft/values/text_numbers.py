@@ -1,4 +1,4 @@
-"""Numbers and dates in text, read column by column; what cannot be read is marked, never raised."""
+"""Parsing of numbers and dates in text columns; unreadable texts are marked, never raised."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?$"
 _INFINITY = r"^[+-]?([iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
 _NAN = r"^[+-]?[nN][aA][nN]$"
 _HUGE = 10**18
-_UTF8 = (  # byte by byte: no overlong form, no surrogate, nothing beyond the last code point
+_UTF8 = (  # by bytes: no overlong form, no surrogate, nothing beyond the last code point
     r"^(?:[\x00-\x7F]|[\xC2-\xDF][\x80-\xBF]|\xE0[\xA0-\xBF][\x80-\xBF]|[\xE1-\xEC\xEE\xEF][\x80-\xBF]{2}"
     r"|\xED[\x80-\x9F][\x80-\xBF]|\xF0[\x90-\xBF][\x80-\xBF]{2}|[\xF1-\xF3][\x80-\xBF]{3}|\xF4[\x80-\x8F][\x80-\xBF]{2})*$"
 )
 
 
 def is_text(arrow_type: pa.DataType) -> bool:
-    """Whether an Arrow type holds text."""
+    """Return whether an Arrow type holds text."""
     return bool(
         pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type)
     )
 
 
 def is_utf8(array: pa.Array) -> bool:
-    """Whether every text is sound UTF-8, which Arrow neither demands of an array nor checks by itself."""
+    """Return whether every text is valid UTF-8, which Arrow neither requires of an array nor checks by default."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -46,10 +46,9 @@ def is_utf8(array: pa.Array) -> bool:
 
 
 def repair_text(array: pa.Array) -> pa.Array:
-    """Return a text column as `large_string`, with a question mark for each text that is no sound UTF-8.
+    """Return a text column as `large_string`, with a question mark for each text that is not valid UTF-8.
 
-    Arrow's text functions raise on unsound bytes; a question mark is no number and no date, so the column's
-    policy decides on such a row as on any other that cannot be read.
+    Arrow's text functions raise on invalid bytes; a question mark is unreadable, so that the column's policy applies.
     """
     array = array.cast(pa.large_string())
     if is_utf8(array):
@@ -58,7 +57,7 @@ def repair_text(array: pa.Array) -> pa.Array:
 
 
 def digits_of(words: pa.Array) -> NDArray[np.int64]:
-    """Return the numbers of texts that hold digits alone, 0 where there are none."""
+    """Return the numbers of texts that consist of digits, 0 for empty or missing texts."""
     numbers: NDArray[np.int64] = (
         pc.if_else(pc.not_equal(words, ""), words, None).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     )
@@ -66,7 +65,7 @@ def digits_of(words: pa.Array) -> NDArray[np.int64]:
 
 
 def read_floats(array: pa.Array) -> tuple[NDArray[np.float64], Mask]:
-    """Numbers of a text column (NaN for null and "nan"), and a mask of the texts that are no number."""
+    """Return the numbers of a text column (NaN for null and "nan"), and a mask of texts that are not numbers."""
     words = pc.utf8_trim_whitespace(repair_text(array))
     number, nan = _matches_regex(words, _NUMBER), _matches_regex(words, _NAN)
     infinite = _matches_regex(words, _INFINITY)
@@ -79,10 +78,7 @@ def read_floats(array: pa.Array) -> tuple[NDArray[np.float64], Mask]:
 
 
 def plain_integers(array: pa.Array) -> tuple[NDArray[np.int64], Mask]:
-    """Whole numbers of a text column that are written in the usual way, and a mask of them and of the missing ones.
-
-    What they are is what `read_integers` says, many times as fast.
-    """
+    """Return plainly written whole numbers of a text column, and a mask of them and nulls: a fast `read_integers`."""
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     _, starts, data = array.buffers()
@@ -96,12 +92,9 @@ def plain_integers(array: pa.Array) -> tuple[NDArray[np.int64], Mask]:
 
 
 def read_integers(array: pa.Array) -> tuple[NDArray[np.int64], Mask, Mask]:
-    """Whole numbers of a text column, a mask of those with a fraction (floored), and one of what is no number.
-
-    Whole numbers of up to 18 digits are exact; larger ones become plus or minus 10^18.
-    """
+    """Return whole numbers (beyond 18 digits: +-10^18), a mask of fractions (floored), and one of invalid texts."""
     words = pc.utf8_trim_whitespace(repair_text(array))
-    # pandas writes whole numbers so wherever one of them is missing.
+    # pandas writes whole numbers as 3.0 in columns with missing values.
     words = pc.replace_substring_regex(words, r"^([+-]?[0-9]+)\.0*$", r"\1")
     whole = _matches_regex(words, _INTEGER)
     digits = pc.if_else(pa.array(whole), pc.replace_substring_regex(words, r"^\+", ""), None)
@@ -118,18 +111,15 @@ def read_integers(array: pa.Array) -> tuple[NDArray[np.int64], Mask, Mask]:
 
 
 def read_moments(array: pa.Array, *forms: str) -> pa.Array:
-    """Time stamps in seconds of a text column in strptime's letters; null for null and for what is no date.
-
-    Each text is read in the first of the formats that fits it.
-    """
-    coded = repair_text(array).dictionary_encode()  # days repeat, and writing them back is slow
+    """Parse a text column to timestamps in seconds by the first strptime format that fits; null if none does."""
+    coded = repair_text(array).dictionary_encode()  # dates repeat, and the check by strftime is slow
     return pc.coalesce(*(_different_moments(coded.dictionary, form) for form in forms)).take(coded.indices)
 
 
 def _different_moments(words: pa.Array, form: str) -> pa.Array:
     moments = pc.strptime(words, format=form, unit="s", error_is_null=True)
-    # strptime takes 30 February for 2 March. A date that is one is written back with the same numbers; the rest
-    # of the text may differ (3/2/2013 for 03/02/2013, Feb for February).
+    # strptime reads 30 February as 2 March. A valid date is written back with the same numbers; the rest of the text
+    # may differ (3/2/2013 for 03/02/2013, Feb for February).
     back = pc.strftime(moments, format=form).cast(pa.large_string())
     if pc.all(pc.equal(words, back), min_count=0).as_py():
         return moments
@@ -137,7 +127,7 @@ def _different_moments(words: pa.Array, form: str) -> pa.Array:
 
 
 def _extract_numbers(words: pa.Array, form: str) -> pa.Array:
-    """Return the numbers of each text, without leading noughts, and without the offset from UTC of a final %z."""
+    """Return the numbers in each text without leading zeros, and without the UTC offset of a final %z."""
     if form.endswith("%z"):
         words = pc.replace_substring_regex(words, r"(Z|[+-][0-9]{2}:?[0-9]{2})$", "")
     words = pc.replace_substring_regex(words, "[^0-9]+", " ")
@@ -149,27 +139,24 @@ def _matches_regex(words: pa.Array, pattern: str) -> Mask:
     return mask
 
 
-# Numbers as people write them in text: "$1,234.50", "57%", "1.234,50", "(12.00)" for minus twelve.
-
-
 _GROUPS = 6  # groups of three digits in the largest number of 64 bits
 _NO_NUMBER = "?"
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """What stands around and inside a number."""
+    """Format of a number in text, such as "$1,234.50", "57%", "1.234,50", or "(12.00)" for minus twelve."""
 
     prefix: str = ""
     suffix: str = ""
     thousands: str = ""
-    """Between groups of three digits."""
+    """Separator between groups of three digits."""
     decimal: str = "."
-    """Before the digits of the fraction."""
+    """Separator before the fraction."""
     accounting: bool = False
-    """Whether a negative number stands in parentheses."""
+    """Whether negative numbers are in parentheses."""
     digits: int = 0
-    """Digits to which a fraction is filled up when it is written: 12.50, not 12.5."""
+    """Number of digits to which a fraction is padded on output: 12.50, not 12.5."""
 
     @property
     def _pattern(self) -> str:
@@ -182,7 +169,7 @@ class NumberFormat:
         return rf"^{around}{opened}{around}{signed}{around}(?:{suffix})?{around}{closed}{around}$"
 
     def plain(self, words: pa.Array) -> pa.Array:
-        """Return each number in plain digits; a text that is none so written becomes one that nobody can read.
+        """Return each number in plain digits; a text in another format becomes an unreadable one.
 
         >>> NumberFormat("$", thousands=",", accounting=True).plain(pa.array(["$1,234.5", "(12)", "1,23"])).to_pylist()
         ['1234.5', '-12', '?']
@@ -205,7 +192,7 @@ class NumberFormat:
         return pc.if_else(pc.is_valid(words), made, None)
 
     def dressed(self, words: pa.Array) -> pa.Array:
-        """Return plain numbers as people write them.
+        """Return plain numbers in this format.
 
         >>> NumberFormat(suffix=" %", thousands=".", decimal=",").dressed(pa.array(["-1234567.5", None])).to_pylist()
         ['-1.234.567,5 %', None]
@@ -234,7 +221,7 @@ class NumberFormat:
             pa.scalar(self.suffix, pa.large_string()),
             pc.if_else(negative, after, ""),
         )
-        # A number that is written with a power of ten stays as it is: no reader would know it otherwise.
+        # A number in scientific notation stays unchanged: no reader would recognise it otherwise.
         return pc.if_else(pc.is_valid(found), made, words)
 
 
@@ -251,15 +238,12 @@ def _escape_replacement(text: str) -> str:
     return text.replace("\\", "\\\\")
 
 
-# Markers: values that stand for a missing one, such as "?", "NA", -9 or 999, as a schema lists them for a column.
-
-
 Marker = str | int | float
-"""What stands for a missing value."""
+"""A value that represents a missing value, such as "?", "NA", -9 or 999."""
 
 
 def blank_marked_values(array: pa.Array, markers: Sequence[Marker]) -> pa.Array:
-    """Return an array with null in place of each value that a marker names.
+    """Return an array with null for each value that equals a marker.
 
     >>> blank_marked_values(pa.array(["3", " ?", "-9"]), ("?", -9)).to_pylist()
     ['3', None, None]
@@ -271,13 +255,13 @@ def blank_marked_values(array: pa.Array, markers: Sequence[Marker]) -> pa.Array:
     values = _write_markers(array, markers) if is_text(array.type) else _convert_markers(array.type, markers)
     if not len(values):
         return array
-    # As bytes, which need be no sound text.
+    # ASCII functions work on bytes, which need not be valid UTF-8.
     looked = pc.ascii_trim_whitespace(array.cast(values.type)) if is_text(array.type) else array
     return pc.if_else(pc.is_in(looked, value_set=values), pa.scalar(None, array.type), array)
 
 
 def write_marker(marker: Marker) -> str:
-    """Return a marker as text has it."""
+    """Return a marker as text."""
     return marker.strip() if isinstance(marker, str) else repr(marker)
 
 
@@ -287,7 +271,6 @@ def _write_markers(array: pa.Array, markers: Sequence[Marker]) -> pa.Array:
 
 
 def _convert_markers(arrow_type: pa.DataType, markers: Sequence[Marker]) -> pa.Array:
-    """Return the values of a type that markers name."""
     values: list[pa.Array] = []
     for marker in markers:
         with suppress(pa.ArrowException, ValueError, ArithmeticError, TypeError):
@@ -304,5 +287,5 @@ def _convert_marker(arrow_type: pa.DataType, marker: Marker) -> pa.Array:
     if pa.types.is_floating(arrow_type):
         return pa.array([float(marker)]).cast(arrow_type)
     if pa.types.is_temporal(arrow_type) and not isinstance(marker, str):
-        raise ValueError(marker)  # a number is no date
+        raise ValueError(marker)  # a number is not a date
     return pa.array([write_marker(marker)]).cast(arrow_type)

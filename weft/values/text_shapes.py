@@ -1,7 +1,7 @@
-"""What a text looks like, as one of a public list of shapes: blank, a marker, a number, a date, a time, words.
+"""Classification of texts into a public list of shapes: blank, marker, number, date, time, words.
 
-The list is fixed before any row is read, and each text is looked at by itself. So the number of rows of each shape is a
-table like any other: a row adds one to one of its cells.
+Privacy: the list is fixed before any row is read, and each text is classified independently. So the histogram of shapes
+is a marginal like any other: a row adds one to one of its cells.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from weft.values.storage import floats_of, missing_of
 from weft.values.text_numbers import is_text, repair_text
 from weft.values.timestamps import UNIT
 
-# The loop that says what a text looks like: a number, a date, a time of day, or words. One pass over its bytes.
-
 BLANK, WORDS, PROSE, NUMBER, MOMENT, CLOCK = range(6)
-"""What a text is: the lowest three bits."""
+"""Class of a text: the lowest three bits of its shape."""
 
 _MAX_WORDS_BYTES = 48
-"""Bytes from which words are prose, and with so many spaces, too."""
+"""Length in bytes above which words are prose; so are words with at least `_SPACES` spaces."""
 _SPACES = 5
 
 
 @kernel(cache=True, nogil=True)
 def _scan_digits(data, at, end):  # type: ignore[no-untyped-def]
-    """Return where a run of digits ends, and its value (of the first nine)."""
+    """Return the end of a run of digits, and its value (of the first nine)."""
     value = 0
     start = at
     while at < end and 48 <= data[at] <= 57:
@@ -45,7 +43,7 @@ def _scan_digits(data, at, end):  # type: ignore[no-untyped-def]
 
 @kernel(cache=True, nogil=True)
 def _scan_currency(data, at, end):  # type: ignore[no-untyped-def]
-    """Return a currency sign ($ 1, euro 2, pound 3, none 0), and the place behind it."""
+    """Return a currency sign ($ 1, euro 2, pound 3, none 0), and the position after it."""
     if at < end and data[at] == 36:
         return 1, at + 1
     if at + 2 < end and data[at] == 0xE2 and data[at + 1] == 0x82 and data[at + 2] == 0xAC:
@@ -59,9 +57,8 @@ def _scan_currency(data, at, end):  # type: ignore[no-untyped-def]
 def _classify_number(data, at, end):  # type: ignore[no-untyped-def]
     """Return the shape of a number, or -1.
 
-    Fields: currency sign (2 bits), percent (1), thousands (1), how the fraction is written (3: none, 1 to 4 digits, 5
-    for more or an exponent, 6 for noughts alone), leading noughts (1), a possible yyyymmdd (1), a comma for the point
-    (1).
+    Fields: currency sign (2 bits), percent (1), thousands (1), notation of the fraction (3: none, 1 to 4 digits, 5 for
+    more or an exponent, 6 for zeros only), leading zeros (1), a possible yyyymmdd (1), a decimal comma (1).
     """
     signed = at < end and (data[at] == 45 or data[at] == 43)
     if signed:
@@ -130,7 +127,7 @@ def _classify_number(data, at, end):  # type: ignore[no-untyped-def]
 
 @kernel(cache=True, nogil=True)
 def _scan_clock(data, at, end):  # type: ignore[no-untyped-def]
-    """Return a time of day's precision (1 minutes, 2 seconds, 3 finer, -1 none), the place behind it, and its sum."""
+    """Return a time's precision (1 minutes, 2 seconds, 3 finer, -1 none), the position after it, and its sum."""
     after, hour = _scan_digits(data, at, end)
     if not 1 <= after - at <= 2 or hour > 23 or after >= end or data[after] != 58:
         return -1, at, 0
@@ -153,7 +150,7 @@ def _scan_clock(data, at, end):  # type: ignore[no-untyped-def]
 
 @kernel(cache=True, nogil=True)
 def _is_utc_offset(data, at, end):  # type: ignore[no-untyped-def]
-    """Say whether what is left is an offset from UTC: Z, +02, +0200 or +02:00."""
+    """Return whether the rest is an offset from UTC: Z, +02, +0200 or +02:00."""
     if data[at] == 90:
         return at + 1 == end
     if data[at] != 43 and data[at] != 45:
@@ -167,10 +164,10 @@ def _is_utc_offset(data, at, end):  # type: ignore[no-untyped-def]
 
 @kernel(cache=True, nogil=True)
 def _classify_moment(data, at, end):  # type: ignore[no-untyped-def]
-    """Return the shape of a date or a moment, or -1.
+    """Return the shape of a date or timestamp, or -1.
 
-    Fields: the order (2 bits: year first, day first, month first, or either), the mark between (2: dash, slash, dot),
-    the clock (2: none, minutes, seconds, finer), T before it (1), an offset from UTC (1), midnight (1).
+    Fields: the order (2 bits: year first, day first, month first, or either), the separator (2: dash, slash, dot), the
+    time (2: none, minutes, seconds, finer), T before it (1), an offset from UTC (1), midnight (1).
     """
     first, a = _scan_digits(data, at, end)
     la = first - at
@@ -217,7 +214,7 @@ def _classify_moment(data, at, end):  # type: ignore[no-untyped-def]
 
 @kernel(cache=True, nogil=True)
 def classify_texts(data, offsets, valid):  # type: ignore[no-untyped-def]
-    """Return the shape of each text; `valid` is false where there is none."""
+    """Return the shape of each text; `valid` is false for missing ones."""
     out = np.empty(len(offsets) - 1, np.int32)
     for i in range(len(out)):
         at, end = offsets[i], offsets[i + 1]
@@ -261,10 +258,9 @@ MARKERS = (
     "missing",
     "Missing",
 )
-"""Words that stand for a missing value in tables all over the world."""
+"""Words commonly used for missing values."""
 
 TRUTHS = (("false", "true"), ("False", "True"), ("FALSE", "TRUE"))
-"""How truth values are spelled."""
 
 Sort = Literal["blank", "marker", "truth", "number", "moment", "clock", "words", "prose"]
 
@@ -277,47 +273,44 @@ _CLOCKS = ("", "%H:%M", "%H:%M:%S", "%H:%M:%S")
 
 @dataclass(frozen=True)
 class Shape:
-    """One way in which a text can look."""
+    """One shape of a text."""
 
     sort: Sort
     marker: str = ""
-    """The word itself, of a marker."""
     spelling: int = 0
-    """Which of `TRUTHS`."""
+    """Index into `TRUTHS`."""
     decimals: int | None = 0
-    """Digits after the point of a number; None: more than a few."""
+    """Decimals of a number; None: more than four, or an exponent."""
     zeros: bool = False
-    """Whether a whole number is written with a point and noughts, such as 3.0."""
+    """Whether a whole number is written with a decimal point and zeros, such as 3.0."""
     padded: bool = False
-    """Whether a number begins with a nought that it would lose."""
+    """Whether a number has leading zeros, which a numeric type would lose."""
     day: bool = False
-    """Whether a whole number may be a day, yyyymmdd."""
+    """Whether a whole number may be a date yyyymmdd."""
     signs: tuple[tuple[str, str], ...] = ()
-    """What else a number is written with, as a schema says it: prefix, suffix, thousands, decimal."""
+    """Further schema options of a number's format: prefix, suffix, thousands, decimal."""
     order: int = 0
-    """Of a date: year first, day first, month first, or 3 for either of the last two."""
+    """Order of a date: 0 year first, 1 day first, 2 month first, 3 either of the last two."""
     form: str = ""
-    """How a date is written, in strptime's letters."""
+    """Format of a date, as for strptime."""
     clock: int = 0
-    """Of a moment or a time: 0 no time, 1 minutes, 2 seconds, 3 finer."""
+    """Precision of a timestamp or time: 0 no time, 1 minutes, 2 seconds, 3 finer."""
     offset: bool = False
-    """Whether a moment is told with its offset from UTC."""
     midnight: bool = False
-    """Whether a moment is the start of a day."""
 
     @property
     def whole(self) -> bool:
-        """Whether it is a plain whole number, as a column of integers would write it."""
+        """Whether it is a plain whole number, as an integer column would write it."""
         return self.sort == "number" and self.decimals == 0 and not (self.padded or self.signs)
 
     @property
     def iso(self) -> bool:
-        """Whether a date or moment is in ISO form."""
+        """Whether a date or timestamp is in ISO format."""
         return self.form.startswith("%Y-%m-%d")
 
     @property
     def fits_format(self) -> bool:
-        """Whether strptime's letters read a date or moment: no fraction of a second, no offset."""
+        """Whether strptime can parse it: no fraction of a second, no offset."""
         return self.clock < 3 and not self.offset
 
 
@@ -345,7 +338,7 @@ def _iterate_moment_shapes() -> Iterator[tuple[int, Shape]]:
         if not iso and (clock == 3 or letter or offset):
             continue
         separator = _SEPARATORS[mark]
-        known = order if order < 3 else (2 if separator == "/" else 1)  # either: the more usual one
+        known = order if order < 3 else (2 if separator == "/" else 1)  # either: the more common order
         day = _ORDERS[known].format(separator)
         form = f"{day}{'T' if letter else ' '}{_CLOCKS[clock]}" if clock else day
         code = order | mark << 2 | clock << 4 | letter << 6 | offset << 7 | midnight << 8
@@ -373,9 +366,9 @@ SHAPES: tuple[Shape, ...] = (
     *(Shape("marker", marker=word) for word in MARKERS),
     *(Shape("truth", spelling=i) for i in range(len(TRUTHS))),
 )
-"""Every shape; a text has the code of exactly one of them."""
+"""All shapes; a text has the code of exactly one of them."""
 
-_KNOWN = np.full(1 << 14, SHAPES.index(Shape("words")), np.int64)  # whatever else a kernel sees is words
+_KNOWN = np.full(1 << 14, SHAPES.index(Shape("words")), np.int64)  # any other shape counts as words
 _KNOWN[list(_CODED)] = [SHAPES.index(shape) for shape in _CODED.values()]
 _WORDS = pa.array([*MARKERS, *(word for pair in TRUTHS for word in pair)], pa.large_string())
 _PLACES = np.array(
@@ -388,18 +381,18 @@ _STAMPS = [
     SHAPES.index(Shape("moment", form=f"%Y-%m-%d {_CLOCKS[clock or 2]}", clock=clock or 2, midnight=not clock))
     for clock in range(4)
 ]
-"""Time stamps by how finely they are told; those that start a day first."""
+"""Shapes of timestamps by precision; midnight first."""
 
 
 def shapes_of(array: pa.Array) -> NDArray[np.int64]:
-    """Return the shape of each value of a column of text, floats or time stamps, by its place in `SHAPES`."""
+    """Return the shape of each value of a column of text, floats or timestamps, as index into `SHAPES`."""
     if is_text(array.type):
         return _of_text(array)
     return _of_stamps(array) if pa.types.is_timestamp(array.type) else _of_floats(array)
 
 
 def _of_text(array: pa.Array) -> NDArray[np.int64]:
-    words = pa.concat_arrays([repair_text(array)])  # from its own first byte
+    words = pa.concat_arrays([repair_text(array)])  # copies slices, so that offsets start at 0
     valid = pc.is_valid(words).to_numpy(zero_copy_only=False)
     _, offsets, data = words.buffers()
     octets = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
@@ -410,7 +403,7 @@ def _of_text(array: pa.Array) -> NDArray[np.int64]:
 
 
 def _of_floats(array: pa.Array) -> NDArray[np.int64]:
-    """Return the shape of the shortest text that means each float: how many decimals it has."""
+    """Return the shape of the shortest text of each float, which gives its number of decimals."""
     floats = floats_of(array)
     codes = np.full(len(floats), _get_shape_index(5), np.int64)
     with np.errstate(all="ignore"):
@@ -421,7 +414,7 @@ def _of_floats(array: pa.Array) -> NDArray[np.int64]:
 
 
 def _of_stamps(array: pa.Array) -> NDArray[np.int64]:
-    """Return how finely each time stamp is told: the start of a day, a minute, a second, or finer."""
+    """Return the precision of each timestamp: midnight, minutes, seconds, or finer."""
     missing = missing_of(array)
     moments = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     second = UNIT["s"] // UNIT[array.type.unit]

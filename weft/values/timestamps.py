@@ -1,4 +1,4 @@
-"""Dates and times as exact integers: nanoseconds since 1970 in Python's unbounded integers, any year.
+"""Dates, times and durations as exact integers: nanoseconds (since 1970) in unbounded Python integers, any year.
 
 >>> Moment.parse("1066-10-14").nanoseconds // parse_step("1d")
 -329893
@@ -24,7 +24,7 @@ from weft.values.text_numbers import digits_of, repair_text
 
 DAY = 86_400_000_000_000
 UNIT = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-"""Nanoseconds in one unit of an Arrow time stamp."""
+"""Nanoseconds in one unit of an Arrow timestamp."""
 
 _STEPS = {"d": DAY, "h": 3_600_000_000_000, "min": 60_000_000_000, **UNIT}
 _MOMENT = re.compile(
@@ -40,22 +40,22 @@ _CYCLE_DAYS = 146_097  # the calendar repeats every 400 years
 
 @dataclass(frozen=True)
 class Moment:
-    """A point on the wall clock, or an instant if `zoned`."""
+    """A local date and time, or an instant if `zoned`."""
 
     nanoseconds: int
     whole_day: bool
-    """Given as a plain date."""
+    """Whether it was given as a date without time."""
     zoned: bool = False
-    """Given with an offset from UTC, and so already an instant."""
+    """Whether it was given with an offset from UTC, and so already is an instant."""
 
     @classmethod
     def parse(cls, text: str) -> Moment:
-        """Read "2013-01-31", "2013-01-31 18:30", "2013-01-31T18:30:00.25Z"; ValueError otherwise."""
+        """Parse "2013-01-31", "2013-01-31 18:30", "2013-01-31T18:30:00.25Z"; ValueError otherwise."""
         found = _MOMENT.fullmatch(text)
         if found is None:
             raise ValueError("not a date")
         cycle, year = divmod(int(found["year"]), 400)
-        # The same day of the same place in the 400-year cycle, where Python's calendar reaches.
+        # The same day in the 400-year cycle, within the range of Python's calendar.
         day = date(2000 + year, int(found["month"]), int(found["day"])).toordinal() + (cycle - 5) * _CYCLE_DAYS
         total = (day - _EPOCH) * DAY
         if found["hour"] is None:
@@ -69,7 +69,7 @@ class Moment:
         return cls(total - _parse_offset(found["zone"]), False, True)
 
     def instant(self, zone: str | None) -> int:
-        """Nanoseconds since 1970 in UTC, the wall clock being that of `zone` (None or UTC: no shift)."""
+        """Return nanoseconds since 1970 in UTC for a local time in `zone` (None or UTC: no shift)."""
         if self.zoned or zone is None or zone.upper() in ("UTC", "GMT", "Z", "ETC/UTC"):
             return self.nanoseconds
         seconds, rest = divmod(self.nanoseconds, UNIT["s"])
@@ -82,7 +82,7 @@ class Moment:
 
 
 def write_moment(nanoseconds: int, whole_day: bool, zoned: bool) -> str:
-    """Write nanoseconds since 1970 as `Moment.parse` reads them.
+    """Format nanoseconds since 1970 for `Moment.parse`.
 
     >>> write_moment(1_500_000_000, whole_day=False, zoned=True)
     '1970-01-01 00:00:01.5Z'
@@ -101,7 +101,7 @@ def write_moment(nanoseconds: int, whole_day: bool, zoned: bool) -> str:
 
 
 def parse_step(text: str) -> int:
-    """Nanoseconds of a step such as "1d", "15min" or "1ms"; ValueError if it is none.
+    """Return the nanoseconds of a step such as "1d", "15min" or "1ms"; ValueError if it is invalid.
 
     >>> parse_step("15min") // UNIT["s"]
     900
@@ -113,7 +113,7 @@ def parse_step(text: str) -> int:
 
 
 def parse_span(given: object) -> int:
-    """Nanoseconds of a length of time such as "0d", "36h" or "-15min", or of a plain number of days.
+    """Return the nanoseconds of a duration such as "0d", "36h" or "-15min", or of a plain number of days.
 
     >>> parse_span("-36h") == parse_span(-1) + parse_span("-12h")
     True
@@ -127,12 +127,12 @@ def parse_span(given: object) -> int:
 
 
 def name_span(nanoseconds: int) -> str:
-    """Write a length of time in its largest whole unit, as `parse_span` reads it."""
+    """Format a duration in its largest whole unit for `parse_span`."""
     return name_step(nanoseconds) if nanoseconds else "0d"
 
 
 def parse_time(given: object) -> int:
-    """Nanoseconds since midnight of "08:30" or "08:30:15.5"; ValueError if it is no time of day.
+    """Return the nanoseconds since midnight of "08:30" or "08:30:15.5"; ValueError if it is not a time of day.
 
     >>> parse_time("08:30") // parse_step("1min")
     510
@@ -143,18 +143,18 @@ def parse_time(given: object) -> int:
 
 
 def name_time(nanoseconds: int) -> str:
-    """Write a time of day as `parse_time` reads it, without seconds where there are none."""
+    """Format a time of day for `parse_time`, without seconds if they are 0."""
     return write_moment(nanoseconds % DAY, whole_day=False, zoned=False)[11:].removesuffix(":00")
 
 
 def name_step(nanoseconds: int) -> str:
-    """Write a step in its largest whole unit, as `parse_step` reads it."""
+    """Format a step in its largest whole unit for `parse_step`."""
     unit = next(name for name, size in _STEPS.items() if nanoseconds % size == 0)
     return f"{nanoseconds // _STEPS[unit]}{unit}"
 
 
 def is_known_zone(name: str) -> bool:
-    """Whether a time zone is known, by its name or as an offset such as "+02:00"."""
+    """Return whether a time zone is known, by name or as an offset such as "+02:00"."""
     try:
         _parse_zone(name)
     except (ValueError, TypeError, OSError, LookupError):
@@ -176,14 +176,11 @@ def _parse_offset(text: str) -> int:
     return (-1 if found["sign"] == "-" else 1) * minutes * _STEPS["min"]
 
 
-# Lengths of time as programs hold and write them, each one by itself: Python's, numpy's and pandas' objects, and text.
-
 _MAX_LENGTH = 2**63 - 1
-"""Units of the longest length of time: what is longer is not told from it."""
+"""Largest duration in its unit; longer ones are clipped to it."""
 
 _OWN = {"W": 7 * DAY, "D": DAY, "h": parse_step("1h"), "m": parse_step("1min"), **UNIT, "generic": UNIT["ns"]}
-"""Nanoseconds in the units of numpy that pandas takes: it takes no months, years or parts of a nanosecond, and numbers
-without a unit as nanoseconds."""
+"""Nanoseconds in the numpy units that pandas accepts: no months, years or fractions; no unit means nanoseconds."""
 
 _EXACT = r"^(?P<sign>-?)(?P<number>[0-9]{1,19})(?P<unit>us|ns)$"
 _PARTS = {
@@ -195,11 +192,11 @@ _PARTS = {
     "micro": (6, "[uµ\u03bc]s"),
     "nano": (9, "ns"),
 }
-"""How Polars spells a length of time: the most digits of each part, and its unit."""
+"""Polars' notation of durations: the largest number of digits of each part, and its unit."""
 
 
 def count_nanoseconds(value: Any) -> int | None:
-    """Return how many nanoseconds an object holds; None if it is no length of time, or one without an exact length.
+    """Return the nanoseconds of a Python, numpy or pandas duration; None for other objects or inexact units.
 
     >>> count_nanoseconds(np.timedelta64(2, "h")) == count_nanoseconds(timedelta(hours=2)) == 2 * 3600 * 10**9
     True
@@ -208,7 +205,7 @@ def count_nanoseconds(value: Any) -> int | None:
     """
     if isinstance(value, timedelta):
         whole = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
-        return whole * 1000 + int(getattr(value, "nanoseconds", 0))  # which pandas has besides
+        return whole * 1000 + int(getattr(value, "nanoseconds", 0))  # pandas only
     if not isinstance(value, np.timedelta64) or np.isnat(value):
         return None
     unit, times = np.datetime_data(value.dtype)
@@ -216,7 +213,7 @@ def count_nanoseconds(value: Any) -> int | None:
 
 
 def write_length(length: int) -> str:
-    """Write nanoseconds as `read_lengths` reads them: in microseconds, or nanoseconds if there are some.
+    """Format nanoseconds for `read_lengths`: in microseconds, or in nanoseconds if necessary.
 
     >>> write_length(-86_399_999_995_000), write_length(1001)
     ('-86399999995us', '1001ns')
@@ -227,7 +224,7 @@ def write_length(length: int) -> str:
 
 
 def write_clock(length: int) -> str:
-    """Write nanoseconds as hours, minutes and seconds.
+    """Format nanoseconds as hours, minutes and seconds.
 
     >>> write_clock(-5_400_000_000_000)
     '-1:30:00'
@@ -239,23 +236,23 @@ def write_clock(length: int) -> str:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Lengths of time: whole seconds, rounded down, the nanoseconds beyond them, and which texts were none."""
+    """Durations: whole seconds, rounded down, the remaining nanoseconds, and a mask of unreadable texts."""
 
     seconds: NDArray[np.int64]
     beyond: NDArray[np.int64]
     unreadable: Mask
 
     def held(self, unit: int) -> tuple[NDArray[np.int64], Mask]:
-        """Return them in units of so many nanoseconds, rounded down, and which of them that changed."""
+        """Return durations in units of `unit` nanoseconds, rounded down, and a mask of those that rounding changed."""
         each = UNIT["s"] // unit
-        most = _MAX_LENGTH // each - 1  # two seconds less than there is room for, and beyond what a schema can state
+        most = _MAX_LENGTH // each - 1  # below the limit of 64 bits, and beyond what a schema can state
         far = np.abs(self.seconds) > most
         made = np.clip(self.seconds, -most, most) * each + np.where(far, 0, self.beyond // unit)
         return made, far | (self.beyond % unit != 0)
 
 
 def read_lengths(array: pa.Array) -> Lengths:
-    """Read text: hours, minutes and seconds (1:30:00), what `write_length` writes, or what Polars does (1h 30m)."""
+    """Parse durations in text: hours, minutes and seconds (1:30:00), `write_length`'s format, or Polars' (1h 30m)."""
     words, unread = repair_text(array), ~missing_of(array)
     seconds, beyond = np.zeros(len(array), np.int64), np.zeros(len(array), np.int64)
     for read in (_of_clock, _of_exact, partial(_of_polars, sign=""), partial(_of_polars, sign="-")):
@@ -284,7 +281,7 @@ def _of_exact(words: pa.Array) -> _Read:
 
 
 def _of_polars(words: pa.Array, sign: str) -> _Read:
-    """Read parts that all have the sign, as 1d 2h 30m 5s 3ms or -1h -30m."""
+    """Parse parts that all have the sign, as 1d 2h 30m 5s 3ms or -1h -30m."""
     parts = [f"(?:{sign}(?P<{name}>[0-9]{{1,{most}}}){unit}(?: |$))?" for name, (most, unit) in _PARTS.items()]
     found = pc.extract_regex(words, f"^{''.join(parts)}$")
     day, hour, minute, second, milli, micro, nano = (digits_of(pc.struct_field(found, name)) for name in _PARTS)

@@ -1,6 +1,6 @@
-"""What others have written of a table: dictionaries and metadata, read as schemas and written from them.
+"""Import schemas from data dictionaries and metadata files, and export them.
 
-A person wrote what is read here, so each fact is public. What a format does not say is left out.
+Metadata is written by a person, so each fact is public. Facts that a format does not state are left out.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ EXPORTS: Mapping[str, Callable[[Schema, str], dict[str, Any]]] = {
     "csvw": csvw.write,
     "croissant": croissant.write,
 }
-"""Formats that a schema is written in: a function of the schema and of the name of its table."""
+"""Export functions by format; arguments are the schema and the table name."""
 
 _READ = (sdv, csvw, frictionless)
 _KNOWN = "SDV metadata, Frictionless, CSVW, or a CSV with the columns column, description, type, values"
 
 
 def read_metadata(path: Path, table: str | None = None) -> tuple[str, str]:
-    """Return a schema in TOML read from a metadata file, and the name of its format; SchemaError if it is none."""
+    """Return the TOML schema read from a metadata file, and its format; raise SchemaError if the format is unknown."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
@@ -44,13 +44,13 @@ def read_metadata(path: Path, table: str | None = None) -> tuple[str, str]:
     for form in _READ:
         if isinstance(document, dict) and form.recognises(document):
             return _write_schema_text(form.read(document, str(path), table), form.NAME, path), form.NAME
-    raise SchemaError(f"{path} is of an unknown kind; known are {_KNOWN}")
+    raise SchemaError(f"{path} has an unknown format; expected {_KNOWN}")
 
 
 def _write_schema_text(found: tuple[dict[str, Any], Entries], form: str, path: Path) -> str:
     top, columns = found
     if not columns:
         raise SchemaError(f"{path} describes no columns")
-    left = "What it does not say is left out here: state it, or have it found privately."
+    left = "Facts that it does not state are left out: add them, or leave them to discovery."
     head = f"# Read from {path.name} ({form}). {left}\n"
     return head + "\n" + write_toml({**top, "columns": columns})

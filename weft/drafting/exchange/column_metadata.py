@@ -1,4 +1,4 @@
-"""What a schema says of each column, in words that every format of metadata has."""
+"""Column descriptions in terms that every metadata format supports."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ class Described:
     """A column of a released table."""
 
     name: str
-    sort: str
-    """Its kind; "date" for plain days."""
+    sort: str  # kind of the column; "date" for dates without time
     missing: bool
     values: tuple[Any, ...] | None = None
     low: Any = None
     high: Any = None
-    format: str | None = None
-    """How text writes it, in strptime's letters."""
+    format: str | None = None  # text format, as a strptime pattern
 
 
 def describe_columns(schema: Schema) -> list[Described]:
-    """Return the columns of a table that is released by a schema."""
+    """Describe the columns of a table released with this schema."""
     return [_describe_column(column) for column in schema.columns if column.in_table]
 
 
@@ -47,7 +45,7 @@ def _describe_column(column: Column) -> Described:
 
 
 def parse_bounds(kind: str, low: Any, high: Any) -> dict[str, Any]:
-    """Return the range of a column, where both ends are given and of its kind; nothing else."""
+    """Return the range if both ends are given and valid for the kind, otherwise an empty entry."""
     if low is None or high is None:
         return {}
     ends = [_parse_bound(kind, low), _parse_bound(kind, high)]

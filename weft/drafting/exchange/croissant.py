@@ -1,4 +1,4 @@
-"""Croissant, the metadata of machine-learning data sets: JSON-LD over schema.org."""
+"""Croissant: metadata of machine-learning data sets, in JSON-LD based on schema.org."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(schema: Schema, table: str) -> dict[str, Any]:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": stem,
-        "description": "A synthetic table, made with differential privacy; its card states the guarantee.",
+        "description": "A synthetic table generated with differential privacy; its card states the guarantee.",
         "distribution": [file],
         "recordSet": [{"@type": "cr:RecordSet", "@id": stem, "name": stem, "field": fields}],
     }

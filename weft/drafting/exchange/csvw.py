@@ -1,4 +1,4 @@
-"""CSV on the Web: the metadata file that stands beside a CSV."""
+"""CSV on the Web (CSVW): the metadata file of a CSV file."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _TYPES = {
 
 
 def recognises(document: Mapping[str, Any]) -> bool:
-    """Whether a document is of this format."""
+    """Return whether a document has this format."""
     tables = document.get("tables")
     grouped = isinstance(tables, list) and any("tableSchema" in each for each in tables if isinstance(each, dict))
     return _CONTEXT in str(document.get("@context", "")) or "tableSchema" in document or grouped
 
 
 def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what the metadata says of the table, and of each column."""
+    """Return the top-level keys and the column entries of the schema."""
     schema = _find_table_schema(document, source, table)
     columns = [each for each in schema.get("columns", []) if isinstance(each, dict) and not each.get("virtual")]
     return {}, {name: _make_entry(column) for column in columns if (name := _get_column_name(column))}
@@ -56,7 +56,7 @@ def _find_table_schema(document: Mapping[str, Any], source: str, table: str | No
 
 
 def _get_column_name(column: Mapping[str, Any]) -> str:
-    """Return the title of a column, which is what the CSV has in its first line, or else its name."""
+    """Return the title of a column, which is its name in the CSV header, or else its name."""
     titles = column.get("titles")
     titles = next(iter(titles.values()), None) if isinstance(titles, dict) else titles
     titles = titles[0] if isinstance(titles, list) and titles else titles
@@ -86,7 +86,7 @@ def write(schema: Schema, table: str) -> dict[str, Any]:
         kind: Any = _TYPES.get(each.sort, "string")
         if each.values is not None:
             whole = all(type(value) is int for value in each.values)
-            # The values themselves, for whoever reads them: CSVW has a pattern for texts, and no list of values.
+            # CSVW supports no list of values: write them as a pattern.
             kind = "integer" if whole else {"base": "string", "format": "|".join(map(_escape_regex, each.values))}
         elif each.low is not None and each.sort in ("integer", "real", "date"):
             kind = {"base": kind, "minimum": each.low, "maximum": each.high}

@@ -1,6 +1,6 @@
-"""A data dictionary as a CSV: a row for each column, with its name, description, type and values.
+"""Data dictionary in CSV: one row per column, with its name, description, type and values.
 
-Values are written `a|b|c`, or with labels `1=yes; 2=no`, of which the codes are kept, or as a range `0-120`.
+Values are written `a|b|c`, with labels `1=yes; 2=no` (only the codes are kept), or as a range `0-120`.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _RANGE = re.compile(rf"\s*\[?\s*({_DATE}|{_NUMBER})\s*(?:\.\.+|-|\u2013|to|,)\s*
 
 
 def read(text: str, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a dictionary says of each column."""
+    """Return the top-level keys and the column entries of the schema."""
     separator = max(",;\t", key=text.partition("\n")[0].count)
     try:
         rows = [row for row in csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True) if any(row)]
     except csv.Error:
-        raise SchemaError(f"{source} cannot be read as CSV") from None
+        raise SchemaError(f"{source} is not valid CSV") from None
     places = _find_header_places(rows[0] if rows else [])
     if "column" not in places:
-        raise SchemaError(f"{source}: its first line must name the columns column, description, type and values")
+        raise SchemaError(f"{source}, line 1: expected a header with column, description, type and values")
     columns: dict[str, Any] = {}
     for number, row in enumerate(rows[1:], start=2):
         told = {key: row[place].strip() for key, place in places.items() if place < len(row)}
         name = told.get("column", "")
         if not name or name in columns:
-            raise SchemaError(f"{source}, row {number}: it names no column, or one that was named before")
+            raise SchemaError(f"{source}, row {number}: the column name is missing or repeated")
         columns[name] = _parse_entry(told, f"{source}, row {number}")
     return {}, columns
 
@@ -71,7 +71,7 @@ def _parse_entry(told: Mapping[str, str], place: str) -> dict[str, Any]:
         kind = kind or ("datetime" if "-" in ends[1][1:] else "real" if "." in ends[1] + ends[2] else "integer")
         entry = {"kind": kind} | parse_bounds(kind, ends[1], ends[2])
         if "range" not in entry:
-            raise SchemaError(f"{place}: its values are no range of a column of type {word}")
+            raise SchemaError(f"{place}: its values are not a valid range for type {word}")
     elif values and kind not in ("id", "boolean", "time"):
         entry = {"kind": "category", "values": _parse_codes(values, whole=kind == "integer")}
     if told.get("missing") and entry["kind"] not in ("id", "unknown"):
@@ -80,7 +80,6 @@ def _parse_entry(told: Mapping[str, str], place: str) -> dict[str, Any]:
 
 
 def _parse_codes(text: str, whole: bool) -> list[Any]:
-    """Return the values of a list, without their labels."""
     sign = next((sign for sign in ("|", ";", "\n", ",") if sign in text), "|")
     words = [re.split(r"\s*[=:]\s*", word.strip(), maxsplit=1)[0] for word in text.split(sign) if word.strip()]
     words = list(dict.fromkeys(words))

@@ -1,4 +1,4 @@
-"""Frictionless Table Schema, by itself or in a Data Package."""
+"""Frictionless Table Schema, alone or in a Data Package."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _TYPES = {
 
 
 def recognises(document: Mapping[str, Any]) -> bool:
-    """Whether a document is of this format."""
+    """Return whether a document has this format."""
     return isinstance(document.get("fields"), list) or isinstance(document.get("resources"), list)
 
 
 def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what the schema says of the table, and of each column."""
+    """Return the top-level keys and the column entries of the schema."""
     schema = _find_resource_schema(document, source, table)
     blanks = [word for word in schema.get("missingValues", []) if isinstance(word, str) and word]
     fields = [
@@ -80,7 +80,7 @@ def _convert_field(field: Mapping[str, Any], blanks: list[str]) -> dict[str, Any
 
 
 def write(schema: Schema, table: str) -> dict[str, Any]:
-    """Return a Data Package of one table."""
+    """Return a Data Package with one table."""
     fields = []
     for each in describe_columns(schema):
         field: dict[str, Any] = {"name": each.name, "type": _TYPES.get(each.sort, "string")}

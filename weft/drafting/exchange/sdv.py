@@ -1,4 +1,4 @@
-"""SDV metadata, in JSON: `columns` with an `sdtype` each, of one table or of several."""
+"""SDV metadata in JSON, of one or several tables: `columns`, each with an `sdtype`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = "SDV metadata"
 
 
 def recognises(document: Mapping[str, Any]) -> bool:
-    """Whether a document is of this format."""
+    """Return whether a document has this format."""
     tables = document.get("tables")
     columns = next(iter(tables.values()), {}) if isinstance(tables, dict) else document
     listed = columns.get("columns") if isinstance(columns, dict) else None
@@ -19,7 +19,7 @@ def recognises(document: Mapping[str, Any]) -> bool:
 
 
 def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what the metadata says of the table, and of each column."""
+    """Return the top-level keys and the column entries of the schema."""
     found = _find_table_metadata(document, source, table)
     return {}, {name: _convert_entry(entry) for name, entry in found["columns"].items()}
 
@@ -47,5 +47,5 @@ def _convert_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "numerical":
         whole = str(entry.get("computer_representation", "")).lower().startswith(("int", "uint"))
         return {"kind": "integer" if whole else "real"}
-    # Ids, and what SDV makes up anew: names, addresses, numbers of telephones.
+    # Ids, and types that SDV generates: names, addresses, phone numbers.
     return {"kind": "id"} if kind is not None else {"kind": "unknown"}

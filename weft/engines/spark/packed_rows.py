@@ -1,4 +1,4 @@
-"""Coded rows on their way through Spark: one by one as octets, or many at a time as blocks of columns."""
+"""Encoded rows in Spark: single rows as bytes, or blocks of many rows with one cell per attribute."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from weft.io.spark_source import Converted, get_spark_column
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records, code_dtype
 
-BLOCK_ROWS = 1 << 17
-"""Rows of a block, at most."""
+BLOCK_ROWS = 1 << 17  # maximum number of rows in a block
 
 FIXED = {"fault": pa.string(), "part": pa.int32(), "rows": pa.int32(), "owner": pa.binary(), "word": pa.binary()}
-"""What a block says beside its codes: why its rows were refused, if they were; their part of a division; how many they
-are; whose each is, by a number inside the block; and the unit's secret word."""
+"""Columns of a block in addition to its codes: the error message if its rows were refused; its part of a division; the
+number of rows; the unit of each row, by number within the block; and the secret word of each row's unit."""
 
 
 def block_fields(domain: Domain) -> dict[str, pa.DataType]:
-    """Return the columns of a table of blocks: an attribute's codes are one cell."""
+    """Return the columns of a table of blocks: the codes of an attribute are one cell."""
     return FIXED | {f"c{i}": pa.binary() for i in range(len(domain))}
 
 
 def spark_fields(fields: Mapping[str, pa.DataType]) -> str:
-    """Return columns as Spark's DDL writes them."""
+    """Return columns in Spark's DDL."""
     names = {pa.string(): "string", pa.int32(): "int", pa.int64(): "bigint", pa.binary(): "binary"}
     return ", ".join(f"{name} {names[kind]}" for name, kind in fields.items())
 
 
 def make_row(fields: Mapping[str, pa.DataType], **cells: Any) -> pa.RecordBatch:
-    """Return a row of a table with these columns, null where nothing is said."""
+    """Return a row of a table with these columns, null by default."""
     arrays = [pa.array([cells.get(name)], kind) for name, kind in fields.items()]
     return pa.RecordBatch.from_arrays(arrays, names=list(fields))
 
@@ -47,12 +46,12 @@ def make_block(records: Records, **beside: Any) -> pa.RecordBatch:
 
 
 def make_refusal(fields: Mapping[str, pa.DataType], fault: str) -> pa.RecordBatch:
-    """Return what stands for rows that were refused."""
+    """Return the row that represents refused rows."""
     return make_row(fields, fault=fault)
 
 
 def records_of(batch: pa.RecordBatch, row: int, domain: Domain, names: Sequence[str]) -> Records:
-    """Return the records of a block, over some attributes of the domain that it is of."""
+    """Return the records of a block over some attributes of its domain."""
     codes = (
         np.frombuffer(batch.column(f"c{domain.index(name)}")[row].as_buffer(), code_dtype(domain.size(name)))
         for name in names
@@ -61,7 +60,7 @@ def records_of(batch: pa.RecordBatch, row: int, domain: Domain, names: Sequence[
 
 
 def octets_of(records: Records) -> Octets:
-    """Return each record as a line of octets, whose order is the records' lexicographic one."""
+    """Return each record as a line of bytes; byte order equals the lexicographic order of records."""
     lines = [
         each.astype(each.dtype.newbyteorder(">")).view(np.uint8).reshape(len(records), each.itemsize)
         for each in records.columns
@@ -81,13 +80,13 @@ def from_octets(octets: Octets, domain: Domain) -> Records:
 
 
 def make_binary_array(octets: Octets) -> pa.Array:
-    """Return lines of octets as an Arrow array."""
+    """Return lines of bytes as an Arrow array."""
     ends = np.arange(len(octets) + 1, dtype=np.int32) * octets.shape[1]
     return pa.Array.from_buffers(pa.binary(), len(octets), [None, pa.py_buffer(ends), pa.py_buffer(octets.tobytes())])
 
 
 def lines_of(array: pa.Array, width: int) -> Octets:
-    """Return an Arrow array of lines, all of this width, as a matrix."""
+    """Return an Arrow array of lines with this width as a matrix."""
     array = array.cast(pa.binary())
     _, ends, data = array.buffers()
     if not len(array):
@@ -97,12 +96,12 @@ def lines_of(array: pa.Array, width: int) -> Octets:
 
 
 def width_of(domain: Domain) -> int:
-    """Return the octets of a record."""
+    """Return the number of bytes of a record."""
     return sum(code_dtype(size).itemsize for size in domain.shape)
 
 
 def gather_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join small batches: Spark hands on ten thousand rows at a time, which are coded faster together."""
+    """Join small batches: Spark passes ten thousand rows at a time, which are encoded faster together."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -123,7 +122,7 @@ def _join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def runs_of(lines: Octets) -> NDArray[np.int64]:
-    """Number the runs of equal lines, from nought.
+    """Number the runs of equal lines, from 0.
 
     >>> runs_of(np.array([[1], [1], [3]], np.uint8)).tolist()
     [0, 0, 1]
@@ -133,7 +132,7 @@ def runs_of(lines: Octets) -> NDArray[np.int64]:
 
 
 def places_in(runs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the place of each row in its run, from nought.
+    """Return the position of each row in its run, from 0.
 
     >>> places_in(np.array([0, 0, 1, 2, 2, 2])).tolist()
     [0, 1, 0, 0, 1, 2]
@@ -143,17 +142,15 @@ def places_in(runs: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(at - np.maximum.accumulate(np.where(first, at, 0)))
 
 
-# Columns of few bits on their way from Java to Python, several in one word.
-
 WORD = 64
 
 _BITS = {pa.int32(): 32, pa.date32(): 32, pa.int16(): 16, pa.int8(): 8, pa.bool_(): 8}
-"""Types that are put into words, and the bits that each takes."""
+"""Types that are packed into words, and the number of bits of each."""
 
 
 @dataclass(frozen=True)
 class PackedField:
-    """Where a column lies: bits from `shift` on of a word, and one bit of another that says whether it is known."""
+    """Location of a column: the bits from `shift` on in a word of values, and one bit in a word of non-null flags."""
 
     name: str
     kind: pa.DataType
@@ -164,16 +161,15 @@ class PackedField:
 
 @dataclass(frozen=True)
 class Words:
-    """How the columns of a table are put into words."""
+    """Layout of columns with few bits that are packed into words on their way from Java to Python."""
 
     names: tuple[str, ...]
-    """The columns, in the table's order."""
     places: tuple[PackedField, ...]
-    """Those that are put into words; the others stay as they are."""
+    """The packed columns; the others stay unchanged."""
 
     @classmethod
     def of(cls, schema: pa.Schema) -> Words:
-        """Plan the words of a table: wide columns first, so that each begins at a multiple of its width.
+        """Plan the words of a table: wide columns first, so that each starts at a multiple of its width.
 
         >>> planned = Words.of(pa.schema([("a", pa.int16()), ("b", pa.int32()), ("c", pa.string()), ("d", pa.bool_())]))
         >>> [(place.name, place.word, place.shift, place.known) for place in planned.places]
@@ -189,7 +185,7 @@ class Words:
         return cls(tuple(schema.names), tuple(places) if saved else ())
 
     def columns(self) -> list[Any]:
-        """Return what is asked of Spark: the words `v0`, `v1`, ... of values and `k0`, ... of what is known."""
+        """Return the Spark columns to select: words `v0`, `v1`, ... of values and `k0`, ... of non-null flags."""
         from pyspark.sql import functions
 
         asked: dict[str, Any] = {}
@@ -206,7 +202,7 @@ class Words:
         return [*(part.alias(name) for name, part in asked.items()), *rest]
 
     def taken_apart(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the columns that were put into words, with those that were not."""
+        """Return the unpacked columns, together with those that were not packed."""
         known = [_Known(batch.column(name)) for name in batch.schema.names if name.startswith("k")]
         found = {}
         for place in self.places:
@@ -222,24 +218,24 @@ class Words:
 
 
 class _Known:
-    """A word of what is known, in each row."""
+    """A word of non-null flags in each row."""
 
     def __init__(self, words: pa.Array) -> None:
         self._words = words.to_numpy()
         self._every = int(np.bitwise_and.reduce(self._words, initial=-1))
 
     def missing(self, bit: int) -> Any:
-        """Return the rows in which a column is missing; None if there are none."""
+        """Return the mask of rows in which a column is missing; None if there are none."""
         return None if self._every >> bit & 1 else (self._words >> bit & 1) == 0
 
 
 @dataclass(frozen=True)
 class TakenApart:
-    """Takes words apart before a batch is given the types that its table is read in."""
+    """Unpacks words before a batch is converted to the types in which its table is read."""
 
     words: Words
     converted: Converted
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch as it was in the table."""
+        """Return a batch with the columns of the table."""
         return self.converted(self.words.taken_apart(batch))

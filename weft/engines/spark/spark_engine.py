@@ -1,9 +1,8 @@
-"""The engine for tables that one machine does not hold.
+"""Engine for tables that do not fit on one machine.
 
-The rows are coded once, where they are, and the codes are kept there (in memory as far as it goes, else on the
-executors' disks). A count is a map over blocks of codes and a sum. What Spark computes again, because a worker was lost
-or slow, gives the same numbers, and of all tries of a task one is added; noise is drawn by the driver, once for each
-charge.
+The rows are encoded once, on the executors, and the codes are kept there (in memory if possible, else on disk). A count
+is a map over blocks of codes and a sum. Tasks that Spark computes again, because a worker was lost or slow, return the
+same numbers, and only one attempt of a task is added; the driver draws the noise, once for each charge.
 """
 
 from __future__ import annotations
@@ -49,29 +48,29 @@ from weft.progress import Listener, ignore_event, report_stage
 
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_OCTETS = "spark.sql.execution.arrow.maxBytesPerBatch"
-_ANY = str((1 << 31) - 1)  # no limit: Spark would reckon the octets of a batch anew with each row, half of its time
-_HANDED = 1 << 25  # octets of codes that a worker is handed at a time
-_DIRECT = 1 << 22  # cells times tasks, up to which partial counts go straight to the driver
+_ANY = str((1 << 31) - 1)  # no limit: Spark would compute the bytes of a batch again for each row, half of its time
+_HANDED = 1 << 25  # bytes of codes that a worker gets at a time
+_DIRECT = 1 << 22  # maximum cells times tasks for which partial counts are sent directly to the driver
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Coded rows where Spark keeps them."""
+    """Encoded rows in Spark."""
 
     table: SparkTable
     frame: Any
     """A DataFrame with one row for each block."""
     domain: Domain
     tasks: int
-    """Parts of the table that are worked on by themselves. For speed only: no answer depends on it."""
+    """Number of partitions. For speed only: no answer depends on it."""
 
     def run(self, work: Callable[[Any], Any], fields: dict[str, pa.DataType], needed: Sequence[str]) -> Any:
-        """Return what workers make of these columns of the blocks, as a DataFrame; nothing is computed yet."""
+        """Return the workers' result for these columns of the blocks as a DataFrame; nothing is computed yet."""
         return self.frame.select(*needed).mapInArrow(work, spark_fields(fields))
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Compute: a worker is handed few blocks at a time, and the table must not have changed meanwhile."""
+        """Context for a computation: workers get few blocks at a time, and the table must not change meanwhile."""
         handed = max(1, _HANDED // (BLOCK_ROWS * width_of(self.domain)))
         with explain_spark_errors(self.table.name), override_settings(self.frame, {_BATCH_ROWS: str(handed)}):
             yield
@@ -85,7 +84,7 @@ class SparkEngine:
     blocks: Blocks
     recoding: Recoding
     units: bool = False
-    """Whether the rows of a unit are known."""
+    """Whether a unit may have several rows, which blocks then identify."""
     listener: Listener = ignore_event
 
     @property
@@ -94,7 +93,7 @@ class SparkEngine:
         return self.recoding.domain
 
     def count(self, cliques: Sequence[Clique]) -> list[Counts]:
-        """Return the exact table of each clique, in one pass over the columns of the blocks that it needs."""
+        """Return the exact marginal of each clique, in one pass over the required columns of the blocks."""
         counted = workers.select_counted_domain(self.domain, cliques)
         counter = Counter(counted, tuple(cliques))
         work = workers.Count(self.blocks.domain, self.recoding, tuple(cliques))
@@ -104,7 +103,7 @@ class SparkEngine:
         return counter.tables(flat)
 
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
-        """Return the distinct rows over some attributes and how many there are of each; the driver holds these."""
+        """Return the distinct rows over some attributes and their counts, in the driver's memory."""
         from pyspark.sql import functions
 
         work = workers.BlockGroups(self.blocks.domain, self.recoding, tuple(names))
@@ -120,17 +119,17 @@ class SparkEngine:
         return np.column_stack(distinct) if distinct else np.zeros((len(lines), 0), np.int64), rows[order]
 
     def unit_sizes(self, most: int) -> Counts:
-        """Return how many privacy units have 1, 2, ..., `most` rows."""
+        """Return the number of privacy units with 1, 2, ..., `most` rows."""
         if not self.units:
-            raise ValueError("rows that are units of their own have no numbers to ask for")
+            raise ValueError("unit sizes are not available if every row is a privacy unit")
         return self._added(workers.UnitSizes(most), most, ["owner"])
 
     def check_order(self) -> None:
-        """Refuse nothing: rows are told apart by what they say, and not by their place."""
+        """Accept: rows are divided by their content, not by their position."""
 
     def split(self, shares: Sequence[float], deal: Deal) -> list[SparkEngine]:
-        """Return a view of each part; the division is made once, by a key, and kept."""
-        # The driver is dealt two words, which are the key of all coins (`weft.engines.spark.workers`).
+        """Return a view of each part; the division is computed once, with a key, and kept."""
+        # Two secret words are drawn as the key of all coins (`weft.engines.spark.workers`).
         key = np.asarray(deal(np.arange(2, dtype=np.uint64)), "<u8").tobytes()
         domain, parts = self.blocks.domain, tuple(shares)
         every = self._columns(domain.names)
@@ -149,7 +148,7 @@ class SparkEngine:
         ]
 
     def recode(self, maps: Maps) -> SparkEngine:
-        """Return a view in which some attributes have their codes replaced."""
+        """Return a view with recoded attributes."""
         return replace(self, recoding=self.recoding.then(maps))
 
     def arrange(self, joined: Joined, kept: Sequence[str]) -> SparkEngine:
@@ -160,7 +159,7 @@ class SparkEngine:
         return [f"c{self.blocks.domain.index(name)}" for name in names]
 
     def _added(self, work: Callable[[Any], Any], cells: int, needed: Sequence[str]) -> Counts:
-        """Return the sum of what the tasks counted: small tables are added by the driver, large ones on the way."""
+        """Return the sum of the tasks' counts: small ones are added by the driver, large ones by workers first."""
         flat = np.zeros(cells, np.int64)
         with self.blocks.computing():
             partial = self.blocks.run(work, FIELDS, needed)
@@ -176,10 +175,7 @@ class SparkEngine:
 def open_spark_engine(
     table: SparkTable, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
 ) -> SparkEngine:
-    """Code a table where it is; every row is read and checked here, so that no later count can be refused.
-
-    Of each unit at most so many rows are kept, by a key that the driver draws.
-    """
+    """Encode a table, applying the contribution bound; all rows are validated, so that no later count is refused."""
     domain = codec.domain
     names = units.beside(codec.reads)
     with explain_spark_errors(table.name):
@@ -198,13 +194,13 @@ def open_spark_engine(
 
 
 def _pack_for_workers(read: Any, converted: Converted) -> tuple[Any, Converted]:
-    """Return rows as Java hands them to workers fastest, and how workers get back what they were."""
+    """Return rows in the form that Java passes to workers fastest, and the conversion for the workers."""
     words = Words.of(arrow_schema(read))
     return (read.select(*words.columns()), TakenApart(words, converted)) if words.places else (read, converted)
 
 
 def _choose_batch_rows(read: Any) -> dict[str, str]:
-    """Return how many rows a worker is handed at a time: as many as fit, or as Spark reckons where there are texts."""
+    """Return the settings for rows per batch: as many as fit, or with Spark's byte limit if there is text."""
     kinds = arrow_schema(read).types
     if not all(map(pa.types.is_primitive, kinds)):
         return {_BATCH_ROWS: str(BLOCK_ROWS)}
@@ -212,7 +208,7 @@ def _choose_batch_rows(read: Any) -> dict[str, str]:
 
 
 def _persist_blocks(table: SparkTable, coded: Any, domain: Domain, handing: dict[str, str]) -> Blocks:
-    """Compute blocks and keep them where they are, until the fit ends; DataError if rows were refused."""
+    """Compute blocks and keep them in Spark until the fit ends; DataError if rows were refused."""
     coded = coded.persist()
     end = _Kept(coded)
     with explain_spark_errors(table.name), override_settings(coded, handing):
@@ -229,13 +225,10 @@ def _persist_blocks(table: SparkTable, coded: Any, domain: Domain, handing: dict
 
 
 class _Kept:
-    """Blocks that Spark keeps."""
-
     def __init__(self, frame: Any) -> None:
-        self._java = frame._jdf  # noqa: SLF001 (to let go of a frame does not need the frame)
+        self._java = frame._jdf  # noqa: SLF001 (keeps no reference to the frame, so that it can be finalized)
 
     def close(self) -> None:
-        """Let go of them."""
         with suppress(Exception):
             self._java.unpersist(False)
 

@@ -1,7 +1,7 @@
-"""What is done where the rows are: each function is sent to Spark's workers and sees a part of the table.
+"""Functions that run on Spark's workers, each on a partition of the table.
 
-None of them draws anything by chance, and none has an effect beside what it returns: computed again, after a worker was
-lost or because another was slow, it gives the same.
+All are deterministic and without side effects: computed again, after a worker was lost or was slow, they return the
+same result.
 """
 
 from __future__ import annotations
@@ -40,18 +40,15 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.records import Records
 from weft.values.text_numbers import Marker
 
-# Counts of a part of the rows, on their way to the driver: cut into pieces, each as small as it can be written.
+PIECE = 1 << 16  # cells of a piece, into which counts are cut on their way to the driver
 
-PIECE = 1 << 16
-"""Cells of a piece."""
-
-_TOGETHER = 64  # pieces handed on at a time
+_TOGETHER = 64  # pieces per batch
 
 FIELDS = {"piece": pa.int32(), "counts": pa.binary()}
 
 
 def iterate_count_pieces(flat: Counts) -> Iterator[pa.RecordBatch]:
-    """Yield the pieces of a buffer of counts that are not all nought."""
+    """Yield the pieces of a count buffer that are not all zero."""
     cut = ((number, flat[start : start + PIECE]) for number, start in enumerate(range(0, len(flat), PIECE)))
     yield from _batch_pieces((number, cells) for number, cells in cut if cells.any())
 
@@ -66,7 +63,7 @@ def _batch_pieces(cut: Iterator[tuple[int, Counts]]) -> Iterator[pa.RecordBatch]
 
 
 def pack_counts(cells: Counts) -> bytes:
-    """Return counts, none below nought, as octets: those that are not nought with their places, or all.
+    """Return nonnegative counts as bytes: nonzero counts with their positions, or all counts if that is shorter.
 
     >>> [len(pack_counts(np.array(cells))) for cells in ([0] * 99 + [5], [7] * 100, [70_000] * 100)]
     [5, 102, 402]
@@ -81,11 +78,11 @@ def pack_counts(cells: Counts) -> bytes:
 
 
 def add_packed(octets: Any, into: Counts) -> None:
-    """Add what `pack_counts` wrote to counts."""
+    """Add the result of `pack_counts` to counts."""
     octets = memoryview(octets)
     width, sparse = octets[0], octets[1]
     if not sparse:
-        cells = np.frombuffer(octets[2:], f"<u{width}")[: len(into)]  # a sum has zeros behind the last cell
+        cells = np.frombuffer(octets[2:], f"<u{width}")[: len(into)]  # a sum has zeros after the last cell
         into[: len(cells)] += cells.astype(np.int64)
         return
     n = (len(octets) - 2) // (2 + width)
@@ -94,13 +91,13 @@ def add_packed(octets: Any, into: Counts) -> None:
 
 
 def add_pieces(batch: pa.RecordBatch | pa.Table, into: Counts) -> None:
-    """Add pieces of several tasks to a buffer."""
+    """Add the pieces of several tasks to a buffer."""
     for piece, octets in zip(batch.column("piece").to_pylist(), batch.column("counts"), strict=True):
         add_packed(octets.as_buffer(), into[piece * PIECE : (piece + 1) * PIECE])
 
 
 def sum_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add up the pieces that one task was given: a piece's are all given to the same."""
+    """Sum the pieces of one task, which gets all pieces with the same number."""
     sums: dict[int, Counts] = {}
     for batch in batches:
         for piece, octets in zip(batch.column("piece").to_pylist(), batch.column("counts"), strict=True):
@@ -110,25 +107,22 @@ def sum_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 Batches = Iterator[pa.RecordBatch]
 
-UNIT_FIELDS = {"fault": pa.string(), "unit": pa.binary(), "line": pa.binary()}
-"""A row on its way to the other rows of its unit."""
+UNIT_FIELDS = {"fault": pa.string(), "unit": pa.binary(), "line": pa.binary()}  # a row to be grouped by unit
 
-LINE_FIELDS = {"line": pa.binary()}
-"""A row on its way to those that are equal to it."""
+LINE_FIELDS = {"line": pa.binary()}  # a row to be grouped with equal rows
 
 GROUP_FIELDS = {"line": pa.binary(), "rows": pa.int64()}
 
 
 @dataclass(frozen=True)
 class Encode:
-    """Rows as blocks of codes. Rows that break the schema are refused by a word, and not by a failure: that would be
-    tried again and again, and logged."""
+    """Encodes rows as blocks; errors are returned as data, because Spark would retry and log an exception."""
 
     codec: Codec
     converted: Converted
 
     def __call__(self, batches: Batches) -> Batches:
-        """Code a part of the rows."""
+        """Encode a partition."""
         for batch in gather_batches(batches):
             try:
                 made = make_block(self.codec.encode(self.converted(batch)))
@@ -139,7 +133,7 @@ class Encode:
 
 @dataclass(frozen=True)
 class EncodeUnits:
-    """Rows as lines of codes with the name of their unit; rows of nobody are left out."""
+    """Encodes rows as lines of codes with their unit; rows without a unit are dropped."""
 
     codec: Codec
     converted: Converted
@@ -147,7 +141,7 @@ class EncodeUnits:
     markers: tuple[Marker, ...]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Code a part of the rows."""
+        """Encode a partition."""
         for batch in gather_batches(batches):
             try:
                 read = self.converted(batch)
@@ -163,13 +157,13 @@ class EncodeUnits:
 
 @dataclass(frozen=True)
 class Truncate:
-    """At most `most` rows of each unit, as blocks; the rows come sorted by unit, all of a unit to one call.
+    """Keeps at most `most` rows of each unit, as blocks; the rows arrive sorted, all rows of a unit in one call.
 
-    The argument. Which rows of a unit stay is decided by its name, its own rows and the key, and by nothing else: each
-    row has the word of the name, its codes, and its number among those of the unit that are equal to it, and the
-    smallest words stay. With the key given, whatever it is, another unit more or less leaves the kept rows of this one
-    as they were: the sensitivity is that of `weft.engines.privacy_units`, there on average over keys, here for every
-    key. That equal rows are numbered makes the choice uniform; which of them stays is all the same.
+    Privacy: which rows of a unit are kept depends only on its name, its own rows and the key. The word of a row is the
+    keyed hash of its unit's word, of its number among equal rows of the unit, and of its codes; the rows with the
+    smallest words are kept. For every key, adding or removing another unit leaves the kept rows of this one unchanged:
+    the sensitivity is that of `weft.engines.privacy_units`, at most `most` times that of one row, there on average over
+    keys and here for every key. Numbering equal rows makes the choice uniform; which of them is kept has no effect.
     """
 
     domain: Domain
@@ -177,7 +171,7 @@ class Truncate:
     key: bytes
 
     def __call__(self, batches: Batches) -> Batches:
-        """Keep some rows of each unit."""
+        """Apply the contribution bound to a partition."""
         held: list[pa.RecordBatch] = []
         for batch in gather_batches(batches):
             for fault in batch.column("fault").drop_null().unique().to_pylist():
@@ -187,7 +181,7 @@ class Truncate:
                 continue
             names = known.column("unit")
             last = len(names) - int(pc.sum(pc.equal(names, names[-1])).as_py())
-            # The last unit may go on in the next batch.
+            # The last unit may continue in the next batch.
             if last == 0 and held and held[-1].column("unit")[0] == names[0]:
                 held.append(known)
                 continue
@@ -215,12 +209,12 @@ class Truncate:
 
 @dataclass(frozen=True)
 class Lines:
-    """Blocks as lines, each row by itself."""
+    """Converts blocks to lines, one per row."""
 
     domain: Domain
 
     def __call__(self, batches: Batches) -> Batches:
-        """Write out the rows of blocks."""
+        """Convert a partition."""
         for batch in batches:
             for row in range(len(batch)):
                 lines = octets_of(records_of(batch, row, self.domain, self.domain.names))
@@ -229,13 +223,13 @@ class Lines:
 
 @dataclass(frozen=True)
 class DivideRows:
-    """Rows by part, as blocks; they come sorted, all that are equal to one call.
+    """Divides rows into parts, as blocks; the rows arrive sorted, all equal rows in one call.
 
-    The argument (`weft.engines.recoding`). The word of a row is that of its codes and of its number among the rows
-    equal to it. A table with one row more has one pair of codes and number more, and all others as before: with the key
-    given, whatever it is, every other row stays in its part. A row that is exchanged for another takes another pair.
-    Exchange the words of the two pairs: the words of a random function have the same law then, every other row stays
-    where it was, and the new row goes where the old one was. The key is drawn for this division and never released.
+    Privacy (`weft.engines.recoding`): the word of a row is the keyed hash of its codes and its number among equal rows.
+    A table with one more row has one more pair of codes and number, and all other pairs are unchanged: for every key,
+    every other row stays in its part. A row that is replaced by another gets another pair. Exchange the words of these
+    two pairs: the words of a random function then have the same distribution, every other row stays in its part, and
+    the new row takes the part of the old one. The key is drawn for this division and never released.
     """
 
     domain: Domain
@@ -243,13 +237,13 @@ class DivideRows:
     key: bytes
 
     def __call__(self, batches: Batches) -> Batches:
-        """Divide a part of the rows."""
+        """Divide a partition."""
         last, seen = None, 0
         for batch in gather_batches(batches):
             lines = lines_of(batch.column("line"), width_of(self.domain))
             runs = runs_of(lines)
             places = places_in(runs)
-            if last is not None and (lines[0] == last).all():  # the run goes on
+            if last is not None and (lines[0] == last).all():  # the run continues
                 places[runs == 0] += seen
             last, seen = lines[-1].copy(), int(places[-1]) + 1
             words = words_of_rows(np.hstack([_view_as_bytes(places), lines]), self.key)
@@ -258,14 +252,14 @@ class DivideRows:
 
 @dataclass(frozen=True)
 class DivideUnits:
-    """Blocks by part, each unit by the word of its own: by its name and the key alone (`weft.engines.recoding`)."""
+    """Divides blocks into parts, each unit by its own word, which depends only on its name and the keys."""
 
     domain: Domain
     shares: tuple[float, ...]
     key: bytes
 
     def __call__(self, batches: Batches) -> Batches:
-        """Divide a part of the rows."""
+        """Divide a partition."""
         for batch in batches:
             for row in range(len(batch)):
                 records = records_of(batch, row, self.domain, self.domain.names)
@@ -277,14 +271,14 @@ class DivideUnits:
 
 @dataclass(frozen=True)
 class Count:
-    """The tables of some cliques over a part of the rows."""
+    """Computes the marginals of some cliques."""
 
     domain: Domain
     recoding: Recoding
     cliques: tuple[Clique, ...]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Count a part of the rows."""
+        """Count a partition."""
         counted = select_counted_domain(self.recoding.domain, self.cliques)
         counter = Counter(counted, self.cliques, threads=1)
         flat = counter.zeros()
@@ -298,14 +292,14 @@ class Count:
 
 @dataclass(frozen=True)
 class BlockGroups:
-    """The distinct rows over some attributes in each block, and how many there are of each."""
+    """Computes the distinct rows over some attributes in each block, and the count of each."""
 
     domain: Domain
     recoding: Recoding
     names: tuple[str, ...]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Count the distinct rows of blocks."""
+        """Count the distinct rows of a partition."""
         needed = self.recoding.sources(self.names) or list(self.domain.names[:1])
         for batch in batches:
             for row in range(len(batch)):
@@ -317,12 +311,12 @@ class BlockGroups:
 
 @dataclass(frozen=True)
 class UnitSizes:
-    """How many units of a block have 1, 2, ..., `most` rows: all rows of a unit are in one."""
+    """Computes the number of units with 1, 2, ..., `most` rows; all rows of a unit are in one block."""
 
     most: int
 
     def __call__(self, batches: Batches) -> Batches:
-        """Count the units of blocks."""
+        """Count the units of a partition."""
         sizes = np.zeros(self.most, np.int64)
         for batch in batches:
             for owners in batch.column("owner"):
@@ -331,7 +325,7 @@ class UnitSizes:
 
 
 def select_counted_domain(domain: Domain, cliques: Sequence[Clique]) -> Domain:
-    """Return the attributes that cliques need, at least one."""
+    """Return the domain of the attributes in cliques, at least one."""
     asked = {name for clique in cliques for name in clique}
     return domain.project([name for name in domain if name in asked] or domain.names[:1])
 

@@ -1,7 +1,8 @@
-"""How good is it? Measures of a synthetic table against the real one.
+"""Metrics that compare a synthetic table with the real one.
 
-Each is a function of two tables of coded records over one domain, and of a seed where it draws something.
-What they return is computed from the real rows without noise: it is PRIVATE, for the curator's eyes.
+Each is a function of two tables of encoded records over one domain, and of a seed if it draws random numbers.
+
+Privacy: none. Results are computed from the real rows without noise: they are PRIVATE and for the curator only.
 """
 
 from __future__ import annotations

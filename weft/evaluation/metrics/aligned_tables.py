@@ -1,4 +1,4 @@
-"""Two tables, cell by cell: aligned counts over any columns, dense where cells are few, sparse elsewhere."""
+"""Aligned counts of two tables over any attributes, dense if there are few cells and sparse otherwise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BATCH_CELLS = 1 << 23
 
 
 def validate_shared_domain(*tables: Records) -> Domain:
-    """Return the domain that the tables share; refuse what no measure could be taken of."""
+    """Return the domain that the tables share; DataError if they cannot be compared."""
     domain = tables[0].domain
     if not len(domain):
         raise DataError("the tables have no columns to compare")
@@ -33,22 +33,22 @@ def validate_shared_domain(*tables: Records) -> Domain:
         if other.domain != domain:
             names = zip(domain.names, other.domain.names, strict=False)
             first = next((a for a, b in names if a != b or domain.size(a) != other.domain.size(b)), None)
-            where = f"the first to differ is {first!r}" if first else "one has more columns than the other"
-            raise DataError(f"the tables do not share a domain ({where}): encode both with one schema")
+            where = f"the first to differ is {first!r}" if first else "one has more attributes than the other"
+            raise DataError(f"the tables have different domains ({where}). Encode both with the same schema")
     for table in tables:
         if not len(table):
             raise DataError("a table without rows cannot be evaluated")
         for name, size, column in zip(domain.names, domain.shape, table.columns, strict=True):
             if int(column.max()) >= size:
-                raise DataError(f"column {name!r} has codes outside its domain: encode it with the schema")
+                raise DataError(f"attribute {name!r} has codes outside its domain. Encode it with the schema")
     return domain
 
 
 def number_cells(tables: Sequence[Records], columns: Clique) -> list[Ints]:
-    """Number the rows of each table by their cell over `columns`, equal cells alike in all tables.
+    """Return the cell number of each row over `columns`, consistent between tables.
 
-    Numbers are mixed-radix codes in C order. Where those would not fit 64 bits, the digits so far are
-    replaced by their rank among the values that occur, so that any number of columns of any size will do.
+    Numbers are mixed-radix codes in C order. Where they would overflow 64 bits, the digits so far are replaced by their
+    rank among the values that occur, so that any number of attributes of any size is possible.
     """
     domain = tables[0].domain
     ends = np.cumsum([len(table) for table in tables])[:-1]
@@ -75,8 +75,8 @@ def fold_cliques(
 ) -> list[Result]:
     """Return `reduce(real counts, synthetic counts)` over the cells of each clique.
 
-    The two arrays are aligned. They hold every cell, or (large domains) every cell that either table
-    occupies: `reduce` must not care about cells that are empty in both.
+    The two arrays are aligned. They contain all cells or, for large domains, only the cells that either table occupies:
+    `reduce` must not depend on cells that are empty in both.
     """
     results: dict[int, Result] = {}
     roomy = max(_DENSE_CELLS, len(real) + len(synth))
@@ -95,7 +95,7 @@ def fold_cliques(
 
 
 def _batch_cliques(indices: list[int], sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Cut the list so that the tables of one batch fit comfortably in memory together."""
+    """Split the cliques into batches whose tables fit in memory together."""
     batch: list[int] = []
     cells = 0
     for i in indices:
@@ -109,9 +109,9 @@ def _batch_cliques(indices: list[int], sizes: Sequence[int]) -> Iterator[list[in
 
 
 def _count_occupied_cells(real: Records, synth: Records, columns: Clique) -> tuple[Ints, Ints]:
-    """Aligned counts of the cells that at least one of the tables occupies."""
+    """Return aligned counts of the cells that at least one of the tables occupies."""
     a, b = number_cells((real, synth), columns)
-    # One sort serves both tables: the lowest bit says which of them a row comes from.
+    # One sort for both tables: the lowest bit marks the table of a row.
     tagged = np.concatenate([a << 1, b << 1 | 1])
     tagged.sort()
     cells = tagged >> 1

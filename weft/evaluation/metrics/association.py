@@ -1,4 +1,4 @@
-"""How columns hang together: Cramer's V and correlation matrices, and what synthesis changed in them."""
+"""Association between attributes: Cramer's V and correlation matrices of the real and the synthetic table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROWS_A_BLOCK = 1 << 12
 
 @dataclass(frozen=True)
 class MatrixDifference:
-    """A matrix over columns for each table."""
+    """A matrix over the attributes for each table."""
 
     names: tuple[str, ...]
     real: Floats
@@ -30,20 +30,20 @@ class MatrixDifference:
 
     @property
     def matrix(self) -> Floats:
-        """Synthetic less real."""
+        """Synthetic minus real."""
         return self.synth - self.real
 
     @property
     def mean_absolute(self) -> float:
-        """Mean absolute difference over pairs of different columns (0 for a single column)."""
+        """Mean absolute difference over pairs of different attributes (0 for a single attribute)."""
         upper = np.abs(self.matrix)[np.triu_indices(len(self.names), 1)]
         return float(np.mean(upper)) if len(upper) else 0.0
 
 
 def cramers_v(table: Array) -> float:
-    """Cramer's V of a two-way table of counts, in [0, 1], without bias correction; 0 if an axis has one code only.
+    """Compute Cramer's V of a two-way table of counts, in [0, 1], without bias correction; 0 if an axis has one code.
 
-    V^2 = (sum of n_ij^2 / (n_i n_j) - 1) / (min(r, c) - 1), where r and c count the codes that occur.
+    V^2 = (sum of n_ij^2 / (n_i n_j) - 1) / (min(r, c) - 1), where r and c are the numbers of codes that occur.
     """
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     squares = np.square(table, dtype=np.float64)
@@ -51,7 +51,7 @@ def cramers_v(table: Array) -> float:
 
 
 def _compute_strength(squares: float, rows: Array, columns: Array) -> float:
-    """Return V of the sum of n_ij^2 / (n_i n_j)."""
+    """Compute V from the sum of n_ij^2 / (n_i n_j)."""
     levels = min(np.count_nonzero(rows), np.count_nonzero(columns)) - 1
     return min(1.0, math.sqrt(max(0.0, squares - 1) / levels)) if levels > 0 else 0.0
 
@@ -61,7 +61,7 @@ def _invert_counts(counts: Array) -> Floats:
 
 
 def associations(records: Records, *, threads: int | None = None) -> Floats:
-    """Cramer's V of all pairs of columns (`cramers_v`); the diagonal is 1."""
+    """Compute Cramer's V of all attribute pairs (`cramers_v`); the diagonal is 1."""
     domain = validate_shared_domain(records)
     matrix = np.eye(len(domain))
 
@@ -78,7 +78,7 @@ def associations(records: Records, *, threads: int | None = None) -> Floats:
 
 
 def _sparse_v(records: Records, pair: Clique) -> float:
-    """Cramer's V of a pair whose table would be too large, by its filled cells."""
+    """Compute Cramer's V of a pair with a large table from its occupied cells."""
     rows, columns = count_marginals(records, [(name,) for name in pair])
     cells, counts = np.unique(number_cells((records,), pair)[0], return_counts=True)
     i, j = np.divmod(cells, records.domain.size(pair[1]))
@@ -86,12 +86,12 @@ def _sparse_v(records: Records, pair: Clique) -> float:
 
 
 def large_pairs(domain: Domain) -> Iterator[Clique]:
-    """List the pairs whose tables are too large to be filled."""
+    """Return the pairs whose tables are too large for dense counts."""
     return (pair for pair in combinations(domain.names, 2) if domain.cells(pair) > _DENSE_CELLS)
 
 
 def pair_batches(domain: Domain) -> Iterator[list[Clique]]:
-    """List the other pairs so that the tables of each list fit comfortably in memory together."""
+    """Yield the other pairs in batches whose tables fit in memory together."""
     batch: list[Clique] = []
     cells = 0
     for pair in combinations(domain.names, 2):
@@ -107,7 +107,7 @@ def pair_batches(domain: Domain) -> Iterator[list[Clique]]:
 
 
 def correlations(records: Records, columns: Sequence[str] | None = None) -> Floats:
-    """Pearson correlation of the codes of ordered columns (None: of all); 0 with a constant column."""
+    """Compute Pearson correlations of the codes of `columns` (default: all); 0 with a constant attribute."""
     domain = validate_shared_domain(records)
     chosen = [records.column(name) for name in (domain.names if columns is None else columns)]
     means = np.array([column.mean(dtype=np.float64) for column in chosen])
@@ -123,14 +123,14 @@ def correlations(records: Records, columns: Sequence[str] | None = None) -> Floa
 
 
 def association_difference(real: Records, synth: Records, *, threads: int | None = None) -> MatrixDifference:
-    """Cramer's V of all pairs in both tables."""
+    """Compute Cramer's V of all pairs in both tables."""
     domain = validate_shared_domain(real, synth)
     matrices = (associations(records, threads=threads) for records in (real, synth))
     return MatrixDifference(domain.names, *matrices)
 
 
 def correlation_difference(real: Records, synth: Records, columns: Sequence[str] | None = None) -> MatrixDifference:
-    """Correlations of the ordered columns in both tables."""
+    """Compute correlations of `columns` (default: all) in both tables."""
     domain = validate_shared_domain(real, synth)
     names = domain.names if columns is None else tuple(columns)
     return MatrixDifference(names, correlations(real, names), correlations(synth, names))

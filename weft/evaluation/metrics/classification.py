@@ -1,4 +1,4 @@
-"""Classifiers trained on either table, as in BSG (plausible deniability), tables 3 and 4 and figure 2."""
+"""Classifiers trained on either table, as in BSG (plausible deniability), tables 3 to 5 and figure 2, and PrivMRF."""
 
 from __future__ import annotations
 
@@ -16,32 +16,30 @@ from weft.evaluation.metrics.aligned_tables import Floats, Ints, validate_shared
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 
-# What the classification measures share: classifiers, features, and splits into training and test rows.
-
 Classifier = Literal["tree", "forest", "adaboost", "logistic", "svm"]
 TREES: tuple[Classifier, ...] = ("tree", "forest", "adaboost")
-"""The classifiers of BSG's table 3; they see the codes as ordered numbers."""
+"""The classifiers of BSG's table 3; their features are the codes as ordered numbers."""
 LINEAR: tuple[Classifier, ...] = ("logistic", "svm")
-"""The classifiers of BSG's table 4; they see one indicator a code, rows scaled to norm 1."""
+"""The classifiers of BSG's table 4; their features are one indicator per code, with rows scaled to norm 1."""
 LAMBDAS = (1e-3, 1e-4, 1e-5, 1e-6)
 """Regularisation weights that BSG tries for the linear classifiers."""
 
 
 def import_sklearn(module: str) -> Any:
-    """Import a part of scikit-learn, which only the classification measures need."""
+    """Import a module of scikit-learn, an optional dependency of the classification metrics."""
     try:
         return import_module(f"sklearn.{module}")
     except ImportError as error:
-        raise WeftError("the classification measures need scikit-learn: pip install 'weft[evaluate]'") from error
+        raise WeftError("classification metrics require scikit-learn: pip install 'weft[evaluate]'") from error
 
 
 def stack_codes(records: Records) -> Ints:
-    """Codes as rows, int64."""
+    """Return the codes as a matrix of rows."""
     return np.column_stack([column.astype(np.int64) for column in records.columns])
 
 
 def one_hot(rows: Ints, domain: Domain) -> Any:
-    """Sparse indicators of every code of every column, column after column."""
+    """Return sparse indicators of every code of every attribute, attribute by attribute."""
     from scipy import sparse
 
     offsets = np.cumsum([0, *domain.shape])
@@ -51,24 +49,24 @@ def one_hot(rows: Ints, domain: Domain) -> Any:
 
 
 def drop_target(indicators: Any, domain: Domain, target: int) -> Any:
-    """Drop the target's indicators."""
+    """Remove the target's indicators."""
     offsets = np.cumsum([0, *domain.shape])
     return indicators.tocsc()[:, np.r_[: offsets[target], offsets[target + 1] : offsets[-1]]].tocsr()
 
 
 def train_and_predict(classifier: Any, features: Any, labels: NDArray[Any], test: Any) -> NDArray[Any]:
-    """Train a scikit-learn classifier and predict; with a single label there is nothing to train."""
+    """Train a scikit-learn classifier and predict; with a single label, predict that."""
     if (labels == labels[0]).all():
         return np.full(test.shape[0], labels[0])
     with warnings.catch_warnings():
-        # An iteration limit is part of the protocol: stopping there is no news.
+        # The iteration limit is part of the protocol: reaching it deserves no warning.
         warnings.simplefilter("ignore", import_sklearn("exceptions").ConvergenceWarning)
         classifier.fit(features, labels)
         return np.asarray(classifier.predict(test))
 
 
 def make_classifier(kind: Classifier, rng: np.random.Generator, rows: int = 1, weight: float = 1e-4) -> Any:
-    """Return an untrained classifier; `weight` is the lambda of a linear one that will see `rows` rows."""
+    """Return an untrained classifier; `weight` is the lambda of a linear one that is trained on `rows` rows."""
     if kind == "logistic":
         return import_sklearn("linear_model").LogisticRegression(C=1 / (rows * weight), max_iter=200)
     if kind == "svm":
@@ -84,14 +82,14 @@ def make_classifier(kind: Classifier, rng: np.random.Generator, rows: int = 1, w
 
 
 def find_majority_label(labels: NDArray[Any]) -> int:
-    """Most frequent label (the lowest of equals)."""
+    """Return the most frequent label (the lowest one of a tie)."""
     return int(np.bincount(labels).argmax())
 
 
 def require_enough_rows(rows: int) -> None:
-    """Refuse a table that cannot be split into training and test rows."""
+    """Raise DataError if no training or test rows are left."""
     if rows < 1:
-        raise DataError("the tables have too few rows to hold some back for testing")
+        raise DataError("the tables have too few rows for a split into training and test rows")
 
 
 _TEST_SHARE = 0.3  # test rows for each training row
@@ -99,38 +97,34 @@ _TEST_SHARE = 0.3  # test rows for each training row
 
 @dataclass(frozen=True)
 class Classification:
-    """One kind of classifier, on real test rows, averaged over the runs."""
+    """Accuracy of one kind of classifier by its training rows, on real test rows, averaged over the runs."""
 
     model: Classifier
     synth: float
-    """Accuracy, trained on synthetic rows."""
     real: float
-    """Accuracy, trained on real rows."""
     agreement: float
-    """Share of the test rows on which those two say the same."""
+    """Share of the test rows for which classifiers trained on synthetic and on real rows predict the same label."""
     agreement_real: float
-    """The same for two classifiers trained on disjoint real rows: as much agreement as one can hope for."""
+    """The same for two classifiers trained on disjoint real rows: the best agreement to be expected."""
     majority: float
-    """Accuracy of the most frequent label."""
+    """Always the most frequent label."""
 
 
 @dataclass(frozen=True)
 class AttributeAccuracy:
-    """Accuracy of predicting each column from the others, on real test rows."""
+    """Accuracy of predicting each attribute from the others by training rows, on real test rows."""
 
     names: tuple[str, ...]
     synth: Floats
-    """Trained on synthetic rows."""
     real: Floats
-    """Trained on real rows."""
     majority: Floats
-    """Most frequent code (the marginals of BSG)."""
+    """Always the most frequent code (BSG's "marginals")."""
     uniform: Floats
-    """Guessing among the codes."""
+    """Codes drawn uniformly."""
 
     @property
     def improvement(self) -> Floats:
-        """Share of the marginals' errors that training on synthetic rows avoids (0 where they make none)."""
+        """Share of the majority's errors that training on synthetic rows avoids (0 if it makes none)."""
         missed = 1 - self.majority
         return np.divide(self.synth - self.majority, missed, out=np.zeros_like(missed), where=missed > 0)
 
@@ -148,9 +142,9 @@ def classify(
 ) -> tuple[Classification, ...]:
     """Train each kind of classifier for one label on synthetic rows, real rows and other real rows.
 
-    Every run draws its rows anew: at most `cap` of each kind to train, and 0.3 as many to test, from `test`
-    where given; real training, other training and test rows are disjoint. A linear classifier's
-    regularisation is the one that serves the real rows best, as in the paper.
+    Every run draws new rows: at most `cap` per training set, and 0.3 times as many test rows, from `test` if given.
+    Real training, other real training and test rows are disjoint. The regularisation of a linear classifier is the one
+    with the best accuracy when trained on real rows, as in the paper.
     """
     domain = validate_shared_domain(real, synth) if test is None else validate_shared_domain(real, synth, test)
     rng = np.random.default_rng([seed, 103])
@@ -172,7 +166,7 @@ def attribute_accuracy(
     test: Records | None = None,
     seed: int = 0,
 ) -> AttributeAccuracy:
-    """Predict each column in turn from all others, with the classifier trained on either table."""
+    """Predict each attribute from all others, with the classifier trained on either table."""
     domain = validate_shared_domain(real, synth) if test is None else validate_shared_domain(real, synth, test)
     rng = np.random.default_rng([seed, 105])
     parts = [stack_codes(part) for part in _split_rows(real, synth, test, cap, rng)]
@@ -185,7 +179,7 @@ def attribute_accuracy(
 def _split_rows(
     real: Records, synth: Records, test: Records | None, cap: int, rng: np.random.Generator
 ) -> tuple[Records, Records, Records, Records]:
-    """Draw synthetic, real and other real training rows, and test rows: equally many to train on."""
+    """Draw equally many synthetic, real and other real training rows, and test rows."""
     share = 2 + _TEST_SHARE if test is None else 2
     train = min(cap, len(synth), int(len(real) / share))
     held = int(_TEST_SHARE * train)
@@ -227,7 +221,7 @@ def _compare_classifiers(
 def _make_linear_predictor(
     kind: Classifier, domain: Domain, t: int, tested: Ints, rng: np.random.Generator
 ) -> Callable[[Ints, float], NDArray[Any]]:
-    # Every row has one indicator a column: this scale gives it norm 1, as the paper asks.
+    # Every row has one indicator per attribute: this scale gives it norm 1, as in the paper.
     scale = 1 / np.sqrt(max(len(domain) - 1, 1))
     tests = scale * drop_target(one_hot(tested, domain), domain, t)
 
@@ -238,20 +232,16 @@ def _make_linear_predictor(
     return told
 
 
-# SVM misclassification with each column as the label in turn (PrivMRF), or with one label (PrivSyn).
-
-
 @dataclass(frozen=True)
 class Misclassification:
-    """Rates on real test rows, one for each target, and their means."""
+    """SVM misclassification rates on real test rows for each target (PrivMRF) or one (PrivSyn), and their means."""
 
     targets: tuple[str, ...]
     synths: Floats
-    """Trained on synthetic rows."""
     reals: Floats
-    """NonPriv: trained on real rows that are not among the test rows. The floor."""
+    """NonPriv: trained on real rows that are not among the test rows. The expected lower bound."""
     majorities: Floats
-    """Majority: always the most frequent label of those real training rows. The ceiling."""
+    """Majority: always the most frequent label of those real training rows. The expected upper bound."""
 
     @property
     def synth(self) -> float:
@@ -260,7 +250,7 @@ class Misclassification:
 
     @property
     def real(self) -> float:
-        """Mean rate of those trained on real rows (NonPriv)."""
+        """Mean rate of the classifiers trained on real rows (NonPriv)."""
         return float(np.mean(self.reals))
 
     @property
@@ -281,16 +271,15 @@ def svm_misclassification(
 ) -> Misclassification:
     """Train SVMs on at most `cap` rows of either table, and test them on at most `cap` real rows.
 
-    Without a target, each column is one in turn. Test rows are the first of `test` (rows that the synthesizer
-    has not seen) or else a random part of the real table, from which NonPriv then does not learn. "linear" is
-    a quick linear SVM on indicators; "rbf" is PrivMRF's: standardised codes, Gaussian kernel, gamma = 1 over
-    the number of features.
+    By default, each attribute is the target in turn. Test rows are the first of `test` (rows not used for synthesis)
+    or, by default, a random part of the real table on which NonPriv is then not trained. "linear" is a fast linear SVM
+    on indicators; "rbf" is PrivMRF's: standardised codes, Gaussian kernel, gamma = 1 / number of features.
     """
     domain = validate_shared_domain(real, synth) if test is None else validate_shared_domain(real, synth, test)
     rng = np.random.default_rng([seed, 102])
     order = rng.permutation(len(real))
     if test is None:
-        # A table of up to `cap` rows is halved, so that there is always something to learn from.
+        # A table of up to `cap` rows is halved, so that training rows are left.
         held = cap if len(real) > cap else len(real) // 2
         require_enough_rows(held)
         tested, learned = real.take(order[:held]), real.take(order[held : held + cap])
@@ -330,18 +319,16 @@ def _rbf_rates(train: Ints, test: Ints, _domain: Domain, targets: Any) -> Floats
     return np.array(rates)
 
 
-# The distinguishing game (BSG, table 5): can a classifier tell synthetic rows from real ones?
-
 _TRAIN_SHARE = 0.7
 
 
 @dataclass(frozen=True)
 class Distinguishing:
-    """How often one kind of classifier is right on held-out rows, half real and half synthetic."""
+    """Result of the distinguishing game (BSG, table 5) for one kind of classifier."""
 
     model: Classifier
     accuracy: float
-    """0.5: it can only guess; 1: it always knows."""
+    """On test rows, half real and half synthetic. 0.5: indistinguishable; 1: always distinguished."""
 
 
 def distinguishing(
@@ -352,7 +339,7 @@ def distinguishing(
     cap: int = 50_000,
     seed: int = 0,
 ) -> tuple[Distinguishing, ...]:
-    """Train on equally many rows of both tables (at most `cap` of each), test on other rows of both."""
+    """Train on equally many rows of both tables (at most `cap` of each), and test on other rows of both."""
     domain = validate_shared_domain(real, synth)
     rng = np.random.default_rng([seed, 104])
     rows = min(len(real), len(synth))

@@ -1,7 +1,7 @@
 """Gini index and gender pay gap by group, after NIST's 2018 challenge (DPSyn, section 5.1).
 
-The paper gives neither the normalisation nor the handling of missing groups nor the formula of the gap: the
-score here is OURS, not NIST's, and is comparable only with itself.
+The paper specifies neither the normalisation, nor the handling of missing groups, nor the formula of the gap: this
+score is OURS, not NIST's, and is comparable only with itself.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from weft.marginals.records import Records
 
 @dataclass(frozen=True)
 class GiniGap:
-    """Scores in [0, 1], 1 is perfect, and the figures by group that they come from (nan: undefined)."""
+    """Scores in [0, 1] (1 is perfect), and the figures by group that they are computed from (nan: undefined)."""
 
     gini: float
-    """1 - root mean square difference of the Gini indices; a group missing from `synth` counts 1."""
+    """1 - root mean square difference of the Gini indices; a group missing from `synth` counts as 1."""
     gap: float
     """1 - root mean square difference of the groups' ranks by pay gap, relative to the largest possible."""
     groups: NDArray[np.intp]
-    """Codes of the groups that have an income in the real table."""
+    """Codes of the groups with an income in the real table."""
     gini_real: Floats
     gini_synth: Floats
     gap_real: Floats
@@ -50,15 +50,15 @@ def gini_gap(
 ) -> GiniGap:
     """Compare income inequality and the pay gap between two genders, group by group.
 
-    `values` gives the amount each income code stands for (a bin's middle), nan for codes that are no income;
-    `genders` are the codes of the two genders, and the gap is the first's mean income less the second's.
+    `values` is the amount of each income code (such as the middle of a bin), nan for codes that are not an income;
+    `genders` are the codes of the two genders, and the gap is the first's mean income minus the second's.
     """
     domain = validate_shared_domain(real, synth)
     amounts = np.asarray(values, np.float64)
     if amounts.shape != (domain.size(income),):
-        raise ValueError(f"`values` needs one amount for each code of {income!r}, {domain.size(income)} in all")
+        raise ValueError(f"`values` must have one amount for each code of {income!r}, {domain.size(income)} in total")
     if (amounts < 0).any():
-        raise ValueError(f"a Gini index needs amounts of zero or more: give nan for others of {income!r}")
+        raise ValueError(f"the Gini index is undefined for negative amounts: use nan for these codes of {income!r}")
     if not all(0 <= code < domain.size(gender) for code in genders) or genders[0] == genders[1]:
         raise ValueError(f"`genders` must be two different codes of {gender!r}")
 
@@ -80,14 +80,14 @@ def gini_gap(
 
 
 def _compute_gini(counts: Any, amounts: Floats) -> Floats:
-    """Gini index of each row of counts over ascending amounts: 2 sum(i x_i) / (n sum(x)) - (n + 1) / n."""
+    """Compute the Gini index of each row of counts over ascending amounts: 2 sum(i x_i) / (n sum(x)) - (n + 1) / n."""
     n = counts.sum(axis=1)
     before = np.cumsum(counts, axis=1) - counts
     ranks = counts * before + counts * (counts + 1) / 2
     total = counts @ amounts
     with np.errstate(invalid="ignore", divide="ignore"):
         index = 2 * (ranks @ amounts) / (n * total) - (n + 1) / n
-    # Where nobody earns anything, everybody earns the same.
+    # If all amounts are zero, there is no inequality.
     return np.where(n == 0, np.nan, np.where(total == 0, 0.0, index))
 
 
@@ -98,10 +98,10 @@ def _compute_mean_gap(counts: Any, amounts: Floats) -> Floats:
 
 
 def _rank_errors(real: Floats, synth: Floats) -> Floats:
-    """Differences of rank, over the largest possible one.
+    """Compute differences of rank, relative to the largest possible one, for groups with a gap in the real table.
 
-    Only groups with a gap in the real table count. Ranks are taken among the groups that have a gap in both
-    tables, so that a group missing from the synthetic table (error 1) is not charged to the others as well.
+    Ranks are computed among the groups that have a gap in both tables, so that a group missing from the synthetic table
+    (error 1) does not affect the others.
     """
     from scipy.stats import rankdata
 

@@ -1,4 +1,4 @@
-"""How far the marginals of two tables are apart: k-way total variation, pairwise L1, NIST density."""
+"""Distances between the marginals of two tables: k-way total variation, pairwise L1, NIST density, coverage."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from weft.marginals.records import Records
 
 @dataclass(frozen=True)
 class KWay:
-    """Total variation distance, half the L1 distance of the normalised tables, of several k-way marginals."""
+    """Total variation distances (half the L1 distance of the normalised tables) of several k-way marginals."""
 
     k: int
     cliques: tuple[Clique, ...]
-    """The marginals compared, columns in the table's order."""
+    """The marginals compared, with attributes in the table's order."""
     tvds: Floats
-    """Distance of each, in [0, 1]."""
+    """Total variation distance of each, in [0, 1]."""
 
     @property
     def tvd(self) -> float:
@@ -42,11 +42,11 @@ class PairwiseL1:
 
     names: tuple[str, ...]
     matrix: Floats
-    """Symmetric; the diagonal holds the 1-way distances, which is what the marginal of (a, a) gives."""
+    """Symmetric; the diagonal contains the 1-way distances, which are those of the marginal of (a, a)."""
 
     @property
     def mean(self) -> float:
-        """Mean over all pairs of different columns (the column itself where there is only one)."""
+        """Mean over all pairs of different attributes (the 1-way distance if there is only one attribute)."""
         upper = self.matrix[np.triu_indices(len(self.names), min(1, len(self.names) - 1))]
         return float(np.mean(upper))
 
@@ -60,7 +60,7 @@ def k_way(
     seed: int = 0,
     threads: int | None = None,
 ) -> KWay:
-    """Compare all k-way marginals, or `limit` distinct ones drawn with the seed where there are more."""
+    """Compare all k-way marginals or, if there are more than `limit`, that many drawn with the seed."""
     domain = validate_shared_domain(real, synth)
     chosen = _choose_cliques(domain, k, limit, np.random.default_rng([seed, k]))
     return KWay(k, tuple(chosen), distances(real, synth, chosen, threads))
@@ -81,17 +81,17 @@ def pairwise_l1(real: Records, synth: Records, *, threads: int | None = None) ->
 
 
 def nist_density(real: Records, synth: Records, *, limit: int | None = 300, seed: int = 0) -> float:
-    """Return NIST's 2018 density score, 1 less the mean 3-way distance: 1 is perfect (not scaled to 1e6)."""
+    """Compute NIST's 2018 density score: 1 minus the mean 3-way distance, not scaled to 1e6 (1 is perfect)."""
     return 1 - k_way(real, synth, 3, limit=limit, seed=seed).tvd
 
 
 def distances(real: Records, synth: Records, cliques: Sequence[Clique], threads: int | None = None) -> Floats:
-    """Total variation distance of each of these marginals, both tables normalised by their own row count."""
+    """Compute the total variation distance of each marginal, with both tables normalised by their number of rows."""
     return np.array(fold_cliques(real, synth, cliques, partial(_total_variation, len(real), len(synth)), threads))
 
 
 def _total_variation(n: int, m: int, a: Ints, b: Ints) -> float:
-    # Over the common denominator every term is an integer: one rounding, at the division, whatever the order.
+    # Integers over the common denominator: rounded once, at the division, independently of the order.
     common = math.lcm(n, m)
     if common < 1 << 61:
         return int(np.abs(a * (common // n) - b * (common // m)).sum()) / (2 * common)
@@ -101,7 +101,7 @@ def _total_variation(n: int, m: int, a: Ints, b: Ints) -> float:
 def _choose_cliques(domain: Domain, k: int, limit: int | None, rng: np.random.Generator) -> list[Clique]:
     d = len(domain)
     if not 1 <= k <= d:
-        raise ValueError(f"a {k}-way marginal needs k from 1 to the number of columns ({d})")
+        raise ValueError(f"invalid {k}-way marginal: k must be from 1 to the number of attributes ({d})")
     picked: set[tuple[int, ...]] = set()
     if limit is None or math.comb(d, k) <= limit:
         picked.update(combinations(range(d), k))
@@ -111,24 +111,21 @@ def _choose_cliques(domain: Domain, k: int, limit: int | None, rng: np.random.Ge
     return [tuple(domain.names[i] for i in columns) for columns in sorted(picked)]
 
 
-# Whether what is rare in the real table still occurs in the synthetic one.
-
-
 @dataclass(frozen=True)
 class Coverage:
-    """Rare values, or pairs of values, of some columns: how many there are, how many of them appear."""
+    """Numbers of rare values, or combinations of values, of the real table, and of those in the synthetic table."""
 
     cliques: tuple[Clique, ...]
     rare: Ints
     """Number of rare cells of each clique in the real table."""
     found: Ints
-    """How many of those occur in the synthetic table."""
+    """Number of those that occur in the synthetic table."""
     invented: Ints
-    """Number of cells that occur in the synthetic table only."""
+    """Number of cells that occur only in the synthetic table."""
 
     @property
     def share(self) -> float:
-        """Share of the rare cells that appear; 1 where nothing is rare."""
+        """Share of the rare cells that occur in the synthetic table; 1 if no cell is rare."""
         rare = int(self.rare.sum())
         return int(self.found.sum()) / rare if rare else 1.0
 
@@ -142,13 +139,13 @@ def coverage(
     cliques: Sequence[Clique] | None = None,
     threads: int | None = None,
 ) -> Coverage:
-    """Find the values (ways=1) or pairs of values (ways=2) that at most a share `rare` of the real rows has.
+    """Count the values (ways=1) or pairs of values (ways=2) that at most a share `rare` of the real rows has.
 
-    All cliques of `ways` columns are looked at, unless some are given.
+    By default, all cliques of `ways` attributes are counted.
     """
     domain = validate_shared_domain(real, synth)
     if not 0 < rare <= 1:
-        raise ValueError("`rare` is a share of the rows: above 0, at most 1")
+        raise ValueError("invalid `rare`: expected a share of the rows, above 0 and at most 1")
     chosen = tuple(combinations(domain.names, ways)) if cliques is None else tuple(cliques)
     figures = fold_cliques(real, synth, chosen, partial(_count_rare_cells, rare * len(real)), threads)
     table: Ints = np.array(figures, np.int64).reshape(len(chosen), 3)

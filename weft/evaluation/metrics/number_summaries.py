@@ -1,6 +1,6 @@
-"""Numbers and dates as a person sees them: means, quantiles, round numbers, weekdays and months.
+"""Compare numbers and dates by mean, quantiles, round numbers, weekdays and months.
 
-Computed from the values of two Arrow tables, not from codes: what happens inside a bin is what matters here.
+Computed from the values of two Arrow tables, not from codes, so that differences within a bin are included.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from weft.values.text_numbers import is_text, read_floats, read_moments
 Floats = NDArray[np.float64]
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
-"""Quantiles that are compared: the deciles, and where the tail begins."""
+"""Quantile levels that are compared: the deciles and one in the tail."""
 
 GRAINS = (1.0, 5.0, 10.0, 100.0, 1000.0)
-"""Multiples of which numbers are called round."""
+"""Numbers whose multiples are considered round."""
 
 _NUMBERS = ("integer", "real", "derived")
 _EPOCHS = {"epoch": 1.0, "epoch_ms": 1000.0}
@@ -33,7 +33,7 @@ _MONDAY = 3  # days from a Monday to 1970-01-01
 
 @dataclass(frozen=True)
 class Summary:
-    """A column of numbers or dates in one table."""
+    """Summary of a column of numbers or dates in one table."""
 
     column: str
     dates: bool
@@ -43,7 +43,7 @@ class Summary:
     quantiles: tuple[float, ...]
     """At the levels of `LEVELS`."""
     round_share: tuple[tuple[float, float], ...]
-    """Grain, and the share of its multiples."""
+    """Each of `GRAINS` with the share of its multiples."""
     weekdays: tuple[float, ...] = ()
     """Shares of Monday to Sunday."""
     months: tuple[float, ...] = ()
@@ -51,21 +51,18 @@ class Summary:
 
 @dataclass(frozen=True)
 class NumberComparison:
-    """A column of numbers or dates in two tables; of each pair the first is the reference."""
+    """`Summary` of a column in two tables; the first of each pair is the reference."""
 
     column: str
     dates: bool
-    """Whether the numbers are seconds since 1970."""
     means: tuple[float, float]
     sds: tuple[float, float]
     quantiles: tuple[tuple[float, float], ...]
-    """At the levels of `LEVELS`."""
     wasserstein: float
-    """How far values have to be moved, on average, to turn one column into the other."""
+    """Mean distance by which values must be moved to turn one distribution into the other."""
     round_share: tuple[tuple[float, float, float], ...]
-    """Grain, and the share of its multiples in both."""
+    """Each of `GRAINS` with the share of its multiples in both tables."""
     weekdays: tuple[tuple[float, float], ...] = ()
-    """Shares of Monday to Sunday."""
     months: tuple[tuple[float, float], ...] = ()
 
 
@@ -80,15 +77,15 @@ def compare_numbers(real: pa.Table, synth: pa.Table, schema: Schema) -> list[Num
 
 
 def describe_numbers(table: pa.Table, schema: Schema) -> list[Summary]:
-    """Describe every column of numbers or dates of one table."""
+    """Summarise every column of numbers or dates of one table."""
     found = [(column, _read_numbers(table, column)) for column in schema.columns]
     return [_summarise_numbers(column, values) for column, values in found if values is not None and len(values)]
 
 
 def values_of(column: pa.ChunkedArray, *forms: str) -> Floats | None:
-    """Return the numbers of a column without the missing ones, or seconds since 1970; None if it holds neither.
+    """Return the numbers of a column, or its dates as seconds since 1970 in local time, without missing values.
 
-    Moments are those that a clock shows in the column's zone.
+    None if the column contains neither numbers nor dates.
     """
     array = decode_dictionary(column.combine_chunks())
     if isinstance(array, pa.ChunkedArray):
@@ -111,14 +108,14 @@ def values_of(column: pa.ChunkedArray, *forms: str) -> Floats | None:
 
 
 def measure_wasserstein(real: Floats, synth: Floats) -> float:
-    """Return the mean distance that values have to be moved."""
+    """Compute the Wasserstein distance between two samples."""
     places = np.sort(np.concatenate([real, synth]))
     shares = [np.searchsorted(np.sort(values), places[:-1], side="right") / len(values) for values in (real, synth)]
     return float(np.sum(np.abs(shares[0] - shares[1]) * np.diff(places)))
 
 
 def _read_numbers(table: pa.Table, column: Column) -> Floats | None:
-    """Return a column's numbers; None where it has none, or the schema lists its values one by one."""
+    """Return the numbers of a column; None if it has none, or if the schema lists its values."""
     if column.listed is not None or column.name not in table.column_names:
         return None
     held = table.column(column.name)

@@ -1,4 +1,4 @@
-"""Range queries: what share of the rows lies in a box of codes, in one table and in the other."""
+"""Error of range queries: the difference between two tables in the share of rows within a box of codes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,22 @@ from weft.marginals.domain import Domain
 from weft.marginals.records import Codes, Records
 
 Query = tuple[tuple[int, int, int], ...]
-"""Conditions that all must hold: position of a column, lowest code, highest code (both included)."""
+"""Conjunction of conditions: index of an attribute, lowest code, highest code (inclusive)."""
 
-_ROWS_A_PASS = 1 << 18  # a condition's columns and masks stay in the second-level cache
+_ROWS_A_PASS = 1 << 18  # so that the codes and masks of a condition fit in the second-level cache
 
 
 @dataclass(frozen=True)
 class RangeQueries:
-    """Answers of both tables to the same queries."""
+    """Shares of the rows that each query selects in both tables."""
 
     queries: tuple[Query, ...]
     real: Floats
-    """Share of the real rows that each query selects."""
     synth: Floats
-    """Share of the synthetic rows."""
 
     @property
     def errors(self) -> Floats:
-        """Absolute difference of the two shares, by query."""
+        """Absolute difference between the two shares, by query."""
         return np.abs(self.real - self.synth)
 
     @property
@@ -51,7 +49,7 @@ def range_queries(
     seed: int = 0,
     threads: int | None = None,
 ) -> RangeQueries:
-    """Ask random range queries over `ways` columns each (PrivSyn's second task); codes count as ordered."""
+    """Compare random range queries over `ways` attributes each (PrivSyn's second task); codes are taken as ordered."""
     domain = validate_shared_domain(real, synth)
     drawn = draw_queries(domain, queries, ways, np.random.default_rng([seed, 100]))
     return RangeQueries(drawn, shares(real, drawn, threads), shares(synth, drawn, threads))
@@ -66,11 +64,11 @@ def nist_range(
     threads: int | None = None,
     ordered: Collection[str] | None = None,
 ) -> float:
-    """Return NIST's 2018 range score: 1 is perfect, 0 is off by a factor of 1,000 (not scaled to 1e6).
+    """Compute NIST's 2018 range score: 1 is perfect, 0 is an error by a factor of 1,000 (not scaled to 1e6).
 
-    A column joins a query with probability 1/3, with an interval around the code of a random real row, so
-    that no real share is zero. Columns that are not among the `ordered` ones are asked for a random set of codes with
-    the row's own among them, of any size; None: all columns count as ordered.
+    Each query contains each attribute with probability 1/3, with an interval around the code of a random real row, so
+    that no real share is zero. For attributes not in `ordered` (default: all are ordered), it is a random set of codes
+    of any size that includes the row's.
     """
     validate_shared_domain(real, synth)
     rng = np.random.default_rng([seed, 101])
@@ -85,7 +83,7 @@ def nist_range(
 
 
 def draw_queries(domain: Domain, queries: int, ways: int, rng: np.random.Generator) -> tuple[Query, ...]:
-    """Draw columns without replacement, and for each an interval between two uniform codes."""
+    """Draw attributes without replacement, and for each an interval between two uniform codes."""
     d = len(domain)
     drawn = []
     for _ in range(queries):
@@ -98,18 +96,18 @@ def draw_queries(domain: Domain, queries: int, ways: int, rng: np.random.Generat
 
 
 def shares(records: Records, queries: Sequence[Query], threads: int | None = None) -> Floats:
-    """Share of the rows that each query selects."""
+    """Return the share of the rows that each query selects."""
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         counts = pool.map(lambda query: _count_selected(records, query), queries)
         return np.fromiter(counts, np.float64, len(queries)) / len(records)
 
 
 SetQuery = tuple[tuple[int, NDArray[np.bool_]], ...]
-"""Conditions that all must hold: position of a column, and whether each of its codes is asked for."""
+"""Conjunction of conditions: index of an attribute, and a mask of the codes selected."""
 
 
 def _draw_sets(real: Records, queries: int, ordered: Collection[str], rng: np.random.Generator) -> list[SetQuery]:
-    """Draw columns, and around a real row an interval of each ordered one, a random set of codes of each other."""
+    """Draw attributes and, around a random real row, an interval or (if not ordered) a random set of codes for each."""
     shape = real.domain.shape
     drawn = []
     for query in _draw_around_rows(real, queries, rng):
@@ -129,7 +127,7 @@ def _draw_sets(real: Records, queries: int, ordered: Collection[str], rng: np.ra
 
 
 def _set_shares(records: Records, queries: Sequence[SetQuery], threads: int | None) -> Floats:
-    """Share of the rows that each query selects; the conditions that select least come first."""
+    """Return the share of the rows that each query selects, applying the most selective conditions first."""
 
     def selected(query: SetQuery) -> int:
         rows: Any = slice(None)
@@ -156,7 +154,7 @@ def _count_selected(records: Records, query: Query) -> int:
 def _count_selected_rows(rows: slice, conditions: Sequence[tuple[Codes, int, int]]) -> int:
     chosen: Any = True
     for column, low, high in conditions:
-        # Unsigned subtraction wraps codes below `low` to the far end: one comparison tests both bounds.
+        # Unsigned subtraction wraps codes below `low` to large values: one comparison tests both bounds.
         chosen = chosen & (column[rows] - column.dtype.type(low) <= column.dtype.type(high - low))
     return int(np.count_nonzero(chosen))
 

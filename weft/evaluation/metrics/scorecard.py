@@ -1,4 +1,4 @@
-"""All headline figures of a synthetic table at once."""
+"""Compute all headline figures of a synthetic table at once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def scorecard(
     test: Records | None = None,
     threads: int | None = None,
 ) -> dict[str, float]:
-    """Return the figures by name; lower is better, but for the NIST scores, where 1 is perfect.
+    """Return the figures by name; lower is better, except for the NIST scores, where 1 is perfect.
 
-    `tvd_k` and `l1_k`: mean distance of k-way marginals (up to `max_pairs` of one or two columns, 300 of
-    more; left out where k exceeds the number of columns). `range_err`: 1,000 range queries. `nist_density`
-    and `nist_range`. With `svm`: `svm_misclass` and its floor `svm_misclass_real`, over all targets.
+    `tvd_k` and `l1_k`: mean distance of k-way marginals (at most `max_pairs` with one or two attributes, 300 with more;
+    omitted if k exceeds the number of attributes). `range_err`: mean error of 1,000 range queries. `nist_density` and
+    `nist_range`. With `svm`: `svm_misclass` and its lower bound `svm_misclass_real`, over all targets.
     """
     domain = validate_shared_domain(real, synth)
     figures: dict[str, float] = {"n_real": len(real), "n_synth": len(synth), "n_attrs": len(domain)}

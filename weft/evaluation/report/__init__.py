@@ -1,8 +1,8 @@
-"""The report on a synthetic table: one page that can be read, printed or published, and its JSON twin.
+"""Quality report on a synthetic table: one self-contained HTML page, and the same figures as JSON.
 
-Two editions. `private_report` compares with the real rows and is for the curator's eyes; `releasable_report` uses
-released answers only and may go out with the data. What they call a release must be shown to be one: by the card
-beside the file, or by drawing the rows themselves.
+`private_report` compares with the real rows and is for the curator only; `releasable_report` uses released
+measurements only and may be published with the data. Both require evidence that the model generated the table: the
+card next to the file, or rows that the report samples itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: the summary of a run needs one module of this package, and not all of them.
+    # Imported on first use: the summary of a run needs only one module of this package.
     if name in _HOME:
         return getattr(import_module(f"weft.evaluation.report.{_HOME[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,26 +18,26 @@ from weft.schema import Schema
 from weft.synthesis.statement import describe_lost_values
 
 MIN_CAUTION_DISTANCE = 0.05
-"""Columns farther apart than this are named in the summary."""
+"""Threshold of a caution: distance of a single attribute."""
 MIN_CAUTION_PAIR_DISTANCE = 0.10
-"""Pairs farther apart than this are."""
+"""Threshold: distance of an attribute pair."""
 CHANGED = 0.10
-"""And pairs whose association changed by more than this."""
+"""Threshold: change of Cramer's V of a pair."""
 SHIFTED = 0.10
-"""And numbers whose mean moved by more than this, in standard deviations,"""
+"""Threshold: change of a mean, in standard deviations."""
 WIDENED = 0.20
-"""whose standard deviation changed by more than this part of it,"""
+"""Threshold: relative change of a standard deviation."""
 UNROUNDED = 0.10
-"""or whose share of round numbers changed by more than this."""
+"""Threshold: change of the share of round numbers."""
 OFF_DAY = 0.05
-"""And dates of which a weekday's share changed by more than this."""
+"""Threshold: change of the share of a weekday."""
 MAX_CAUTIONS = 6
 SAME = 0.999
-"""What stays the same for a person should do so for all but a few, whose rows a rule keeps apart."""
+"""Threshold: share of people for whom a per-person column is constant; rules may prevent it for a few."""
 
 
 def against_real(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
-    """Name the columns and pairs whose figures are far off, worst first; the worst pair is always among them."""
+    """List the attributes and pairs with large errors, worst first; the worst pair is always included."""
     far = sorted((c for c in columns if c.distance > MIN_CAUTION_DISTANCE), key=lambda c: -c.distance)[:MAX_CAUTIONS]
     made = [
         Caution((c.name,), f"{format_share(c.distance)} of the rows are misplaced{_describe_cause(c)}") for c in far
@@ -63,7 +63,7 @@ def against_real(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures])
 def of_values(
     numbers: Sequence[NumberFigures], rules: Sequence[RuleFigures], people: PeopleFigures | None
 ) -> tuple[Caution, ...]:
-    """Name broken rules, columns that vary within a person but should not, and changed distributions."""
+    """List broken rules, per-person columns that vary within a person, and changed distributions."""
     made = [
         Caution(
             rule.columns,
@@ -99,7 +99,7 @@ def _lost_shape(column: NumberFigures) -> str:
 
 
 def _lost_weekday(column: NumberFigures) -> str:
-    """Name the weekday whose share changed most; empty if the change is small."""
+    """Describe the largest change of a weekday's share; empty if it is small."""
     known = [
         (day, a, b) for day, (a, b) in zip(WEEKDAYS, column.weekdays, strict=True) if a is not None and b is not None
     ]
@@ -113,7 +113,7 @@ def _conjugate_break(rows: int) -> str:
 
 
 def join_cautions(schema: Schema, *cautions: Caution) -> tuple[Caution, ...]:
-    """Return cautions, those of the schema first; reasons for the same columns are joined."""
+    """Return all cautions, those of the schema first, with the reasons for the same columns joined."""
     said: dict[tuple[str, ...], list[str]] = {}
     for caution in (*of_schema(schema), *cautions):
         said.setdefault(caution.columns, []).append(caution.reason)
@@ -121,12 +121,12 @@ def join_cautions(schema: Schema, *cautions: Caution) -> tuple[Caution, ...]:
 
 
 def of_schema(schema: Schema) -> tuple[Caution, ...]:
-    """Name the columns of which discovery did not keep all values."""
+    """List the columns of which discovery did not keep all values."""
     return tuple(Caution((name,), told) for name, told in describe_lost_values(schema).items())
 
 
 def against_model(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
-    """Name the columns with large noise, and those without a measured relation."""
+    """List the attributes with large noise, and those without a measured relation."""
     noisy = sorted((c for c in columns if (c.noise or 0) > MIN_CAUTION_DISTANCE), key=lambda c: -(c.noise or 0))[
         :MAX_CAUTIONS
     ]
@@ -137,7 +137,7 @@ def against_model(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]
     related = {name for pair in pairs if pair.measured for name in pair.columns}
     alone = tuple(column.name for column in columns if column.name not in related)
     if alone and len(columns) > 1:
-        made.append(Caution(alone, "no relation to any other column was measured: do not cross-tabulate"))
+        made.append(Caution(alone, "no relation to another attribute was measured: do not cross-tabulate"))
     return tuple(made)
 
 

@@ -1,7 +1,7 @@
-"""What a planner looks at on a public sample: each column alone, and how far each pair is from independence.
+"""Explore a public sample to prepare a marginal plan: each attribute, and the dependence of each pair.
 
-Computed from the rows themselves, exactly: for public tables and nothing else. Columns with many values are looked at
-in groups of neighbours, since a pair of them would have more cells than rows.
+Privacy: none. Figures are computed from the rows without noise, for public tables only. Attributes with many values are
+grouped, since a pair of them would have more cells than rows.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 
 ONLY_PUBLIC = (
-    "FOR PUBLIC DATA ONLY. These figures are exact: they are not private, and neither is a choice that was made by "
-    "looking at them, unless the rows are public."
+    "FOR PUBLIC DATA ONLY. These figures are exact. Unless the rows are public, neither the figures nor any choice "
+    "based on them are private."
 )
 
 BINS, VALUES = 16, 30
-"""Most bins, and most values, in which a column is looked at together with others."""
+"""Maximum number of bins, and of values, of an attribute."""
 
 _CHANCE = np.sqrt(2 / np.pi)
 
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """A column alone: the share of the rows that each value or bin has."""
+    """Shares of the rows by value or bin of an attribute."""
 
     name: str
     codes: int
-    """Values or bins that it has by its schema."""
+    """Number of values or bins in the schema."""
     labels: tuple[str, ...]
     shares: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class PairDistance:
-    """How far two columns are from independence."""
+    """Distance of an attribute pair from independence."""
 
     columns: tuple[str, str]
     indif: float
-    """InDif (PrivSyn) as a share of the rows, sum of |n_ij - n_i n_j / n| over 2 n: so many would have to move."""
+    """InDif (PrivSyn) as the share of rows that would have to change: sum of |n_ij - n_i n_j / n| over 2 n."""
     chance: float
-    """About what two independent columns would show in as many rows."""
+    """Approximate expected InDif of independent attributes with the same number of rows."""
     cells: int
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """A public table as a planner sees it."""
+    """Figures of a public table."""
 
     rows: int
     columns: tuple[ColumnTable, ...]
     pairs: tuple[PairDistance, ...]
-    """The farthest from independence first."""
+    """Sorted by InDif above chance, largest first."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -79,7 +79,7 @@ class Exploration:
 
 
 def explore_columns(codec: Codec, records: Records) -> Exploration:
-    """Look at every column, and at every pair."""
+    """Compute the shares of every attribute and the InDif of every pair."""
     domain = records.domain
     groupings = {}
     for name in domain:
@@ -103,16 +103,14 @@ def _measure_pair(names: tuple[str, str], coded: dict[str, Array], groupings: di
     n = max(table.sum(), 1.0)
     rows, columns = table.sum(axis=1, keepdims=True), table.sum(axis=0, keepdims=True)
     expected = rows @ columns / n
-    # A cell of two independent columns varies as a count does that knows its row's and its column's sum.
+    # Standard deviation of a cell under independence, given the marginal sums.
     spread = np.sqrt(expected * (1 - rows / n) * (1 - columns / n))
     chance = np.minimum(_CHANCE * spread, 2 * expected).sum()
     return PairDistance(names, float(np.abs(table - expected).sum() / (2 * n)), float(chance / (2 * n)), table.size)
 
 
-# A public sample as a page: a heat map of all pairs, the list of them, and every column.
-
 STEPS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.30)
-"""Where the shades of the heat map change: InDif as a share of the rows."""
+"""Thresholds between the shades of the heat map: InDif as a share of the rows."""
 
 MAX_SHOWN_PAIRS = 200
 _BAR, _NAME, _LINE = 220.0, 150.0, 16.0
@@ -129,14 +127,14 @@ td.n { text-align: right; font-variant-numeric: tabular-nums; } .faint { color: 
 
 
 def render_exploration_page(found: Exploration, name: str) -> str:
-    """Return the page."""
+    """Render the HTML page: a heat map and a list of all pairs, and a chart of every attribute."""
     names = [column.name for column in found.columns]
     at = {column: place for place, column in enumerate(names)}
     values = {(at[p.columns[0]], at[p.columns[1]]): p.indif for p in found.pairs}
     shades = "".join(f".e{level} {{ fill: {_SHADES[level]}; }}" for level in range(LEVELS))
     drawn = ""
     if len(names) > 1:
-        drawn = pair_map(names, values, STEPS, {}, (), "e", "InDif of all pairs, darker where two columns depend more")
+        drawn = pair_map(names, values, STEPS, {}, (), "e", "InDif of all pairs, darker for more dependent pairs")
         drawn += f"<p>{draw_colour_key(STEPS, 'e', '%')}</p>"
     rows = "".join(
         f'<tr><td>{escape(p.columns[0])}</td><td>{escape(p.columns[1])}</td><td class="n">{p.indif:.2%}</td>'
@@ -149,17 +147,16 @@ def render_exploration_page(found: Exploration, name: str) -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}{shades}</style></head><body><h1>{escape(title)}</h1>"
-        f'<p class="public">{escape(ONLY_PUBLIC)}</p><p>{found.rows:,} rows, {len(names)} columns.</p>'
-        f"<h2>How far pairs are from independence</h2>{drawn}"
-        '<p class="faint">InDif: the share of the rows that would have to move for two columns to be independent. By '
-        "chance: about what independent columns would show in as many rows.</p>"
-        "<table><tr><th>column</th><th>column</th><th>InDif</th><th>by chance</th><th>cells</th></tr>"
-        f'{rows}</table><h2>Columns</h2><div class="columns">{charts}</div></body></html>\n'
+        f'<p class="public">{escape(ONLY_PUBLIC)}</p><p>{found.rows:,} rows, {len(names)} attributes.</p>'
+        f"<h2>Dependence of attribute pairs</h2>{drawn}"
+        '<p class="faint">InDif: the share of the rows that would have to change for two attributes to be independent. '
+        "By chance: the approximate InDif of independent attributes with the same number of rows.</p>"
+        "<table><tr><th>attribute</th><th>attribute</th><th>InDif</th><th>by chance</th><th>cells</th></tr>"
+        f'{rows}</table><h2>Attributes</h2><div class="columns">{charts}</div></body></html>\n'
     )
 
 
 def _draw_column(column: ColumnTable) -> str:
-    """Draw a bar for each value or bin."""
     top = max(column.shares, default=0.0) or 1.0
     parts = []
     for place, (label, share) in enumerate(zip(column.labels, column.shares, strict=True)):

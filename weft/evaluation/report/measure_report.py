@@ -1,4 +1,4 @@
-"""Gather the figures of a report: against the real rows (PRIVATE), or against released answers only."""
+"""Compute the figures of a report: against the real rows (PRIVATE), or against released measurements only."""
 
 from __future__ import annotations
 
@@ -57,19 +57,18 @@ from weft.synthesis.fitted import Fitted
 from weft.synthesis.statement import explain_guarantee
 
 GRID_SIZE = 14
-"""Values or bins of a column in a heat map."""
+"""Maximum number of values, and of bins, of an attribute in a heat map."""
 MAX_TARGETS = 5
-"""Columns that are predicted from the others."""
 TRAINING_ROWS = 2000
 TARGET_VALUES = 8
 FEATURE_VALUES = 64
-"""Columns with more values than this predict nothing from so few rows, and are left out of the features."""
-_CERTAIN = 3.0  # times sigma, below which a count says nothing
+"""Attributes with more values are useless with this number of training rows, and are excluded from the features."""
+_CERTAIN = 3.0  # counts below this multiple of sigma are indistinguishable from noise
 
 Index = Mapping[str, Sequence[Measured]]
 
 SEED = 0
-"""Draws the random questions and the training rows, so that the same tables give the same report."""
+"""Seed of the range queries and training rows, so that the same tables give the same report."""
 
 
 def measure_private(
@@ -81,11 +80,11 @@ def measure_private(
     tables: tuple[pa.Table, pa.Table] | None = None,
     listener: Listener = ignore_event,
 ) -> Report:
-    """Compare a synthetic table with the real one. PRIVATE: nothing here carries noise.
+    """Compare a synthetic table with the real one. PRIVATE: the figures are exact.
 
-    Both are coded by the schema of `codec`. With `fitted`, the report also tells what was spent and how much of each
-    distance the privacy noise explains: the caller vouches that this model made the rows (`private_report` checks it).
-    With `tables`, the same rows as values, it also tells what codes do not show: numbers, dates, rules, people.
+    Both tables are encoded by `codec`. With `fitted`, the report also states the guarantee and how much of each
+    distance the privacy noise explains; the caller guarantees that this model generated the rows (`private_report`
+    checks it). With `tables` (the same rows as values), also compare numbers, dates, rules and people.
     """
     measured = _get_measured_tables(fitted, validate_shared_domain(real, synth))
     view, rows, made = View.of(codec, synth), real, synth
@@ -152,7 +151,7 @@ def _make_pair_figures(domain: Domain, found: PairMatrices, together: set[Clique
 def _compare_with_model(
     fitted: Fitted, view: View, synth: Records, groups: dict[str, Grouping]
 ) -> tuple[list[PairFigures], tuple[PairGrid, ...]]:
-    """Set every pair that was measured beside the model, and draw those that hang together most."""
+    """Compare every measured pair with the model, and return heat maps of those with the strongest association."""
     domain, matrix, together = view.domain, associations(synth), _list_measured_pairs(fitted.measured)
     pairs, found = [], {}
     for i, j in combinations(range(len(domain)), 2):
@@ -175,7 +174,6 @@ def _make_worst_grids(
     named: Mapping[str, Sequence[Label]],
     ones: Sequence[Sequence[Array]],
 ) -> tuple[PairGrid, ...]:
-    """Draw the pairs that are farthest off."""
     weights = (a / len(real) + b / len(synth) for a, b in zip(*ones, strict=True))
     groups = {n: group_codes(named[n], w, GRID_SIZE, GRID_SIZE) for n, w in zip(real.domain, weights, strict=True)}
     return tuple(
@@ -187,7 +185,7 @@ def _make_worst_grids(
 
 
 def _of_table(codec: Codec) -> dict[str, Any]:
-    """Return what a report says of the columns of the table that have no figures of their own."""
+    """Return the report's facts about the whole table and its columns without figures."""
     columns = codec.schema.columns
     return {
         "table_columns": len(columns),
@@ -211,16 +209,17 @@ def _run_range_queries(real: Records, synth: Records) -> Questions:
 def measure_releasable(
     fitted: Fitted, synth: Records, *, table: pa.Table | None = None, listener: Listener = ignore_event
 ) -> Report:
-    """Compare a synthetic table with the model that made it, and say how much noise the model carries.
+    """Compare a synthetic table with the model that generated it, and compute the expected noise.
 
-    Nothing but the model and the synthetic rows is used: post-processing, free, if `synth` is a sample of the model.
-    The caller vouches for that, since coded rows cannot show it and private ones would be published in exact counts;
-    `releasable_report` checks it. With `table`, the same rows as values, it also tells what codes do not show.
+    With `table` (the same rows as values), also describe numbers, dates, rules and people.
+
+    Privacy: post-processing, if `synth` is a sample of the model. The caller guarantees this, since encoded rows cannot
+    prove it and exact counts of private rows would be published; `releasable_report` checks it.
     """
     model, codec = fitted.model, fitted.codec
     validate_shared_domain(synth)
     if synth.domain != codec.domain:
-        raise WeftError("the model was fitted on other columns than the synthetic table has: give the rows it made")
+        raise WeftError("the columns of the table differ from those of the model. Pass rows that the model generated")
     measured = fitted.measured
     view, fine = View.of(codec, synth), synth
     synth, domain = view.records(fine), view.domain
@@ -269,7 +268,7 @@ def measure_releasable(
 def _measure_values(
     codec: Codec, synth: pa.Table | None, real: pa.Table | None = None
 ) -> tuple[tuple[NumberFigures, ...], tuple[RuleFigures, ...], PeopleFigures | None]:
-    """Return what values show and codes do not; with `real` it is PRIVATE."""
+    """Compute the figures of values: numbers, rules and people. PRIVATE if `real` is given."""
     if synth is None:
         return (), (), None
     schema = codec.schema
@@ -277,7 +276,7 @@ def _measure_values(
 
 
 def _merge_measured_codes(measured: Sequence[Measured], domain: Domain) -> list[Measured]:
-    """Return the measured tables in the codes that are looked at: where these are fewer, noise adds up."""
+    """Return the measured marginals in the report's codes: where codes are merged, their noise adds up."""
     made = []
     for table in measured:
         sizes = [min(a, b) for a, b in zip(table.shape, domain.sizes(table.clique), strict=True)]
@@ -290,7 +289,7 @@ def _get_measured_tables(fitted: Fitted | None, domain: Domain) -> tuple[Measure
     if fitted is None:
         return ()
     if fitted.codec.domain != domain:
-        raise WeftError("the model was fitted with another schema than these tables are read with: give its own")
+        raise WeftError("the model was fitted with another schema than that of the tables. Use the model's schema")
     return fitted.measured
 
 
@@ -334,7 +333,7 @@ def _list_measured_pairs(measured: Sequence[Measured]) -> set[Clique]:
 def _measure_predictions(
     real: Records, synth: Records, ones: Sequence[Array], relations: Floats
 ) -> tuple[tuple[Prediction, ...], str]:
-    """Predict a few columns that can be predicted, and say which; or say why none was."""
+    """Predict the most predictable attributes; if none can be predicted, return the reason."""
     domain = real.domain
     fit = [
         i
@@ -346,7 +345,7 @@ def _measure_predictions(
     pull = {i: float(np.sort(np.delete(relations[i], i))[-3:].sum()) for i in fit} if len(domain) > 1 else {}
     targets = sorted(sorted(pull, key=lambda i: -pull[i])[:MAX_TARGETS])
     if not targets:
-        return (), "No column has few enough values, and spread enough, to be worth predicting."
+        return (), "No attribute with few values, none of them in nearly all rows, can be predicted from others."
     made = []
     told = [name for name in domain if domain.size(name) <= FEATURE_VALUES]
     learned, tested = (select_columns(table, told) for table in (synth, real))
@@ -355,5 +354,5 @@ def _measure_predictions(
             rates = svm_misclassification(tested, learned, target=domain.names[i], seed=SEED, cap=TRAINING_ROWS)
             made.append(Prediction(domain.names[i], 1 - rates.synth, 1 - rates.real, 1 - rates.majority))
     except WeftError as error:
-        return (), f"Left out: {error}."
+        return (), f"Predictions were not computed: {error}."
     return tuple(made), ""

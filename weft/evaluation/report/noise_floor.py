@@ -1,6 +1,6 @@
 """Expected error from privacy noise alone: the total variation distance that it adds between two tables.
 
-It is computed from the noise scale and from released counts, and needs no query.
+Privacy: post-processing, computed from the noise scale and released counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.synthesis.statement import describe_lost_values
 
 
 def compute_expected_tvd(counts: Array, sigma: float) -> float:
-    """Expected total variation between a table and its noisy self, projected to non-negative counts of the same sum."""
+    """Compute the expected total variation of a noisy table, projected to non-negative counts of the same sum."""
     total = float(np.sum(counts))
     if total <= 0 or not math.isfinite(sigma):
         return 0.0 if total <= 0 else 1.0
@@ -48,10 +48,7 @@ def compute_combined_sigma(columns: Clique, index: Mapping[str, Sequence[Measure
     return sigma if math.isfinite(sigma) else None
 
 
-# Strengths and weaknesses of a release, by its expected noise: shown at the end of a run.
-
 MAX_POINTS = 3
-"""Maximum number of strengths, and of weaknesses."""
 
 RANGES = 32
 """Numbers and dates with more values than this are binned into this many ranges."""
@@ -62,14 +59,14 @@ LARGE = 0.02
 
 @dataclass(frozen=True)
 class Points:
-    """Strengths and weaknesses of a release, one line each."""
+    """Strengths and weaknesses of a release by its expected noise, one line each, shown at the end of a run."""
 
     best: tuple[str, ...]
     worst: tuple[str, ...]
 
 
 def describe_noise_points(fitted: Fitted) -> Points:
-    """Name the columns with the least and the most noise, and the attribute pairs that were not measured."""
+    """List the columns with the least and the most noise, and state how many attribute pairs were measured."""
     errors = _estimate_errors(fitted)
     lost = describe_lost_values(fitted.schema)
     ranked = sorted((name for name in errors if name not in lost), key=lambda name: errors[name])
@@ -90,7 +87,7 @@ def describe_noise_points(fitted: Fitted) -> Points:
 
 
 def _estimate_errors(fitted: Fitted) -> dict[str, float]:
-    """Return the share of rows that noise alone is expected to misplace, by column."""
+    """Estimate the share of rows that noise alone misplaces, by column."""
     index, errors = by_column(fitted.measured), {}
     for column in fitted.schema.modelled:
         if column.name not in fitted.codec.domain:

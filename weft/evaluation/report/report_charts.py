@@ -1,7 +1,6 @@
-"""Charts as inline SVG. Colours come from the page's style sheet by class, so that print can change them.
+"""Charts as inline SVG. Colours come from the page's style sheet by class, so that they can differ in print.
 
-The reference is always an outline (blue), the synthetic table always a fill (orange): the two differ in form as well
-as in hue, and stay apart in grey.
+The reference is always an outline (blue), the synthetic table a fill (orange): they are also distinct in greyscale.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from weft.evaluation.report.report_figures import Bar, Beside, PairGrid, Questio
 from weft.evaluation.report.report_texts import format_share
 
 WIDTH = 330
-"""Width of a column's chart."""
 TOWERS = 2.5
-"""How many times taller than all values a missing, special or pooled bar is when it is cut."""
+"""A bar of missing, special or pooled values is cut if it exceeds the tallest value by more than this factor."""
 _ROW = 17
 _NAMES = 122
 
 
 def column_chart(name: str, bars: Sequence[Bar], reference: str) -> tuple[str, int]:
-    """Draw one column: steps for bins, rows for values. Return the drawing and its height."""
+    """Draw one attribute, as steps of bins or rows of values; return the chart and its height."""
     title = f"{name}: shares of rows in the {reference} (outline) and in the synthetic table (filled)"
     if any(bar.sort == "bin" for bar in bars):
         return _draw_steps(title, bars, reference), 168
@@ -107,7 +105,6 @@ def _draw_steps(title: str, bars: Sequence[Bar], reference: str) -> str:
 
 
 def _label_cut_bar(x: float, bar: Bar, top: float) -> str:
-    """Say how tall a bar is that the axis cuts."""
     if _get_bar_height(bar) <= top:
         return ""
     told = f"{_format_tick(bar.reference)} and {_format_tick(bar.synth)} »"
@@ -115,7 +112,7 @@ def _label_cut_bar(x: float, bar: Bar, top: float) -> str:
 
 
 def _draw_whiskers(bars: Iterable[tuple[float, Bar]], base: float, scale: float) -> str:
-    """Draw how far noise may have moved each share: two standard deviations up and down."""
+    """Draw error bars of two standard deviations of the noise."""
     spans = [
         (x, base - scale * (bar.reference + 2 * bar.noise), base - scale * max(bar.reference - 2 * bar.noise, 0.0))
         for x, bar in bars
@@ -171,13 +168,13 @@ def _draw_ticks(bins: Sequence[Bar], left: float, wide: float, base: float) -> s
 
 
 def clip_label(text: str, most: int) -> str:
-    """Return what stands inside a text element: cut to its place, with the whole beside it for the pointer."""
+    """Return the content of an SVG text element: a shortened label, with the full text as its tooltip."""
     whole = f"<title>{escape(text)}</title>" if len(text) > most else ""
     return whole + escape(shorten_text(text, most))
 
 
 def draw_profile(labels: Sequence[str], shares: Sequence[Beside], title: str, reference: str, letters: int = 2) -> str:
-    """Draw a few shares side by side, each with its first letters below: an outline for the reference, if known."""
+    """Draw a bar chart of a few shares, with abbreviated labels and an outline for the reference, if known."""
     wide, base = min(24.0, 200.0 / max(len(labels), 1)), 46.0
     top = max((part or 0.0 for pair in shares for part in pair), default=0.0) or 1.0
     parts = []
@@ -195,7 +192,7 @@ def draw_profile(labels: Sequence[str], shares: Sequence[Beside], title: str, re
 
 
 def draw_deciles(values: Sequence[Beside], title: str) -> str:
-    """Draw the deciles as steps from the lowest to the highest; nothing where all are the same."""
+    """Draw the deciles as steps; empty if all are equal."""
     known = [value for pair in values for value in pair if value is not None]
     low, high = min(known), max(known)
     if high <= low:
@@ -217,7 +214,7 @@ def _draw_chart_bar(x: float, wide: float, base: float, share: float | None, top
 
 
 def draw_scatter(questions: Questions) -> str:
-    """Draw every question as a dot: its true answer across, the synthetic one up, both on a root scale."""
+    """Draw every query as a dot: private answer by synthetic answer, on square-root scales."""
     left, side = 56.0, 300.0
     top = max(*questions.reference, *questions.synth, 0.01)
 
@@ -246,14 +243,14 @@ def draw_scatter(questions: Questions) -> str:
         f'<text class="caption" transform="translate(10 {px(side / 2 + 6)}) rotate(-90)" text-anchor="middle">'
         "in the synthetic table</text>"
     )
-    title = f"{questions.count} counting questions: answers of both tables; dots on the line agree"
+    title = f"{questions.count} range queries: answers of both tables; dots on the line agree"
     return wrap_svg(left + side + 18, side + 42, title, "".join(parts))
 
 
 def draw_noise_band(noise: float, upper: float, observed: float, title: str) -> str:
-    """Draw what noise explains as a hatched band, with a paler part for chance, and the observed distance as a mark.
+    """Draw the expected noise as a hatched band, with a paler part for chance, and the observed distance as a mark.
 
-    All in multiples of the noise, so that small tables and large ones can be read alike.
+    Lengths are multiples of the expected noise, so that all marginals are comparable.
     """
     unit, most = 80.0, 3.0
     times = min(observed / noise, most) if noise > 0 else most * (observed > 0)
@@ -271,7 +268,7 @@ def draw_noise_band(noise: float, upper: float, observed: float, title: str) -> 
 
 
 def prediction_bar(synth: float, real: float, majority: float, title: str) -> str:
-    """Draw the three rates of one prediction on a line from 0 to 1."""
+    """Draw the three accuracies of one prediction on a scale from 0 to 1."""
     wide = 240.0
     s, r, m = (wide * rate for rate in (synth, real, majority))
     return wrap_svg(
@@ -284,7 +281,7 @@ def prediction_bar(synth: float, real: float, majority: float, title: str) -> st
 
 
 def _choose_ceiling(bars: Sequence[Bar]) -> float:
-    """Return a round share at or above the tallest bar; missing values and the like may tower over it, and are cut."""
+    """Return a round upper limit of the axis; bars of missing, special or pooled values may exceed it and are cut."""
     tallest = max((_get_bar_height(bar) for bar in bars), default=0.0)
     ordinary = max((_get_bar_height(bar) for bar in bars if bar.sort in ("value", "bin")), default=0.0)
     if 0 < ordinary < tallest / TOWERS:
@@ -305,12 +302,10 @@ def _describe_bar(bar: Bar, reference: str) -> str:
     return escape(f"{bar.label}: {format_share(bar.reference)} in the {reference}, {format_share(bar.synth)} synthetic")
 
 
-# Heat maps as inline SVG: all pairs of columns, and one pair in both tables.
-
 LEVELS = 7
-"""Shades of a heat map."""
+"""Number of shades of a heat map."""
 DISTANCE_STEPS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.30)
-"""Where the shades of the pair map change: total variation."""
+"""Thresholds between the shades of the pair map: total variation distance."""
 ASSOCIATION_STEPS = (0.05, 0.10, 0.20, 0.30, 0.50, 0.70)
 """The same for Cramer's V."""
 
@@ -325,7 +320,7 @@ def pair_map(
     title: str,
     attributes: str = "",
 ) -> str:
-    """Draw a triangle of all pairs, darker where `values` are larger; pairs with a detail link to it, by its id."""
+    """Draw a triangular heat map of all pairs, darker for larger `values`; `links` are ids and tooltips of details."""
     d = len(names)
     cell = max(6.6, min(32.0, 820 / d))
     font = min(11.0, cell * 0.92)
@@ -363,7 +358,7 @@ def pair_map(
 
 
 def draw_colour_key(steps: Sequence[float], kind: str, write: str) -> str:
-    """Draw the shades of a heat map with the figures between them."""
+    """Draw the colour key of a heat map, with the thresholds between the shades."""
     parts = []
     for level in range(LEVELS):
         parts.append(f'<rect class="{kind}{level}" x="{level * 44}" y="2" width="44" height="12"/>')
@@ -375,14 +370,14 @@ def draw_colour_key(steps: Sequence[float], kind: str, write: str) -> str:
 
 @dataclass(frozen=True)
 class GridCell:
-    """One cell of a grid with its shares in both tables."""
+    """One cell of a heat map with its shares in both tables."""
 
     row: str
     across: str
     reference: float
     synth: float
     pooled: bool
-    """Whether it stands for many values, and would outshine the others."""
+    """Whether it contains many values, and is therefore ignored when shades are scaled."""
 
     @property
     def most(self) -> float:
@@ -391,7 +386,7 @@ class GridCell:
 
 
 def list_grid_cells(grid: PairGrid) -> list[GridCell]:
-    """List the cells of a grid."""
+    """Return the cells of a heat map."""
     return [
         GridCell(row, across, a, b, i in grid.pooled[0] or j in grid.pooled[1])
         for i, (row, first, second) in enumerate(zip(grid.rows, grid.reference, grid.synth, strict=True))
@@ -400,7 +395,7 @@ def list_grid_cells(grid: PairGrid) -> list[GridCell]:
 
 
 def twin_maps(grid: PairGrid, reference: str) -> str:
-    """Draw the shares of two columns' values in both tables, side by side, in the same shades."""
+    """Draw the heat maps of an attribute pair in both tables, in the same shades."""
     cell, edge = 16.0, 128.0
     top = max((cell.most for cell in list_grid_cells(grid) if not cell.pooled), default=0.0) or 1.0
     wide, tall = cell * len(grid.across), cell * len(grid.rows)
@@ -432,7 +427,7 @@ def twin_maps(grid: PairGrid, reference: str) -> str:
 
 
 def _find_level_runs(levels: Sequence[int], level: int) -> Iterable[tuple[int, int]]:
-    """Start and length of the runs of one level: neighbours of one shade become one rectangle."""
+    """Yield start and length of the runs of one level, so that adjacent cells form one rectangle."""
     start = 0
     for found, members in groupby(levels):
         length = sum(1 for _ in members)

@@ -1,4 +1,4 @@
-"""Fewer, larger groups of codes, so that a chart can be read: neighbours of bins, the rare ones of a list."""
+"""Group codes for charts: adjacent bins are joined, and rare values of a list are combined."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_CHART_VALUES = 30
-"""Categories that a column's chart shows; the rest share one bar."""
+"""Maximum number of values in a chart; the rest share one bar."""
 MAX_CHART_BINS = 60
-"""Bins that a column's chart shows; more are joined with their neighbours."""
+"""Maximum number of bins in a chart; adjacent ones are joined."""
 MAX_SPECIAL_VALUES = 6
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """A group for each code."""
+    """The group of each code, and the labels of the groups."""
 
     groups: Ints
     labels: tuple[Label, ...]
 
     def fold(self, table: Array, axis: int = 0) -> Floats:
-        """Add up a table's cells by group along one axis."""
+        """Sum the cells of a table by group along one axis."""
         return sum_by_codes(np.asarray(table, np.float64), self.groups, len(self.labels), axis)
 
 
 def group_codes(
     labels: Sequence[Label], weights: Floats, values: int = MAX_CHART_VALUES, bins: int = MAX_CHART_BINS
 ) -> Grouping:
-    """Group the codes of a column: at most so many values, or bins, beside special values and missing ones.
+    """Group the codes of an attribute into at most `values` values or `bins` bins, plus special and missing values.
 
-    Of values the ones with the largest weights keep a group of their own; the schema's order stays.
+    The values with the largest weights keep their own groups, in the order of the schema.
 
     >>> group_codes([Label(str(i), str(i), "bin") for i in range(10)], np.ones(10), bins=5).labels[0]
     Label(low='0', high='1', sort='bin')
@@ -92,7 +92,7 @@ def _keep_largest(
 
 
 def make_bars(labels: Sequence[Label], reference: Floats, synth: Floats, noise: float | None = None) -> tuple[Bar, ...]:
-    """Set the shares of both tables side by side, group by group; `noise` is the sigma of one code's share."""
+    """Return the shares of both tables by group; `noise` is the standard deviation of the share of one code."""
     grouping = group_codes(labels, reference + synth)
     shares = zip(grouping.labels, grouping.fold(reference).tolist(), grouping.fold(synth).tolist(), strict=True)
     spread = np.sqrt(np.bincount(grouping.groups, minlength=len(grouping.labels))).tolist()
@@ -109,34 +109,29 @@ def shares_of(table: Array) -> Floats:
     return shares
 
 
-# What each code of an attribute is called: category names, ranges of numbers, weeks, special values, missing.
-
-
 def label_codes(codec: Codec, name: str) -> tuple[Label, ...]:
-    """Name every code of an attribute, in the order of the codes."""
+    """Return the label of every code of an attribute, in the order of the codes."""
     part = codec.part(name)
     return part.labels()[part.domain.index(name)]
 
 
-# The codes in which a report compares tables: few enough to be looked at, and fixed by public facts.
-
 MAX_CHART_CODES = 60
-"""Ordered attributes with more codes than this are compared in groups of neighbours."""
+"""Ordered attributes with more codes than this are compared in groups of adjacent codes."""
 
 GROUPS = 40
 
 
 @dataclass(frozen=True)
 class View:
-    """How the records of a codec are looked at."""
+    """The codes in which a report compares tables, chosen without the private rows."""
 
     codec: Codec
     groups: Mapping[str, Array]
-    """Group of each code, for the attributes that have very many."""
+    """Group of each code, for the attributes with many codes."""
 
     @classmethod
     def of(cls, codec: Codec, synth: Records) -> View:
-        """Choose the groups by the synthetic rows."""
+        """Choose the groups from the synthetic rows."""
         domain = codec.domain
         orders = {name: domain.order(name) for name in domain}
         wide = [n for n in domain if orders[n].ordered and domain.size(n) - len(orders[n].apart) > MAX_CHART_CODES]
@@ -154,7 +149,7 @@ class View:
         return Domain(source.names, tuple(sizes), tuple(orders))
 
     def records(self, table: Records) -> Records:
-        """Put records into these codes."""
+        """Convert records to these codes."""
         columns = [
             self.groups[name][codes] if name in self.groups else codes
             for name, codes in zip(table.domain, table.columns, strict=True)
@@ -162,13 +157,13 @@ class View:
         return Records.of(self.domain, columns)
 
     def fold(self, name: str, table: Array) -> Array:
-        """Put a table of one attribute into these codes."""
+        """Convert a one-way table to these codes."""
         if name not in self.groups:
             return table
         return sum_by_codes(np.asarray(table), self.groups[name], self.domain.size(name))
 
     def labels(self, name: str) -> tuple[Label, ...]:
-        """Name the codes of an attribute."""
+        """Return the labels of an attribute's codes."""
         named = label_codes(self.codec, name)
         if name not in self.groups:
             return named

@@ -1,4 +1,4 @@
-"""The figures of a report as plain values: what the page shows and what its JSON twin holds."""
+"""Data classes of a report's figures, which the HTML page shows and the JSON file contains."""
 
 from __future__ import annotations
 
@@ -11,42 +11,41 @@ from weft.schema.kinds.kind import Sort
 
 Edition = Literal["private", "releasable"]
 Beside = tuple[float | None, float | None]
-"""A figure of the private table (None: not told), and of the synthetic one."""
+"""A figure of the private table (None: not disclosed), and of the synthetic one."""
 
 NEARLY_ALL = 0.99
-"""Columns with one value in so large a share of both tables are folded away: they flatter every average."""
+"""Attributes with one value in at least this share of both tables are shown separately: they improve every mean."""
 STRONG = 0.10
-"""Relations from this Cramer's V on are worth naming."""
+"""Minimum Cramer's V of a noteworthy relation."""
 MAX_SHARE_OF_FEW_ROWS = 0.01
-"""A relation half of which is made by cells with so few of the rows rests on chance, or on very few people."""
+"""If half of a relation depends on cells with at most this share of the rows, it is due to chance or to few people."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One value, bin or group of a column, with its share of the rows in both tables."""
+    """One value, bin or group of an attribute, with its share of the rows in both tables."""
 
     label: str
     short: str
-    """What fits under an axis."""
     sort: Sort
     reference: float
     synth: float
     noise: float | None = None
-    """Standard deviation that the privacy noise gives the share (None: not known)."""
+    """Standard deviation of the share due to privacy noise (None: unknown)."""
 
 
 @dataclass(frozen=True)
 class ColumnFigures:
-    """One column on its own."""
+    """Figures of one attribute."""
 
     name: str
     kind: str
     codes: int
-    """Values or bins that the schema gives it, missing among them."""
+    """Number of values or bins, including missing."""
     distance: float
-    """Total variation: the share of rows that would have to change their value for the tables to agree."""
+    """Total variation distance: the share of rows that would have to change their value for the tables to agree."""
     noise: float | None
-    """What the privacy noise alone is expected to make of it (None: not known)."""
+    """Expected total variation distance from privacy noise alone (None: unknown)."""
     bars: tuple[Bar, ...]
 
     @property
@@ -57,29 +56,24 @@ class ColumnFigures:
 
 @dataclass(frozen=True)
 class NumberFigures:
-    """A column of numbers or dates as a person sees it; of two figures the first is the private table's.
-
-    It is None in the releasable edition.
-    """
+    """Figures of a column of numbers or dates; those of the private table are None in the releasable edition."""
 
     name: str
     dates: bool
-    """Whether the numbers are seconds since 1970, on the clock of the column's zone."""
+    """Whether the numbers are seconds since 1970, in local time of the column's time zone."""
     mean: Beside
     sd: Beside
     levels: tuple[float, ...]
     quantiles: tuple[Beside, ...]
-    """At each of the levels."""
     moved: float | None
-    """How far values have to be moved, on average, to turn one column into the other: the Wasserstein distance."""
+    """Wasserstein distance: the mean distance by which values must be moved to turn one column into the other."""
     grain: float | None
-    """Of the multiples that people round to, those that tell most; None for dates."""
+    """Number whose multiples are counted as round; None for dates."""
     round_share: Beside
-    """Share of the values that are multiples of it."""
+    """Share of the values that are multiples of `grain`."""
     weekdays: tuple[Beside, ...]
     """Shares of Monday to Sunday, for dates."""
     months: tuple[Beside, ...]
-    """Shares of January to December."""
 
     def quantile(self, level: float) -> Beside:
         """Return a quantile in both tables."""
@@ -88,34 +82,34 @@ class NumberFigures:
 
 @dataclass(frozen=True)
 class RuleFigures:
-    """A rule of the schema, and the rows that break it."""
+    """A rule of the schema, and the number of rows that break it."""
 
     rule: str
     columns: tuple[str, ...]
     policy: str
-    """What was done about private rows that break it, in words."""
+    """Treatment of private rows that break it."""
     synth: int
     real: int | None
-    """None in the releasable edition, and for rules that refuse such rows."""
+    """None in the releasable edition, and for rules that do not keep such rows."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """A column that stays the same for a person: the share of the people with several rows for whom it does."""
+    """Share of the people with several rows for whom a per-person column is constant."""
 
     column: str
     real: float | None
-    """None in the releasable edition, and where nobody has several rows."""
+    """None in the releasable edition, and if no one has several rows."""
     synth: float | None
 
 
 @dataclass(frozen=True)
 class PeopleFigures:
-    """Rows per person."""
+    """Figures of rows per person."""
 
     unit: str
     most: int
-    """Rows of a person that are kept."""
+    """Contribution bound."""
     real_people: int | None
     people: int
     real_sizes: tuple[float, ...] | None
@@ -126,34 +120,34 @@ class PeopleFigures:
 
 @dataclass(frozen=True)
 class PairFigures:
-    """Two columns together."""
+    """Figures of an attribute pair."""
 
     columns: tuple[str, str]
     distance: float | None
-    """Total variation (None in the releasable edition where no marginal holds both columns)."""
+    """Total variation distance (None in the releasable edition if no marginal contains both attributes)."""
     association: float | None
     """Cramer's V in the reference, 0 to 1."""
     association_synth: float
     measured: bool
-    """Whether a measured marginal holds both columns."""
+    """Whether a measured marginal contains both attributes."""
     rests_on: float | None = None
-    """Share of the rows in the fewest cells that make half of the relation, in the table where it is stronger."""
+    """Share of the rows in the fewest cells that account for half of the relation, where it is stronger."""
 
     @property
     def change(self) -> float:
-        """By how much the association grew."""
+        """Increase of the association."""
         return self.association_synth - (self.association or 0.0)
 
     @property
     def on_few(self) -> bool:
-        """Whether a relation worth naming rests on a few rare cells."""
+        """Whether a noteworthy relation depends on a few rare cells."""
         strong = max(self.association or 0.0, self.association_synth) >= STRONG
         return strong and self.rests_on is not None and self.rests_on <= MAX_SHARE_OF_FEW_ROWS
 
 
 @dataclass(frozen=True)
 class PairGrid:
-    """Shares of rows over two columns, coarse enough to be read."""
+    """Heat maps of an attribute pair: shares of the rows by groups of values."""
 
     columns: tuple[str, str]
     rows: tuple[str, ...]
@@ -161,12 +155,12 @@ class PairGrid:
     reference: tuple[tuple[float, ...], ...]
     synth: tuple[tuple[float, ...], ...]
     pooled: tuple[tuple[int, ...], tuple[int, ...]]
-    """Rows, and places across, that stand for all values without one of their own."""
+    """Indices in `rows` and in `across` of groups that combine the remaining values."""
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Random questions "how many rows have these three columns in these ranges", answered by both tables."""
+    """Answers of both tables to random range queries on three attributes."""
 
     count: int
     error: float
@@ -178,20 +172,17 @@ class Questions:
 
 @dataclass(frozen=True)
 class Prediction:
-    """How often a classifier predicts one column rightly from the others, tested on real rows."""
+    """Accuracy on real test rows of classifiers trained on synthetic and real rows, and of the most frequent value."""
 
     target: str
     synth: float
-    """Trained on synthetic rows."""
     real: float
-    """Trained on real rows."""
     majority: float
-    """Always the most frequent value."""
 
 
 @dataclass(frozen=True)
 class MarginalFigures:
-    """One measured marginal: what noise alone explains, beside what is observed."""
+    """Figures of one measured marginal: expected noise and observed distance."""
 
     columns: tuple[str, ...]
     cells: int
@@ -200,46 +191,45 @@ class MarginalFigures:
     raw_noise: float
     """Expected L1 distance of the noisy table as released, in rows: cells * sigma * sqrt(2 / pi)."""
     noise: float
-    """Expected total variation once counts are made non-negative and add up: what noise alone explains."""
+    """Expected total variation distance from noise alone, after counts are made non-negative and consistent."""
     observed: float
-    """Total variation of the synthetic table from the reference."""
+    """Total variation distance between the synthetic table and the reference."""
 
     @property
     def upper(self) -> float:
-        """What noise alone stays below in about nineteen draws of twenty.
+        """Distance that noise alone exceeds in about one of twenty draws.
 
-        The L1 norm of k independent Gaussian values is spread by sqrt(pi/2 - 1) / sqrt(k) of its mean; one cell is
-        bound by the sum. Two such spreads, and a tenth for making rows.
+        The L1 norm of k independent Gaussian values has a relative standard deviation of sqrt(pi/2 - 1) / sqrt(k), with
+        k = cells - 1 since the total is fixed. Two such standard deviations, and a tenth for the sampling of rows.
         """
         return self.noise * (1.1 + 2 * math.sqrt((math.pi / 2 - 1) / max(self.cells - 1, 1)))
 
     @property
     def explained(self) -> bool:
-        """Whether noise alone could have done it."""
+        """Whether noise alone can explain the observed distance."""
         return self.observed <= self.upper
 
 
 @dataclass(frozen=True)
 class Headline:
-    """One figure with what it means."""
+    """One figure of the summary with its explanation."""
 
     name: str
     figure: str
     value: float
     meaning: str
     median: float | None = None
-    """The middle one of what `value` is the mean of."""
+    """Median of the figures that `value` is the mean of."""
     worst: float | None = None
-    """The worst of them."""
     worst_of: tuple[str, ...] = ()
-    """The columns that it is the figure of."""
+    """The attributes with the worst figure."""
     beside: str = ""
-    """Both in words."""
+    """Text with the median and the worst figure."""
 
 
 @dataclass(frozen=True)
 class Caution:
-    """A column or pair that a reader should be careful with, and why."""
+    """Reason for caution with some columns."""
 
     columns: tuple[str, ...]
     reason: str
@@ -247,10 +237,10 @@ class Caution:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What was spent, in numbers and in words."""
+    """The privacy guarantee and its explanation."""
 
     epsilon: float | None
-    """None where no differential privacy is claimed."""
+    """None if differential privacy is not guaranteed."""
     delta: float | None
     neighbours: str
     method: str
@@ -260,32 +250,31 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that one edition of a report says."""
+    """All figures of one edition of a report."""
 
     edition: Edition
     reference: str
-    """What the synthetic table is compared with."""
+    """Name of what the synthetic table is compared with."""
     rows: int
-    """Synthetic rows."""
+    """Number of synthetic rows."""
     reference_rows: int | None
-    """Real rows; None in the releasable edition, where they are private."""
+    """Number of real rows; None in the releasable edition, since it is private."""
     stamps: tuple[str, ...]
     guarantee: Guarantee | None
     headlines: tuple[Headline, ...]
     cautions: tuple[Caution, ...]
     table_columns: int
-    """Columns that the table has: a date is counted as several attributes, a group of columns as one."""
+    """Number of columns; it differs from the attributes, since a date has several and a group of columns has one."""
     columns: tuple[ColumnFigures, ...]
     made_anew: tuple[str, ...]
     """Id columns, which are not compared."""
     derived: tuple[str, ...]
-    """Columns that follow from others, and have no codes to compare."""
+    """Columns computed from others, which have no codes to compare."""
     numbers: tuple[NumberFigures, ...]
     rules: tuple[RuleFigures, ...]
     people: PeopleFigures | None
     pairs: tuple[PairFigures, ...]
     grids: tuple[PairGrid, ...]
-    """The pairs that differ most, in detail."""
     questions: Questions | None
     predictions: tuple[Prediction, ...]
     prediction_note: str
@@ -299,7 +288,7 @@ class Report:
         return frame_page(render(self), 800)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values, numbers to six digits."""
+        """Return plain JSON values, with numbers rounded to six digits."""
         plain: dict[str, Any] = _round_figures(asdict(self))
         return plain
 

@@ -1,4 +1,4 @@
-"""One self-contained page from the figures of a report."""
+"""Render the figures of a report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from weft.privacy.mechanisms import find_mechanism
 
 BY = " \N{MULTIPLICATION SIGN} "
 OPEN_PAIRS = 6
-"""Pairs whose heat maps are open from the start, and so in print."""
+"""Number of pairs whose heat maps are initially open, and therefore printed."""
 SHOWN_MARGINALS = 25
-"""Marginals in the table; the others are folded away."""
+"""Number of marginals in the first table; the others are collapsed."""
 MAX_SIZES = 20
-"""Numbers of rows that a person may have with a bar of their own."""
+"""Maximum number of bars in the chart of rows per person."""
 GRID_ROW = 10
-"""Pixels of a row of the page's grid of charts, by which their heights are counted."""
+"""Height of a row of the page's chart grid in pixels."""
 
 
 def write(report: Report, page: Path) -> tuple[Path, Path]:
-    """Write the page and its JSON twin beside it, both or neither; return their paths."""
+    """Write the HTML page and the JSON file next to it, both or neither; return their paths."""
     twin = page.with_suffix(".json")
     text = render(report)
     with stage_files(page, twin) as (html, values):
@@ -56,7 +56,7 @@ def write(report: Report, page: Path) -> tuple[Path, Path]:
 
 
 def render(report: Report) -> str:
-    """Return the page as HTML, with everything that it needs inside."""
+    """Return the page as self-contained HTML."""
     private = report.edition == "private"
     names = [column.name for column in report.columns]
     place = {name: i for i, name in enumerate(names)}
@@ -99,7 +99,7 @@ def _load_template() -> Any:
     try:
         import jinja2
     except ImportError:
-        raise WeftError("the report needs jinja2: pip install 'weft[report]'") from None
+        raise WeftError("the report requires jinja2: pip install 'weft[report]'") from None
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("weft.evaluation.report", "."),
         autoescape=True,
@@ -159,7 +159,7 @@ def _format_pair(figure: Beside, write: Callable[[float], str]) -> tuple[str | N
 
 
 def _draw_sizes(people: PeopleFigures | None, reference: str) -> str:
-    """Draw how many rows people have; beyond `MAX_SIZES` in one bar."""
+    """Draw the shares of people by number of rows, with large numbers pooled."""
     if people is None:
         return ""
     before, after = (
@@ -181,7 +181,7 @@ def _pool_large_sizes(sizes: tuple[float, ...]) -> list[float]:
 
 
 def _pair_map(report: Report, place: dict[str, int], order: list[int], attributes: str) -> str:
-    """Draw the map of all pairs with its columns in some order, of which `attributes` tells the page's script."""
+    """Draw the map of all pairs in some order; `attributes` are SVG attributes for the page's script."""
     if len(report.columns) < 2:
         return ""
     private = report.edition == "private"
@@ -212,7 +212,7 @@ def _pair_map(report: Report, place: dict[str, int], order: list[int], attribute
 
 
 def _worst_first(report: Report) -> list[int]:
-    """Return the columns by what the map shows of their pairs, the largest mean first."""
+    """Return the attribute indices, sorted by the mean value of their pairs in the map, largest first."""
     private = report.edition == "private"
     sums = dict.fromkeys((column.name for column in report.columns), 0.0)
     for pair in report.pairs:
@@ -237,7 +237,7 @@ def _pair_told(pair: PairFigures, private: bool) -> str:
 
 
 def _pair_data(report: Report) -> str:
-    """Figures of every pair for the pointer, two letters each: thousandths in base 36, row by row."""
+    """Encode the figures of every pair for tooltips: thousandths as two base-36 digits, row by row."""
     private = report.edition == "private"
     by_place: dict[frozenset[str], float] = {
         frozenset(pair.columns): (pair.distance or 0.0) if private else pair.association_synth for pair in report.pairs
@@ -291,7 +291,7 @@ def _make_prediction_row(prediction: Prediction) -> dict[str, Any]:
 
 
 def _marginal_rows(report: Report) -> list[dict[str, Any]]:
-    """Rows of the table of marginals, the least explained first."""
+    """Return the rows of the table of marginals, the least explained first."""
     ordered = sorted(report.marginals, key=lambda m: m.upper - m.observed)
     return [
         {
@@ -314,7 +314,6 @@ def _marginal_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def _make_ledger_rows(report: Report) -> list[dict[str, str]]:
-    """Rows of the ledger's table."""
     if report.ledger is None:
         return []
     return [

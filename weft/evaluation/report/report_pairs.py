@@ -1,6 +1,6 @@
-"""All pairs of columns of two tables, counted once: how far apart they are, and how strongly each hangs together.
+"""Distances and associations of all attribute pairs of two tables, heat maps of pairs, and measured marginals.
 
-The same figures as `weft.evaluation.metrics.pairwise_l1` and `associations` give, for half the work.
+Figures of pairs equal those of `weft.evaluation.metrics.pairwise_l1` and `associations`, computed in one pass.
 """
 
 from __future__ import annotations
@@ -28,20 +28,17 @@ from weft.synthesis.fitted import Fitted
 
 @dataclass(frozen=True)
 class PairMatrices:
-    """Symmetric matrices over the columns; the diagonals are not filled."""
+    """Symmetric matrices of total variation distances, and of Cramer's V in both tables; diagonals are not filled."""
 
     distance: Floats
-    """Total variation."""
     real: Floats
-    """Cramer's V in the real table."""
     synth: Floats
-    """Cramer's V in the synthetic one."""
     rests_on: Floats
-    """Share of the rows in the fewest cells that make half of the relation, where it is stronger; NaN: not known."""
+    """`rests_on` of the table where the relation is stronger; NaN: not computed."""
 
 
 def compare_pairs(real: Records, synth: Records) -> PairMatrices:
-    """Count every pair in both tables, densely where that is cheap."""
+    """Compare every pair in both tables, with dense counts if they are small enough."""
     figures = np.zeros((4, len(real.domain), len(real.domain)))
     for batch in pair_batches(real.domain):
         for pair, a, b in zip(batch, count_marginals(real, batch), count_marginals(synth, batch), strict=True):
@@ -59,9 +56,9 @@ def compare_pairs(real: Records, synth: Records) -> PairMatrices:
 
 
 def rests_on(table: Array) -> float:
-    """Return the share of the rows in the fewest cells that make half of chi-square.
+    """Return the share of the rows in the fewest cells that account for half of chi-square.
 
-    A cell that is emptier than chance would have it counts for the rows that chance would give it.
+    A cell with fewer rows than expected under independence counts with its expected number of rows.
 
     >>> rests_on(np.array([[500, 0], [0, 500]])), rests_on(np.array([[995, 0], [0, 5]]))
     (0.75, 0.005)
@@ -81,18 +78,15 @@ def _set_pair_figures(figures: Floats, domain: Domain, pair: Clique, *values: fl
 
 
 def select_columns(table: Records, names: Sequence[str]) -> Records:
-    """Return the records of some columns."""
+    """Return the records of some attributes."""
     return Records(table.domain.project(names), tuple(table.column(name) for name in names))
 
 
-# Heat maps of pairs of columns: shares of groups of codes, in tables and in models.
-
 MAX_GRIDS = 200
-"""Pairs that carry their two heat maps; the others only their figures."""
 
 
 def select_worst_pairs(pairs: Sequence[PairFigures]) -> list[PairFigures]:
-    """Return the pairs that are farthest off, as many as carry their heat maps."""
+    """Return the pairs that differ most, at most `MAX_GRIDS`."""
 
     def score(pair: PairFigures) -> float:
         return max(pair.distance or 0.0, abs(pair.association_synth - (pair.association or 0.0)))
@@ -101,7 +95,7 @@ def select_worst_pairs(pairs: Sequence[PairFigures]) -> list[PairFigures]:
 
 
 def count_pair_shares(table: Records, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
-    """Return the shares of a pair's groups in a table."""
+    """Compute the shares of a pair's groups in a table."""
     a, b = (groups[name].groups[table.column(name)] for name in names)
     shape = tuple(len(groups[name].labels) for name in names)
     cells = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1])
@@ -109,7 +103,7 @@ def count_pair_shares(table: Records, names: tuple[str, str], groups: dict[str, 
 
 
 def compute_model_shares(fitted: Fitted, view: View, names: tuple[str, str], groups: dict[str, Grouping]) -> Floats:
-    """Return the shares of a pair's groups in a model."""
+    """Compute the expected shares of a pair's groups in a model."""
     model = fitted.model
     table = (model.inner if isinstance(model, RecodedModel) else model).marginal(names)
     table = table if make_clique(names) == names else table.T
@@ -118,7 +112,7 @@ def compute_model_shares(fitted: Fitted, view: View, names: tuple[str, str], gro
 
 
 def _map_codes_to_groups(fitted: Fitted, view: View, name: str, grouping: Grouping) -> Floats:
-    """Share of each of the model's codes that belongs to each group of a chart."""
+    """Return the share of each of the model's codes that belongs to each group."""
     model = fitted.model
     size = fitted.codec.domain.size(name)
     codes, shares = np.arange(size), np.ones(size)
@@ -131,7 +125,7 @@ def _map_codes_to_groups(fitted: Fitted, view: View, name: str, grouping: Groupi
 
 
 def make_pair_grid(names: tuple[str, str], groups: dict[str, Grouping], reference: Floats, synth: Floats) -> PairGrid:
-    """Return both heat maps of a pair."""
+    """Return the heat maps of a pair."""
     rows, across = (tuple(str(label) for label in groups[name].labels) for name in names)
     rest = [tuple(i for i, label in enumerate(groups[name].labels) if label.sort == "rest") for name in names]
     return PairGrid(names, rows, across, _nest_tuples(reference), _nest_tuples(synth), (rest[0], rest[1]))
@@ -140,8 +134,6 @@ def make_pair_grid(names: tuple[str, str], groups: dict[str, Grouping], referenc
 def _nest_tuples(table: Floats) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in table.tolist())
 
-
-# Measured marginals: how far the synthetic rows are from each, beside what noise alone explains.
 
 _BATCH = 64
 
@@ -163,7 +155,7 @@ class MeasuredView:
         return Domain(plain.names, tuple(sizes))
 
     def records(self, table: Records) -> Records:
-        """Put records into these codes."""
+        """Convert records to these codes."""
         model = unwrap_arrangement(self.fitted.model)
         if not (self.merged and isinstance(model, RecodedModel)):
             return table
@@ -174,7 +166,7 @@ class MeasuredView:
         return Records.of(self.domain, columns)
 
     def model_table(self, columns: Clique) -> Array:
-        """Expected counts of the model in these codes."""
+        """Return the model's expected counts in these codes."""
         model = unwrap_arrangement(self.fitted.model)
         if self.merged and isinstance(model, RecodedModel):
             return model.inner.marginal(columns)
@@ -182,11 +174,11 @@ class MeasuredView:
 
 
 Reference = Callable[[Sequence[Clique]], Iterator[Array]]
-"""Gives the tables of some cliques, one after the other."""
+"""Function that yields the reference tables of some cliques."""
 
 
 def of_records(view: MeasuredView, table: Records) -> Reference:
-    """Take exact counts of records as the reference."""
+    """Return exact counts of records as the reference."""
     records = view.records(table)
 
     def tables(cliques: Sequence[Clique]) -> Iterator[Array]:
@@ -197,14 +189,14 @@ def of_records(view: MeasuredView, table: Records) -> Reference:
 
 
 def of_model(view: MeasuredView) -> Reference:
-    """Take the model's expected counts as the reference."""
+    """Return the model's expected counts as the reference."""
     return lambda cliques: (view.model_table(c) for c in cliques)
 
 
 def marginal_figures(
     fitted: Fitted, measured: Sequence[Measured], synth: Records, reference: Callable[[MeasuredView], Reference]
 ) -> tuple[MarginalFigures, ...]:
-    """Set the distance of every measured marginal beside what noise alone explains; in the codes it was asked in."""
+    """Compute the distance and the expected noise of every measured marginal, in the codes of its measurement."""
     figures: dict[int, MarginalFigures] = {}
     index = by_column(measured)
     plain, merged = MeasuredView(fitted, False), MeasuredView(fitted, True)

@@ -24,11 +24,10 @@ MONTHS = (
 )
 
 Figures = Mapping[tuple[str, ...], float]
-"""A figure for each of some columns, pairs or marginals."""
 
 
 def format_share(share: float) -> str:
-    """Write a share as a percentage of three digits at most.
+    """Format a share as a percentage with at most three digits.
 
     >>> format_share(0.99871), format_share(0.05), format_share(0.00042)
     ('99.9%', '5.0%', '0.042%')
@@ -39,7 +38,7 @@ def format_share(share: float) -> str:
 
 
 def format_figure(value: float) -> str:
-    """Write a number to four digits, or to the unit where it is larger.
+    """Format a number with four significant digits, or as an integer if it is larger.
 
     >>> format_figure(1234567.8), format_figure(12.3456), format_figure(0.5)
     ('1,234,568', '12.35', '0.5')
@@ -48,7 +47,7 @@ def format_figure(value: float) -> str:
 
 
 def name_round_numbers(grain: float) -> str:
-    """Name the numbers that are multiples of a grain.
+    """Describe the multiples of a grain.
 
     >>> name_round_numbers(1.0), name_round_numbers(1000.0)
     ('whole numbers', 'multiples of 1,000')
@@ -57,7 +56,7 @@ def name_round_numbers(grain: float) -> str:
 
 
 def format_day(seconds: float) -> str:
-    """Write the day of a moment.
+    """Format a time, in seconds since 1970, as its date.
 
     >>> format_day(1704067200.0)
     '2024-01-01'
@@ -75,7 +74,7 @@ def against_real(
     rare: Coverage,
     predictions: Sequence[Prediction],
 ) -> tuple[Headline, ...]:
-    """Five figures of the curator's edition."""
+    """Return the five headlines of the private edition."""
     single: Figures = {(column.name,): column.distance for column in columns}
     joint: Figures = {pair.columns: pair.distance for pair in pairs if pair.distance is not None}
     kept = {c: 1 - f / r for c, r, f in zip(rare.cliques, rare.rare.tolist(), rare.found.tolist(), strict=True) if r}
@@ -86,9 +85,8 @@ def against_real(
             "Single columns",
             f"{format_share(1 - one)} alike",
             1 - one,
-            f"On average, {format_share(one)} of the rows would have to change their value in a column to "
-            f"reproduce its "
-            f"private distribution exactly.{_warn_constant_columns(columns)}",
+            f"On average, {format_share(one)} of the rows would have to change their value in a column to reproduce "
+            f"its private distribution exactly.{_warn_constant_columns(columns)}",
             *_summarise_agreement(single),
         ),
         Headline(
@@ -96,8 +94,7 @@ def against_real(
             f"{format_share(1 - two)} alike",
             1 - two,
             f"The same for two attributes together: {format_share(two)} of the rows would have to change. Lost "
-            f"relations "
-            "show here.",
+            "relations increase this share.",
             *_summarise_agreement(joint),
         ),
         Headline(
@@ -155,7 +152,7 @@ def against_model(
     drowned: int,
     values: int,
 ) -> tuple[Headline, ...]:
-    """Five figures of the releasable edition."""
+    """Return the five headlines of the releasable edition."""
     asked = sum(pair.measured for pair in pairs)
     noise = _compute_mean([column.noise for column in columns if column.noise is not None])
     joint = [m for m in marginals if len(m.columns) > 1] or list(marginals)
@@ -165,9 +162,8 @@ def against_model(
             "Noise in a column",
             format_share(noise),
             noise,
-            f"The privacy noise alone is expected to misplace {format_share(noise)} of the rows of a column, "
-            f"compared with "
-            "the private table.",
+            f"The privacy noise alone is expected to misplace {format_share(noise)} of the rows of a column, compared "
+            "with the private table.",
             *_summarise_distances({(c.name,): c.noise for c in columns if c.noise is not None}, format_share),
         ),
         Headline(
@@ -191,8 +187,7 @@ def against_model(
             f"{format_share(1 - follows)} alike",
             1 - follows,
             f"The synthetic rows follow the noisy model: on average, {format_share(follows)} of them would have to "
-            f"change "
-            "their value in a column to match it exactly.",
+            "change their value in a column to match it exactly.",
             *_summarise_agreement({(column.name,): column.distance for column in columns}),
         ),
         Headline(
@@ -206,11 +201,11 @@ def against_model(
 
 
 Spread = tuple[float | None, float | None, tuple[str, ...], str]
-"""Median, worst, the columns of the worst, and a text with both: the last fields of a headline."""
+"""Median, worst figure, the attributes with the worst figure, and a text: the last fields of a headline."""
 
 
 def _summarise_distances(figures: Figures, write: Callable[[float], str]) -> Spread:
-    """Return the median and the worst, which is the largest."""
+    """Return the median and the worst figure, which is the largest."""
     if len(figures) < 2:
         return None, None, (), ""
     worst = max(figures, key=lambda name: figures[name])
@@ -221,7 +216,7 @@ def _summarise_distances(figures: Figures, write: Callable[[float], str]) -> Spr
 
 
 def _summarise_agreement(distances: Figures, word: str = "alike") -> Spread:
-    """Return the same for similarities: the worst is the smallest."""
+    """Return the median and the worst of similarities (1 - distance), which is the smallest."""
     middle, worst, whose, told = _summarise_distances(
         distances, lambda distance: f"{format_share(1 - distance)} {word}"
     )
@@ -234,7 +229,7 @@ def _summarise_range_queries(questions: Questions) -> Spread:
 
 
 def _summarise_prediction_loss(predictions: Sequence[Prediction]) -> Spread:
-    """Return the median accuracy, and the column with the largest loss of accuracy."""
+    """Return the median accuracy, and the attribute with the largest loss of accuracy."""
     worst = max(predictions, key=lambda p: p.real - p.synth)
     middle = median(p.synth for p in predictions)
     told = f"median {middle:.0%}; largest loss for {worst.target}: {worst.synth:.0%}, from real rows {worst.real:.0%}"

@@ -1,4 +1,4 @@
-"""Numbers, dates and rules as the tables show them: what is seen in values and not in codes."""
+"""Compute the report's figures of values, which codes do not show: numbers, dates, rules, and rows per person."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from weft.values.text_numbers import is_text
 
 
 def number_figures(schema: Schema, synth: pa.Table, real: pa.Table | None = None) -> tuple[NumberFigures, ...]:
-    """Describe every column of numbers or dates; with `real`, which makes it PRIVATE, in both tables."""
+    """Describe every column of numbers or dates. With `real`, compare both tables: PRIVATE."""
     if real is None:
         return tuple(_make_described_figures(found) for found in describe_numbers(synth, schema))
     return tuple(_make_compared_figures(found) for found in compare_numbers(real, synth, schema))
 
 
 def rule_figures(codec: Codec, synth: pa.Table, real: pa.Table | None = None) -> tuple[RuleFigures, ...]:
-    """Count the rows that break each rule; private ones, with `real`, only of rules that do not refuse them."""
+    """Count the rows that break each rule. With `real` (PRIVATE), also private rows, for rules that keep them."""
     if not codec.forms:
         return ()
     after = count_broken_rows(synth, codec.schema)
@@ -83,7 +83,7 @@ def _make_described_figures(found: Summary) -> NumberFigures:
 
 
 def _choose_grain(shares: Sequence[tuple[float, Beside]]) -> tuple[float | None, Beside]:
-    """Return the grain in whose multiples tables differ, or, where they agree, that divides the values most evenly."""
+    """Return the grain with the most informative share of multiples: different in the tables, or near one half."""
 
     def tells(found: tuple[float, Beside]) -> float:
         before, after = found[1]
@@ -93,13 +93,10 @@ def _choose_grain(shares: Sequence[tuple[float, Beside]]) -> tuple[float | None,
     return max(shares, key=tells) if shares else (None, (None, None))
 
 
-# Rows per person: how many rows people have, and whether what stays the same for a person does.
-
-
 def people_figures(schema: Schema, synth: pa.Table, real: pa.Table | None = None) -> PeopleFigures | None:
-    """Compare how many rows people have; None where every person has one. With `real` it is PRIVATE.
+    """Compare the number of rows per person and per-person constants; None if everyone has one row.
 
-    Of private people the rows beyond `rows_per_unit` are left out, as they were when the model was learned.
+    PRIVATE with `real`. Numbers of rows are capped at the contribution bound, as when the model was fitted.
     """
     if schema.unit is None or schema.rows_per_unit == 1:
         return None
@@ -118,19 +115,19 @@ def people_figures(schema: Schema, synth: pa.Table, real: pa.Table | None = None
 
 
 def _count_person_rows(table: pa.Table, unit: str) -> Floats:
-    """Return how many rows each person has; rows that name nobody are left out."""
+    """Return the number of rows of each person; rows without an identifier are ignored."""
     counts = pc.value_counts(_read_person_ids(table, unit).drop_null()).field("counts")
     return np.asarray(counts.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _compute_size_shares(sizes: Floats, most: int) -> Floats:
-    """Return the share of people with 1, 2, ..., `most` rows."""
+    """Compute the shares of people with 1, 2, ..., `most` rows."""
     held = np.minimum(sizes, most).astype(np.int64)
     return np.asarray(np.bincount(held, minlength=most + 1)[1:] / max(len(held), 1), np.float64)
 
 
 def _measure_agreement(table: pa.Table | None, schema: Schema) -> dict[str, float]:
-    """Return the share of the people with several rows in whose rows a column is the same."""
+    """Compute, by column, the share of the people with several rows for whom it is constant."""
     if table is None or schema.unit is None or not schema.per_unit:
         return {}
     columns = {name: decode_dictionary(table.column(name).combine_chunks()) for name in schema.per_unit}
@@ -145,7 +142,7 @@ def _measure_agreement(table: pa.Table | None, schema: Schema) -> dict[str, floa
 
 
 def _read_person_ids(table: pa.Table, unit: str) -> pa.Array:
-    """Return whose each row is; null for rows that name nobody."""
+    """Return the person identifier of each row; null if it is missing."""
     ids = decode_dictionary(table.column(unit).combine_chunks())
     if is_text(ids.type):
         ids = ids.cast(pa.large_string())

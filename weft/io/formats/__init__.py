@@ -1,7 +1,7 @@
-"""File formats: the one list of them, and what the name of a file says about its format.
+"""Registry of file formats, and the format of a file by its name.
 
-Reading, drafting, verification, writing and checkpoints ask here. A format is one module in this folder with one
-`Format` object (`weft.io.formats.format`) and one line of `FORMATS`. A module is imported when a file is first named.
+Reading, drafting, verification, writing and checkpoints use this registry. A format is one module in this folder with
+one `Format` object (`weft.io.formats.format`) and one line of `FORMATS`. Modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ FORMATS = {
     "excel": ("weft.io.formats.excel_files", "EXCEL"),
     "statistics": ("weft.io.formats.statistics_files", "STATISTICS"),
 }
-"""Every format by name: the module and the object that describe it. Messages list formats in this order."""
+"""Module and object of each format, by name. Messages list formats in this order."""
 
-PACKED = (".gz", ".zst", ".zip")
-"""Endings of compressed files."""
+PACKED = (".gz", ".zst", ".zip")  # endings of compressed files
 
 
 def find_format(name: str) -> Format:
@@ -41,7 +40,7 @@ def all_formats() -> tuple[Format, ...]:
 
 
 def format_of(path: str | os.PathLike[str]) -> Format | None:
-    """Return the format of a file by its name; None if the name does not say. A compressed file is CSV by default.
+    """Return the format of a file by its name; None if the ending is unknown. Default for compressed files: CSV.
 
     >>> [found and found.name for found in map(format_of, ("stays.tsv.zst", "stays.sav", "stays.zip", "stays.docx"))]
     ['csv', 'statistics', 'csv', None]
@@ -50,7 +49,7 @@ def format_of(path: str | os.PathLike[str]) -> Format | None:
 
 
 def table_endings() -> tuple[str, ...]:
-    """Return the endings of the files that are read from a folder."""
+    """Return the endings of files that are read from a folder."""
     return tuple(
         end + packed
         for each in all_formats()
@@ -61,13 +60,13 @@ def table_endings() -> tuple[str, ...]:
 
 
 def list_writable_endings() -> tuple[str, ...]:
-    """Return the endings of the files that a table can be released as; CSV and Parquet, the usual ones, come first."""
+    """Return the endings of files that can be written, CSV and Parquet first."""
     found = [end for each in all_formats() for end in each.written_endings]
     return tuple(sorted(found, key=lambda end: end not in (".csv", ".parquet")))
 
 
 def get_ending(path: str | os.PathLike[str]) -> str:
-    """Return the end of a file's name that says what it is, in small letters.
+    """Return the ending of a file's name that determines its format, in lower case.
 
     >>> get_ending("stays.CSV.gz"), get_ending("stays.2024.parquet"), get_ending("stays.zip")
     ('.csv.gz', '.parquet', '.zip')
@@ -80,13 +79,13 @@ def get_ending(path: str | os.PathLike[str]) -> str:
 
 
 def get_compression(path: str | os.PathLike[str]) -> str:
-    """Return how a file is compressed, as its name says; nothing if it is not."""
+    """Return the ending of a compressed file; an empty string if it is not compressed."""
     last = Path(path).suffix.lower()
     return last if last in PACKED else ""
 
 
 def replace_ending(table: Path, end: str) -> Path:
-    """Return the file of a table's name with another ending.
+    """Return the path of a table with another ending.
 
     >>> str(replace_ending(Path("made.csv.gz"), ".card.json"))
     'made.card.json'

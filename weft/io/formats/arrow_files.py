@@ -1,4 +1,4 @@
-"""Arrow files, which Feather of version 2 is too: their types are declared by the file."""
+"""Arrow files, including Feather version 2: the file declares the types."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from weft.io.formats.format import FileLayout, Sink, TypedFormat, Write, WriteOp
 
 
 class Arrow(TypedFormat):
-    """Files of Arrow's interprocess format."""
+    """Files in Arrow's interprocess format."""
 
     name = "arrow"
     endings = (".arrow", ".feather", ".ipc")
     written_endings = (".arrow", ".feather")
     magic = (
         (b"ARROW1", "an Arrow file; name it .arrow or .feather"),
-        (b"FEA1", "a Feather file of version 1; write it again as version 2"),
+        (b"FEA1", "a Feather version 1 file; write it again as version 2"),
     )
 
     def read_layout(self, path: Path) -> FileLayout:
-        """Return the types of a file, without what libraries note about them."""
+        """Return the types of a file, without metadata of libraries."""
         with _open_arrow_file(path) as file:
             arrow = file.schema.remove_metadata()
             return FileLayout(arrow.names, arrow)
 
     def batches(self, path: Path, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Read some columns; what a batch says of itself is checked, so that no damage is read as values."""
+        """Read some columns; each batch is validated, so that damage is never read as values."""
         with _open_arrow_file(path) as file:
             for place in range(file.num_record_batches):
                 batch = file.get_batch(place).select(list(columns))
@@ -41,18 +41,17 @@ class Arrow(TypedFormat):
 
     @contextmanager
     def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> Iterator[Write]:
-        """Begin a file that is compressed with zstd."""
+        """Begin a file compressed with zstd."""
         settings = pa.ipc.IpcWriteOptions(compression="zstd", unify_dictionaries=True)
         with pa.OSFile(str(sink), "wb") as file, pa.ipc.new_file(file, arrow, options=settings) as writer:
             yield lambda table: writer.write_table(table.unify_dictionaries())
 
 
 ARROW = Arrow()
-"""Arrow and Feather."""
 
 
 def _open_arrow_file(path: Path) -> pa.ipc.RecordBatchFileReader:
     with path.open("rb") as file:
         if file.read(4) == b"FEA1":
-            raise DataError(f"{path} is a Feather file of version 1; write it again as version 2")
+            raise DataError(f"{path} is a Feather version 1 file; write it again as version 2")
     return pa.ipc.open_file(pa.OSFile(str(path), "rb"))

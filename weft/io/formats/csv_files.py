@@ -1,4 +1,4 @@
-"""CSV files: types come from the schema, and no message quotes a value of the file."""
+"""CSV files: the schema declares the types, and no message quotes a value of the file."""
 
 from __future__ import annotations
 
@@ -34,15 +34,13 @@ from weft.io.text_to_types import check_columns, convert_batch, csv_arrow_schema
 from weft.schema import Schema
 from weft.schema.kinds import Integer, Real
 
-SIGNS = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet may run."""
+SIGNS = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that a spreadsheet may run as formulas
 
-_POINTED_MOST = 10**15
-"""Whole numbers from here on are written as floats are, with a power of ten."""
+_POINTED_MOST = 10**15  # integers from here on are written like floats, with an exponent
 
 
 class Csv(TextFormat):
-    """Text with a separator between fields; the first line names the columns, unless the dialect says otherwise."""
+    """Text with separated fields; the first line names the columns, unless the dialect declares otherwise."""
 
     name = "csv"
     endings = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data")
@@ -69,7 +67,7 @@ class Csv(TextFormat):
         return csv_batches(stream, schema, dialect)
 
     def explaining(self, path: Path, dialect: Dialect) -> AbstractContextManager[None]:
-        """Say what is wrong with the first line, where that is why reading fails."""
+        """Explain a failure to read that is caused by the first line."""
         return explain_csv_errors(path, dialect)
 
     def read_whole(self, path: Location, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
@@ -95,13 +93,12 @@ class Csv(TextFormat):
         return FileLayout(csv_names(path))
 
     def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> AbstractContextManager[Write]:
-        """Begin a file with commas, or with tabs if its ending says so."""
+        """Begin a file separated by commas, or by tabs if its ending is .tsv."""
         separator = "\t" if options.ending.lower().startswith(".tsv") else ","
         return _open_csv_writer(sink, arrow, separator, options.formulas, options.schema)
 
 
 CSV = Csv()
-"""CSV, and other text with separators."""
 
 
 def read_csv(path: str | PathLike[str], schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
@@ -120,30 +117,30 @@ def csv_batches(stream: Stream, schema: Schema, dialect: Dialect = DEFAULT_DIALE
     breaks = [name in schema and lists_breaks(schema.column(name)) for name in names]
     kept = [name for name in names if name in schema]
     types = {name: read_type(schema.column(name), dialect) for name in kept}
-    # Text is read to the same numbers as the types are, but for decimals and short floats: those go no other way.
+    # Via text, all types get the same numbers, except decimals and short floats: these are always read by their type.
     words = {name: kind if _may_round(kind) else pa.string() for name, kind in types.items()}
     for records in records_of(stream, dialect, breaks):
-        # Types as the schema has them are read fastest. Where one cannot be read, all are read as text, column by
-        # column and value by value: that takes whatever the types do, written in more ways, or says what is wrong.
+        # Reading the schema's types directly is fastest. If that fails, all columns are read as text and converted
+        # value by value: this accepts all that the types accept, and more notations, or explains what is wrong.
         table = _parse_records(records, names, dialect, types, stream.kind) or _parse_records(
             records, names, dialect, words, stream.kind
         )
         if table is None:
             raise DataError(
-                f"{stream.name}: the file cannot be read as CSV, or a number of a column with a decimal or short type "
-                "does not fit it. Leave the type out of the schema, or mend the file"
+                f"{stream.name}: the file cannot be read as CSV, or a number does not fit the decimal or short float "
+                "type of its column. Leave the type out of the schema, or correct the file"
             )
         for batch in table.to_batches():
             yield convert_batch(batch, schema, stream.name, dialect.number_format)
 
 
 def _may_round(kind: pa.DataType) -> bool:
-    """Whether numbers of a type could be rounded otherwise on their way through text."""
+    """Whether numbers of a type could be rounded differently when they are converted via text."""
     return bool(pa.types.is_decimal(kind) or pa.types.is_float32(kind) or pa.types.is_float16(kind))
 
 
 def text_table(path: str | PathLike[str], dialect: Dialect) -> pa.Table:
-    """Read a whole CSV file as it is written, all columns as text; for drafts, which guess what they hold."""
+    """Read a whole CSV file with all columns as text; for drafts, which infer the kinds of columns."""
     with readable_file(path), open_text_stream(path, dialect) as stream:
         names = names_of(stream, dialect)
         places = [str(place) for place in range(len(names))]  # names may repeat
@@ -158,7 +155,7 @@ def text_table(path: str | PathLike[str], dialect: Dialect) -> pa.Table:
 
 
 def records_of(stream: Stream, dialect: Dialect, breaks: Sequence[bool]) -> Iterator[bytes]:
-    """Yield the records of a file, many at a time and none of them cut, once they are known to keep to the dialect."""
+    """Yield blocks of whole records, each validated against the dialect."""
     separator = dialect.separator_in(stream.kind)
     checked = Checked(stream, stream.name, breaks, separator=separator, quote=dialect.quote, header=dialect.named)
     return checked.records()
@@ -167,17 +164,17 @@ def records_of(stream: Stream, dialect: Dialect, breaks: Sequence[bool]) -> Iter
 def _parse_records(
     records: bytes, names: Sequence[str], dialect: Dialect, types: Mapping[str, pa.DataType], kind: str
 ) -> pa.Table | None:
-    """Read whole records, in memory: Arrow calls nothing of ours, and where a block ends decides nothing.
+    """Parse whole records from memory as one Arrow block, so that block boundaries have no effect.
 
-    None where a value is not of its type. Arrow's own text quotes it, and is not chained to anything.
+    Return None if a value does not have its type. Arrow's own message quotes the value, so it is not chained.
     """
     schema = pa.schema(types.items())
     convert: dict[str, Any] = {
         "column_types": schema,
-        "null_values": [""],  # but in text columns, where `convert_batch` decides
+        "null_values": [""],  # except in text columns, which `convert_batch` handles
         "strings_can_be_null": False,
         "include_columns": schema.names,
-        "check_utf8": False,  # a policy that never fails takes unsound text too; `convert_batch` refuses for the others
+        "check_utf8": False,  # columns that never refuse accept invalid UTF-8; `convert_batch` validates the others
     }
     read = pyarrow.csv.ReadOptions(column_names=list(names), block_size=len(records) + 1, use_threads=False)
     parse = pyarrow.csv.ParseOptions(
@@ -203,9 +200,9 @@ def csv_names(path: str | PathLike[str], dialect: Dialect = DEFAULT_DIALECT) -> 
 
 
 def names_of(stream: Stream, dialect: Dialect, schema: Schema | None = None) -> list[str]:
-    """Return the columns of a CSV file: as its first line names them, or else the schema's in their order.
+    """Return the columns of a CSV file: from its first line, or else the schema's in their order.
 
-    Without either, they are numbered: column_1, column_2, ... A schema may name them so too, and leave some out.
+    Without either, they are numbered: column_1, column_2, ... A schema may use these names too, and leave some out.
     """
     quoting: Any = csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE
     text = io.StringIO(stream.head().decode("utf-8", "replace"), newline="")
@@ -242,8 +239,7 @@ def _open_csv_writer(
 
 
 def _is_pointed(field: pa.Field, schema: Schema | None) -> bool:
-    """Whether floats are written with one digit after the point, 12 as 12.0: whole numbers that are stored as floats,
-    and numbers that have one digit in the schema."""
+    """Whether floats are written with one decimal place: integers stored as floats, and columns with `decimals` 1."""
     column = schema.column(field.name) if schema is not None and field.name in schema else None
     if not isinstance(column, Integer | Real) or column.number_format is not None or column.after is not None:
         return False
@@ -252,7 +248,6 @@ def _is_pointed(field: pa.Field, schema: Schema | None) -> bool:
 
 
 def _with_point(table: pa.Table, names: list[str]) -> pa.Table:
-    """Return a table whose floats in these columns are decimals with one digit after the point."""
     for name in names:
         place, values = table.schema.get_field_index(name), table.column(name)
         exact = pc.round(pc.if_else(pc.is_finite(values), values, None).cast(pa.float64()), ndigits=1)
@@ -261,7 +256,6 @@ def _with_point(table: pa.Table, names: list[str]) -> pa.Table:
 
 
 def _format_number_columns(table: pa.Table, forms: dict[str, Any]) -> pa.Table:
-    """Return a table whose numbers are text, for columns that write them in a way of their own."""
     for place, field in enumerate(table.schema):
         form = forms.get(field.name)
         if form is not None and not pa.types.is_string(field.type) and not pa.types.is_large_string(field.type):
@@ -271,12 +265,12 @@ def _format_number_columns(table: pa.Table, forms: dict[str, Any]) -> pa.Table:
 
 
 def escape_name(name: str) -> str:
-    """Return a column's name as the first line of an escaped CSV file has it."""
+    """Return a column name as written in the first line of an escaped CSV file."""
     return f"'{name}" if name.startswith(SIGNS) else name
 
 
 def _escape_formulas(table: pa.Table) -> pa.Table:
-    """Put an apostrophe before text that begins as a formula does; numbers and dates are what they are."""
+    """Put an apostrophe before text that begins like a formula; numbers and dates stay unchanged."""
     for place, field in enumerate(table.schema):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             cells = table.column(place)
@@ -287,7 +281,7 @@ def _escape_formulas(table: pa.Table) -> pa.Table:
 
 
 def _csv_type(arrow_type: pa.DataType) -> pa.DataType:
-    """Return the type whose values are written in place of these, which Arrow's CSV writer does not know."""
+    """Return the type in which values are written; Arrow's CSV writer does not support dictionaries or string views."""
     if pa.types.is_dictionary(arrow_type):
         return _csv_type(arrow_type.value_type)
     return pa.string() if pa.types.is_string_view(arrow_type) else arrow_type

@@ -1,7 +1,6 @@
-"""Excel workbooks: one sheet, its first row the names of the columns, each cell read by itself.
+"""Excel workbooks: one sheet, whose first row names the columns; each cell is read independently.
 
-A cell of a workbook has a type of its own, whatever stands above it: it is written down as a CSV would have it, and
-read in the type that the schema declares.
+Each cell of a workbook has its own type: it is converted to the text of a CSV cell, and read in the schema's type.
 """
 
 from __future__ import annotations
@@ -31,15 +30,11 @@ from weft.io.text_to_types import make_column_names
 from weft.schema import Schema
 from weft.schema.schema import check_names
 
-# Bounded memory for workbooks: a small file may name billions of cells, or unpack without end.
+# A small file may declare billions of cells, or decompress without end.
+MAX_CELLS = 1 << 25  # of a sheet, including blank cells between others: a million rows of 32 columns
+MAX_MEMORY = 3 << 30  # maximum bytes of address space for opening a sheet
 
-MAX_CELLS = 1 << 25
-"""Cells of a sheet, blank ones between others included: a million rows of 32 columns."""
-
-MAX_MEMORY = 3 << 30
-"""Octets of address space that opening a sheet may take."""
-
-_DAMAGED = 3  # of which the reader says more
+_DAMAGED = 3  # exit code; the reader explains the damage
 _PROGRAM = f"""
 import sys
 try:
@@ -57,31 +52,20 @@ sys.exit(0 if sheet.total_height * sheet.total_width <= {MAX_CELLS} else 1)
 
 
 def require_bounded(path: Path, place: int) -> None:
-    """Refuse a workbook whose sheet takes too much memory to open.
-
-    Parameters
-    ----------
-    place
-        Which sheet, counted from 0.
-
-    Raises
-    ------
-    DataError
-        If the sheet has more than `MAX_CELLS` cells, or takes more than `MAX_MEMORY` to open.
-    """
+    """Raise DataError if a sheet (counted from 0) has more than `MAX_CELLS` cells or takes more than `MAX_MEMORY`."""
     status = path.stat()
     if not _can_open_sheet(str(path), place, status.st_size, status.st_mtime_ns):
         raise DataError(
             f"{path}: the sheet takes more than {MAX_MEMORY >> 30} GiB of memory, or has more than {MAX_CELLS:,} "
-            "cells. Save its table alone, as CSV or Parquet"
+            "cells. Save only its table, as CSV or Parquet"
         )
 
 
 @lru_cache(maxsize=64)
 def _can_open_sheet(path: str, place: int, _size: int, _changed: int) -> bool:
-    if not sys.executable:  # inside another program there is no Python to start
+    if not sys.executable:  # embedded in another program: no Python to start
         return True
-    # -P: a module in the current folder is not taken for the library.
+    # -P: do not import the library from the current folder.
     words = [sys.executable, "-P", "-c", _PROGRAM, path, str(place)]
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
@@ -91,11 +75,11 @@ def _can_open_sheet(path: str, place: int, _size: int, _changed: int) -> bool:
 
 
 _ROWS = 1 << 16
-_SHEET_ROWS = (1 << 20) - 1  # of one sheet, below the names
+_SHEET_ROWS = (1 << 20) - 1  # of one sheet, below the column names
 
 
 Sheet = str | int | None
-"""A sheet as it is declared: its name, or its place counted from 1; None for the first."""
+"""A declared sheet: its name, or its position counted from 1; None for the first."""
 
 
 class Excel(CellFormat):
@@ -112,7 +96,7 @@ class Excel(CellFormat):
     names_in_first_line = True
 
     def read_names(self, path: Path, dialect: Dialect = DEFAULT_DIALECT, schema: Schema | None = None) -> list[str]:
-        """Return the columns of a sheet: as its first row names them, or else the schema's, or numbered ones."""
+        """Return the columns of a sheet: from its first row, or else the schema's, or numbered ones."""
         return excel_names(path, dialect, schema)
 
     def batches(self, path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> Iterator[pa.RecordBatch]:
@@ -130,11 +114,10 @@ class Excel(CellFormat):
 
 
 EXCEL = Excel()
-"""Workbooks of Excel and LibreOffice."""
 
 
 def excel_names(path: Path, dialect: Dialect = DEFAULT_DIALECT, schema: Schema | None = None) -> list[str]:
-    """Return the columns of a sheet: as its first row names them, or else the schema's, or numbered ones."""
+    """Return the columns of a sheet: from its first row, or else the schema's, or numbered ones."""
     return _open_sheet(path, dialect, schema)[0]
 
 
@@ -150,7 +133,7 @@ def excel_batches(path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT
 
 
 def excel_text(path: Path, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
-    """Read a whole sheet as text; for drafts, which guess what it holds."""
+    """Read a whole sheet as text; for drafts, which infer the kinds of columns."""
     names, rows = _open_sheet(path, dialect, None)
     places = [str(place) for place in range(len(names))]  # names may repeat
     batches = [
@@ -162,7 +145,7 @@ def excel_text(path: Path, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
 
 
 def _open_sheet(path: Path, dialect: Dialect, schema: Schema | None) -> tuple[list[str], Iterator[list[Any]]]:
-    """Open a sheet of a workbook: its names, and the rows below them."""
+    """Return the column names of a sheet, and the rows below them."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
@@ -177,8 +160,8 @@ def _open_sheet(path: Path, dialect: Dialect, schema: Schema | None) -> tuple[li
         raise
     except (CalamineError, ValueError, IndexError):
         rows = None
-    if rows is None:  # outside the handler: what the library says may quote the file
-        raise DataError(f"{path}: the workbook is damaged or locked, or no Excel file")
+    if rows is None:  # outside the handler: the library's message may quote the file
+        raise DataError(f"{path}: the workbook is damaged or locked, or not an Excel file")
     first: list[Any] = next(rows, [])
     if not dialect.named:
         return make_column_names(len(first), schema), chain([first], rows)
@@ -191,7 +174,7 @@ def _open_sheet(path: Path, dialect: Dialect, schema: Schema | None) -> tuple[li
 
 
 def _find_sheet(path: Path, names: Sequence[str], sheet: Sheet) -> int:
-    """Return where a declared sheet is among those of a workbook; a name wins over a place that is written alike."""
+    """Return the index of a declared sheet; a sheet's name has precedence over an equal position."""
     if sheet is None:
         return 0
     if sheet in names:
@@ -199,21 +182,20 @@ def _find_sheet(path: Path, names: Sequence[str], sheet: Sheet) -> int:
     places = [str(place) for place in range(1, len(names) + 1)]
     if str(sheet) in places:
         return places.index(str(sheet))
-    # What its sheets are called is not said: a name may tell of somebody.
+    # The message does not list the names of the sheets, which may be private.
     raise DataError(
-        f"{path}: the workbook has {format_count(len(names), 'sheet')}, and none is {sheet!r}, by its name or by "
-        f"its place. "
-        "Give the name of one as it stands there, or its place, counted from 1"
+        f"{path}: the workbook has {format_count(len(names), 'sheet')}, and none has the name or position {sheet!r}. "
+        "Give the exact name of a sheet, or its position counted from 1"
     )
 
 
 def _iterate_columns(path: Path, names: Sequence[str], rows: Iterator[list[Any]]) -> Iterator[list[Sequence[Any]]]:
-    """Yield the cells below the names, column by column; blank rows are none."""
+    """Yield blocks of cells below the column names, column by column; blank rows are skipped."""
     while block := list(islice(rows, _ROWS)):
         cells = np.array(block, dtype=object)
         filled = cells != ""
         if filled[:, len(names) :].any():
-            raise DataError(f"{path}: a row has a cell where the first row names no column. Take it out, or name it")
+            raise DataError(f"{path}: a row has a cell where the first row names no column. Clear it, or add a name")
         yield list(cells[filled.any(axis=1), : len(names)].T)
 
 
@@ -223,12 +205,12 @@ def _open_excel_writer(sink: Any, arrow: pa.Schema) -> Iterator[Write]:
         import xlsxwriter
     except ImportError:
         raise OutputError("an Excel workbook needs the xlsxwriter package: pip install 'weft[excel]'") from None
-    # Text is text, whatever it looks like: no formula of it runs.
+    # Text is never written as a formula, a link or a number.
     texts = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
     book = xlsxwriter.Workbook(
         str(sink), {"constant_memory": True, "default_date_format": "yyyy-mm-dd hh:mm:ss"} | texts
     )
-    book.set_properties({"created": datetime(2000, 1, 1)})  # the same rows are the same file
+    book.set_properties({"created": datetime(2000, 1, 1)})  # so that equal rows give equal files
     day = book.add_format({"num_format": "yyyy-mm-dd"})
     sheet = book.add_worksheet()
     sheet.add_write_handler(date, lambda sheet, row, column, value, *_: sheet.write_datetime(row, column, value, day))
@@ -238,7 +220,7 @@ def _open_excel_writer(sink: Any, arrow: pa.Schema) -> Iterator[Write]:
     def write(table: pa.Table) -> None:
         nonlocal at
         if at + table.num_rows > _SHEET_ROWS + 1:
-            raise OutputError(f"a sheet of Excel holds at most {_SHEET_ROWS:,} rows; write a .csv or .parquet file")
+            raise OutputError(f"an Excel sheet holds at most {_SHEET_ROWS:,} rows; write a .csv or .parquet file")
         for batch in table.to_batches(max_chunksize=1 << 14):
             for row in zip(*(column.to_pylist() for column in _convert_cells(batch).columns), strict=True):
                 sheet.write_row(at, 0, row)
@@ -249,7 +231,7 @@ def _open_excel_writer(sink: Any, arrow: pa.Schema) -> Iterator[Write]:
 
 
 def _convert_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows in types that a cell can hold: moments without a zone, and no not-a-number."""
+    """Return rows in types that a cell can hold: time stamps without a time zone, and no NaN."""
     batch = finite_rows(batch)
     for place, field in enumerate(batch.schema):
         if pa.types.is_timestamp(field.type) and field.type.tz is not None:

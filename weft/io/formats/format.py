@@ -1,9 +1,9 @@
-"""What a file format states and does: one object serves reading, drafting, verification, writing and checkpoints.
+"""Interface of file formats, for reading, drafting, verification, writing and checkpoints.
 
-Three bases hold what formats have in common. A `TypedFormat` declares the types of its columns, a `TextFormat` is text
-in a declared dialect, and a `CellFormat` has cells that are read one by one as objects.
+Formats have one of three base classes: a `TypedFormat` declares the types of its columns, a `TextFormat` is text in a
+declared dialect, and a `CellFormat` has cells that are read one by one as objects.
 
-Privacy: a format reads each row independently of the others. No row decides how another one is split, typed or kept.
+Privacy: a format reads each row independently. No row determines how another row is split, typed or kept.
 """
 
 from __future__ import annotations
@@ -27,22 +27,20 @@ from weft.io.text_to_types import csv_arrow_schema
 from weft.schema import Schema
 
 Formulas = Literal["keep", "escape"]
-"""What to do with text that spreadsheets take for formulas. It is kept by default: a release has the values that the
-schema says it has, and a program that reads it finds them; to escape them is to release other values."""
+"""Whether text that spreadsheets run as formulas is kept or escaped. The default keeps it: a release has exactly the
+schema's values, and escaping would change them."""
 
 Sink = Path | IO[bytes]
-"""Where a table is written to: a file, or bytes that are passed on."""
-
 Write = Callable[[pa.Table], Any]
-"""Writes a block of rows."""
+"""Function that writes a block of rows."""
 
 _DRAFT_ROWS = 1 << 17  # read at a time for a draft
-_UNPACKED = 6  # how much larger a packed text file roughly is, unpacked
+_UNPACKED = 6  # estimated compression ratio of text files
 
 
 @dataclass(frozen=True)
 class Opening:
-    """What is declared before files are read."""
+    """Arguments for opening files."""
 
     schema: Schema
     dialect: Dialect
@@ -51,104 +49,96 @@ class Opening:
 
 @dataclass(frozen=True)
 class FileLayout:
-    """What a file states of its columns; no row is read for it, but where the first one holds the names."""
+    """Columns that a file declares; no row is read for it, except a first row that holds the names."""
 
     names: list[str] | None
-    """Names of the columns; None for a file without rows that states them nowhere else."""
+    """Column names; None for a file without rows that declares them nowhere else."""
     types: pa.Schema | None = None
-    """The columns with their types, where the file declares them."""
+    """The columns with their types, if the file declares them."""
     rows: int | None = None
-    """The number of rows, where the file declares it. Private."""
+    """The number of rows, if the file declares it. Private."""
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How a table is written."""
+    """Options for writing a table."""
 
     ending: str
-    """The ending of the file's name."""
     formulas: Formulas = "keep"
     schema: Schema | None = None
-    """What is known of the columns: how their numbers are written in text."""
+    """Schema with the number formats of the columns."""
 
 
 class Format(ABC):
-    """A file format. A subclass states what it is, and has one instance, which the registry names."""
+    """A file format. Each subclass has one instance, which is listed in the registry."""
 
     name: ClassVar[str]
-    """Its name in the registry."""
     endings: ClassVar[tuple[str, ...]]
-    """How the names of its files end, in small letters; the first one is the usual one."""
+    """Endings of file names, in lower case; the first one is the most common."""
     vague_endings: ClassVar[tuple[str, ...]] = ()
-    """Endings that files of another content have too: such a file is read only if it is named itself."""
+    """Endings that other kinds of files share: such a file is read only if it is named explicitly."""
     written_endings: ClassVar[tuple[str, ...]] = ()
-    """Endings of the files that can be written, with those of compressed ones; none for a format that is only read."""
+    """Endings of files that can be written, compressed ones included; empty for a read-only format."""
     media_types: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Endings with their media types, for metadata."""
     magic: ClassVar[tuple[tuple[bytes, str], ...]] = ()
-    """First bytes of a file, and what a message calls such a file, with the remedy."""
+    """First bytes of files, with the description and the remedy that messages use."""
     dialect_options: ClassVar[tuple[str, ...]] = ()
-    """The options of a `Dialect` that have an effect, besides markers of missing values."""
+    """The options of a `Dialect` that have an effect, in addition to `missing`."""
     is_text: ClassVar[bool] = False
     """Whether files are text, which may be compressed."""
     is_typed: ClassVar[bool] = False
-    """Whether files declare the types of their columns; if not, cells are text until a schema says what they mean."""
+    """Whether files declare the types of their columns; if not, cells are text that the schema interprets."""
     keeps_types: ClassVar[bool] = True
-    """Whether a typed file declares for each column the very type that was written; else `stored_type` says which."""
+    """Whether a typed file keeps the type of each written column; if not, see `stored_type`."""
     names_in_first_line: ClassVar[bool] = False
-    """Whether the names of the columns stand in the first line, where a row might stand instead."""
+    """Whether the first line holds the column names, so that a row could be mistaken for them."""
     escapes_formulas: ClassVar[bool] = False
-    """Whether `formulas="escape"` changes what is written."""
+    """Whether `formulas="escape"` has an effect."""
 
     def recognise(self, head: bytes) -> str | None:
-        """Return what a message calls a file with these first bytes; None if it is not of this format."""
+        """Return the description of a file with these first bytes; None if it does not have this format."""
         return next((what for magic, what in self.magic if head.startswith(magic)), None)
 
     @abstractmethod
     def open(self, paths: Sequence[Path], opening: Opening) -> Reader:
-        """Open files for reading in batches of their types; no row is read yet."""
+        """Open files for reading in batches; no row is read yet."""
 
     @abstractmethod
     def read_whole(self, path: Path, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
-        """Read a whole file for a draft: in the declared types, or all columns as the text that is written there."""
+        """Read a whole file for a draft: in its declared types, or with all columns as text."""
 
     @abstractmethod
     def read_columns(self, path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> pa.Schema:
-        """Return the columns and types of a file as a codec sees them; no row is read."""
+        """Return the columns and types of a file, as a codec gets them; no row is read."""
 
     @abstractmethod
     def read_layout(self, path: Path) -> FileLayout:
-        """Return what a released file states of its columns."""
+        """Return the layout of a released file."""
 
     def stored_type(self, arrow_type: pa.DataType) -> pa.DataType:
-        """Return the type that a file declares for a column of this type once it is written."""
+        """Return the type that a file declares for a written column of this type."""
         return arrow_type
 
     def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> AbstractContextManager[Write]:
-        """Begin a file of these columns: blocks of rows are written as they come, and the file ends with the context.
-
-        Raises
-        ------
-        OutputError
-            If files of this format are only read.
-        """
-        raise OutputError(f"{options.ending} files are only read; write a .csv or .parquet file")
+        """Begin a file; the context writes blocks of rows and closes the file. OutputError for a read-only format."""
+        raise OutputError(f"{options.ending} files can only be read; write a .csv or .parquet file")
 
 
 class TypedFormat(Format):
-    """Files that declare the types of their columns, which are those of the rows that are made."""
+    """Files that declare the types of their columns, which synthetic rows share."""
 
     is_typed = True
     is_sound: ClassVar[bool] = False
-    """Whether no row can make reading fail, in a file that is not damaged."""
+    """Whether no row of an undamaged file can make reading fail."""
 
     @abstractmethod
     def read_layout(self, path: Path) -> FileLayout:
-        """Return the columns and types of a file, and its number of rows where that is known, without notes."""
+        """Return the columns and types of a file without metadata, and its number of rows if declared."""
 
     @abstractmethod
     def batches(self, path: Path, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Read some columns, at most so many rows at a time, in the types of the layout."""
+        """Read some columns in the types of the layout, at most `batch_rows` rows at a time."""
 
     def open(self, paths: Sequence[Path], opening: Opening) -> Reader:
         """Open files, whose columns and types must be the same."""
@@ -158,7 +148,7 @@ class TypedFormat(Format):
             with readable_file(path):
                 layouts.append(self.read_layout(path))
             if not _get_declared_types(layouts[-1]).equals(_get_declared_types(layouts[0])):
-                raise DataError(f"{path} has other columns or types than {paths[0]}; give files of one layout")
+                raise DataError(f"{path} has other columns or types than {paths[0]}; name files with the same columns")
         counts = [each.rows for each in layouts if each.rows is not None]
         rows = sum(counts) if len(counts) == len(paths) else None
 
@@ -188,7 +178,7 @@ class TypedFormat(Format):
 
 
 class TextFormat(Format):
-    """Text in a declared dialect, perhaps compressed; types are the schema's."""
+    """Text in a declared dialect, optionally compressed; the schema declares the types."""
 
     is_text = True
 
@@ -197,7 +187,7 @@ class TextFormat(Format):
         """Read the rows of a file batch by batch, in the schema's types."""
 
     def explaining(self, path: Path, dialect: Dialect) -> AbstractContextManager[None]:
-        """Return the context in which a file is read, which may say more of what is wrong with it."""
+        """Return a context for reading a file, which may add detail to its errors."""
         return nullcontext()
 
     def open_as(self, paths: Sequence[Path], opening: Opening, arrow: pa.Schema) -> Reader:
@@ -221,7 +211,7 @@ class TextFormat(Format):
 
 
 class CellFormat(Format):
-    """Files of cells, each of its own type: each is written down as CSV has it, and read in the schema's type."""
+    """Files of cells with individual types: each cell is converted to CSV text, and read in the schema's type."""
 
     @abstractmethod
     def read_names(self, path: Path, dialect: Dialect = DEFAULT_DIALECT, schema: Schema | None = None) -> list[str]:
@@ -257,12 +247,12 @@ class CellFormat(Format):
 
 
 def name_of(paths: Sequence[Path]) -> str:
-    """Return what messages call files that are one table."""
+    """Return the name of a table's files in messages."""
     return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and others"
 
 
 def stamp_files(paths: Sequence[Path]) -> list[tuple[int, ...]]:
-    """Return size, time and inode of each file."""
+    """Return size, modification time and inode of each file."""
     stamps: list[tuple[int, ...]] = []
     for path in paths:
         with readable_file(path):
@@ -274,11 +264,11 @@ def stamp_files(paths: Sequence[Path]) -> list[tuple[int, ...]]:
 def require_unchanged(paths: Sequence[Path], stamps: Sequence[tuple[int, ...]]) -> None:
     """Refuse files that differ from their stamps.
 
-    Privacy: every answer must be about the same rows; a table that changes between two queries voids the argument.
+    Privacy: all queries must be about the same rows; a table that changes between two queries voids the guarantee.
     """
     for path, before, now in zip(paths, stamps, stamp_files(paths), strict=True):
         if before != now:
-            raise DataError(f"{path} has changed since it was opened; start again from a copy that stays still")
+            raise DataError(f"{path} has changed since it was opened; start again from an unchanging copy")
 
 
 def _get_declared_types(layout: FileLayout) -> pa.Schema:

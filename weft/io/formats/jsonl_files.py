@@ -1,8 +1,7 @@
-"""JSON lines: one object a line, each read by itself, its values in the types that the schema declares.
+"""JSON lines: one object per line, each parsed independently, with values in the schema's types.
 
-A line is what stands between two line breaks, which JSON has only in escaped form inside a value, so that no line can
-reach into another. Numbers are kept as they are written until the schema's type is known. A key that a row lacks is a
-missing value there.
+JSON values contain line breaks only in escaped form, so no line can extend into the next. Numbers are kept as written
+until they are converted to the schema's type. A key that a row lacks is a missing value.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _decode = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str).d
 
 
 class Jsonl(TextFormat):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     name = "jsonl"
     endings = (".jsonl", ".ndjson")
@@ -47,7 +46,7 @@ class Jsonl(TextFormat):
     dialect_options = ("encoding",)
 
     def open(self, paths: Sequence[Path], opening: Opening) -> Reader:
-        """Open files; where no column is known, the keys that all rows share are the names of the columns."""
+        """Open files; without a schema, the keys that all rows share are the column names."""
         if not opening.schema.columns:
             with readable_file(paths[0]):
                 columns = tuple(Unknown(name, missing=True) for name in find_shared_keys(paths))
@@ -64,11 +63,11 @@ class Jsonl(TextFormat):
             return jsonl_text(stream)
 
     def read_columns(self, path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> pa.Schema:
-        """Return the schema's columns and types: a key that a row lacks is a missing value there."""
+        """Return the schema's columns and types: a key that a row lacks is a missing value."""
         return csv_arrow_schema(schema)
 
     def read_layout(self, path: Path) -> FileLayout:
-        """Return the keys of the first row; no names for a file without rows."""
+        """Return the keys of the first row; None as names for a file without rows."""
         return FileLayout(jsonl_names(path))
 
     def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> AbstractContextManager[Write]:
@@ -77,7 +76,6 @@ class Jsonl(TextFormat):
 
 
 JSONL = Jsonl()
-"""JSON lines."""
 
 
 def jsonl_batches(stream: Stream, schema: Schema) -> Iterator[pa.RecordBatch]:
@@ -95,7 +93,7 @@ def jsonl_batches(stream: Stream, schema: Schema) -> Iterator[pa.RecordBatch]:
 
 
 def jsonl_text(stream: Stream) -> pa.Table:
-    """Read a whole file as text, in the order in which keys come; for drafts, which guess what they hold."""
+    """Read a whole file as text, with keys in order of appearance; for drafts, which infer the kinds of columns."""
     rows = list(chain.from_iterable(rows for _, rows in _iterate_objects(stream)))
     names = list(dict.fromkeys(chain.from_iterable(rows)))
     if not names:
@@ -104,15 +102,15 @@ def jsonl_text(stream: Stream) -> pa.Table:
 
 
 def jsonl_names(path: Path) -> list[str] | None:
-    """Return the keys of a file's first row; None if it has none."""
+    """Return the keys of a file's first row; None if it has no rows."""
     with open_text_stream(path, DEFAULT_DIALECT) as stream:
         return next((list(rows[0]) for _, rows in _iterate_objects(stream)), None)
 
 
 def find_shared_keys(paths: Sequence[Path]) -> list[str]:
-    """Return the keys that every row has, in the order of the first; DataError if a row has others.
+    """Return the keys of the rows, in the order of the first; DataError unless all rows have the same keys.
 
-    Privacy: with the same keys in every row, no row decides which columns the table has.
+    Privacy: with the same keys in every row, no single row determines the columns of the table.
     """
     names: list[str] | None = None
     for path in paths:
@@ -122,8 +120,8 @@ def find_shared_keys(paths: Sequence[Path]) -> list[str]:
                 if any(row.keys() != set(names) for row in rows):
                     place = next(at for at, row in enumerate(rows) if row.keys() != set(names))
                     raise DataError(
-                        f"{path}, line {line + place}: it has other keys than the first row, so that the rows do not "
-                        'name the columns. Name them in a schema, those that are to be found with kind = "unknown"'
+                        f"{path}, line {line + place}: it has other keys than the first row, so they cannot name the "
+                        'columns. List the columns in a schema, with kind = "unknown" for those to be discovered'
                     )
     return names or []
 
@@ -133,15 +131,13 @@ def _transpose_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> 
 
 
 def _iterate_objects(stream: Stream) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield the objects of a file, many at a time, with the number of the first one's line; blank lines are none."""
+    """Yield blocks of objects, each with the line number of its start; blank lines are skipped."""
     held, at = b"", 1
     while block := stream.read(_BLOCK):
         lines = (held + block).split(b"\n")
         held = lines.pop()
         if len(held) > MAX_LINE_LENGTH or max(map(len, lines), default=0) > MAX_LINE_LENGTH:
-            raise DataError(
-                f"{stream.name}: a line is longer than {MAX_LINE_LENGTH >> 20} MiB. Take the long column out"
-            )
+            raise DataError(f"{stream.name}: a line is longer than {MAX_LINE_LENGTH >> 20} MiB. Remove the long column")
         yield from _parse_lines(lines, at, stream.name)
         at += len(lines)
     yield from _parse_lines([held], at, stream.name)
@@ -157,9 +153,7 @@ def _parse_lines(lines: Sequence[bytes], at: int, name: str) -> Iterator[tuple[i
         rows = []
     if not rows:
         place = next(at + number for number, line in enumerate(lines) if line.strip() and not _is_valid_line(line))
-        raise DataError(
-            f'{name}, line {place}: it is no JSON object of its own in UTF-8, such as {{"age": 41}}. Mend it'
-        )
+        raise DataError(f'{name}, line {place}: it is no JSON object in UTF-8, such as {{"age": 41}}. Correct it')
     yield at, rows
 
 
@@ -191,7 +185,7 @@ def _open_jsonl_writer(sink: Any) -> Iterator[Write]:
 
 
 def finite_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows in which not-a-number, which JSON cannot say, is missing."""
+    """Return rows in which infinities and NaN, which JSON cannot represent, are missing."""
     for place, field in enumerate(batch.schema):
         if pa.types.is_floating(field.type):
             column = batch.column(place)
@@ -200,7 +194,7 @@ def finite_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _convert_to_json(value: Any) -> Any:
-    """Return what JSON has no kind for as text, and decimals as numbers."""
+    """Return decimals as numbers, and values of types that JSON lacks as text."""
     if isinstance(value, Decimal):
         return float(value)
     return value.isoformat(sep=" ") if isinstance(value, datetime) else str(value)

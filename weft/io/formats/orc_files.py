@@ -1,11 +1,11 @@
-"""ORC files: their types are declared by the file, and are those of the rows that are made.
+"""ORC files: the file declares the types, which synthetic rows share.
 
-A stripe's encodings, dictionaries and statistics do not show in what is read. Arrow holds time stamps of ORC in
-nanoseconds, so that those before 1677 or after 2262 cannot be read.
+The encodings, dictionaries and statistics of stripes have no effect on what is read. Arrow holds ORC time stamps in
+nanoseconds, so time stamps before 1677 or after 2262 cannot be read.
 
-ORC has fewer types than Arrow. What it lacks is written in a type that holds the same values: whole numbers without a
-sign in a wider type, units of time stamps as nanoseconds in UTC, categories as their values, times of day and lengths
-of time as text (`stored_type`).
+ORC has fewer types than Arrow. Missing types are stored in a type that holds the same values: unsigned integers in a
+wider type, time stamps of all units as nanoseconds in UTC, categories as their values, times of day and durations as
+text (`stored_type`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from weft.values.storage import missing_of
 from weft.values.text_columns import TextSpans
 
 _MAGIC = b"ORC"
-_HEAD = 64  # bytes of which some are no text in any file
+_HEAD = 64  # first bytes, which include non-text bytes in every ORC file
 _MIN_STEP, _MAX_STEP = 64, 1024  # rows decoded at a time
-_AHEAD = 32  # steps that Arrow decodes before they are asked for
-_DECODED = 1 << 27  # octets that these steps may take together
-_MAX_BATCH = 1 << 26  # octets of the rows that are put together in a batch
+_AHEAD = 32  # steps that Arrow decodes in advance
+_DECODED = 1 << 27  # maximum bytes of these steps together
+_MAX_BATCH = 1 << 26  # maximum bytes of a joined batch
 _MAX_DIGITS = 38  # of a decimal
 
 
@@ -45,21 +45,18 @@ class Orc(TypedFormat):
     keeps_types = False
 
     def recognise(self, head: bytes) -> str | None:
-        """Return what a message calls an ORC file; None for text whose first word begins with the same letters."""
+        """Return the description of an ORC file; None for text that begins with the same letters."""
         octets = any(byte < 32 and byte not in b"\t\n\r" for byte in head[len(_MAGIC) : _HEAD])
         return super().recognise(head) if octets else None
 
     def read_layout(self, path: Path) -> FileLayout:
-        """Return the types of a file, without what libraries note about them, and the number of its rows."""
+        """Return the types of a file, without metadata of libraries, and its number of rows."""
         file = _import_orc().ORCFile(str(path))
         arrow = file.schema.remove_metadata()
         return FileLayout(arrow.names, arrow, file.nrows)
 
     def batches(self, path: Path, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Read some columns, a few rows at a time, so that memory does not grow with the stripes.
-
-        What is read is checked, for ORC has no checksums: types, text, and that no row is lost.
-        """
+        """Read some columns; types, text and the number of rows are validated, because ORC has no checksums."""
         require_distinct(columns)
         rows = 0
         for batch in _join_small_batches(_scan_columns(path, columns, batch_rows), batch_rows):
@@ -67,16 +64,10 @@ class Orc(TypedFormat):
             rows += batch.num_rows
             yield batch
         if rows != _import_orc().ORCFile(str(path)).nrows:
-            raise DataError(f"{path} is damaged: it does not have as many rows as it states. Write it again")
+            raise DataError(f"{path} is damaged: it does not have its declared number of rows. Write it again")
 
     def stored_type(self, arrow_type: pa.DataType) -> pa.DataType:
-        """Return the type of ORC that holds the values of a type of Arrow.
-
-        Raises
-        ------
-        OutputError
-            If no type of ORC holds them.
-        """
+        """Return the ORC type that holds the values of an Arrow type; OutputError if there is none."""
         kept, kinds = arrow_type, pa.types
         if kinds.is_dictionary(arrow_type):
             return self.stored_type(arrow_type.value_type)
@@ -100,7 +91,7 @@ class Orc(TypedFormat):
 
     @contextmanager
     def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> Iterator[Write]:
-        """Begin a file that is compressed with zstd."""
+        """Begin a file compressed with zstd."""
         stored = pa.schema(
             [(field.name, _choose_written_type(field.type, self.stored_type(field.type))) for field in arrow]
         )
@@ -110,31 +101,30 @@ class Orc(TypedFormat):
 
 
 ORC = Orc()
-"""ORC."""
 
 _AS_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 _AS_TEXT = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
     *(pa.types.is_time, pa.types.is_duration, pa.types.is_decimal, pa.types.is_null),
 )
-_PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
+_PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # units per second
 
 
 def _import_orc() -> Any:
     try:
         import pyarrow.orc
     except ImportError:
-        raise DataError("this build of pyarrow has no ORC: install the one of PyPI, or take a .parquet file") from None
+        raise DataError("this build of pyarrow lacks ORC: install pyarrow from PyPI, or use a .parquet file") from None
     return pyarrow.orc
 
 
 def _choose_written_type(arrow_type: pa.DataType, stored: pa.DataType) -> pa.DataType:
-    """Return the type that the writer gets. It stores time stamps of any unit, of which nanoseconds would cut some."""
+    """Return the type passed to the writer, which stores time stamps of all units; nanoseconds may overflow."""
     return arrow_type if pa.types.is_timestamp(arrow_type) else stored
 
 
 def _with_written_spans(table: pa.Table) -> pa.Table:
-    """Return a table whose lengths of time are text: 1:30:00, and 1500ms where there is a part of a second."""
+    """Return a table whose durations are text: 1:30:00, or 1500ms for fractions of a second."""
     for place, field in enumerate(table.schema):
         if pa.types.is_duration(field.type):
             chunks = [_write_spans(chunk) for chunk in table.column(place).chunks]
@@ -151,11 +141,11 @@ def _write_spans(spans: pa.Array) -> pa.Array:
 
 
 def _scan_columns(path: Path, columns: Sequence[str], most_rows: int) -> Iterator[pa.RecordBatch]:
-    """Read some columns in small steps: of a stripe, only what a step needs is decoded.
+    """Read some columns in small steps, so that memory does not grow with the stripes.
 
-    A dictionary holds a text once, however many rows have it: a file of a kilobyte may stand for gigabytes. The first
-    pass over texts takes short steps and measures them, later ones take longer steps where they fit the memory. The
-    length of a step changes memory and time, never what is read.
+    A dictionary stores a repeated text only once, so a file of a kilobyte may expand to gigabytes. The first pass over
+    texts takes short steps and measures them; later passes take longer steps where these fit into memory. The step
+    length affects memory and time, never the rows.
     """
     import pyarrow.dataset
 
@@ -173,11 +163,11 @@ def _scan_columns(path: Path, columns: Sequence[str], most_rows: int) -> Iterato
         known.update(found)
         return
     except pa.ArrowInvalid as fault:
-        outside = "out of range" in str(fault)  # whose text quotes the value
+        outside = "out of range" in str(fault)  # Arrow's message quotes the value
         if not outside:
             raise
     raise DataError(
-        f"{path}: a time stamp lies before 1677 or after 2262, which cannot be read from ORC. Store it as text or as a "
+        f"{path}: a time stamp is before 1677 or after 2262, which cannot be read from ORC. Store it as text or as a "
         "date, or write the table to a .parquet file"
     )
 
@@ -189,19 +179,18 @@ def _identify_version(path: Path) -> tuple[str, int, int]:
 
 @lru_cache(maxsize=64)
 def _get_text_widths(_path: str, _size: int, _changed: int) -> dict[str, int]:
-    """Return the octets that texts take in a row of a file, by column, as far as passes over it have measured them."""
+    """Return the cache of text bytes per row of a file, by column, as measured in earlier passes."""
     return {}
 
 
 def _choose_step_rows(widths: Sequence[int | None]) -> int:
-    """Return how many rows are decoded at a time, where texts take so many octets a row (None: not measured)."""
+    """Return the number of rows to decode at a time, given text bytes per row (None: not measured)."""
     if None in widths:
         return _MIN_STEP
     return max(_MIN_STEP, min(_MAX_STEP, _DECODED // (_AHEAD * max(1, sum(each or 0 for each in widths)))))
 
 
 def _join_small_batches(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
-    """Put small batches together, up to a number of rows and of octets."""
     held: list[pa.RecordBatch] = []
     rows = octets = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Parquet files: their types are declared by the file, and are those of the rows that are made."""
+"""Parquet files: the file declares the types, which synthetic rows share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 
 from weft.io.formats.format import FileLayout, Sink, TypedFormat, Write, WriteOptions
 
-MAX_BATCH_TEXT = 1 << 26
-"""Octets that the texts of one column may take in a batch."""
+MAX_BATCH_TEXT = 1 << 26  # maximum bytes of text in one column of a batch
 
 
 class Parquet(TypedFormat):
@@ -28,33 +27,29 @@ class Parquet(TypedFormat):
     is_sound = True
 
     def read_layout(self, path: Path) -> FileLayout:
-        """Return the types of a file, without what libraries note about them, and the number of its rows."""
+        """Return the types of a file, without metadata of libraries, and its number of rows."""
         with pq.ParquetFile(path) as file:
             arrow = file.schema_arrow.remove_metadata()
             return FileLayout(arrow.names, arrow, file.metadata.num_rows)
 
     def batches(self, path: Path, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Read some columns: pages are decoded as they are needed, so memory does not grow with the row groups."""
-        # A page that has a checksum is held to it, so that no damage is read as values.
+        """Read some columns; pages are decoded on demand, so memory does not grow with the row groups."""
+        # Page checksums, where present, are verified, so that damage is never read as values.
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True) as file:
             yield from file.iter_batches(_bound_rows(path, file, columns, batch_rows), columns=list(columns))
 
     @contextmanager
     def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> Iterator[Write]:
-        """Begin a file that is compressed with zstd."""
+        """Begin a file compressed with zstd."""
         with pq.ParquetWriter(sink, arrow, compression="zstd") as writer:
             yield writer.write_table
 
 
 PARQUET = Parquet()
-"""Parquet."""
 
 
 def _bound_rows(path: Path, file: pq.ParquetFile, columns: Sequence[str], batch_rows: int) -> int:
-    """Return how many rows are read at a time, so that long values that a dictionary repeats do not fill the memory.
-
-    A dictionary holds a value once, however many rows have it: a file of a kilobyte may stand for gigabytes of text.
-    """
+    """Return the number of rows to read at a time: a dictionary of a kilobyte may expand to gigabytes of text."""
     texts = [field.name for field in file.schema_arrow if field.name in set(columns) and pa.types.is_string(field.type)]
     if not texts:
         return batch_rows

@@ -1,7 +1,7 @@
-"""Files of Stata, SPSS and SAS: what a variable holds is declared in the file, values as codes, not as their labels.
+"""Stata, SPSS and SAS files: values are read as codes, not as their labels.
 
-Missing values of every sort are missing. Numbers, text and dates are written down one by one as a CSV would have them,
-and read in the types that the schema declares.
+All kinds of missing values are read as missing. Numbers, text and dates are converted one by one to the text of a CSV
+cell, and read in the schema's types.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _READERS = {
 
 
 class Statistics(CellFormat):
-    """Files of SPSS, Stata and SAS, which are only read."""
+    """SPSS, Stata and SAS files, which are read-only."""
 
     name = "statistics"
     endings = tuple(_READERS)
@@ -66,7 +66,6 @@ class Statistics(CellFormat):
 
 
 STATISTICS = Statistics()
-"""SPSS, Stata and SAS."""
 
 
 def _iterate_column_blocks(path: Path) -> Iterator[dict[str, list[Any]]]:
@@ -85,15 +84,13 @@ def _read_with_pyreadstat(path: Path, **options: Any) -> tuple[dict[str, Any], A
     try:
         library = import_module("pyreadstat")
     except ImportError:
-        raise DataError(
-            "a file of Stata, SPSS or SAS needs the pyreadstat package: pip install 'weft[stats]'"
-        ) from None
-    with path.open("rb"):  # so that a file that is not there is reported as such
+        raise DataError("a Stata, SPSS or SAS file needs the pyreadstat package: pip install 'weft[stats]'") from None
+    with path.open("rb"):  # so that a missing file is reported as such
         reader: Callable[..., Any] = getattr(library, _READERS[path.suffix.lower()])
     try:
         columns, stated = reader(str(path), output_format="dict", **options)
-    except Exception:  # noqa: BLE001 (the library raises what it likes, and its text may quote the file)
+    except Exception:  # noqa: BLE001 (the library raises many types, and its messages may quote the file)
         columns = None
     if columns is None:
-        raise DataError(f"{path} cannot be read: it is damaged, or not what its name says")
+        raise DataError(f"{path} cannot be read: it is damaged, or does not have the format of its ending")
     return dict(columns), stated

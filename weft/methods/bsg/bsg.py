@@ -84,14 +84,9 @@ class Bsg:
 
     accounting: AccountingName = option("gaussian", '"gaussian", or "pure" for geometric noise and delta 0.')
     share_total: Share = option(0.01, "Share of the budget for the number of rows.", *_OWN)
-    share_structure: Share = option(
-        0.3, "Share for the entropies; the rest is for the conditional tables.", *_OWN, only_without("split")
-    )
+    share_structure: Share = option(0.3, "Share for entropies; the rest is for tables.", *_OWN, only_without("split"))
     theta: Factor = option(
-        2.0,
-        "Minimum ratio of the average count of a table to the standard deviation of its noise.",
-        *_OWN,
-        only_without("max_cost"),
+        2.0, "Minimum ratio of a table's average count to its noise.", *_OWN, only_without("max_cost")
     )
     max_cost: Annotated[int | None, Bounds(1, 1 << 24)] = option(
         None, "Maximum configurations of an attribute's parents (the paper's maxcost); None: limited by theta.", *_OWN
@@ -109,14 +104,9 @@ class Bsg:
         "weighted", "Divide the budget by cells^(2/3), if pure by cells^(1/2); or evenly.", *_OWN
     )
     prior: Annotated[float, Bounds(0.0, 1e9)] = option(
-        2.0,
-        "Weight of the Dirichlet prior of each distribution, in standard deviations of the noise on its count.",
-        *_OWN,
-        only_with("tables", "shrunk"),
+        2.0, "Weight of the Dirichlet prior, in standard deviations of noise.", *_OWN, only_with("tables", "shrunk")
     )
-    parameters: Literal["mean", "draw"] = option(
-        "mean", "The posterior mean of each distribution, or a draw from the posterior.", *_OWN
-    )
+    parameters: Literal["mean", "draw"] = option("mean", "Posterior mean, or a draw from the posterior.", *_OWN)
     omega: int | str | Sequence[int] | None = option(
         None,
         "Number of attributes of a record that are sampled; the others are from its seed. A number, or a range such as "
@@ -129,8 +119,7 @@ class Bsg:
         None, "Seeds that must be plausible; None: derived from the budget."
     )
     epsilon0: Annotated[float | None, Bounds(1e-4, 100.0)] = option(
-        None,
-        "Scale 1/epsilon0 of the Laplace noise on k; None: derived from the budget, no noise for deniability (Test 1).",
+        None, "Laplace noise on k of scale 1/epsilon0; None: automatic, no noise for deniability (Test 1)."
     )
     share_seeds: Share = option(
         0.5,
@@ -165,13 +154,9 @@ class Bsg:
     split: Annotated[Sequence[float] | None, Bounds(0.0, 1.0)] = option(
         None,
         "Probabilities that a row is used for seeds, structure and parameters, such as [0.5, 0.25, 0.25]; each part "
-        "then has the whole budget. None: all rows are used for everything and costs add up, which is usually better. "
-        "Without omega, rows for seeds have no use.",
+        "then has the whole budget. None: all rows are used for everything and costs add up, which is usually better.",
     )
-    model: str | None = option(
-        None,
-        "With omega: another method whose model completes the seeds, such as mst, tree or privbayes.",
-    )
+    model: str | None = option(None, "With omega: another method whose model completes the seeds, such as mst or tree.")
     model_options: Mapping[str, Any] = option({}, "Options of that method.")
 
     @property
@@ -187,10 +172,7 @@ class Bsg:
             self._check_seeds()
         self._check_deniability(grown)
         if not grown and (self.k, self.epsilon0) != (None, None):
-            raise MethodError(
-                "options k and epsilon0: allowed only with omega, below the number of attributes. If all of them are "
-                "sampled, there are no seeds to test."
-            )
+            raise MethodError("options k and epsilon0: allowed only with omega, below the number of attributes.")
         assert self.paper is not None
         check_split(self.split, grown, self.paper["split"])
         self._check_model(domain, grown)
@@ -208,15 +190,11 @@ class Bsg:
 
     def _check_seeds(self) -> None:
         if self.rows is None or not 1 <= self.rows <= MAX_RECORDS:
-            raise MethodError(
-                f"option omega needs --rows (in Python, rows), the number of records: 1 to {MAX_RECORDS:,}"
-            )
+            raise MethodError(f"option omega needs --rows (in Python, rows), a number from 1 to {MAX_RECORDS:,}")
         if self.guarantee == "deniability":
             return
         if not find_accounting(self.accounting).pays_for_seeds:
-            raise MethodError(
-                "option omega: seeds need a delta. Use gaussian accounting, or leave omega out to sample all attributes"
-            )
+            raise MethodError("option omega: seeds need a delta. Use gaussian accounting, or leave omega out")
         if not 0 < self.share_seeds < 1:
             raise MethodError("option share_seeds: expected a share of the budget between 0 and 1")
         if (self.k is None) != (self.epsilon0 is None):
@@ -226,10 +204,7 @@ class Bsg:
     def _check_deniability(self, grown: bool) -> None:
         if self.guarantee == "table":
             if (self.max_plausible, self.max_check_plausible) != (None, None):
-                raise MethodError(
-                    'options max_plausible and max_check_plausible: allowed only with guarantee = "deniability"; for '
-                    '"table", every seed is counted'
-                )
+                raise MethodError('options max_plausible and max_check_plausible need guarantee = "deniability"')
             return
         if not grown or self.k is None:
             raise MethodError(
@@ -250,9 +225,7 @@ class Bsg:
         if self.model not in others:
             raise MethodError(f"option model: this model cannot complete seeds. Choose one of {', '.join(others)}")
         if not grown:
-            raise MethodError(
-                f"option model: without omega, there are no seeds. Choose the method {self.model!r} itself"
-            )
+            raise MethodError(f"option model: without omega, there are no seeds. Choose method {self.model!r} itself")
         if self.guarantee == "table" and self.split is None:
             # Other methods spend the whole budget, and seeds from the same rows need some of it.
             raise MethodError(

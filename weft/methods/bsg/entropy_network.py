@@ -36,9 +36,13 @@ def correlation_network(
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return (attribute, parents) for every attribute, parents before children.
 
-    `correlation` is symmetric; attribute j has `widths[j]` buckets as a parent. Edges are added greedily by gain in merit
-    while they make no cycle and the child's table stays within `max_cells`. With `parents_only`, the limit is on the
-    configurations of the parents: the paper's maxcost.
+    `correlation` is symmetric; attribute j has `widths[j]` buckets as a parent. Edges are added greedily by gain in
+    merit, without cycles and with the child's table within `max_cells`; with `parents_only`, the limit is on the
+    configurations of the parents (the paper's maxcost).
+
+    Correlation-based feature selection (section 3.3): with the symmetric uncertainty as corr, the merit of parents P of
+    attribute i is sum_j corr(i, j) / sqrt(|P| + sum_{j != k} corr(j, k)), large for parents that predict the child and
+    not each other. Privacy: post-processing of noisy entropies.
     """
     d = len(domain)
     sizes = np.array(domain.shape, np.float64)

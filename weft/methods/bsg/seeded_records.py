@@ -1,7 +1,7 @@
-"""Records grown from seeds: the first attributes of private rows that passed a privacy test, completed by a model.
+"""Records completed from seeds: the first attributes of private rows that passed a privacy test, and a model's rest.
 
-The model must be a network (`weft.models.bayesnet`), whose order says which attributes come first. What a record
-keeps is released by the curator before the model sees it.
+The model must be a network (`weft.models.bayesnet`), whose order determines the first attributes. Privacy: the kept
+attributes are released by the curator before the model sees them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ from weft.models.bayesnet import BayesNet, Family
 from weft.privacy.deniability import Acceptance, PlausibleTest, plan_deniability
 from weft.progress import Listener, ignore_event, report_stage
 
-# Records that seeds were asked for, released: they are what was paid for, and there are no more of them.
-
 
 @dataclass(frozen=True)
 class SeededModel:
-    """A fixed set of released records. They are handed out as they are, in a random order, at most all of them."""
+    """A fixed set of released records, sampled without replacement."""
 
     kind: ClassVar[str] = "seeded"
     fixed_records: ClassVar[bool] = True
@@ -37,7 +35,7 @@ class SeededModel:
 
     records: Records
     deniable: bool = False
-    """Whether these records are plausible to deny and no more: NOT differentially private."""
+    """Whether these records are only plausibly deniable: NOT differentially private."""
 
     @property
     def domain(self) -> Domain:
@@ -46,64 +44,65 @@ class SeededModel:
 
     @property
     def total(self) -> float:
-        """The number of records: as many as were asked for, which tells nothing of the table."""
+        """The number of records. Privacy: it was requested, so it does not depend on the data."""
         return float(len(self.records))
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Return the records' own counts."""
+        """Count the records."""
         (table,) = count_marginals(self.records, [make_clique(columns)])
         return table.astype(np.float64)
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Hand out n of the records."""
+        """Return n of the records in random order."""
         if n > len(self.records):
             raise MethodError(
-                f"there are {len(self.records):,} records, as many as were asked for when the model was fitted, and no "
-                "more: ask for at most so many, fit again with a larger --rows (in Python, rows), or leave out omega, "
-                "which draws as many as are wanted"
+                f"the model has {len(self.records):,} records, as requested when it was fitted, and no more can be "
+                "sampled. Request fewer, fit again with a larger --rows (in Python, rows), or fit without omega"
             )
         return self.records.take(rng.permutation(len(self.records))[:n])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the columns."""
+        """Return the coded columns."""
         meta = {"guarantee": "plausible deniability, not differential privacy"} if self.deniable else {}
         return meta, {f"column-{i}": column for i, column in enumerate(self.records.columns)}
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Rebuild from the columns; codes outside the domain are refused."""
+        """Rebuild from the columns; refuse codes outside the domain."""
         try:
             columns = tuple(arrays[f"column-{i}"] for i in range(len(domain)))
             if any(
                 column.ndim != 1 or column.dtype != code_dtype(size) or int(column.max(initial=0)) >= size
                 for column, size in zip(columns, domain.shape, strict=True)
             ):
-                raise ValueError("a column does not fit its attribute")
+                raise ValueError("a column does not match its attribute")
             if not len(columns[0]):
                 raise ValueError("there are no records")
             return cls(Records(domain, columns), "guarantee" in meta)
         except (KeyError, ValueError) as error:
-            raise ModelFileError(f"the model file's records are damaged ({error}); fit it again") from error
-
-
-# Records grown from seeds with a number of drawn attributes that is not told: a model with a likelihood.
+            raise ModelFileError(f"the records of the model file are damaged ({error}). Fit the model again") from error
 
 
 @dataclass(frozen=True)
 class RandomOmega:
-    """A network that completes seeds; rows and records have one column for each attribute of the network's order."""
+    """A network that completes seeds with a secret omega; columns of rows and records are in the network's order.
+
+    A record keeps the first attributes of its seed and has the last omega drawn, omega uniform on `omegas`. With m
+    attributes, of which seed d shares the first s with record y, Pr{y = M(d)} is the mean over the omegas of the
+    probability of y's last omega attributes where m - omega <= s, and of 0 elsewhere.
+    """
 
     model: BayesNet
     omegas: Sequence[int]
-    """Numbers of attributes that may be drawn."""
+    """Possible numbers of sampled attributes."""
 
     @property
     def domain(self) -> Domain:
-        """The attributes in the order in which they are kept and drawn."""
+        """The attributes in the order of the network."""
         return self.model.domain.project(self.model.order)
 
     def grow(self, seeds: Array, rng: np.random.Generator) -> Array:
-        """Return a record for each seed, drawn independently."""
+        """Return one independent record for each seed."""
         records = np.array(seeds, np.int64)
         first = len(self.model.order) - rng.choice(np.asarray(self.omegas), len(records))
         for i, family in enumerate(self.model.families):
@@ -113,11 +112,11 @@ class RandomOmega:
         return records
 
     def log_likelihood(self, records: Array, seeds: Array) -> Array:
-        """Return the logarithm of each record's chance (lines) to come from each seed (columns)."""
+        """Return the log-likelihood of each record (rows) given each seed (columns)."""
         m = len(self.model.order)
         chances = [f.table[self._group(f, records), records[:, i]] for i, f in enumerate(self.model.families)]
         with np.errstate(divide="ignore"):
-            # last[:, s]: the chance of all attributes from place s on, given those before.
+            # last[:, s]: log-probability of all attributes from position s on, given those before.
             logs = np.log(np.column_stack([*chances, np.ones(len(records))]))
             last = np.cumsum(logs[:, ::-1], axis=1)[:, ::-1]
             places = [m - omega for omega in self.omegas]
@@ -131,7 +130,7 @@ class RandomOmega:
         return np.asarray(np.take_along_axis(told, shared, axis=1))
 
     def _group(self, family: Family, records: Array) -> Array:
-        """Return the configuration of an attribute's parents in each record."""
+        """Return the configuration of a family's parents in each record."""
         group = np.zeros(len(records), np.int64)
         for name in family.parents:
             codes = records[:, self.model.order.index(name)]
@@ -141,20 +140,20 @@ class RandomOmega:
 
 
 Kept = tuple[str, ...]
-"""The attributes that a record has of its seed."""
+"""The attributes that a record keeps from its seed."""
 
 MAX_RECORDS = 1_000_000
-"""Most records grown from seeds in one fit: they are handed out as one block."""
+"""Maximum records completed from seeds in one fit: they are released as one block."""
 
 LOOK = 0.05
-"""Part of the seeds' budget that goes to a lower bound of how many seeds pass the test."""
+"""Part of the seeds' budget for a lower bound on the number of seeds that pass the test."""
 
 SLACK = 0.1
-"""Part of delta that pays for what the accounting of seeds leaves out."""
+"""Part of delta for what the accounting of seeds leaves out."""
 
 
 def parse_omegas(given: int | str | Sequence[int] | None, domain: Domain) -> list[int]:
-    """Return the numbers of attributes that may be drawn; none if every record has all of them drawn.
+    """Return the possible numbers of sampled attributes; an empty list if all attributes are sampled.
 
     >>> parse_omegas("2-3", Domain(("a", "b", "c"), (2, 2, 2))), parse_omegas(3, Domain(("a", "b", "c"), (2, 2, 2)))
     ([2, 3], [])
@@ -167,30 +166,24 @@ def parse_omegas(given: int | str | Sequence[int] | None, domain: Domain) -> lis
     low, high = ends if len(ends) == 2 and all(type(end) is int for end in ends) else (0, 0)
     if not 1 <= low <= high <= len(domain):
         raise MethodError(
-            f"option omega: draw between 1 and {len(domain)} columns, a number or a range such as 1-{len(domain)}, "
-            "or leave it out to draw all"
+            f"option omega: expected 1 to {len(domain)} attributes, as a number or a range such as 1-{len(domain)}. "
+            "Leave it out to sample all"
         )
     return [] if low == len(domain) else list(range(low, high + 1))
 
 
 def check_split(split: Sequence[float] | None, grown: bool, published: Sequence[float]) -> None:
-    """Refuse chances of rows to serve for seeds, structure and parameters that cannot be, or leave one without rows.
-
-    Rows for seeds that nothing is grown from would serve nobody, so they are refused too; the published division is
-    taken as it is, for whoever asks for the paper's settings alone has not asked for them.
-    """
+    """Validate `split`; refuse rows for seeds without omega, except in the published split, which a preset sets."""
     if split is None:
         return
     if len(split) != 3 or not all(0 <= p < 1 for p in split) or not sum(split) <= 1 + 1e-9:
         raise MethodError(
-            "option split: three chances, for seeds, structure and parameters, of at most 1 together, such as "
-            "[0.5, 0.25, 0.25]"
+            "option split: expected three probabilities, for seeds, structure and parameters, with a sum of at most 1, "
+            "such as [0.5, 0.25, 0.25]"
         )
     idle = not grown and split[0] > 0 and tuple(split) != tuple(published)
     if not min(split[1:]) > 0 or (grown and not split[0] > 0) or idle:
-        raise MethodError(
-            "option split: structure and parameters need rows, and seeds need some exactly if omega is given"
-        )
+        raise MethodError("option split: structure and parameters need rows; seeds need rows exactly if omega is given")
 
 
 def grow_records(
@@ -203,11 +196,11 @@ def grow_records(
     rng: np.random.Generator,
     listener: Listener,
 ) -> SeededModel:
-    """Grow records, each with one of these numbers of attributes drawn; where no seed can be had, with all of them.
+    """Complete `rows` records, each with a number of sampled attributes from `drawn`, or all if no seed is released.
 
-    With an `Acceptance`, or None to choose one, the records are differentially private together; with a
-    `PlausibleTest` each is deniable and no more. `served` is the share of the model's rows that are seeds. How many
-    records have which number drawn is chance alone, and tells nothing of the rows.
+    `served` is the share of the model's rows that are seeds.
+    Privacy: with an `Acceptance`, or None to choose one, the records together are differentially private; with a
+    `PlausibleTest`, each is only deniable. The numbers of records per omega are random and independent of the rows.
     """
     numbers = rng.multinomial(rows, np.full(len(drawn), 1 / len(drawn))).tolist()
     wanted = {model.order[: len(model.domain) - omega]: n for omega, n in zip(drawn, numbers, strict=True) if n}
@@ -223,7 +216,7 @@ def grow_records(
         found = prefixes.get(kept)
         known = {} if found is None else dict(zip(kept, found.columns, strict=True))
         pieces.append(model.complete(known, n, rng, listener))
-    # As the ledger has it: where chance had every record drawn whole, no seed was asked and nothing has to be denied.
+    # As in the ledger: if by chance all records are sampled completely, no seed is queried and none has to be deniable.
     return SeededModel(Records.concatenate(pieces), deniable=bool(prefixes) and isinstance(test, PlausibleTest))
 
 
@@ -236,10 +229,10 @@ def grow_by_classes(
     rng: np.random.Generator,
     listener: Listener,
 ) -> SeededModel:
-    """Try once for each record, with a number of drawn attributes that is not told; draw whole what did not pass.
+    """Try one seed per record with a secret omega; sample the records that did not pass completely from the model.
 
-    The test is the paper's by classes of likelihood (`weft.privacy.deniability`): a row that shares more of a record is
-    a likelier seed of it, and gamma says how much likelier one may be and still vouch for another.
+    The test uses the paper's likelihood classes (`weft.privacy.deniability`): a row that shares more with a record is a
+    likelier seed, and gamma bounds the likelihood ratio of seeds that are plausible for the same record.
     """
     with report_stage(listener, "test seeds", 1) as work:
         grown = curator.plausible_release(RandomOmega(model, drawn), test, rows)
@@ -250,7 +243,7 @@ def grow_by_classes(
         pieces.append(Records.of(model.domain, [grown.column(name) for name in model.domain]))
     made = Records.concatenate(pieces)
     order = rng.permutation(rows)
-    # As the ledger has it, also where none passed: that is told by the rows, without noise.
+    # As in the ledger, even if none passed: that too depends on the rows without noise.
     return SeededModel(Records.of(model.domain, [column[order] for column in made.columns]), deniable=True)
 
 
@@ -262,17 +255,17 @@ def _release_kept_attributes(
     served: float,
     rng: np.random.Generator,
 ) -> dict[Kept, Records | None]:
-    """Release kept attributes of rows that passed, within the budget; None where that costs too much.
+    """Release the kept attributes of rows that passed the test; None where the budget is too small.
 
-    Each omega has its own even part of budget and slack: given how many records it has, which is chance alone, the
-    releases compose.
+    Privacy: each omega has an equal part of budget and slack, and the releases compose given the numbers of records per
+    omega, which are independent of the rows.
     """
     parts = len(wanted) or 1
     look, slack = LOOK * curator.left / parts, curator.slack(SLACK) / parts
     share = curator.left_with(parts * slack) / parts - look
     prefixes: dict[Kept, Records | None] = {}
     if given is None:
-        # What the model expects, not the rows: choosing a test costs nothing.
+        # The test is chosen on counts sampled from the model, not on the rows, so it is not charged.
         expected = model.sample(min(round(model.total * served), MAX_RECORDS), rng)
     for kept, n in wanted.items():
         test = given

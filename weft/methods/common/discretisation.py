@@ -1,7 +1,7 @@
-"""Discretisation: which attributes a method sees, the bins of numbers and dates, and which rare values are merged.
+"""Discretisation of the attributes that a method is given, in the order of a fit.
 
-Three decisions, in the order of a fit: the arrangement of attributes by a plan of marginals, the resolution of numbers
-and dates in joint marginals, and the merging of values whose counts noise would drown (the first step of most methods).
+First, a plan of marginals arranges the attributes; then the resolution of numbers and dates in joint marginals is
+chosen; then values with counts below the noise are merged (the first step of most methods).
 """
 
 from __future__ import annotations
@@ -27,67 +27,65 @@ from weft.progress import Listener, ignore_event, report_stage
 
 @dataclass(frozen=True)
 class Learned:
-    """A column that is filled in from another by a map that one noisy table over both tells."""
+    """An attribute filled in from another, by a map learned from one noisy marginal over both."""
 
     name: str
     anchor: str
     weight: float = 1.0
-    """Its part of what all such tables cost."""
+    """Its weight in the share for learned maps."""
     missing: int | None = None
-    """A code that is never an answer, because a pattern decides about it."""
+    """A code that the map never yields, because a pattern determines it."""
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """What a recipe sees of a table, and how the rest is made."""
+    """The attributes that a method is given, and how the others are derived from them."""
 
     patterns: tuple[Pattern, ...] = ()
     fills: tuple[Fill | Learned, ...] = ()
     bins: Mapping[str, Array] = field(default_factory=dict)
-    """Coarse codes of some attributes, by public bins: counted fine alone, and in these together with others."""
+    """Coarse codes of attributes with public bins: fine in their one-way marginal, coarse in joint marginals."""
     share_maps: float = 0.0
-    """Share of the budget for the tables that maps are learned from."""
+    """Share of the budget for the marginals from which maps are learned."""
 
     def __bool__(self) -> bool:
         return bool(self.patterns or self.fills)
 
     @property
     def learned(self) -> list[Learned]:
-        """The columns whose map has to be learned."""
+        """The attributes whose map has to be learned."""
         return [fill for fill in self.fills if isinstance(fill, Learned)]
 
     def kept(self, domain: Domain) -> list[str]:
-        """Return the attributes that a recipe sees, patterns last."""
+        """Return the attributes that a method is given, patterns last."""
         filled = {fill.name for fill in self.fills}
         return [*(name for name in domain if name not in filled), *(pattern.name for pattern in self.patterns)]
 
     def domain(self, domain: Domain) -> Domain:
-        """Return what a recipe sees."""
+        """Return the domain that a method is given."""
         inside = domain.project([name for name in self.kept(domain) if name in domain])
         sizes = (*inside.shape, *(pattern.size for pattern in self.patterns))
         orders = (*inside.orders, *(Order() for _ in self.patterns))
         return Domain(tuple(self.kept(domain)), sizes, orders, inside.impossible)
 
     def view(self, curator: Curator) -> Curator:
-        """Return the curator that a recipe is given."""
+        """Return the curator that a method is given."""
         if not self:
             return curator
         joined = {pattern.name: pattern.maps(curator.domain) for pattern in self.patterns}
         return curator.arrange(joined, self.kept(curator.domain))
 
     def check(self, curator: Curator) -> None:
-        """Refuse a share so small that the noise on the tables for maps could not be drawn."""
+        """Refuse a share so small that the noise of a learned map could not be drawn."""
         for each in self.learned:
             if not curator.sigma(self._part(each)) <= MAX_NOISE_SCALE:
-                raise MethodError(
-                    f"column {each.name!r}: the weight of its map is too small for this budget. Raise it, or epsilon."
-                )
+                raise MethodError(f"attribute {each.name!r}: the weight of its map is too small. Raise it, or epsilon.")
 
     def _part(self, fill: Learned) -> float:
         return self.share_maps * fill.weight / sum(each.weight for each in self.learned)
 
     def learn_maps(self, curator: Curator, listener: Listener = ignore_event) -> tuple[Fill, ...]:
-        """Measure one table for each map that is learned, and take each value's most frequent companion."""
+        """Measure one marginal per learned map, and map each value of the anchor to the most frequent value."""
         if not self.learned:
             return tuple(fill for fill in self.fills if isinstance(fill, Fill))
         cliques = [make_clique((each.name, each.anchor)) for each in self.learned]
@@ -109,65 +107,63 @@ class Arrangement:
         return tuple(made)
 
     def whole(self, domain: Domain, model: Model, fills: tuple[Fill, ...]) -> Model:
-        """Return a model of what the recipe saw as one of all attributes."""
+        """Extend a model of the given attributes to all attributes."""
         return ArrangedModel(domain, model, self.patterns, fills) if self else model
 
-
-# Two resolutions: numbers and dates are counted fine alone, and coarse together with others.
 
 _NONE: Mapping[str, Array] = {}
 
 MAX_CODES_KEPT = 24
-"""Ordered attributes with at most this many codes are left to the recipe as they are."""
+"""Ordered attributes with at most this many codes are not coarsened."""
 
 MAX_GROUPS = 32
-"""Most coarse codes of an attribute that hold about equal numbers of rows."""
+"""Maximum coarse codes of an attribute with about equal numbers of rows."""
 
 MIN_GROUPS = 8
 
 SHARE = 0.1
-"""Share of the budget, were all attributes counted fine; it goes down with their part of the attributes."""
+"""Share of the budget if all attributes are wide; it is proportional to their part of the attributes."""
 
 SHARE_ROWS = 0.005
-"""Share for the number of rows, which says how fine a grid the noise allows."""
+"""Share for the number of rows, which determines how fine a grid the noise allows."""
 
 CELLS_NOISE = 8.0
-"""A grid is so fine that the rows are this many times the noise of all its cells together."""
+"""Minimum ratio of the rows to the noise of the sum of all cells of a grid."""
 
 BLOCKS = 0.3
-"""Part of that share for blocks of neighbouring cells, where cells are many more than blocks: the noise of a range
-grows with the number of counts that it is summed from, and many fine cells say little of where most rows are."""
+"""Part of that share for blocks of neighbouring cells, if there are far fewer blocks than cells: the noise of a range
+grows with the number of counts in its sum, so many fine cells locate the mass poorly."""
 
 BLOCKS_NOISE = 128.0
-"""Blocks are so few that the rows are this many times the noise that all of them would have in place of the cells."""
+"""Minimum ratio of the rows to the noise of the sum of all blocks, if blocks were measured like the cells."""
 
 MIN_CELLS_PER_BLOCK = 4
-"""Cells for each block from which on blocks are counted too."""
+"""Minimum ratio of cells to blocks at which blocks are measured too."""
 
 ZOOM = 0.3
-"""Part of that share for the values inside cells that hold many rows, where cells hold several values."""
+"""Part of that share for single values inside cells with many rows, if cells hold several values."""
 
 ZOOM_CODES = 8192
 ROWS_PER_NOISE = 10.0
-"""Rows that a cell of a table over two coarse attributes should hold, in standard deviations of its noise."""
+"""Target rows per cell of a marginal over two coarse attributes, in standard deviations of its noise."""
 
 MAX_BREAKS = 4
-"""Places at which a rule may divide coarse codes."""
+"""Maximum codes at which a rule may split coarse codes."""
 
 MIN_ROWS_PER_CODE = 6.0
-"""Rows that a coarse code should hold, in the same unit."""
+"""Minimum rows of a coarse code, in the same unit."""
 
 
 def is_wide(domain: Domain, name: str) -> bool:
-    """Whether an attribute is counted fine alone and coarse together with others."""
+    """Return whether an attribute is fine in its one-way marginal and coarse in joint marginals."""
     order = domain.order(name)
     return order.ordered and domain.size(name) - len(order.apart) > MAX_CODES_KEPT
 
 
 def coarse_domain(domain: Domain, bins: Mapping[str, Array] = _NONE) -> Domain:
-    """Return the largest domain that a recipe may find when it begins: for checks before anything is spent.
+    """Return an upper bound of the domain that a method is given, for validation before anything is charged.
 
-    `bins` has, here and below, the coarse codes of attributes whose bins are given.
+    Here and below, `bins` has the coarse codes of attributes with given bins.
     """
     sizes = tuple(
         int(bins[name].max()) + 1
@@ -181,26 +177,31 @@ def coarse_domain(domain: Domain, bins: Mapping[str, Array] = _NONE) -> Domain:
 
 
 def resolution_share(domain: Domain, bins: Mapping[str, Array] = _NONE) -> float:
-    """Return the share of the budget that choosing the resolution costs."""
+    """Return the share of the budget for choosing the resolution."""
     wide = sum(is_wide(domain, name) or name in bins for name in domain)
     return SHARE_ROWS + SHARE * wide / len(domain) if wide else 0.0
 
 
 def check_resolution(curator: Curator, domain: Domain, bins: Mapping[str, Array] = _NONE) -> None:
-    """Refuse a budget so small that the noise on what is asked here could not be drawn, before anything is charged."""
+    """Refuse a budget so small that the noise of these measurements could not be drawn."""
     wide = sum(is_wide(domain, name) or name in bins for name in domain)
     least = min(SHARE_ROWS, min(ZOOM, BLOCKS) * SHARE / len(domain)) if wide else 1.0
     if not curator.sigma(least) <= MAX_NOISE_SCALE:
         raise MethodError(
-            "the budget is too small for numbers and dates: their noise would be above "
-            f"{MAX_NOISE_SCALE:g}. Raise epsilon, or give them edges or bins, at most {MAX_CODES_KEPT} of them."
+            f"the budget is too small for numbers and dates: their noise would be above {MAX_NOISE_SCALE:g}. "
+            f"Raise epsilon, or give these columns at most {MAX_CODES_KEPT} edges or bins."
         )
 
 
 def choose_resolution(
     curator: Curator, listener: Listener = ignore_event, bins: Mapping[str, Array] = _NONE
 ) -> dict[str, ValueMap]:
-    """Count the wide attributes fine; return their coarse codes. Nothing is asked where there are none."""
+    """Measure the wide attributes in fine cells and return their coarse codes; no query if there are none.
+
+    Noise would dominate joint marginals of fine codes. So each wide attribute is measured alone on its public grid, and
+    its coarse codes follow from these noisy counts: adjacent values with about equal numbers of rows, as many as the
+    noise of two-way marginals allows, frequent values alone. Samples are refined by the smoothed fine counts.
+    """
     domain = curator.domain
     wide = [name for name in domain if is_wide(domain, name) or name in bins]
     if not wide:
@@ -246,10 +247,10 @@ def choose_resolution(
 
 
 def refine_model(domain: Domain, model: Model, maps: Mapping[str, ValueMap]) -> Model:
-    """Return a model of coarse codes as one of fine codes."""
+    """Extend a model of coarse codes to fine codes."""
     if not maps:
         return model
-    if isinstance(model, RecodedModel):  # one map from fine codes to those that the recipe merged
+    if isinstance(model, RecodedModel):  # one map from fine codes to those that the method merged
         maps = {
             name: maps[name].then(model.maps[name])
             if name in maps and name in model.maps
@@ -261,27 +262,27 @@ def refine_model(domain: Domain, model: Model, maps: Mapping[str, ValueMap]) -> 
 
 
 def _find_rule_breaks(domain: Domain, name: str) -> Array:
-    """Return the codes at which a rule begins or ends to hold, so that no coarse code is on both sides; at most a few.
+    """Return the codes at which rules change, so that no coarse code is on both sides.
 
-    A rule with more of them, such as an order of two wide columns, is left to the repair.
+    Rules with more than MAX_BREAKS of them, such as an order of two wide attributes, are left to the repair.
     """
     each = [known.breaks(name) for known in domain.impossible if name in known.clique]
     return np.unique(np.concatenate([np.zeros(0, np.int64), *(found for found in each if len(found) <= MAX_BREAKS)]))
 
 
 def _coarsen_grid(order: Order, grid: FineGrid, most: float) -> FineGrid:
-    """Return a grid of at most so many cells: neighbours together, where values have an order."""
+    """Join neighbouring cells of an ordered attribute to at most `most` cells (at least MAX_CODES_KEPT)."""
     return grid.coarser(max(most, MAX_CODES_KEPT), len(order.apart)) if order.ordered else grid
 
 
 def _measure_cells(curator: Curator, cells: Mapping[str, Array], share: float) -> dict[str, NoisyMarginal]:
-    """Count attributes in cells: maps that are public, or follow from released answers."""
+    """Measure attributes in cells. Privacy: the maps are public or follow from released measurements."""
     merged = curator.recode({name: (codes, int(codes.max()) + 1) for name, codes in cells.items()})
     return {m.clique[0]: m for m in merged.measure([(name,) for name in cells], share)}
 
 
 def _smooth_codes(noisy: NoisyMarginal, grid: FineGrid, order: Order) -> Array:
-    """Return the count of each code: of each cell, without most of its noise, spread evenly over its codes."""
+    """Return the estimated count of each code: smoothed counts of cells, spread evenly over their codes."""
     made = _without_noise(np.asarray(noisy.table, np.float64), noisy.sigma, grid, order)
     return np.asarray((made / np.bincount(grid.cells, minlength=grid.size))[grid.cells])
 
@@ -289,7 +290,7 @@ def _smooth_codes(noisy: NoisyMarginal, grid: FineGrid, order: Order) -> Array:
 def _reconcile_levels(
     fine: Array, cells: tuple[NoisyMarginal, FineGrid], blocks: tuple[NoisyMarginal, FineGrid], order: Order
 ) -> Array:
-    """Return counts of codes that add up to those of their blocks, which both levels tell: pooled by their noise."""
+    """Rescale counts of codes to those of their blocks, which are pooled from both levels by precision."""
     (counted, grid), (known, wide) = cells, blocks
     block = wide.cells[np.unique(grid.cells, return_index=True)[1]]
     summed = np.bincount(block, weights=counted.table, minlength=wide.size)
@@ -302,7 +303,7 @@ def _reconcile_levels(
 
 
 def _without_noise(table: Array, sigma: float, grid: FineGrid, order: Order) -> Array:
-    """Return the count of each cell, without most of its noise where values have an order."""
+    """Return the count of each cell, at least 0, smoothed if values are ordered."""
     made = np.maximum(table, 0)
     if order.ordered:
         inside = np.setdiff1d(np.arange(grid.size), sorted({int(grid.cells[code]) for code in order.apart}))
@@ -313,7 +314,7 @@ def _without_noise(table: Array, sigma: float, grid: FineGrid, order: Order) -> 
 def _measure_values_in_cells(
     curator: Curator, found: Mapping[str, tuple[FineGrid, Array]], share: float
 ) -> dict[str, Array]:
-    """Count the values inside the cells that hold most rows; return the counts of all codes."""
+    """Measure the values inside the cells with most rows; return the counts of all codes."""
     noise = curator.sigma(share / len(found))
     cells = {name: _split_full_cells(grid, counts, 6 * noise) for name, (grid, counts) in found.items()}
     made = {}
@@ -324,7 +325,7 @@ def _measure_values_in_cells(
             noisy.table, noisy.sigma, CellGrid(held.astype(np.float64), np.zeros(len(held), np.int64))
         )
         fine = (deeper / held)[cells[name]]
-        # The rows of a cell are known better from the first count; how its values share them, from this one.
+        # The first measurement is more precise for the total of a cell; this one gives the split among its values.
         before, after = (np.bincount(grid.cells, weights=part, minlength=grid.size) for part in (counts, fine))
         opened = (held[cells[name]] == 1) & (np.bincount(grid.cells)[grid.cells] > 1) & (after[grid.cells] > 0)
         made[name] = np.where(opened, fine * (before / np.maximum(after, 1e-300))[grid.cells], counts)
@@ -332,7 +333,7 @@ def _measure_values_in_cells(
 
 
 def _split_full_cells(grid: FineGrid, counts: Array, least: float) -> Array:
-    """Return cells in which those with most rows are divided into their values."""
+    """Return cells in which those with most rows are split into single values."""
     rows = np.bincount(grid.cells, weights=counts, minlength=grid.size)
     values = np.bincount(grid.cells, minlength=grid.size)
     ranked = np.argsort(-rows, kind="stable")
@@ -345,20 +346,20 @@ def _split_full_cells(grid: FineGrid, counts: Array, least: float) -> Array:
 
 @dataclass(frozen=True)
 class MergedColumns:
-    """What the first step leaves to the others."""
+    """Result of the first step of a method: measured one-way marginals with rare values merged."""
 
     domain: Domain
     """The attributes with all their values."""
     curator: Curator
-    """The curator of the rows in merged values: what every later question goes to."""
+    """Curator of the rows in merged values, for all later queries."""
     tables: list[NoisyMarginal]
-    """The noisy one-way marginals, folded into merged values: paid for once, used again by consistency."""
+    """The noisy one-way marginals in merged values: charged once, reused for consistency."""
     maps: Mapping[str, ValueMap]
     dropped: frozenset[str] = frozenset()
-    """Columns whose last code, that of all rare values, is rare too and is to stay empty."""
+    """Attributes whose last code, that of all rare values, is rare too and stays empty."""
 
     def emptied(self, tables: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-        """Return tables in which no record may have a code that is to stay empty."""
+        """Return the tables with the codes that stay empty marked as empty."""
         made = []
         for m in tables:
             empty = np.zeros(m.table.shape, bool) if m.empty is None else m.empty.copy()
@@ -369,7 +370,7 @@ class MergedColumns:
         return made
 
     def unfold(self, model: Model) -> RecodedModel:
-        """Return a model over merged values as one over all values."""
+        """Extend a model over merged values to all values."""
         return RecodedModel(self.domain, model, self.maps)
 
 

@@ -268,10 +268,7 @@ def with_preset(name: str, paper: Published | None, preset: Any, options: Mappin
     if preset != PAPER:
         raise MethodError(f'preset: expected "{PAPER}" (the published settings), not {format_option_value(preset)}.')
     if paper is None:
-        raise MethodError(
-            f'preset: method {name!r} follows no paper, so it has no published settings. Leave "{PAPER}" out, or '
-            "choose a published method; `weft methods` lists all methods."
-        )
+        raise MethodError(f'preset: method {name!r} follows no paper. Leave "{PAPER}" out, or choose another method.')
     made = {**paper, **options}
     for key, value in paper.items():
         if isinstance(value, Mapping) and isinstance(made[key], Mapping):

@@ -67,28 +67,19 @@ class DpSyn:
         gum=DPSYN,
     )
 
-    marginals: Sequence[Sequence[str]] = option(
-        (), "Required marginals; on the command line, a plan (--marginals FILE). Empty: random views."
-    )
+    marginals: Sequence[Sequence[str]] = option((), "Required marginals (--marginals FILE). Empty: random views.")
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
         (), "Factors on their parts of the budget (see allocation). Empty: all 1."
     )
     exact: Sequence[Sequence[str]] = option((), "Of these, the marginals that records match exactly.")
-    parts: Sequence[Sequence[str]] = option(
-        (), "Groups of columns synthesised separately and joined on shared columns. Empty: one group."
-    )
-    accounting: AccountingName = option(
-        "gaussian", '"gaussian"; "paper" for closed-form zCDP; "pure" for geometric noise.'
-    )
+    parts: Sequence[Sequence[str]] = option((), "Separate column groups, joined on shared columns. Empty: one group.")
+    accounting: AccountingName = option("gaussian", '"gaussian"; "paper", closed-form zCDP; "pure", geometric noise.')
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
     rare: Deviations = option(4.5, "Values whose noisy count is below this many standard deviations are merged.")
-    rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(
-        0.0, "Values with a noisy count below this are merged too; 800 in the challenge, of 300,000 rows and more."
-    )
+    rare_rows: Annotated[float, Bounds(0.0, 1e12)] = option(0.0, "Values with a noisy count below this are merged too.")
     rare_values: Literal["neighbours", "one"] = option(
         "neighbours",
-        'Rare ordered values join their neighbours ("neighbours"); or all rare values share one code, which is '
-        'emptied if its count is below the threshold too ("one").',
+        "Rare ordered values join their neighbours; or all rare values share one code, emptied if it is rare too.",
     )
     views: Annotated[int, Bounds(1, 10_000)] = option(50, "Without marginals: random views.", *_DRAWN)
     view_cells: Cells = option(256, "Without marginals: maximum cells of a random view.", *_DRAWN)
@@ -96,11 +87,7 @@ class DpSyn:
     allocation: Literal["weighted", "equal"] = option(
         "weighted", "Divide the budget by cells^(2/3), if pure by cells^(1/2); or evenly."
     )
-    gum: Mapping[str, Any] = option(
-        {},
-        'Settings of GUM by name, such as {"iterations": 20}; see `weft.models.gum.gum_model.GumOptions`.',
-        parts=GUM,
-    )
+    gum: Mapping[str, Any] = option({}, 'GUM settings, e.g. {"iterations": 9}; see `gum_model.GumOptions`.', parts=GUM)
 
     def check(self, domain: Domain) -> None:
         """Validate shares, marginals, parts and the settings of GUM."""

@@ -41,17 +41,13 @@ class PbPgm:
         accounting="pure", share_structure=0.3, theta=4.0, max_candidates=100_000, solver="mirror", passes=10_000
     )
 
-    accounting: AccountingName = option(
-        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is smaller.'
-    )
+    accounting: AccountingName = option("pure", '"pure", geometric noise, delta 0; or "zcdp", smaller Gaussian noise.')
     share_total: Share = option(0.01, "Share of the budget for the number of rows.")
     share_structure: Share = option(0.3, "Share for the structure; the rest is for the marginals of families.")
     theta: Factor = option(4.0, "Minimum ratio of the average count of a table to the scale of its noise.")
     max_cells: Cells = option(MAX_CELLS, "Maximum cells of a clique of the junction tree.")
     max_total: Cells = option(MAX_TOTAL, "Maximum cells of the whole junction tree.")
-    max_candidates: Annotated[int, Bounds(1, 100_000)] = option(
-        2000, "Maximum candidate families of a selection; above it, parent sets get fewer parents."
-    )
+    max_candidates: Annotated[int, Bounds(1, 100_000)] = option(2000, "Maximum candidate families of a selection.")
     solver: Solver = option("accelerated", SOLVER)
     passes: Passes = option(10_000, PASSES, only_with("solver", "mirror"))
 

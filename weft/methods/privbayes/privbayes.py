@@ -58,22 +58,16 @@ class PrivBayes:
         tables="cut",
     )
 
-    accounting: AccountingName = option(
-        "pure", '"pure" for geometric noise and delta 0; "zcdp" for Gaussian noise on the tables, which is smaller.'
-    )
+    accounting: AccountingName = option("pure", '"pure", geometric noise, delta 0; or "zcdp", smaller Gaussian noise.')
     share_total: Share = option(0.01, "Share of the budget for the number of rows.")
     share_columns: Annotated[float, Bounds(0.0, 0.99)] = option(0.4, "Share for one-way marginals; 0: none.")
     share_structure: Share = option(0.15, "Share for the structure; the rest is for the marginals of families.")
     theta: Factor = option(3.0, "Minimum ratio of the average count of a table to the scale of its noise.")
-    max_candidates: Annotated[int, Bounds(1, 100_000)] = option(
-        2000, "Maximum candidate families of a selection; above it, parent sets get fewer parents."
-    )
+    max_candidates: Annotated[int, Bounds(1, 100_000)] = option(2000, "Maximum candidate families of a selection.")
     allocation: Literal["weighted", "equal"] = option(
         "weighted", "Divide the budget by cells^(1/2), with zcdp by cells^(2/3); or evenly."
     )
-    tables: Literal["agreed", "cut"] = option(
-        "agreed", "Noisy marginals are made consistent, or each is clipped at zero and normalised separately."
-    )
+    tables: Literal["agreed", "cut"] = option("agreed", "Noisy tables: made consistent, or clipped and normalised.")
 
     def check(self, domain: Domain) -> None:
         """Validate the budget shares and the accounting."""

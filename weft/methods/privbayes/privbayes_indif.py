@@ -48,12 +48,8 @@ class PrivBayesInDif:
     share_scores: Share = option(0.1, "Share for the InDif of all pairs; the rest is for the marginals of families.")
     theta: Factor = option(THETA, "Minimum ratio of a table's average count to the standard deviation of its noise.")
     max_parents: Annotated[int, Bounds(1, 20)] = option(MAX_PARENTS, "Maximum parents of an attribute.")
-    allocation: Literal["equal", "weighted"] = option(
-        "equal", "Divide the budget evenly; or by cells^(2/3), if pure by cells^(1/2)."
-    )
-    tables: Literal["agreed", "cut"] = option(
-        "agreed", "Noisy marginals are made consistent, or each is clipped at zero and normalised separately."
-    )
+    allocation: Literal["equal", "weighted"] = option("equal", "Budget: equal; or by cells^(2/3), if pure cells^(1/2).")
+    tables: Literal["agreed", "cut"] = option("agreed", "Noisy tables: made consistent, or clipped and normalised.")
 
     def check(self, domain: Domain) -> None:
         """Validate the budget shares, and check that all pairs can be counted."""

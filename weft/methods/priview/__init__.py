@@ -1,1 +1,1 @@
-"""PriView (SIGMOD 2014): the method, and its views as a model."""
+"""PriView (SIGMOD 2014): the method, and its model of views."""

@@ -1,21 +1,20 @@
-"""PriView (Qardaji, Yang, Li; SIGMOD 2014; as told in DPSyn, section 3.3): a few views that cover all pairs or triples.
+"""PriView (Qardaji, Yang, Li; SIGMOD 2014; as in DPSyn, section 3.3): a few views that cover all pairs or triples.
 
-Nothing is asked about which columns belong together: the budget goes to views of some six binary columns each, chosen
-by a covering design without looking. The views are made to agree and to be non-negative; any other marginal is the
-table of maximum entropy that fits what they tell of it.
+Selection uses no budget: a data-independent covering design chooses views of some six binary attributes each. The views
+are made consistent and non-negative; any other marginal is the table of maximum entropy given its projections.
 
 Where the defaults differ from the paper (`preset="paper"`):
 - `accounting` gaussian, published pure: the paper's Laplace noise (here geometric), for a delta of 0.
-- `max_cells` null, published 256: views of eight binary columns. By default they have six: Gaussian noise grows with
-  the root of their number, Laplace noise with the number, so that more and smaller views are better with it (3-way
-  error on nltcs at epsilon 1: .0042 and .0051).
-- `share_columns` 0.1, published 0.01: by default it is spent on the one-way marginals, which tell the number of rows
-  and which values are too rare to be told apart; in the paper the number of rows is public, here it is paid for.
-- `rare` 3.0, published 0.0: no value is merged in the paper, whose columns are binary.
+- `max_cells` null, published 256: views of eight binary attributes, by default six. Gaussian noise grows with the
+  square root of the number of views, Laplace noise linearly, so more and smaller views suit Gaussian noise (3-way error
+  on nltcs at epsilon 1: .0042 against .0051).
+- `share_columns` 0.1, published 0.01: by default, it is spent on the one-way marginals, which estimate the number of
+  rows and decide which rare values are merged; in the paper, the number of rows is public; here, it is charged.
+- `rare` 3.0, published 0.0: the paper merges no values; its attributes are binary.
 
-With the preset, too:
-- Columns need not be binary: a view is bounded by its cells (`max_cells`), not by its columns.
-- After Ripple the views are brought to exact agreement without negative cells, so that GUM can make records of them.
+With the preset as well:
+- Attributes need not be binary: a view is limited by its cells (`max_cells`), not by its attributes.
+- After Ripple, the views are made exactly consistent and non-negative, so that GUM can generate records from them.
 - The strength t is the largest up to `most_strength` at which the noise of a cell stays below `noise` of the rows.
 """
 
@@ -47,12 +46,12 @@ from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 
 RIPPLES = 3
-"""Rounds of agreement and Ripple."""
+"""Rounds of consistency and Ripple."""
 
 
 @dataclass(frozen=True)
 class PriView:
-    """Views that cover all pairs, or all triples, chosen without looking; any marginal follows by maximum entropy."""
+    """Data-independent views that cover all pairs or triples; other marginals by maximum entropy."""
 
     completes_seeds: ClassVar[bool] = False
     paper: ClassVar[Published | None] = get_published_settings(
@@ -66,55 +65,33 @@ class PriView:
         solver="entropy",
     )
 
-    accounting: AccountingName = option(
-        "gaussian", '"gaussian"; "paper" for zCDP with the closed form; "pure" for the geometric noise of the paper.'
-    )
-    views: Literal["covering", "random"] = option(
-        "covering", "How views are chosen: a covering design, or at random and as many."
-    )
+    accounting: AccountingName = option("gaussian", '"gaussian"; "paper", closed-form zCDP; "pure", geometric noise.')
+    views: Literal["covering", "random"] = option("covering", "A covering design, or as many random views.")
     strength: Annotated[int, Bounds(0, 5)] = option(
-        0, "Columns of which every set is in some view (the paper's t); 0: by the rows, the columns and the budget."
+        0, "Every set of this many attributes is in some view (the paper's t); 0: by rows, attributes and budget."
     )
-    most_strength: Annotated[int, Bounds(1, 5)] = option(
-        3, "The largest strength that is chosen by itself.", only_without("strength")
-    )
+    most_strength: Annotated[int, Bounds(1, 5)] = option(3, "Maximum automatic strength.", only_without("strength"))
     noise: Annotated[float, Bounds(1e-6, 1.0)] = option(
-        0.002,
-        "Noise of a cell of a view, as a share of the rows, up to which a larger strength is chosen.",
-        only_without("strength"),
+        0.002, "Maximum cell noise, as a share of the rows, for a larger strength.", only_without("strength")
     )
     max_cells: Annotated[int | None, Bounds(2, 1 << 20)] = option(
-        None, "Cells of a view. None: 64, which are six binary columns; 1,000 where columns are not all binary."
+        None, "Maximum cells of a view. None: 64 (six binary attributes); 1,000 if attributes are not all binary."
     )
-    share_columns: Share = option(0.1, "Share of the budget for one-way marginals, which tell the number of rows.")
-    rare: Deviations = option(
-        3.0,
-        "Values whose noisy count is below this many standard deviations are merged; 0: none, and only the rows are "
-        "counted.",
-    )
-    nonnegativity: Literal["ripple", "simplex"] = option(
-        "ripple", "How cells below zero are mended: the paper's Ripple first, or the nearest table at once."
-    )
-    solver: Solver = option(
-        "entropy", 'How other marginals are worked out: "entropy", or the paper\'s "least-squares" and "linear".'
-    )
-    gum: Mapping[str, Any] = option(
-        {},
-        'Options of the synthesis by name, such as {"iterations": 100}; see `weft.models.gum.gum_model.GumOptions`.',
-        parts=GUM,
-    )
+    share_columns: Share = option(0.1, "Share for one-way marginals, or for the number of rows if rare is 0.")
+    rare: Deviations = option(3.0, "Threshold for merging rare values, in standard deviations; 0: only rows counted.")
+    nonnegativity: Literal["ripple", "simplex"] = option("ripple", "Ripple first, or projection to the simplex only.")
+    solver: Solver = option("entropy", 'Other marginals by "entropy", or the paper\'s "least-squares" or "linear".')
+    gum: Mapping[str, Any] = option({}, 'GUM settings, e.g. {"iterations": 9}; see `gum_model.GumOptions`.', parts=GUM)
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing, a strength that cannot be, and unknown options of the synthesis."""
+        """Validate the budget share, the strength and the settings of GUM."""
         check_shares(share_columns=self.share_columns)
         if self.strength and not can_list_sets(domain, min(self.strength, len(domain))):
-            raise MethodError(
-                f"option strength: {self.strength} of {len(domain)} columns make too many sets; choose a smaller one."
-            )
+            raise MethodError(f"option strength: {self.strength} of {len(domain)} attributes: too many sets. Lower it.")
         check_gum(self.gum)
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> Model:
-        """One-way marginals, views by design, agreement, and the model."""
+        """Measure one-way marginals and views, and make them consistent."""
         check_noise(curator, share_columns=(self.share_columns, len(curator.domain)))
         if self.rare <= 0:
             with report_stage(listener, "count"):
@@ -131,10 +108,10 @@ class PriView:
         rng: np.random.Generator,
         listener: Listener,
     ) -> ViewsModel:
-        """Measure views and make them agree; the columns alone, or the count of rows, are known."""
+        """Measure views and make them consistent with `alone` and `count`."""
         counted = [] if count is None else [count]
         rows = max(common_total([*alone, *counted])[0], 1.0)
-        with report_stage(listener, "choose views"):  # by the noisy number of rows, the columns and the budget alone
+        with report_stage(listener, "choose views"):  # depends on the noisy number of rows, domain and budget only
             chosen = self._choose(curator, rows, rng)
         with report_stage(listener, "measure views"):
             noisy = curator.measure(chosen, share=curator.left)
@@ -153,7 +130,7 @@ class PriView:
         return random_views(domain, len(views), cells, rng) if self.views == "random" else views
 
     def _strength(self, curator: Curator, rows: float, cells: int) -> int:
-        """Return the largest strength at which the views that it takes leave a cell little noise."""
+        """Return the largest strength whose views keep the noise of a cell within `noise`."""
         best = min(2, len(curator.domain))
         for t in range(best + 1, min(self.most_strength, len(curator.domain)) + 1):
             few = fewest_views(curator.domain, t, cells)
@@ -162,7 +139,7 @@ class PriView:
         return min(best, self.most_strength)
 
     def _rippled(self, noisy: Sequence[NoisyMarginal], total: float) -> list[NoisyMarginal]:
-        """Alternate agreement and Ripple, as the paper does."""
+        """Alternate consistency and Ripple, as in the paper."""
         tables = list(noisy)
         if self.nonnegativity == "simplex":
             return tables

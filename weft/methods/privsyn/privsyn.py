@@ -70,25 +70,17 @@ class PrivSyn:
     )
 
     accounting: AccountingName = option(
-        "gaussian",
-        '"gaussian"; "paper" for the published bound; "pure" for geometric noise (the paper\'s Laplace baseline).',
+        "gaussian", '"gaussian"; "paper", the published bound; "pure", geometric noise (Laplace in the paper).'
     )
     share_columns: Share = option(0.1, "Share of the budget for one-way marginals.")
-    share_scores: Share = option(
-        0.1,
-        "Share for the InDif of all pairs; the rest is for the marginals.",
-        only_without("marginals"),
-    )
+    share_scores: Share = option(0.1, "Share for the InDif of all pairs.", only_without("marginals"))
     rare: Deviations = option(3.0, "Values whose noisy count is below this many standard deviations are merged.")
     rare_values: Literal["neighbours", "one"] = option(
         "neighbours",
-        'Rare ordered values join their neighbours ("neighbours"); or all rare values share one code, which is '
-        'emptied if its count is below the threshold too ("one").',
+        "Rare ordered values join their neighbours; or all rare values share one code, emptied if it is rare too.",
     )
     selection: Literal["dense", "privbayes-indif"] = option(
-        "dense",
-        "How marginals are selected: DenseMarg, or the sparse network that the paper compares with.",
-        only_without("marginals"),
+        "dense", "DenseMarg, or the sparse network that the paper compares with.", only_without("marginals")
     )
     marginals: Sequence[Sequence[str]] = option((), "Required marginals, measured instead of selected ones.")
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
@@ -102,11 +94,7 @@ class PrivSyn:
     allocation: Literal["weighted", "equal"] = option(
         "weighted", "Divide the budget by cells^(2/3), if pure by cells^(1/2); or evenly."
     )
-    gum: Mapping[str, Any] = option(
-        {},
-        'Settings of GUM by name, such as {"iterations": 100}; see `weft.models.gum.gum_model.GumOptions`.',
-        parts=GUM,
-    )
+    gum: Mapping[str, Any] = option({}, 'GUM settings, e.g. {"iterations": 9}; see `gum_model.GumOptions`.', parts=GUM)
 
     def check(self, domain: Domain) -> None:
         """Validate shares, marginals and the settings of GUM."""

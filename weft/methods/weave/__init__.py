@@ -1,1 +1,1 @@
-"""Weave, Weft's own method: its steps in the order of a fit are in weave.py."""
+"""Weave, Weft's own method; weave.py has its steps in order."""

@@ -1,4 +1,4 @@
-"""What weave offers to each batch: pairs first, then triples or larger cliques where noise allows them."""
+"""Candidates of each batch of weave: pairs, then triples or larger cliques where the noise allows them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from weft.marginals.noise_error import compute_expected_noise
 from weft.methods.weave.tuning import WeaveTuning
 
 MAX_TRIPLES = 2000
-"""Triples up to which all of them are looked at: those of 23 columns."""
+"""Maximum number of triples that are all scored: those of 23 attributes."""
 
 MAX_RANDOM_CELLS = 20_000
-"""Cells of a clique that is drawn at random, at most. Where millions of rows would allow more, a model of such tables
-takes gigabytes, and a record waits for their cells."""
+"""Maximum cells of a random clique. Millions of rows would allow more, but models of such tables take gigabytes and
+sampling is slow."""
 
 MAX_TRIPLE_ROWS = 3e9
-"""Triples times (noisy) rows up to which triples are measured. A record of chains costs about a tenth of a microsecond
-for each of its tables: this is some minutes."""
+"""Maximum product of triples and (noisy) rows at which triples are measured. A record of the Gibbs chains takes about a
+tenth of a microsecond per table: this is some minutes."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """Which candidates each batch is offered, and its share of what the columns left."""
+    """Candidates of each batch, and its share of the budget left after the one-way marginals."""
 
     order: int
-    """Highest order of the measured cliques."""
+    """Maximum attributes of a measured clique."""
     max_cells: int
-    """Largest table that is measured."""
+    """Maximum cells of a measured table."""
     tuning: WeaveTuning
 
     def plan(
@@ -45,7 +45,7 @@ class Batches:
         left: float,
         rng: np.random.Generator,
     ) -> Iterator[tuple[list[Clique], float]]:
-        """Yield each batch's candidates and share; the shares add up to what is left."""
+        """Yield the candidates and the share of each batch; the shares sum to `left`."""
         domain = curator.domain
         pairs = self._subsets(domain, 2)
         sigma = float(curator.sigma_of(curator.rho(left / 2) / self.tuning.batch_cliques))
@@ -64,11 +64,10 @@ class Batches:
                 larger = self.larger_cliques(domain, total, sigma, rng)
 
     def _triples(self, domain: Domain, larger: Sequence[Clique], total: float) -> list[Clique]:
-        """Return all triples where noise allows most of them, and not everywhere more than that; none otherwise.
+        """Return all triples if the noise allows most of them but not larger cliques everywhere; otherwise none.
 
-        Then every one can be looked at, and what goes beyond pairs costs little. Where noise allows larger cliques
-        everywhere, a few of those tell more; and so they must where a record for each of very many rows would have to
-        be held against a thousand tables.
+        All triples can then be scored, and their interaction terms are cheap. Where larger cliques are possible
+        everywhere, a few of them are more informative; with very many rows, fitting a thousand tables takes too long.
         """
         triples = math.comb(len(domain), 3)
         few = triples <= MAX_TRIPLES and triples * total <= MAX_TRIPLE_ROWS and self.tuning.batches != 0
@@ -84,9 +83,9 @@ class Batches:
         return [c for c in combinations(sorted(domain), order) if domain.cells(c) <= self.max_cells]
 
     def larger_cliques(self, domain: Domain, total: float, sigma: float, rng: np.random.Generator) -> list[Clique]:
-        """Return random cliques of 3 to `order` attributes, each as large as noise allows that is `sigma` in a cell.
+        """Return random cliques of 3 to `order` attributes, each as large as noise of `sigma` per cell allows.
 
-        As if pairs were known: where none is, a clique is asked whole, and the menu knows.
+        Assumes that pairs were measured; where they were not, whole tables are measured and priced in the selection.
         """
         found: dict[Clique, None] = {}
         for _ in range(4 * self.tuning.candidates):
@@ -99,7 +98,7 @@ class Batches:
                 cells = math.prod(sizes)
                 if cells > min(self.max_cells, MAX_RANDOM_CELLS):
                     continue
-                # The interactions of all orders together are the whole: if that is not too noisy, no part of it is.
+                # If the whole table is not too noisy, none of its interaction terms are.
                 whole = float(compute_expected_noise(cells, sigma)) / 2
                 most = self.tuning.clique_error / 2 * total
                 if whole <= most or whole * compute_interaction_norm(sizes, 3) <= most:
@@ -112,6 +111,6 @@ class Batches:
 
 
 def _compute_covered_share(cliques: Sequence[Clique], domain: Domain, least: int) -> float:
-    """Return the share of pairs inside cliques of at least so many attributes, or of all there are."""
+    """Return the share of pairs inside cliques of at least `least` attributes (or of all attributes, if fewer)."""
     inside = {pair for c in cliques if len(c) >= min(least, len(domain)) for pair in combinations(c, 2)}
     return len(inside) / max(math.comb(len(domain), 2), 1)

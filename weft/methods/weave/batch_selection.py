@@ -1,4 +1,4 @@
-"""Which candidates of a batch are worth measuring, and at which price: the least sum of errors for the budget."""
+"""Select the candidates of a batch and their prices so that the sum of expected errors is smallest."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from weft.methods.weave.fine_marginals import compute_interaction_share, find_lo
 from weft.methods.weave.public_prior import NEARER, PublicPrior, reconcile_distances
 from weft.privacy.noise import MAX_NOISE_SCALE
 
-# Which marginals to measure, each with how much: one choice among prices.
-
 
 def choose_budgets(gaps: Array, errors: Array, prices: Array, budget: float) -> Array:
-    """Return the budget of each candidate: 0 to leave it, with its gap, or one of its prices, with that error.
+    """Return the budget of each candidate: 0, which leaves the error `gaps[i]`, or one of its prices.
 
-    `errors[i, l]` and `prices[i, l]` are what level l leaves and costs. The budgets sum to at most `budget`.
+    Candidate i at level l costs `prices[i, l]` and leaves error `errors[i, l]`. The budgets sum to at most `budget`.
+    The smallest total error is found with one multiplier: each candidate minimises error + multiplier * price, and the
+    prices at the multiplier sum to the budget. So few rows or large tables lead to fewer measurements.
     """
     error = np.concatenate([np.asarray(gaps, np.float64)[:, None], errors], axis=1)
     price = np.concatenate([np.zeros((len(error), 1)), prices], axis=1)
@@ -44,25 +44,27 @@ def choose_budgets(gaps: Array, errors: Array, prices: Array, budget: float) -> 
     return spend(high)
 
 
-# How far a model is from each of many tables, as far as noisy answers tell: empirical Bayes on the answers.
-
 MIN_CLEAR_DEVIATIONS = 10.0
-"""Deviations of noise above which an answer speaks for itself."""
+"""Measured distances above this many standard deviations are not shrunk."""
 
 _RIGHT = 3.0
-"""So many more tables are taken to be as the model has them: a few answers alone tell little of how they are spread."""
+"""Pseudo-count of distances of zero in the prior: a few measurements alone determine it poorly."""
 
 _STEPS = 4
-"""Points of the grid for each deviation of noise."""
+"""Grid points per standard deviation of the noise."""
 
 _ROUNDS = 100
 
 
 def shrink_distances(seen: Array, sigma: float, caution: float = 0.0) -> Array:
-    """Return what is believed of distances that were answered with noise of this standard deviation.
+    """Return empirical-Bayes estimates of distances measured with noise of standard deviation `sigma`.
 
-    Each is `caution` deviations of what is not known of it below its mean: what a wrong purchase costs is certain, and
-    what it gains is foretold by an optimist, who knows how far to believe the answer.
+    The largest of many noisy distances are those with the largest noise. The prior is the distribution of distances
+    that maximises the likelihood of all measurements (Kiefer and Wolfowitz; by expectation maximisation on a grid); the
+    estimate is the posterior mean (Robbins). Privacy: post-processing of released measurements.
+
+    Each is the posterior mean less `caution` posterior standard deviations: the cost of a wrong selection is certain,
+    while its gain is estimated optimistically.
 
     >>> few = shrink_distances(np.array([-9.0, 4.0, 11.0, 500.0]), 10.0)
     >>> bool((few[:3] < 5).all()), float(few[3])
@@ -75,7 +77,7 @@ def shrink_distances(seen: Array, sigma: float, caution: float = 0.0) -> Array:
     answers = seen[unclear] / sigma
     largest = max(MIN_CLEAR_DEVIATIONS - caution, 0.0) * sigma
     grid = np.arange(0.0, MIN_CLEAR_DEVIATIONS + 2.0, 1 / _STEPS)
-    # Each answer's own likeliest point has likelihood 1, so none vanishes; what is common to a row cancels.
+    # Each row is scaled to a maximum likelihood of 1, so none underflows; the factor cancels.
     apart = -0.5 * np.square(answers[:, None] - grid)
     likelihood = np.exp(apart - apart.max(axis=1, keepdims=True))
     spread = np.full(grid.size, 1 / grid.size)
@@ -87,40 +89,40 @@ def shrink_distances(seen: Array, sigma: float, caution: float = 0.0) -> Array:
     posterior /= posterior.sum(axis=1, keepdims=True)
     mean = posterior @ grid
     unsure = np.sqrt(np.maximum(posterior @ grid**2 - mean**2, 0.0))
-    # Of few answers the spread is too sure of itself; what is unclear is believed no more than what is not would be.
+    # With few measurements the prior is overconfident: the estimate is at most that of the smallest clear distance.
     believed[unclear] = np.minimum(sigma * np.maximum(mean - caution * unsure, 0.0), largest)
     return np.asarray(believed)
 
 
 @dataclass(frozen=True)
 class RequiredCliques:
-    """Cliques that are measured whatever they are worth, because somebody named them."""
+    """Cliques of the required marginals, which are always measured."""
 
     parts: Mapping[Clique, float]
-    """How what they get at least is divided among them."""
+    """How their minimum budget is divided among them."""
     emphasis: Mapping[Clique, float]
-    """How much more an error of each weighs than one of other tables."""
+    """Weight of the error of each, relative to other tables."""
     share: float
-    """The part of a batch's budget that they get at least; what each is worth beyond that, the prices tell."""
+    """Their minimum part of a batch's budget; the joint selection decides on more."""
 
     def among(self, cliques: Sequence[Clique]) -> list[Clique]:
-        """Return candidates with the wanted ones among them; columns are candidates anyway."""
+        """Return the candidates with the required cliques added; one-way marginals are candidates anyway."""
         known = set(cliques)
         return [*cliques, *(c for c in self.parts if len(c) > 1 and c not in known)]
 
     def floors(self, budget: float) -> dict[Clique, float]:
-        """Return what is spent on each at least."""
+        """Return the minimum budget of each."""
         whole = math.fsum(self.parts.values())
         return {c: self.share * budget * part / whole for c, part in self.parts.items()}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a batch measures, and what it takes from elsewhere instead."""
+    """Measured cliques of a batch with their prices, and pairs taken from public rows."""
 
     prices: dict[Clique, float]
     taken: dict[Clique, NoisyMarginal]
-    """Guesses of public rows that are near enough: pairs that are not worth measuring beside them."""
+    """Estimates of pairs from public rows that are accurate enough not to be measured."""
 
 
 def choose_cliques(
@@ -137,12 +139,12 @@ def choose_cliques(
     wanted: RequiredCliques | None = None,
     prior: PublicPrior | None = None,
 ) -> Choice:
-    """Return the cliques worth measuring, known columns and pairs among them, with their prices.
+    """Return the cliques to measure with their prices; measured attributes and pairs may be measured again.
 
-    A share `scores` of the budget asks how far the field is from each candidate; `share` is what the chosen ones may
-    cost. Of cliques with more than three attributes at most `most` are taken, of which no two share more than
-    `overlap`. Where there are none of those, distances are believed with `caution` (`shrink_distances`). Those that
-    somebody `wanted` are measured whatever they are worth. A `prior` has other guesses of pairs than the field's.
+    The distances of the model from the candidates are measured with the share `scores`; the selected cliques cost
+    `share`. Of cliques with more than three attributes, at most `most` are taken, and no two share more than `overlap`
+    attributes. Without such cliques, distances are shrunk with `caution` (`shrink_distances`). Cliques of `wanted` are
+    always measured. A `prior` provides alternative estimates of pairs.
     """
     wanted = wanted or RequiredCliques({}, {}, 0.0)
     domain, pure = curator.domain, curator.accounting.is_pure
@@ -152,7 +154,7 @@ def choose_cliques(
     part = compute_interaction_share(domain, [m.clique for m in again], measured, pure)
     precision = np.array([m.precision for m in again])[:, None] * part
     errors = field.beliefs.errors_known(known, part, part / np.sqrt(precision))[:, 0]
-    # Errors of smaller tables add to a distance as independent errors do: measuring what goes beyond them leaves them.
+    # Errors of sub-marginals add in quadrature; measuring interaction terms only does not remove them.
     beyond = np.array([find_lowest_unmeasured_order(domain, c, measured, pure) > 0 for c in cliques], np.bool_)
     below = beyond * (_build_containment(cliques, [m.clique for m in again]) @ errors**2)
     new, gaps, nearer = _measure_distances(curator, field, cliques, scores, below, None if larger else caution, prior)
@@ -194,10 +196,10 @@ def _measure_distances(
     caution: float | None,
     prior: PublicPrior | None,
 ) -> tuple[list[Array], Array, dict[Clique, NoisyMarginal]]:
-    """Ask how far guesses are from the private tables: the field's, and of pairs a prior's; keep the nearer ones.
+    """Measure the distances of the model's tables, and of the prior's pairs, from the data; keep the closer ones.
 
-    `below` is what errors of smaller tables add to each squared distance. Returned are a guess of each clique, how far
-    that is believed to be from the truth, and those of the prior as tables.
+    `below` is what errors of sub-marginals add to each squared distance. Return the best table of each clique, its
+    estimated distance, and the pairs for which the prior is closer as noisy marginals.
     """
     new, own = field.expected(cliques)
     pairs = [i for i, c in enumerate(cliques) if len(c) == 2] if prior is not None else []
@@ -208,19 +210,19 @@ def _measure_distances(
         apart = np.array([np.abs(new[i] - table).sum() for i, table in zip(pairs, others, strict=True)])
         seen[pairs], seen[len(cliques) :] = reconcile_distances(seen[pairs], seen[len(cliques) :], apart)
     sigma = curator.gap_sigma(len(asked), scores) if asked else 0.0
-    # A larger clique is worth more than its own distance, since all it holds is fitted together: of those, drawn at
-    # random, most are left by what can be believed, and a model of many of them is the better one (decision 007).
+    # A larger clique improves the model by more than its own distance, since all its marginals are fitted together.
+    # Shrinkage would drop most of these random cliques, and a model with many of them is better (decision 007).
     first, second = (
         np.maximum(part - sigma, 0) if caution is None else shrink_distances(part, sigma, caution)
         for part in (seen[: len(cliques)], seen[len(cliques) :])
     )
-    # The chains' own sampling adds to a distance as an independent error does.
+    # The sampling error of the chains adds to a distance in quadrature.
     gaps = np.sqrt(np.maximum(first**2 - own**2 - below, 0))
     nearer: dict[Clique, NoisyMarginal] = {}
     for i, table, gap in zip(pairs, others, np.sqrt(np.maximum(second**2 - below[pairs], 0)), strict=True):
         if prior is not None and gap < NEARER * gaps[i]:
             new[i], gaps[i] = table, gap
-            # No guess is known better than its distance.
+            # The error of an estimate is no better known than its distance.
             nearer[cliques[i]] = prior.taken(cliques[i], table, max(float(gap), sigma / 2))
     return new, gaps, nearer
 
@@ -228,13 +230,13 @@ def _measure_distances(
 def _find_drawable_noise(
     domain: Domain, cliques: Sequence[Clique], known: Mapping[Clique, NoisyMarginal], pure: bool, sigmas: Array
 ) -> Array:
-    """Return which noise could be drawn for which clique: interactions are asked times their cells."""
+    """Return which noise can be drawn for each clique: interaction terms are measured times their cells."""
     times = [domain.cells(c) if find_lowest_unmeasured_order(domain, c, known, pure) else 1 for c in cliques]
     return np.asarray(np.multiply.outer(np.array(times, np.float64), sigmas) <= MAX_NOISE_SCALE)
 
 
 def _select_spread_candidates(cliques: list[Clique], gaps: Array, overlap: int) -> list[int]:
-    """Return the candidates of largest gap that overlap little with each other."""
+    """Return the candidates of largest gap that pairwise share at most `overlap` attributes."""
     kept: list[int] = []
     for i in np.argsort(-gaps, kind="stable").tolist():
         if all(len(set(cliques[i]) & set(cliques[j])) <= overlap for j in kept):
@@ -245,11 +247,11 @@ def _select_spread_candidates(cliques: list[Clique], gaps: Array, overlap: int) 
 def _choose_jointly(
     offered: Sequence[Clique], left: Array, bought: Array, prices: Array, budget: float, importance: Array
 ) -> dict[Clique, float]:
-    """Return the price of each clique that is worth one, for the least sum of errors, each times its importance.
+    """Return the prices that minimise the sum of errors weighted by importance, for cliques with a positive price.
 
-    An error of a table is felt in every larger one that contains it, in quadrature with that one's own: it weighs as
-    the derivative of sqrt(t^2 + sum e^2), t a table's error and e those inside. That depends on the choice: a few
-    rounds.
+    The error of a table adds in quadrature to every larger table that contains it: its weight is the derivative of
+    sqrt(t^2 + sum e^2), t being the error of the larger table and e those of its sub-marginals. The weights depend on
+    the selection, hence the iterations.
     """
     contains = _build_containment(offered, offered)
     weight = importance
@@ -260,12 +262,12 @@ def _choose_jointly(
         error = np.where(spent > 0, bought[np.arange(len(offered)), np.minimum(level, prices.size - 1)], left)
         whole = np.sqrt(error**2 + contains @ error**2)
         felt = error * (contains.T @ (1 / np.maximum(whole, 1e-9)))
-        weight = np.sqrt(weight * (importance + felt))  # half a step: a whole one swings
+        weight = np.sqrt(weight * (importance + felt))  # geometric mean: a full step oscillates
     return {c: float(price) for c, price in zip(offered, spent, strict=True) if price > 0}
 
 
 def _build_containment(cliques: Sequence[Clique], smaller: Sequence[Clique]) -> csr_array:
-    """Return, of each clique, which of the others have some of its attributes, and no more: 1, in a sparse matrix."""
+    """Return a sparse 0/1 matrix: 1 where a smaller clique is a proper subset of a clique."""
     at = {name: i for i, name in enumerate(sorted({name for c in (*cliques, *smaller) for name in c}))}
 
     def member(some: Sequence[Clique]) -> tuple[csr_array, Array]:

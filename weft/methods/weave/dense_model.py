@@ -1,8 +1,8 @@
-"""Weave's model under way: exact where a junction tree holds all its tables, chains where none does.
+"""Weave's model during a fit: exact if a junction tree covers all tables, Gibbs chains otherwise.
 
-On few columns, or on many tables of small ones, the tree is quicker than the chains and has no sampling error, and the
-fit stops where its own estimated distance to the exact tables is least. There is no limit on overlap for all that:
-tables that a tree would need too many cells for go to the chains.
+For few or small attributes the tree is faster than chains and has no sampling error, and the fit stops where the
+estimated distance to the exact marginals is smallest. Tables that need too large a tree are fitted by chains, so
+overlap is not limited.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from weft.models.mrf import JunctionTree, ModelTooLarge, fit_mrf, has_tree, junc
 from weft.progress import Listener, ignore_event
 
 _LOOK = 8
-"""A model that is only looked at is exact up to this part of the cells: above, a fit takes longer than chains do."""
+"""Divisor of the maximum cells for exact models during a fit: larger trees are slower than chains."""
 
 
 @dataclass
 class DenseField:
-    """What was measured so far, reconciled, and a model of it."""
+    """The reconciled measurements so far, and a model of them."""
 
     domain: Domain
     total: float
     chains: int
-    """Number of chains, where there are any."""
+    """Number of chains, if chains are used."""
     rounds: int
-    """Rounds of moment matching, each time that chains learn new tables."""
+    """Rounds of moment matching per update of the chains."""
     max_cells: int
-    """Cells of the largest junction tree; 0: chains only."""
+    """Maximum cells of a junction tree; 0: chains only."""
     gaussian: bool
-    """Whether the noise is. The estimate by which an exact fit stops is proved for such noise, and serves well for
-    tables that were reconciled since; for other noise it does not."""
+    """Whether the noise is Gaussian. The stopping estimate of an exact fit is proved for Gaussian noise and works well
+    for tables reconciled from it, but not for other noise."""
     rng: np.random.Generator
     listener: Listener = ignore_event
     beliefs: PairShrinkage = field(default_factory=PairShrinkage)
-    """What is believed of the pairs that were measured."""
+    """Shrinkage of the measured pairs."""
 
     def __post_init__(self) -> None:
         self.tables: dict[Clique, Array] = {}
@@ -54,10 +54,10 @@ class DenseField:
         self._whole: dict[Clique, float] = {}
         self._chains: GibbsChains | None = None
         self.guessed: set[Clique] = set()
-        """Tables that nobody measured: public rows told of them."""
+        """Tables estimated from public rows instead of measured."""
 
     def take(self, tables: Sequence[Marginal], measured: Sequence[NoisyMarginal]) -> None:
-        """Take all tables there are, of one total, and the measurements that they come from."""
+        """Replace all tables, which have one total, and the measurements that they come from."""
         self.tables = {m.clique: m.table for m in tables}
         self._noisy = [
             NoisyMarginal(t.clique, t.table, m.sigma, empty=t.empty) for t, m in zip(tables, measured, strict=True)
@@ -65,16 +65,16 @@ class DenseField:
         self._whole = {m.clique: m.precision for m in measured if not m.order and m.clique not in self.guessed}
 
     def expected(self, cliques: Sequence[Clique]) -> tuple[list[Array], Array]:
-        """Return a model's tables, and of each the L1 error that drawing records has left in it."""
+        """Return the model's tables, and the expected L1 sampling error of each."""
         exact = np.zeros(len(cliques))
         if not cliques:
             return [], exact
-        if all(len(c) == 1 for c in self.tables):  # nothing but columns yet: the model is their product
+        if all(len(c) == 1 for c in self.tables):  # only one-way marginals yet: the model is their product
             return [_multiply_columns([self.tables[name,] for name in c], self.total) for c in cliques], exact
         tree = self._tree(self.max_cells // _LOOK)
         if tree is not None:
             learned = fit_mrf(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
-            with suppress(ModelTooLarge):  # a candidate far across the tree may need more cells than the tree has
+            with suppress(ModelTooLarge):  # a candidate may need more cells than the tree has
                 return learned.many_marginals(cliques), exact
         chains = self._matched()
         scale = self.total / chains.size
@@ -82,16 +82,16 @@ class DenseField:
         return found, np.array([sampling_error(t / scale) * scale for t in found])
 
     def model(self, sweeps: int, herding: int, feedback: float | None, drawn: int = 1) -> Model:
-        """Return the model of all tables; no `herding` leaves records as they are drawn, the rest is for chains."""
+        """Return the final model; without `herding` records are not adjusted, the other arguments are for chains."""
         tree = self._tree(self.max_cells)
         if tree is not None:
             probe = self.rng if self.gaussian else None
             exact = fit_mrf(self.domain, self._noisy, total=self.total, tree=tree, probe=probe, listener=self.listener)
-            # Records are settled on the field's own tables: what sampling rounds away comes back.
+            # Adjusting records to the model's own marginals removes rounding errors of sampling.
             own = zip(self.tables, exact.many_marginals(list(self.tables)) if herding else [], strict=bool(herding))
             targets = tuple(Marginal(c, table) for c, table in own)
-            # Reconciled tables are closer to each other than their noise, so the loss says nothing; and what was
-            # measured beyond smaller tables has no noise of its own in these.
+            # Reconciled tables are closer to each other than their noise, so the loss has no meaning; and
+            # measurements of interaction terms only have no precision as whole tables.
             return replace(exact, targets=targets, precisions=self._whole, loss=math.nan)
         chains = self._matched()
         chains.match(self.rounds, 1.0, listener=self.listener)
@@ -103,7 +103,7 @@ class DenseField:
         return junction_tree(self.domain, list(self.tables), max_cells=most, max_total=most)
 
     def _matched(self) -> GibbsChains:
-        """Return chains that match the tables; what they learned of earlier ones is kept."""
+        """Return chains that match the tables, starting from the earlier ones."""
         if self._chains is None:
             self._chains = GibbsChains(self.domain, self.chains, self.rng)
         self._chains.set_targets(self._noisy, [m.sigma for m in self._noisy])
@@ -112,7 +112,7 @@ class DenseField:
 
 
 def _multiply_columns(columns: Sequence[Array], total: float) -> Array:
-    """Return the table of independent columns."""
+    """Return the table of independent attributes."""
     table = np.asarray(total)
     for column in columns:
         table = np.multiply.outer(table, column / total)
@@ -120,6 +120,6 @@ def _multiply_columns(columns: Sequence[Array], total: float) -> Array:
 
 
 def sampling_error(expected: Array) -> float:
-    """Return the expected L1 distance of Poisson counts from these means."""
+    """Return the expected L1 distance of Poisson counts from their means."""
     small = 2 * expected * np.exp(-expected)
     return float(np.where(expected < 1, small, MEAN_ABS_NORMAL * np.sqrt(expected)).sum())

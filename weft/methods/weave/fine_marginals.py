@@ -1,10 +1,11 @@
-"""Columns in all their values: measured as often as they are bought, and merged for joint tables alone.
+"""One-way marginals in unmerged codes; rare values are merged in joint marginals only.
 
-Rare values are merged by a first look, and told apart again by what is known of the column alone. So whatever is spent
-on such a column later is spent in its own codes: it costs the same, and joint tables get the sums of merged values.
+The first measurement decides which rare values are merged; the final model splits them again by the one-way marginal.
+Later measurements of such an attribute therefore use its own codes: they cost the same, and are summed over merged
+values for joint marginals.
 
-In either codes a row adds to one cell of a column's table, and which codes are merged was fixed by noisy answers. So
-the charge is that of any marginal, under both relations of neighbours, and both doors charge one ledger.
+Privacy: in either coding a row adds to one cell of a one-way marginal, and noisy measurements decided the merging, so
+sensitivity and charge are those of any marginal, under both neighbour relations. Both curators charge one ledger.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from weft.marginals.pooling import pool_measurements
 from weft.marginals.simplex import project_to_simplex
 from weft.marginals.value_groups import ValueMap
 
-# Ask only for what is not known yet: of a marginal, the interactions beyond the tables below it.
-
 
 def measure_new_interactions(
     curator: Curator,
@@ -33,9 +32,9 @@ def measure_new_interactions(
     total: float,
     known: Collection[Clique] = (),
 ) -> list[NoisyMarginal]:
-    """Measure of each clique what is not known, for its price's part of the share.
+    """Measure the unmeasured interaction terms of each clique, with parts of the share in proportion to its price.
 
-    The total is known, so a column's table is its interaction and an even spread of the total.
+    A one-way marginal is the sum of its interaction terms and an even spread of the known total.
     """
     groups: dict[int, list[Clique]] = {}
     for c in prices:
@@ -55,19 +54,19 @@ def measure_new_interactions(
 
 
 def find_lowest_unmeasured_order(domain: Domain, c: Clique, known: Collection[Clique], pure: bool) -> int:
-    """Return the least order of the interactions asked for: what is below is known. 0: the whole table is."""
+    """Return the lowest order of the interaction terms to measure; 0 for the whole table."""
     order = min(len(c), 3)
     sizes = domain.sizes(c)
     if pure or 1 in sizes or (order == 3 and any(p not in known for p in combinations(c, 2))):
         return 0
-    # Of very wide columns nearly all is asked; a whole table then needs less noise in whole numbers.
+    # For very wide attributes nearly the whole table is new; measuring it whole needs less rounding noise.
     return order if compute_interaction_norm(sizes, order) < 0.98 else 0
 
 
 def compute_interaction_share(
     domain: Domain, cliques: Sequence[Clique], known: Collection[Clique], pure: bool
 ) -> Array:
-    """Return, of each clique, the part of a row that is asked for: what it costs beside a whole table."""
+    """Return the squared sensitivity of each clique's query relative to that of a whole table."""
     parts = [
         compute_interaction_norm(domain.sizes(c), find_lowest_unmeasured_order(domain, c, known, pure)) for c in cliques
     ]
@@ -77,36 +76,36 @@ def compute_interaction_share(
 def remeasure_columns(
     curator: Curator, tables: Mapping[Clique, NoisyMarginal], prices: Mapping[Clique, float], share: float, total: float
 ) -> dict[Clique, NoisyMarginal]:
-    """Return columns, some of them measured once more for a share of the budget, and both measurements combined."""
+    """Measure some one-way marginals again and pool both measurements."""
     new = {m.clique: m for m in measure_new_interactions(curator, prices, share, total)}
     return {c: pool_measurements(old, new[c]) if c in new else old for c, old in tables.items()}
 
 
 @dataclass
 class FineColumns:
-    """What is known of each column alone, and the groups in which joint tables count it."""
+    """One-way marginals in unmerged codes, and the merged values of joint marginals."""
 
     curator: Curator
-    """The door to the columns' own codes."""
+    """Curator of the unmerged codes."""
     total: float
     maps: Mapping[str, ValueMap]
     tables: dict[Clique, NoisyMarginal]
 
     def folded(self, c: Clique) -> NoisyMarginal:
-        """Return a column as joint tables count it."""
+        """Return a one-way marginal in merged values."""
         table = self.tables[c]
         return self.maps[c[0]].fold(table) if c[0] in self.maps else table
 
     def own(self, prices: Mapping[Clique, float]) -> dict[Clique, float]:
-        """Return those of the marginals that are columns with merged values."""
+        """Return the prices of one-way marginals with merged values."""
         return {c: price for c, price in prices.items() if len(c) == 1 and c[0] in self.maps}
 
     def measure(self, prices: Mapping[Clique, float], share: float) -> None:
-        """Measure columns once more, in their own codes."""
+        """Measure one-way marginals again, in unmerged codes."""
         self.tables = remeasure_columns(self.curator, self.tables, prices, share, self.total)
 
     def told_apart(self) -> dict[str, ValueMap]:
-        """Return the groups with all that is known of the values in them."""
+        """Return the maps of merged values with the estimated counts of the values in them."""
         return {
             name: replace(found, counts=project_to_simplex(self.tables[name,].table, self.total))
             for name, found in self.maps.items()
@@ -120,7 +119,7 @@ def measure_batch(
     share: float,
     measured: dict[Clique, NoisyMarginal],
 ) -> None:
-    """Measure the marginals of a batch for a share of the budget, and add them to those that were measured."""
+    """Measure the marginals of a batch and add them to `measured`, pooled with earlier measurements."""
     own = fine.own(prices)
     joint = {c: price for c, price in prices.items() if c not in own}
     part = share * math.fsum(own.values()) / math.fsum(prices.values())

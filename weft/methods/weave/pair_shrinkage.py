@@ -1,11 +1,11 @@
-"""What weave believes of the pairs that it has measured: something between the answer and what was expected of it.
+"""Empirical-Bayes shrinkage of measured pairs towards the model's estimate before the measurement.
 
-Noise moves most cells of a measured pair farther than the truth is from the model that was there before. So a pair is
-shrunk towards what was expected of it (`weft.marginals.shrinkage`), and the menu knows that: a pair that is measured
-with much noise is worth a little, never less than nothing, and more pairs are within reach. Tables with fewer than
-three numbers of their own, as pairs of binary columns, are believed as they are: there is too little in one to tell
-its spread from its noise (from three on, James and Stein's estimator is the better one). So are larger
-cliques: what is beyond pairs is in few cells, and shrinking it lost (decision 019).
+Noise moves most cells of a measured pair farther than the distance between the data and the earlier model. A pair is
+therefore shrunk towards its expected table (`weft.marginals.shrinkage`), and the selection takes this into account: a
+noisy measurement of a pair gains a little and never loses, so more pairs are worth measuring. Tables with fewer than
+three degrees of freedom, such as pairs of binary attributes, are not shrunk, since their variance cannot be estimated
+(from three on, the James-Stein estimator dominates). Nor are larger cliques: their interaction terms beyond pairs are
+in few cells, and shrinking them was worse (decision 019).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from weft.marginals.noise_error import Profile, compute_projected_error, group_c
 from weft.marginals.shrinkage import compute_shrinkage_error, shrink_difference
 
 MIN_DEGREES_OF_FREEDOM = 3
-"""Numbers that a table tells by itself, below which it is believed as it is."""
+"""Minimum degrees of freedom of a table that is shrunk."""
 
 
 @dataclass
 class PairShrinkage:
-    """What was expected of pairs before they were measured, and how far off that turned out to be."""
+    """Expected tables of pairs before their measurement, and their estimated distances from the data."""
 
     shrink: bool = True
     _expected: dict[Clique, Array] = field(default_factory=dict, init=False)
@@ -35,17 +35,17 @@ class PairShrinkage:
     _seen: dict[Clique, tuple[NoisyMarginal, NoisyMarginal]] = field(default_factory=dict, init=False)
 
     def expect(self, tables: Mapping[Clique, Array]) -> None:
-        """Remember what a model says of pairs that are about to be measured for the first time."""
+        """Store the model's tables of pairs that are about to be measured for the first time."""
         if self.shrink:
             self._expected = {**{c: t for c, t in tables.items() if len(c) == 2}, **self._expected}
 
     def of(self, measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-        """Return what is believed of each table; the noise that is stated stays that of the measurement."""
+        """Return the shrunk measurements; their stated noise remains that of the measurement."""
         return [self._one(m) if m.clique in self._expected else m for m in measured]
 
     def _one(self, m: NoisyMarginal) -> NoisyMarginal:
         seen = self._seen.get(m.clique)
-        if seen is None or seen[0] is not m:  # most tables are as they were when the last batch was taken
+        if seen is None or seen[0] is not m:  # most measurements are unchanged since the last batch
             seen = self._seen[m.clique] = (m, self._shrunk(m))
         return seen[1]
 
@@ -54,7 +54,7 @@ class PairShrinkage:
         part = compute_interaction_norm(expected.shape, m.order)
         if not _is_shrinkable(part, expected.size, m.clique):
             return m
-        # As James and Stein have it: of k numbers that tell their own spread, two are lost in telling it.
+        # James-Stein: of k degrees of freedom, estimating the variance takes two.
         noise = m.sigma * math.sqrt(part * (1 - 2 / (part * expected.size)))
         mean = compute_interaction(expected, m.order) / expected.size if m.order else expected
         difference = shrink_difference(m.table - mean, expected, noise)
@@ -62,9 +62,9 @@ class PairShrinkage:
         return replace(m, table=mean + difference)
 
     def errors_known(self, tables: Mapping[Clique, Array], parts: Array, noise: Array) -> Array:
-        """Return the expected L1 error of tables that were measured, for each noise (table x level).
+        """Return the expected L1 error of measured tables for each noise level (table x level).
 
-        `parts` are what was asked of each (`unknown_part`), `noise` is what is left on a cell of that.
+        `parts` are the measured shares of each (`compute_interaction_share`), `noise` is the noise left per cell.
         """
         plain = compute_projected_error(group_cells_by_size(list(tables.values())), noise, whole=np.isclose(parts, 1))
         shrunk = [i for i, c in enumerate(tables) if c in self._off]
@@ -78,7 +78,7 @@ class PairShrinkage:
         return plain
 
     def errors_new(self, outlook: Profile, cliques: Sequence[Clique], gaps: Array, parts: Array, noise: Array) -> Array:
-        """Return the expected L1 error of candidates, if they are measured; `outlook` is what a model says of them."""
+        """Return the expected L1 error of candidates once measured; `outlook` has the model's tables of them."""
         plain = compute_projected_error(outlook, noise, whole=np.isclose(parts, 1))
         sizes = outlook.cells.sum(axis=1)
         shrunk = [i for i, c in enumerate(cliques) if self.shrink and _is_shrinkable(float(parts[i, 0]), sizes[i], c)]

@@ -1,11 +1,12 @@
-"""A public table as a prior: what it says of pairs of columns, where private answers say that it is the better guess.
+"""A public table as a prior for pairs of attributes, where noisy distances show that it is the better estimate.
 
-Before a pair is measured, the model's guess of it is the product of its columns. A public table of the same attributes
-gives another: its own pair, brought to the private columns (iterative proportional fitting), so that only the relation
-is taken from it. How far each of the two guesses is from the private pair is asked, with noise, in one batch of
-distances; the one that is believed to be nearer is what the pair is compared with, shrunk to and, where measuring it is
-not worth its price, taken as it is. Public rows are read without charge. The distances to the second guesses are
-charged as all distances are, so a public table that misleads costs no more than a noisier choice.
+Before a pair is measured, the model's estimate is the product of its one-way marginals. A public table of the same
+attributes gives another: its own pair, raked to the private one-way marginals (iterative proportional fitting), so that
+only the interaction is public. One batch of noisy distances compares both estimates with the private pair; the closer
+one is the reference for the distance, the shrinkage target and, if the pair is not worth measuring, its estimate.
+
+Privacy: public rows are not charged. The distances to the second estimates are charged like all distances, so a
+misleading public table costs no more than a noisier selection.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from weft.marginals.noise_error import MEAN_ABS_NORMAL
 from weft.methods.weave.fine_marginals import find_lowest_unmeasured_order
 
 ROUNDS = 30
-"""Rounds of proportional fitting; it comes near in a few."""
+"""Rounds of proportional fitting; a few are enough."""
 
 NEARER = 0.7
-"""A public guess counts if it is believed to be this part as far off as the other, or less. A pair that is left to the
-model is told by other pairs, better than by the product of its columns: what is hardly nearer than that is no gain."""
+"""A public estimate is used if its distance is at most this fraction of the model's. Other pairs improve the model's
+estimate of an unmeasured pair beyond independence, so a slightly closer public estimate is no gain."""
 
 UNSEEN = 0.5
-"""Rows that a public pair is taken to have besides its own, spread as its columns are: what nobody there has is rare,
-not impossible."""
+"""Pseudo-rows of a public pair, distributed as under independence: combinations without public rows are rare, not
+impossible."""
 
 
 def rake_pair(pair: Array, rows: Array, columns: Array) -> Array:
-    """Return the table with these margins (of one total) that is related as a public pair is.
+    """Rake a public pair to these margins of one total.
 
     >>> rake_pair(np.array([[30.0, 10.0], [10.0, 30.0]]), np.array([60.0, 40.0]), np.array([50.0, 50.0])).sum(axis=0)
     array([50., 50.])
@@ -48,10 +49,10 @@ def rake_pair(pair: Array, rows: Array, columns: Array) -> Array:
 
 
 def reconcile_distances(one: Array, other: Array, apart: Array) -> tuple[Array, Array]:
-    """Return two noisy distances from one table, brought as near to each other as their ends are apart.
+    """Return two noisy distances from one table, adjusted to differ by at most `apart`, the distance of the estimates.
 
-    That is the triangle inequality. Two guesses that are nearly the same table then share both answers, and the smaller
-    one is not the one whose noise is.
+    This is the triangle inequality: for nearly equal estimates both measurements are averaged, so that the smaller
+    distance is not merely the one with the smaller noise.
 
     >>> reconcile_distances(np.array([90.0, 90.0]), np.array([10.0, 10.0]), np.array([20.0, 500.0]))
     (array([60., 90.]), array([40., 10.]))
@@ -63,18 +64,18 @@ def reconcile_distances(one: Array, other: Array, apart: Array) -> tuple[Array, 
 
 @dataclass(frozen=True)
 class PublicPrior:
-    """The guesses that a public table gives of pairs."""
+    """Estimates of pairs from public rows."""
 
     curator: Curator
-    """Knows the public rows in the codes that pairs are measured in."""
+    """Has the public rows in the codes in which pairs are measured."""
 
     def guesses(self, pairs: Sequence[Clique], columns: Mapping[Clique, Array]) -> list[Array]:
-        """Return what the public rows say of pairs whose columns are known."""
+        """Return the public pairs, raked to the given one-way marginals."""
         found = self.curator.public(pairs)
         return [rake_pair(table, columns[a,], columns[b,]) for (a, b), table in zip(pairs, found, strict=True)]
 
     def taken(self, pair: Clique, guess: Array, gap: float) -> NoisyMarginal:
-        """Return a guess as a table that was measured with noise which would leave so large a distance (L1)."""
+        """Return an estimate as a measurement whose noise corresponds to the L1 distance `gap`."""
         domain = self.curator.domain
         order = find_lowest_unmeasured_order(domain, pair, (), self.curator.accounting.is_pure)
         sigma = max(gap, 1.0) / (

@@ -1,14 +1,14 @@
-"""Weave, Weft's own method: a dense Markov random field learned in adaptive batches, exact or sampled by Gibbs chains.
+"""Weave, Weft's own method: a dense Markov random field fitted in adaptive batches, exact or sampled by Gibbs chains.
 
-PrivSyn's many marginals and PrivMRF's model, without the limits of a junction tree: where none holds all tables, the
-model's table of *any* candidate is a count over the records of chains. So every batch can ask how far the model is from
-every candidate, and measure what is worth it.
+It combines PrivSyn's many marginals with PrivMRF's model, without the limits of a junction tree: if no tree covers all
+tables, the model's marginal of *any* candidate is counted on the records of the chains. Every batch can therefore
+measure the distance of the model from every candidate.
 
-1. Measure the columns alone; merge values that noise drowns.
-2. Batch by batch (pairs first, then triples or larger cliques where noise allows them): ask how far the model is from
-each candidate, choose what is worth its price, measure what is not known of it, believe of a pair what stands above
-its noise (`PairShrinkage`), and reconcile all tables.
-3. Records are drawn from the exact field, or from chains that are herded to the reconciled tables (`DenseField`).
+1. Measure the one-way marginals; merge values with counts below the noise.
+2. In batches (pairs, then triples or larger cliques where the noise allows them): measure the distance of the model
+from each candidate, select candidates and prices jointly, measure their interaction terms only, shrink measured pairs
+(`PairShrinkage`), and reconcile all tables.
+3. Sample records from the exact model, or from chains herded to the reconciled tables (`DenseField`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from weft.privacy import AccountingName, find_accounting
 from weft.progress import Listener, ignore_event, report_stage
 
 MAX_PAIRS = 50_000
-"""Pairs of columns that are looked at: those of 316 columns. Twice as many columns would take minutes and gigabytes."""
+"""Maximum scored pairs: those of 316 attributes. Twice as many attributes would take minutes and gigabytes."""
 
 _LARGER = frozenset({"batches", "batch_cliques", "candidates", "clique_error", "part_pairs"})
 """Settings of batches after the pairs."""
@@ -61,67 +61,52 @@ _LARGER = frozenset({"batches", "batch_cliques", "candidates", "clique_error", "
 
 @dataclass(frozen=True)
 class Weave:
-    """One-way marginals, then batches of what the model gets most wrong; one model fitted to all of it."""
+    """One-way marginals, then batches of the marginals with the largest model error; one model for all of them."""
 
     completes_seeds: ClassVar[bool] = False
     paper: ClassVar[Published | None] = None
 
-    share_columns: Share = option(0.18, "Share of the budget for the first look at every column alone.")
-    marginals: Sequence[Sequence[str]] = option(
-        (), "Marginals to measure, whatever the model gets wrong; on the command line, a plan (--marginals FILE)."
-    )
+    share_columns: Share = option(0.18, "Share of the budget for the first measurement of the one-way marginals.")
+    marginals: Sequence[Sequence[str]] = option((), "Required marginals, always measured (--marginals FILE).")
     emphasis: Annotated[Sequence[float], Bounds(1e-6, 1e6, 100_000)] = option(
-        (), "With marginals: how much more an error of each weighs than of others. Empty: all 1."
+        (), "With marginals: weight of the error of each, relative to other tables. Empty: all 1."
     )
-    public: str = option(
-        "", "A table of the same columns that anybody may see, as a guess of how columns are related (--public TABLE)."
-    )
-    order: Annotated[int, Bounds(2, 100)] = option(6, "Highest order of the measured cliques; 2: pairs only.")
-    max_cells: Cells = option(200_000, "Largest table that is measured.")
+    public: str = option("", "A public table of the same columns, as a prior for pairs of attributes (--public TABLE).")
+    order: Annotated[int, Bounds(2, 100)] = option(6, "Maximum attributes of a measured clique; 2: pairs only.")
+    max_cells: Cells = option(200_000, "Maximum cells of a measured table.")
     rare: Deviations = option(3.0, "Values with a noisy count below this many standard deviations are merged.")
-    accounting: AccountingName = option(
-        "gaussian", '"gaussian" for (epsilon, delta), "pure" for geometric noise and delta 0.'
-    )
-    tuning: Mapping[str, Any] = option(
-        {}, 'Settings for whoever studies the method, such as {"max_tree": 0}; see `weft.methods.weave.tuning`.'
-    )
+    accounting: AccountingName = option("gaussian", '"gaussian", or "pure" for geometric noise and delta 0.')
+    tuning: Mapping[str, Any] = option({}, 'Internal settings, e.g. {"max_tree": 0}; see `weft.methods.weave.tuning`.')
 
     @property
     def tuned(self) -> WeaveTuning:
-        """The settings of the method's inside."""
+        """The internal settings."""
         return WeaveTuning(**self.tuning)
 
     def check(self, domain: Domain) -> None:
-        """Refuse shares that leave nothing for the marginals, and settings that there are not."""
+        """Validate marginals, settings, budget shares and the number of pairs."""
         check_given(domain, self.marginals, self.emphasis)
         self._check_effects()
         pairs = len(domain) * (len(domain) - 1) // 2
         if pairs > MAX_PAIRS:
             raise MethodError(
-                f"weave looks at every pair of columns, and {len(domain):,} columns have {pairs:,}, above "
-                f"{MAX_PAIRS:,}. "
-                'Describe those that matter in a schema with extra_columns = "ignore", or take --method independent, '
-                "which learns each column alone"
+                f"method weave scores every pair of attributes, and {len(domain):,} attributes have {pairs:,} pairs, "
+                f"above the limit of {MAX_PAIRS:,}. Describe only the relevant columns in a schema with "
+                'extra_columns = "ignore", or choose --method independent, which measures one-way marginals only'
             )
         check_fields("tuning", self.tuning, WeaveTuning)
         check_shares(share_columns=self.share_columns, share_total=self.tuned.share_total)
 
     def _check_effects(self) -> None:
-        """Refuse settings of the inside that the options would leave without effect."""
+        """Refuse internal settings that have no effect with these options."""
         if "part_marginals" in self.tuning and not self.marginals:
-            raise MethodError(
-                "option tuning, part_marginals would have no effect: it counts only if marginals are given. Leave it "
-                "out, or name some."
-            )
+            raise MethodError("option tuning, part_marginals has no effect unless marginals are given. Leave it out.")
         idle = _LARGER.intersection(self.tuning) if self.order == 2 else set()
         if idle:
-            raise MethodError(
-                f"option tuning, {min(idle)} would have no effect: with order 2, pairs only are measured. Leave it "
-                "out, or raise order."
-            )
+            raise MethodError(f"option tuning, {min(idle)} has no effect with order 2. Leave it out, or raise order.")
 
     def fit(self, curator: Curator, rng: np.random.Generator, listener: Listener = ignore_event) -> Model:
-        """Spend the whole budget."""
+        """Measure one-way marginals and batches with the whole budget, and fit the model."""
         domain, tuned = curator.domain, self.tuned
         self._check_noise(curator)
         self._check_given_noise(curator)
@@ -138,7 +123,7 @@ class Weave:
         _update_dense_model(dense, measured)
         wanted = self._wanted(domain)
         batches = Batches(self.order, self.max_cells, tuned)
-        kept = 0.0  # what a batch has left because nothing was worth it
+        kept = 0.0  # share left by batches in which nothing was worth measuring
         for number, (offered, part) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
             if number == 1:
                 offered = wanted.among(offered)
@@ -160,22 +145,22 @@ class Weave:
                 )
                 prices = choice.prices
                 if all(len(c) == 1 for c in (*prices, *measured, *choice.taken)) and not self.marginals:
-                    kept = share  # no relation is worth it yet: of the next batch one may be
+                    kept = share  # no joint marginal is worth measuring yet; in the next batch one may be
                     continue
                 kept = 0.0
                 measure_batch(merged, fine, prices, share, measured)
                 measured |= choice.taken
                 dense.guessed |= set(choice.taken)
                 _update_dense_model(dense, measured)
-        if kept:  # nor was any in the end: all for the columns
+        if kept:  # none was in the end: spend all on the one-way marginals
             return _make_independent_model(domain, self._again(curator, ones, kept, total), total)
-        with report_stage(listener, "learn the model"):
+        with report_stage(listener, "fit the model"):
             _, sweeps, herding = tuned.effort(merged.domain)
             model = dense.model(sweeps, herding, tuned.feedback, tuned.drawn)
         return RecodedModel(domain, model, fine.told_apart()) if maps else model
 
     def _columns(self, curator: Curator, total: float) -> tuple[list[NoisyMarginal], float]:
-        """Measure the columns, and once more where that is worth it; return them, and the share that is left."""
+        """Measure the one-way marginals, twice if worth it; return them and the remaining share."""
         ones = measure_new_interactions(curator, self.tuned.column_prices(curator.domain), self.share_columns, total)
         more = self.top_up(ones, total)
         return (self._again(curator, ones, more, total) if more > 0 else ones), 1 - self._first - more
@@ -183,7 +168,7 @@ class Weave:
     def _again(
         self, curator: Curator, ones: Sequence[NoisyMarginal], share: float, total: float
     ) -> list[NoisyMarginal]:
-        """Measure all columns once more."""
+        """Measure all one-way marginals again."""
         prices = self.tuned.column_prices(curator.domain)
         return list(remeasure_columns(curator, {m.clique: m for m in ones}, prices, share, total).values())
 
@@ -192,14 +177,14 @@ class Weave:
         return self.share_columns + self.tuned.share_total
 
     def _check_noise(self, curator: Curator) -> None:
-        """Refuse what could not be paid for later. Of a small column, the table is asked times its cells."""
+        """Refuse shares too small for the noise. Interaction terms are measured times their cells."""
         domain, d, tuned = curator.domain, len(curator.domain), self.tuned
         pure = curator.accounting.is_pure
         most = max(
             domain.size(name) if find_lowest_unmeasured_order(domain, (name,), (), pure) else 1 for name in domain
         )
         batch = min(tuned.part_pairs, 1 - tuned.part_pairs) / max(tuned.batches or 2, 1)
-        pairs = math.comb(d, 2) * (2 if curator.has_public else 1)  # of each, two guesses
+        pairs = math.comb(d, 2) * (2 if curator.has_public else 1)  # two estimates of each
         asked = max(pairs + len(self.marginals), MAX_TRIPLES, tuned.candidates)
         check_noise(curator, share_total=(tuned.share_total, 1))
         check_noise(curator, part_scores=(tuned.part_scores * (1 - self._first) * batch, asked))
@@ -209,29 +194,28 @@ class Weave:
 
     @property
     def _top_ups(self) -> Array:
-        """Shares with which the columns may be measured once more."""
+        """Possible shares for the second measurement of the one-way marginals."""
         shares = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.45])
         return shares[shares <= 0.9 * (1 - self._first)]
 
     def _check_given_noise(self, curator: Curator) -> None:
-        """Refuse given marginals of which the noise could not be drawn with the least that they may get."""
+        """Refuse required marginals whose noise could not be drawn with their minimum budget."""
         left = 1 - self._first - float(self._top_ups[-1])
         least = left * self.tuned.part_pairs * (1 - self.tuned.part_scores) * self.tuned.part_marginals
         sizes = curator.domain.sizes
 
         def scale(c: Clique) -> float:
-            # Interactions are asked times their cells. In the first batch pairs alone have any, if one side of them has
-            # fewer than a hundred values, merged ones counted once (`find_lowest_unmeasured_order`);
-            # larger cliques are asked whole.
+            # Interaction terms are measured times their cells. In the first batch only pairs have any, if one of their
+            # attributes has fewer than 100 (merged) values (`find_lowest_unmeasured_order`); larger cliques are whole.
             return 1.0 if curator.accounting.is_pure or len(c) > 2 else float(max(sizes(c)) * min(*sizes(c), 100))
 
         check_emphasis(curator, self.marginals, self.emphasis, least, scale)
 
     def top_up(self, ones: Sequence[NoisyMarginal], total: float) -> float:
-        """Return the share to measure the columns with once more, so that each is within `column_error` of the rows.
+        """Return the share for a second measurement, for a mean error of one-way marginals of at most `column_error`.
 
-        With few rows or many values that may take all there is: then no pair could be told from noise either. Where
-        marginals are given, something is left for them.
+        With few rows or many values this may be all that is left: pairs would not be distinguishable from noise either.
+        With required marginals, some budget is left for them.
         """
         first, tuned = self._first, self.tuned
         shapes = group_cells_by_size([np.maximum(m.table, 0) for m in ones])
@@ -244,12 +228,12 @@ class Weave:
         return float(shares[np.argmax(enough)] if enough.any() else shares[-1])
 
     def _merge(self, domain: Domain, ones: Sequence[NoisyMarginal]) -> dict[str, ValueMap]:
-        """Return the maps of columns with rare values."""
+        """Return the maps of attributes with rare values."""
         maps = merge_rare_values(domain, ones, self.rare)
         return {name: found for name, found in maps.items() if found.size < found.codes.size}
 
     def _wanted(self, domain: Domain) -> RequiredCliques:
-        """Return the given marginals, with their parts and their importance."""
+        """Return the required marginals with their parts and weights."""
         parts = allocate_to_required(domain, self.marginals, self.emphasis, self.accounting)
         factors = allocate_to_required(domain, self.marginals, self.emphasis, self.accounting, even=True)
         return RequiredCliques(parts, factors, self.tuned.part_marginals)
@@ -264,9 +248,9 @@ class Weave:
 
 
 def _name_batch(batch: int) -> str:
-    """Return what a batch is called while it runs."""
+    """Return the name of a batch for progress reports."""
     again = f" ({batch - 1})" if batch > 2 else ""
-    return "measure pairs of columns" if batch == 1 else f"measure larger tables{again}"
+    return "measure attribute pairs" if batch == 1 else f"measure larger tables{again}"
 
 
 def _update_dense_model(dense: DenseField, measured: Mapping[Clique, NoisyMarginal]) -> None:

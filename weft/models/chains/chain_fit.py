@@ -21,11 +21,8 @@ from weft.models.chains.chain_layout import Forest, TableLayout, find_spanning_f
 from weft.models.chains.chain_model import BLOCK, FEEDBACK, Chains, ChainsModel, to_records
 from weft.progress import Listener, Stage, ignore_event, report_stage
 
-_MIN_POTENTIAL = -25.0
-"""Minimum potential during matching; below it a cell is empty in any sample."""
-
-_TOLERATED = 1.15
-"""Ratio of the distance to its minimum that is still attributed to sampling error."""
+_MIN_POTENTIAL = -25.0  # minimum potential during matching; below it a cell is empty in any sample
+_TOLERATED = 1.15  # ratio of the distance to its minimum that is still attributed to sampling error
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Gibbs kernels that resample records one attribute, or one cluster of attributes, at a time.
 
-Each takes a block of records (rows of `records`, int32) and a seed and draws uniforms from its own splitmix64 stream, so
-the result depends on the seed of the block only, not on threads or their order.
+Each takes a block of records (rows of `records`, int32) and a seed and draws from its own splitmix64 stream, so the
+result depends on the seed of the block only, not on threads or their order.
 
 The logits of a conditional distribution are a sum of rows. Every table of potentials has one copy for each of its
 attributes, with that attribute last, so that rows are contiguous; they are summed in SIMD lanes. See `chain_layout`.
@@ -19,16 +19,13 @@ from numba.extending import intrinsic
 
 from weft.kernels import kernel
 
-LANES = 8
-"""Number of values in a SIMD group."""
+LANES = 8  # number of values in a SIMD group
 
 _GROUP = ir.VectorType(ir.FloatType(), LANES)
 
-IMPOSSIBLE = np.float32(-1e30)
-"""Logit of impossible values and of padding; finite, so that sums are well defined."""
+IMPOSSIBLE = np.float32(-1e30)  # logit of impossible values and of padding; finite, so that sums are well defined
 
-_MIN_LOG_RATIO = np.float32(-80.0)
-"""Log-probability relative to the most likely value below which a value has probability 0."""
+_MIN_LOG_RATIO = np.float32(-80.0)  # log-ratio to the most likely value below which a value has probability 0
 
 _PER_LOG = np.float32(1.4426950408889634)
 # Polynomial for 2^f, f from -1 to 0, with relative error 2e-7: interpolated at Chebyshev nodes.
@@ -82,10 +79,8 @@ def _largest(typing_context: Any, logits: Any, lane: Any) -> Any:  # noqa: ARG00
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _chances(typing_context: Any, logits: Any, lane: Any, top: Any) -> Any:  # noqa: ARG001
-    """Replace logits[lane : lane + LANES] by e^(logit - top), which is at most one, and return their sum.
-
-    e^x = 2^(i + f): 2^f by a polynomial, 2^i by setting the exponent bits. Below `_MIN_LOG_RATIO` the result is 0.
-    """
+    """Replace logits[lane : lane + LANES] by e^(logit - top) and return their sum; 0 below `_MIN_LOG_RATIO`."""
+    # e^x = 2^(i + f): 2^f by a polynomial, 2^i by setting the exponent bits.
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _get_lanes(builder, _get_data_pointer(context, builder, signature, arguments), arguments[1])
@@ -108,7 +103,6 @@ def _chances(typing_context: Any, logits: Any, lane: Any, top: Any) -> Any:  # n
 
 
 def _get_data_pointer(context: Any, builder: Any, signature: Any, arguments: Any, number: int = 0) -> Any:
-    """Return the data pointer of an array argument."""
     return context.make_array(signature.args[number])(context, builder, arguments[number]).data
 
 
@@ -133,10 +127,7 @@ def _reduce_lanes(builder: Any, operation: str, arguments: list[Any]) -> Any:
 
 @kernel(inline="always")
 def weigh(logits: Any, sums: Any, width: Any) -> Any:
-    """Convert `width` logits to weights relative to the maximum; return their sum, 0 if every value is impossible.
-
-    Stores in `sums` the sum of each group of lanes, so that a draw can skip groups.
-    """
+    """Convert logits to weights relative to the maximum, with `sums` per group; return the total (0: impossible)."""
     top = _largest(logits, 0)
     for lane in range(LANES, width, LANES):
         top = max(top, _largest(logits, lane))
@@ -172,8 +163,7 @@ MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX2 = np.uint64(0x94D049BB133111EB)
 UNIT = 2.0**-53
 
-_OFFERS = 256
-"""Number of proposals evaluated together, table by table, so that each table stays in the cache."""
+_OFFERS = 256  # number of proposals evaluated together, table by table, so that each table stays in the cache
 
 _FAST = {"reassoc", "nsz", "contract", "nnan"}
 
@@ -191,10 +181,7 @@ def draw_uniform(state):  # type: ignore[no-untyped-def]
 
 @kernel(cache=True, nogil=True, inline="always")
 def find_rows(at, record, first, pairs, last, row_start, other, step, more_start, more, more_step):  # type: ignore[no-untyped-def]
-    """Store in `at` the row positions of entries `first` to `last` (exclusive), given a record's other values.
-
-    The row of entry e begins at row_start[e] + record[other[e]] step[e]; from `pairs` on, entries also depend on `more`.
-    """
+    """Store in `at` the row positions of entries `first` to `last` (exclusive); from `pairs` they depend on `more`."""
     for e in range(first, last):
         at[e - first] = row_start[e] + record[other[e]] * step[e]
     for e in range(pairs, last):
@@ -206,10 +193,7 @@ def find_rows(at, record, first, pairs, last, row_start, other, step, more_start
 def sweep_gibbs(  # type: ignore[no-untyped-def]
     records, free, widths, entry_start, pairs_end, row_start, other, step, more_start, more, more_step, rows, seed
 ):
-    """Resample every free attribute of every record once from its conditional distribution.
-
-    Entries `entry_start[j]` to `entry_start[j + 1]` are the tables that contain attribute j; see `find_rows`.
-    """
+    """Resample every free attribute of every record once, given the others (arguments: `TableLayout.sweep`)."""
     state = np.empty(1, np.uint64)
     state[0] = seed
     w = np.empty(widths.max(), np.float32)
@@ -297,10 +281,7 @@ def _find_entry_end(entry, row_start, rows):  # type: ignore[no-untyped-def]
 
 @kernel(cache=True, nogil=True)
 def draw_from_forest(records, order, parent, sizes, start, cumulative, seed):  # type: ignore[no-untyped-def]
-    """Sample every record from a forest: attributes in `order`, each given its parent (-1: none).
-
-    The cumulative distribution of attribute j given code p of its parent has sizes[j] cells at start[j] + p sizes[j].
-    """
+    """Sample every record from a forest: attributes in `order`, each given its parent (see `Forest`)."""
     state = np.empty(1, np.uint64)
     state[0] = seed
     for i in range(records.shape[0]):
@@ -332,7 +313,7 @@ def redraw_cluster(  # type: ignore[no-untyped-def]
 
     Nearly identical attributes cannot change one at a time; here they change together. The proposal follows the forest
     and is accepted with the Metropolis-Hastings ratio of model and forest, so the model remains the stationary
-    distribution. `cliques` are the tables that share attributes with the cluster. Returns the number of changed records.
+    distribution. `cliques` are the tables that intersect the cluster. Returns the number of changed records.
     """
     state = np.empty(1, np.uint64)
     state[0] = seed

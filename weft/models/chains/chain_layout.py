@@ -49,7 +49,7 @@ class TableLayout:
 
     @cached_property
     def places(self) -> tuple[Array, ...]:
-        """First and second attribute of every clique with their strides, then bounds, attributes and strides of others."""
+        """First two attributes of each clique with their strides; then bounds, attributes and strides of the others."""
         held = [
             [*zip(m, compute_axis_steps(shape), strict=True)]
             for m, shape in zip(self.members, self.shapes, strict=True)
@@ -79,9 +79,9 @@ class TableLayout:
     def sweep(self) -> tuple[Array, ...]:
         """Arguments of the sweeps: entry_start, pairs_end, row_start, other, step, more_start, more, more_step.
 
-        The entries of an attribute begin at entry_start, and those that depend on two or more other attributes at
-        pairs_end; `other` and `step` are the first other attribute of an entry and its stride, `more` and `more_step`
-        the rest.
+        Entries entry_start[j] to entry_start[j + 1] are the tables that contain attribute j; those from pairs_end[j]
+        have two or more other attributes. `other` is the first one, with stride `step`; `more` and `more_step` the
+        rest.
         """
         other, step, more, more_step, lengths = [], [], [], [], []
         for a, c in self.entries:
@@ -204,19 +204,13 @@ def _make_int_array(values: Sequence[int]) -> Array:
 class Forest:
     """Forest over all attributes with the distribution of each given its parent."""
 
-    order: Array
-    """Attributes, parents before children."""
-    parent: Array
-    """Parent of each attribute (-1: none)."""
-    start: Array
-    """Start of each attribute's rows."""
-    cumulative: Array
-    """Rows of cumulative probabilities, one per code of the parent."""
-    log_given: Array
-    """The same rows as log-probabilities."""
+    order: Array  # attributes, parents before children
+    parent: Array  # parent of each attribute (-1: none)
+    start: Array  # start of each attribute's rows, one row per code of the parent
+    cumulative: Array  # rows of cumulative probabilities
+    log_given: Array  # rows of log-probabilities
     edges: tuple[Clique, ...]
-    ties: Array
-    """Mutual information of each attribute with its parent, divided by the smaller of their entropies; 0 for a root."""
+    ties: Array  # mutual information with the parent, divided by the smaller of their entropies; 0 for a root
 
     def clusters(self, threshold: float) -> list[Array]:
         """Return the groups of two or more attributes connected by ties above the threshold, parents first."""
@@ -289,7 +283,7 @@ def _extract_smaller_tables(
 
 
 def _root_forest(domain: Domain, edges: Sequence[Clique], roots: Sequence[int]) -> tuple[list[int], Array]:
-    """Return the attributes, parents before children, and their parents; each tree is rooted at its first in `roots`."""
+    """Return the attributes, parents before children, and their parents; trees are rooted at their first in `roots`."""
     near: list[list[int]] = [[] for _ in domain]
     for a, b in edges:
         i, j = domain.index(a), domain.index(b)

@@ -1,12 +1,15 @@
-"""A dense Markov random field: potentials over any overlapping cliques, and records that chains weave from them.
+"""Dense Markov random field: potentials over arbitrarily overlapping cliques, sampled by Gibbs chains.
 
-No junction tree limits how the cliques overlap. Records start from an exact draw of the best spanning forest and are
-moved by Gibbs sweeps, near copies together (`redraw_cluster`); a last few sweeps with feedback (`sweep_herding`) bring
-the measured tables far below sampling error. Of several records drawn, one is kept, so that other tables follow the
-model more closely too (`Thinning`). Blocks follow each other on *strands*: the first starts from the forest, the next
-where the last ended, and so needs few sweeps; what one has too many of in a cell, the next makes up for, as far as the
-table is trusted, so that errors of blocks do not add up. Strands have seeds of their own, and their number depends on
-that of the records alone, so the same seed makes the same records whatever the number of threads.
+No junction tree limits how cliques overlap. Records are sampled exactly from the maximum spanning forest and updated by
+Gibbs sweeps, in which nearly identical attributes change together (`redraw_cluster`). A few final sweeps with feedback
+(`sweep_herding`) reduce the error of the measured marginals far below sampling error. Several records are sampled for
+each that is kept, so that other marginals follow the model more closely too (`Thinning`).
+
+Blocks of records are generated in *strands*. The first block of a strand starts from the forest; each further block
+starts from the state of the previous one, so it needs few sweeps, and compensates the excess of the previous blocks in
+each cell, weighted by the precision of the table, so that errors of blocks do not add up. Each strand has its own seed
+and the number of strands depends on the number of records only, so a seed gives the same records for any number of
+threads.
 """
 
 from __future__ import annotations
@@ -33,43 +36,22 @@ from weft.models.mrf.inference import CalibratedTree, calibrate_tree, sample_fro
 from weft.models.mrf.junction_tree import junction_tree
 from weft.progress import Listener, ignore_event, report_stage
 
-BLOCK = 16_384
-"""Records of a block: as many as stay in the cache while they are swept, and are herded together."""
+BLOCK = 16_384  # number of records in a block, which fits the cache during sweeps and is herded as a whole
+STRAND = 8  # maximum number of blocks in a strand; a record is correlated with the same record of the next block
+MIXED = 4  # divisor of the number of sweeps for a block that continues another one, which has already mixed
+TIED = 0.5  # share of entropy in common with the parent in the forest above which attributes are resampled together
+LOOKS = 200  # maximum number of tables per record, on average, that a cluster proposal may read
+MAX_SWEEPS = 10_000  # maximum number of sweeps that a model file may contain
+FEEDBACK = 0.2  # default decrease of a cell's logit per excess record, for a table with negligible noise
+HALF_FEEDBACK_NOISE = 4.0  # noise, as standard deviation in records of a block, that halves the feedback
 
-STRAND = 8
-"""Most blocks that continue each other. A record is related to that of the next block, as neighbours on a chain are."""
-
-MIXED = 4
-"""A block that continues another, which has mixed already, takes this part of the sweeps."""
-
-TIED = 0.5
-"""Attributes that share this part of their entropy with their parent in the forest are redrawn together."""
-
-LOOKS = 200
-"""Tables looked at, on average, to offer a record a new draw of a cluster."""
-
-MAX_SWEEPS = 10_000
-"""Sweeps past which a model file is not believed."""
-
-FEEDBACK = 0.2
-"""What one record too many in a cell takes from its logit, where the table has no noise to speak of."""
-
-HALF_FEEDBACK_NOISE = 4.0
-"""Deviation of noise, in records of a block, at which the feedback is half of that: beyond, it falls as one over the
-variance, as the trust in a measurement does."""
-
-MIN_FEEDBACK = 1e-3
-"""Feedback below which the excess of a cell would be lost in the precision of its logits."""
-
-MAX_DRAWN_PER_RECORD = 100
-"""Records drawn for each that is kept past which a model file is not believed."""
-
-ANSWERS = 1 << 16
-"""Records from which marginals are answered."""
+MIN_FEEDBACK = 1e-3  # minimum feedback; below it, the excess of a cell would be lost to rounding of its logits
+MAX_DRAWN_PER_RECORD = 100  # maximum number of sampled records per kept record that a model file may contain
+ANSWERS = 1 << 16  # number of sampled records from which marginals are estimated
 
 
 class Chains:
-    """Moves blocks of records by the conditional distributions of a set of potentials."""
+    """Gibbs sampler that updates blocks of records by the conditional distributions of a set of potentials."""
 
     def __init__(self, layout: TableLayout, tree: Forest, potentials: Array, threads: int | None = None) -> None:
         self.layout, self.forest = layout, tree
@@ -84,7 +66,7 @@ class Chains:
 
     @property
     def potentials(self) -> Array:
-        """Logarithms of the factors, cell by cell."""
+        """Logarithm of the factor of each cell."""
         return self._potentials
 
     @potentials.setter
@@ -96,12 +78,12 @@ class Chains:
         self._all_rows: Array | None = None
 
     def start(self, records: Array, seed: np.uint64) -> None:
-        """Draw a block from the forest."""
+        """Sample a block from the forest."""
         f = self.forest
         draw_from_forest(records, f.order, f.parent, self.layout.sizes, f.start, f.cumulative, seed)
 
     def sweep(self, records: Array, seed: np.uint64, free: Array | None = None) -> None:
-        """Redraw every attribute of a block once, and every cluster of free attributes."""
+        """Resample every free attribute of a block once, and every cluster of free attributes."""
         free = np.ones(len(self.layout.domain), np.bool_) if free is None else free
         seeds = np.random.default_rng(int(seed)).integers(0, 1 << 63, 1 + len(self.clusters), dtype=np.uint64)
         sweep_gibbs(records, free, self.layout.widths, *self.wide.layout.sweep, self._rows, seeds[0])
@@ -109,7 +91,7 @@ class Chains:
         for (cluster, cliques), cluster_seed in zip(self.clusters, seeds[1:], strict=True):
             if not free[cluster].all():
                 continue
-            # Looking at very many tables twice a record would cost more than the sweep: then some records at a time.
+            # Reading very many tables twice per record would cost more than the sweep: use a part of the records.
             offered = records
             if cliques.size > LOOKS:
                 part = max(len(records) * LOOKS // cliques.size, 1)
@@ -121,10 +103,9 @@ class Chains:
             )  # fmt: skip
 
     def herd(self, records: Array, targets: Array, feedback: Array, sweeps: int, seed: np.uint64, owed: Array) -> Array:
-        """Sweep a block with feedback towards `targets`, probabilities of every cell; each table has its own.
+        """Sweep a block with feedback (one strength per table) towards `targets`, the probability of every cell.
 
-        `owed` is what earlier blocks have had too much of in each cell; what is returned is that after this one (but
-        for cells that cannot be, whose gaps nobody uses).
+        `owed` is the excess of earlier blocks in each cell. Returns it after this block (unused for impossible cells).
         """
         each = feedback[[c for _, c in self.layout.entries]].astype(np.float32)
         gap = np.append(self.count(records, threads=1) - targets * len(records) + owed, 0.0).astype(np.float32)
@@ -138,14 +119,14 @@ class Chains:
         return gap[:-1]
 
     def count(self, records: Array, threads: int | None = None) -> Array:
-        """Count every clique's table on the records, end to end."""
+        """Return the concatenated marginals of the records over all cliques."""
         made = to_records(self.layout.domain, records)
         return flatten_tables(count_marginals(made, self.layout.cliques, threads or self.threads))
 
     def each_block(
         self, records: Array, task: Callable[[Array, np.uint64], None], rng: np.random.Generator, block: int = BLOCK
     ) -> Iterable[None]:
-        """Run a task on every block of records, each with a seed of its own, on all threads."""
+        """Run a task on every block of records, each with its own seed, on all threads."""
         starts = range(0, len(records), block)
         seeds = rng.integers(0, 1 << 63, len(starts), dtype=np.uint64)
         with ThreadPoolExecutor(self.threads) as pool:
@@ -155,7 +136,7 @@ class Chains:
 
 
 def strands_of(n: int) -> int:
-    """Return how many strands n records are made in: a multiple of four if they are many, so that all cores have some.
+    """Return the number of strands for n records; for many records a multiple of four, to use all cores.
 
     >>> [strands_of(n) for n in (100, 10_000, 50_000, 300_000, 1_000_000)]
     [1, 2, 4, 4, 8]
@@ -172,7 +153,7 @@ def to_records(domain: Domain, rows: Array) -> Records:
 
 @dataclass(frozen=True)
 class ChainsModel:
-    """Potentials and targets over cliques; makes records by restarting chains from the forest of the targets."""
+    """Potentials and targets over cliques; samples records by restarting chains from the forest of the targets."""
 
     kind: ClassVar[str] = "chains"
     fixed_records: ClassVar[bool] = False
@@ -182,24 +163,23 @@ class ChainsModel:
     total: float
     cliques: tuple[Clique, ...]
     potentials: tuple[Array, ...]
-    """Logarithm of the factor of each clique; -inf for what cannot be."""
+    """Logarithm of the factor of each clique; -inf: impossible."""
     targets: tuple[Array, ...]
-    """Probabilities that each clique's table should have: they give the forest, and the herding its aim."""
+    """Target probabilities of each clique; they determine the forest and are matched by herding."""
     sweeps: int = 12
-    """Gibbs sweeps from the forest to a record."""
+    """Number of Gibbs sweeps from the forest to a record."""
     herding: int = 2
-    """Sweeps with feedback at the end; 0: independent records."""
+    """Number of final sweeps with feedback; 0: independent records."""
     feedback: float = FEEDBACK
-    """Strength of the feedback towards tables that have no noise to speak of: what one record too many in a cell takes
-    from its logit."""
+    """Decrease of a cell's logit per excess record, for tables with negligible noise."""
     noise: tuple[float, ...] = ()
-    """Deviation of the noise in a cell of each table, as a probability; none: all tables are exact."""
+    """Standard deviation of the noise per cell of each table, as a probability; empty: all tables are exact."""
     distance: float = 0.0
-    """Mean total variation distance from the targets of the chains on which the potentials were learned."""
+    """Mean total variation distance from the targets, of the chains on which the potentials were estimated."""
     restarted: float = 0.0
-    """The same of chains that start anew and make `sweeps` sweeps. Well above `distance`: they have not mixed."""
+    """The same for chains restarted with `sweeps` sweeps; a value well above `distance` means they have not mixed."""
     drawn: int = 1
-    """Records drawn for each that is kept, where that is worth it (`Thinning`)."""
+    """Number of records sampled for each that is kept, if thinning applies (`Thinning.worth`)."""
 
     @cached_property
     def _chains(self) -> Chains:
@@ -209,15 +189,14 @@ class ChainsModel:
         )
 
     def feedbacks(self, n: int) -> Array:
-        """Return the strength of the feedback towards each table while n records are herded together.
+        """Return the feedback strength of each table for herding n records together.
 
-        A gap of a few records says that a record is in the wrong cell where the table is known to a record, and nothing
-        where it is known to a hundred: following that table would be following its noise.
+        Where the standard error of a table is large compared with a gap, feedback would reproduce its noise.
         """
         return np.maximum(self.feedback * self.trust(n), MIN_FEEDBACK)
 
     def trust(self, n: int) -> Array:
-        """Return how far each table is trusted while n records are herded together: 1 where it has no noise."""
+        """Return the weight of each table for herding n records: 1 without noise, inverse variance for large noise."""
         noise = n * np.asarray(self.noise or [0.0] * len(self.cliques))
         return np.asarray(1 / (1 + (noise / HALF_FEEDBACK_NOISE) ** 2))
 
@@ -226,11 +205,11 @@ class ChainsModel:
         return to_records(self.domain, self._weave(ANSWERS, np.random.default_rng(0)))
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Return expected counts over the clique of these columns, counted on a fixed set of records."""
+        """Return expected counts over the clique of these attributes, estimated from a fixed set of records."""
         return self.answered(columns)[0]
 
     def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
-        """Return the same, and how many records were counted."""
+        """Return `marginal` and the number of records counted."""
         (table,) = count_marginals(self._answers, [make_clique(columns)])
         return table * (self.total / len(self._answers)), len(self._answers)
 
@@ -241,9 +220,9 @@ class ChainsModel:
         listener: Listener = ignore_event,
         given: Mapping[str, int] | None = None,
     ) -> Records:
-        """Make n records; `given` holds some attributes at a code, and the others follow their conditional law."""
+        """Sample n records; `given` fixes some attributes at a code, and the others are sampled conditionally."""
         thinning = Thinning(self.domain)
-        # Of a large table few records at a time may be asked for, one part after the other: its size decides, too.
+        # A large release may be sampled in small parts, so the total counts as well as n.
         if self.drawn == 1 or not self.herding or given or not thinning.worth(max(n, round(self.total))):
             return to_records(self.domain, self._weave(n, rng, listener, given))
         rows = self._weave(n * self.drawn, rng, listener, chosen=True)
@@ -259,10 +238,7 @@ class ChainsModel:
         *,
         chosen: bool = False,
     ) -> Array:
-        """Draw n rows on strands, herded unless attributes are held at a code.
-
-        Rows that are to be `chosen` from need not be far from the block before: the sweeps with feedback will do.
-        """
+        """Sample n rows in strands, herded unless attributes are fixed; blocks of rows to be `chosen` may correlate."""
         chains = self._chains
         free = np.ones(len(self.domain), np.bool_)
         rows = np.zeros((n, len(self.domain)), np.int32)
@@ -288,7 +264,7 @@ class ChainsModel:
                 if self.herding and not held:
                     strength = self.feedbacks(len(records))
                     for table, trust in zip(chains.layout.tables(owed), self.trust(len(records)), strict=True):
-                        table *= trust  # in place: it is a part of what is owed
+                        table *= trust  # in place: a view of `owed`
                     owed = chains.herd(records, aim, strength, self.herding, seeds[1], owed)
 
         strands = strands_of(n)
@@ -298,12 +274,11 @@ class ChainsModel:
         return rows
 
     def conditioned(self, evidence: Evidence) -> Sampler:
-        """Return chains that are held to evidence."""
-
+        """Return a sampler whose chains satisfy the evidence."""
         return clamp_chains(self, self._chains, evidence)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return cliques and settings, potentials and targets."""
+        """Return cliques, settings, potentials, targets and noise."""
         meta = {
             "total": self.total,
             "cliques": [list(c) for c in self.cliques],
@@ -338,19 +313,16 @@ class ChainsModel:
         )
 
 
-# Chains held to evidence: they start from an exact draw of the forest under it, and never leave it.
-
-
 @dataclass(frozen=True)
 class ClampedChains:
-    """Records of chains that are held to evidence."""
+    """Chains under evidence: they start from an exact sample of the forest under it and always satisfy it."""
 
     chains: Chains
     start: CalibratedTree
     sweeps: int
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records."""
+        """Sample n records."""
         drawn = sample_from_tree(self.start, n, rng)
         rows = np.ascontiguousarray(np.stack([column.astype(np.int32) for column in drawn.columns], axis=1))
 
@@ -365,7 +337,7 @@ class ClampedChains:
 
 
 def clamp_chains(model: ChainsModel, chains: Chains, evidence: Evidence) -> ClampedChains:
-    """Return a model's chains, held to evidence; Impossible if its forest has no record that fits."""
+    """Return a model's chains under evidence; raise ImpossibleEvidenceError if its forest has no matching record."""
     start = _make_start_forest(model.domain, chains.forest, evidence)
     logs = [compute_log_weights(weights) for weights in evidence.values()]
     layout = TableLayout(model.domain, (*model.cliques, *((name,) for name in evidence)))
@@ -373,7 +345,7 @@ def clamp_chains(model: ChainsModel, chains: Chains, evidence: Evidence) -> Clam
 
 
 def _make_start_forest(domain: Domain, tree: Forest, evidence: Evidence) -> CalibratedTree:
-    """Return the forest's own distribution under evidence."""
+    """Return the distribution of the forest under evidence."""
     potentials: dict[Clique, Array] = {(name,): compute_log_weights(weights) for name, weights in evidence.items()}
     for j, name in enumerate(domain):
         size, above = domain.size(name), int(tree.parent[j])

@@ -25,12 +25,9 @@ from weft.kernels import kernel
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array
 
-MAX_TABLES = 600
-"""Maximum number of pairs and triples; enough for all those of 15 attributes."""
-MAX_THINNED_CELLS = 1 << 20
-"""Maximum total number of cells; if the pairs have more, most cells are empty and thinning gains nothing."""
-MAX_THINNED_ROWS = 200_000
-"""Maximum number of records; above it, sampling error is small compared with the noise and thinning is slow."""
+MAX_TABLES = 600  # maximum number of pairs and triples; enough for all those of 15 attributes
+MAX_THINNED_CELLS = 1 << 20  # maximum number of cells; if pairs have more, most are empty and nothing is gained
+MAX_THINNED_ROWS = 200_000  # maximum number of records; above it, thinning is slow and sampling error is below noise
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,6 @@ class Thinning:
         return np.asarray(rows[first + chosen])
 
     def _counted(self, rows: Array) -> Array:
-        """Return all marginals of the rows, concatenated."""
 
         def part(some: Array) -> Array:
             counts = np.zeros(self._cells, np.int32)
@@ -104,7 +100,6 @@ class Thinning:
 
 @kernel(cache=True, nogil=True)
 def _tally_rows(rows, a, b, step, at, ta, tb, tc, far, near, tat, counts):  # type: ignore[no-untyped-def]
-    """Count all marginals of the rows."""
     for i in range(len(rows)):
         row = rows[i]
         for m in range(len(a)):

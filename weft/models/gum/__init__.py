@@ -1,1 +1,1 @@
-"""GUM: records adjusted, step by step, until they agree with noisy tables."""
+"""GUM: adjust records step by step until they match noisy marginals."""

@@ -1,8 +1,8 @@
-"""The two record-moving kernels of GUM: the paper's update of one marginal, and the guided sweep.
+"""Kernels of GUM: the paper's update of one marginal, and the guided sweep.
 
-Records lie in rows here, so that copying one is a single stretch of memory. Random numbers come from a
-splitmix64 stream held in a one-element array: a seed alone fixes the result, whatever the number of threads, and
-the plain twin in the tests draws the very same numbers.
+Records are stored in row-major order, so that a record is copied as one block. Random numbers come from a splitmix64
+stream whose state is a one-element array: the seed alone determines the result, for any number of threads, and the
+plain Python implementation in the tests draws the same numbers.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ import numpy as np
 from weft.kernels import kernel
 from weft.marginals.marginal import Array
 
-UNIT_BITS = 20
-"""Amounts of records are integers in units of 2^-20 record: both sides of a transport sum to the same integer."""
-
-CHUNK = 1024
-"""Rows that a guided sweep works on at a time, attribute by attribute, so that its tables stay in cache."""
+UNIT_BITS = 20  # numbers of records are integers in units of 2^-20, so that gains and losses sum to the same integer
+CHUNK = 1024  # number of rows that a guided sweep processes at a time, by attribute, to keep tables in the cache
 
 
 class Views(NamedTuple):
-    """The tables as each attribute sees them: view e of attribute j is a table that has j among its columns.
+    """Views of tables by attribute: a view of attribute j is a table that contains j.
 
-    Views of attribute j are `first[j]` to `first[j + 1]`; the other columns of view e are `other[e]` to
+    The views of attribute j are `first[j]` to `first[j + 1]`; the other attributes of view e are `other[e]` to
     `other[e + 1]` in `column`, `stride` (into the flat tables) and `row_stride` (into `cumulative`).
     """
 
@@ -52,13 +49,13 @@ def draw_bits(state: Array) -> Any:
 
 @kernel(cache=True, nogil=True)
 def draw_below(state: Array, bound: int) -> Any:
-    """Return a uniform integer in 0 to bound - 1 (bound below 2^31)."""
+    """Return a uniform integer from 0 to bound - 1 (bound below 2^31)."""
     return (draw_bits(state) * bound) >> 32
 
 
 @kernel(cache=True, nogil=True)
 def count_rows(rows: Array, start: Array, column: Array, stride: Array, offset: Array, counts: Array) -> None:
-    """Count every clique on the rows into the flat `counts`, a chunk of rows at a time."""
+    """Add the marginals of the rows over all cliques to the flat `counts`."""
     for low in range(0, rows.shape[0], CHUNK):
         high = min(low + CHUNK, rows.shape[0])
         for m in range(len(start) - 1):
@@ -71,10 +68,11 @@ def count_rows(rows: Array, start: Array, column: Array, stride: Array, offset: 
 
 @kernel(cache=True, nogil=True)
 def compute_moves(counts: Array, target: Array, alpha: float) -> tuple[Array, Array]:
-    """Return what each cell gains and loses, in units; both sum to the same integer.
+    """Compute the gain and loss of each cell, in units; both sum to the same integer.
 
-    An under cell gains min(t - c, alpha c), an empty one min(t, alpha t), for it could never grow by a factor. Over
-    cells lose min(c - t, beta c) with the exact beta: sorted by (c - t)/c, the loss is linear between thresholds.
+    With count c and target t, an under-counted cell gains min(t - c, alpha c), an empty one min(t, alpha t), since it
+    cannot grow by a factor. Over-counted cells lose min(c - t, beta c) with the exact beta: sorted by (c - t)/c, the
+    loss is linear between thresholds.
     """
     unit = 1 << UNIT_BITS
     cells = len(counts)
@@ -107,7 +105,7 @@ def compute_moves(counts: Array, target: Array, alpha: float) -> tuple[Array, Ar
     for cell in index:
         loss[cell] = min((counts[cell] - target[cell]) * unit, np.int64(beta * counts[cell] * unit))
         lost += loss[cell]
-    # Rounding beta leaves the two sums a few units apart: settle the difference where there is room.
+    # Rounding beta makes the two sums differ by a few units: correct the difference where the bounds allow.
     for cell in index:
         change = min(max(gained - lost, -loss[cell]), (counts[cell] - target[cell]) * unit - loss[cell])
         loss[cell] += change
@@ -117,10 +115,7 @@ def compute_moves(counts: Array, target: Array, alpha: float) -> tuple[Array, Ar
 
 @kernel(cache=True, nogil=True)
 def round_to_records(parts: Array, shift: int) -> Array:
-    """Round parts to whole records without bias: cell by cell floor or ceiling, in all floor or ceiling.
-
-    Two arrays of one sum and one shift round to one sum (systematic sampling).
-    """
+    """Round units to records by systematic sampling: unbiased floor or ceiling; equal sum and shift give equal sums."""
     rounded = np.empty(len(parts), np.int64)
     seen = shift
     for c in range(len(parts)):
@@ -133,11 +128,11 @@ def round_to_records(parts: Array, shift: int) -> Array:
 def update_rows(
     rows: Array, column: Array, stride: Array, target: Array, alpha: float, share: float, state: Array
 ) -> int:
-    """Move the rows one gradual step towards one marginal, and return how many moved.
+    """Update the rows by one gradual step towards one marginal and return the number of changed rows.
 
-    Victims are uniform within their over cell. A `share` of each cell's gain are duplicates: copies of whole
-    records of that cell, each used once; the other victims have the marginal's columns replaced.
-    Victims lie in over cells and sources in under cells, so no source is overwritten.
+    Victims are sampled uniformly from over-counted cells. A `share` of each cell's gain are duplicates: copies of whole
+    records of that cell, each used once; other victims have the marginal's attributes replaced. Victims are in
+    over-counted and sources in under-counted cells, so no source is overwritten.
     """
     n = rows.shape[0]
     code = np.empty(n, np.int64)
@@ -192,11 +187,11 @@ def update_rows(
 
 @kernel(cache=True, nogil=True)
 def sweep_rows(rows: Array, views: Views, gap: Array, state: Array) -> int:
-    """Offer every attribute of every row one new value, and return how many were taken.
+    """Propose one new value for every attribute of every row and return the number of accepted proposals.
 
-    `gap[:, 0]` is current minus target count of every cell of every table, `gap[:, 1]` its weight; the first is kept
-    up to date. The offer is drawn from the target conditional of a random view. It is taken if it lowers the
-    weighted sum of squared gaps over all tables that hold the attribute: a Replace that cannot undo more than it mends.
+    `gap[:, 0]` is the current minus the target count of every cell of every table, updated in place; `gap[:, 1]` is its
+    weight. A proposal is drawn from the target conditional of a random view and accepted if it reduces the weighted sum
+    of squared gaps over all tables that contain the attribute: a Replace that never increases the overall error.
     """
     half, one = np.float32(0.5), np.float32(1)
     n, d = rows.shape

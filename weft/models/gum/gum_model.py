@@ -1,8 +1,8 @@
-"""GUM, the gradual update method: records adjusted to many overlapping tables (PrivSyn, section 5).
+"""GUM, the gradual update method: adjust records to many overlapping marginals (PrivSyn, section 5).
 
-Records start with the right one-way distributions and are changed until they agree with all tables, with no graph to
-triangulate and no limit on how the tables overlap. The paper's strategies update one marginal at a time; the default,
-"guided", weighs each change against every table that it touches. `docs/decisions/005-gum.md` has the comparison.
+Records start with the correct one-way marginals and are changed until they match all tables; there is no graph to
+triangulate and no limit on how tables overlap. The paper's strategies update one marginal at a time; the default,
+"guided", evaluates each change on every table that contains the attribute (comparison: `docs/decisions/005-gum.md`).
 """
 
 from __future__ import annotations
@@ -50,39 +50,40 @@ _EXACT_PASSES = 5
 
 @dataclass(frozen=True, kw_only=True)
 class GumOptions:
-    """How records are adjusted. Everything below `strategy` that tells of alpha is for the paper's strategies."""
+    """Options of GUM; `alpha`, `decay`, `rate` and `length` have no effect on the strategy "guided"."""
 
     strategy: Strategy = "guided"
-    """"guided": one attribute at a time, only where it helps over all tables. The paper's, one marginal at a time:
-    "replace" (S1), "duplicate" (S2), "half" of each (S3), "alternate" replace and duplicate (S4), "half-duplicate":
-    half of each in even iterations, duplicates in odd ones (S5, what the authors' code does), "half-replace" (S6)."""
+    """"guided": change one attribute at a time, only if it reduces the error over all tables. The paper's strategies
+    update one marginal at a time: "replace" (S1), "duplicate" (S2), "half" of each (S3), "alternate" (S4: replace, then
+    duplicate), "half-duplicate" (S5, as in the authors' code: half of each in even iterations, duplicates in odd ones),
+    "half-replace" (S6)."""
     iterations: Annotated[int, Bounds(0, 10_000)] = 40
-    """Most passes over all marginals, or sweeps over all records."""
+    """Maximum number of passes over all marginals (guided: sweeps over all records)."""
     tolerance: Annotated[float, Bounds(0.0, 1.0)] = 0.003
-    """Stop once a pass moves fewer than this share of the records a marginal (guided: of the values)."""
+    """Stop once a pass changes fewer than this share of the records per marginal (guided: of the values)."""
     alpha: Annotated[float, Bounds(1e-6, math.inf)] = 1.0
-    """Factor by which an under-counted cell may grow in the first pass; infinity closes every gap at once."""
+    """Maximum relative growth of an under-counted cell in the first pass; infinity closes every gap at once."""
     decay: Decay = "step"
-    """How alpha falls with iteration t: "step" rate^(t // length), "exponential" e^(-rate t), "linear" 1/(1 + rate t),
+    """Factor of alpha in iteration t: "step" rate^(t // length), "exponential" e^(-rate t), "linear" 1/(1 + rate t),
     "sqrt" 1/sqrt(1 + rate t), or "constant"."""
     rate: Annotated[float, Bounds(0.0, 1e6)] = 0.84
-    """The schedule's constant (the paper's k)."""
+    """Constant of the decay (the paper's k)."""
     length: Annotated[int, Bounds(1, 10_000)] = 5
     """Iterations between the steps of "step" (the paper's s)."""
     append: bool = True
-    """Leave an attribute that lies in a single table out of the adjusting, and draw it last, given the others."""
+    """Exclude an attribute that is in a single table from the adjustment, and sample it last, given the others."""
     separate: bool = True
-    """Adjust attributes that no chain of tables connects on their own, and join the columns."""
+    """Adjust groups of attributes that no table connects separately, and join them."""
     least_rows: Annotated[int, Bounds(1, 1 << 24)] = 500
-    """Adjust at least so many records; a smaller sample is a random part of them."""
+    """Minimum number of records to adjust; a smaller sample is a random subset of them."""
     block_rows: Annotated[int, Bounds(1, 1 << 24)] = 1 << 20
-    """Adjust at most so many records together; a larger sample is made of blocks."""
+    """Maximum number of records adjusted together; a larger sample consists of several blocks."""
 
     def __post_init__(self) -> None:
         if self.strategy not in get_args(Strategy):
-            raise ValueError(f"there is no strategy {self.strategy!r}; choose from {', '.join(get_args(Strategy))}")
+            raise ValueError(f"there is no strategy {self.strategy!r}; choose one of {', '.join(get_args(Strategy))}")
         if self.decay not in get_args(Decay):
-            raise ValueError(f"there is no decay {self.decay!r}; choose from {', '.join(get_args(Decay))}")
+            raise ValueError(f"there is no decay {self.decay!r}; choose one of {', '.join(get_args(Decay))}")
         for name, bounds in bounds_of(GumOptions).items():
             if not bounds.holds(getattr(self, name)):
                 raise ValueError(f"{name} must lie {bounds}")
@@ -91,33 +92,33 @@ class GumOptions:
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """Return the authors' settings: S5, alpha from 1 by steps of 0.84 every 20 of 100 iterations."""
+        """Return the settings of PrivSyn's authors (`gum_presets.PRIVSYN`)."""
         return cls(**{**published.PRIVSYN, **changes})
 
     @classmethod
     def challenge(cls, **changes: Any) -> Self:
-        """Return DPSyn's settings in NIST's challenge: S5, alpha 0.2 in each of 100 iterations."""
+        """Return DPSyn's settings in NIST's challenge (`gum_presets.DPSYN`)."""
         return cls(**{**published.DPSYN, **changes})
 
     @classmethod
     def mcf(cls, **changes: Any) -> Self:
-        """Return min-cost flow, the paper's strawman: every gap is closed at once by replacing."""
+        """Return min-cost flow, the paper's baseline (`gum_presets.MCF`)."""
         return cls(**{**published.MCF, **changes})
 
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> Self:
-        """Return the options of a model file: every value of the kind that it has by default."""
+        """Return the options of a model file; validate that every value has the type of its default."""
         options = {**values, "alpha": math.inf} if values["alpha"] is None else dict(values)
         usual = cls()
         for name, value in options.items():
-            # A whole number stands for any number, but a truth value for none.
+            # An int is valid where a float is expected, but a bool is not.
             kinds = (int, float) if isinstance(getattr(usual, name), float) else (type(getattr(usual, name)),)
             if type(value) not in kinds:
-                raise ValueError(f"{name} is of another kind")
+                raise ValueError(f"{name} has the wrong type")
         return cls(**options)
 
     def alpha_at(self, t: int) -> float:
-        """Alpha of iteration t, counted from 0."""
+        """Return alpha in iteration t, counted from 0."""
         match self.decay:
             case "step":
                 return self.alpha * self.rate ** (t // self.length)
@@ -133,7 +134,7 @@ class GumOptions:
 
 @dataclass(frozen=True)
 class GumModel:
-    """Tables that agree with each other, and the way to make records of them.
+    """Consistent tables, and the options for adjusting records to them.
 
     >>> pair = Marginal(("a", "b"), np.array([[40.0, 10.0], [0.0, 50.0]]))
     >>> model = GumModel(Domain(("a", "b"), (2, 2)), 100.0, (pair,))
@@ -152,33 +153,33 @@ class GumModel:
     domain: Domain
     total: float
     tables: tuple[Marginal, ...]
-    """Non-negative tables of one total; they cover every attribute, best with its one-way table."""
+    """Non-negative tables of one total that cover every attribute, preferably with its one-way table."""
     options: GumOptions = field(default_factory=GumOptions)
     exact: tuple[Clique, ...] = ()
-    """Tables that records match to the last one, whatever that does to the others: the last of them wins."""
+    """Tables that records match exactly, at the expense of others; in a conflict the last one takes precedence."""
 
     def __post_init__(self) -> None:
         for marginal in self.tables:
             if marginal.table.shape != self.domain.sizes(marginal.clique):
-                raise ValueError(f"the table over {marginal.clique} does not have the shape of its columns")
+                raise ValueError(f"the shape of the table over {marginal.clique} does not match the domain")
             if marginal.table.size and marginal.table.min() < 0:
-                raise ValueError(f"the table over {marginal.clique} has negative cells: reconcile the tables first")
+                raise ValueError(f"the table over {marginal.clique} has negative cells; reconcile the tables first")
         bare = set(self.domain).difference(*(m.clique for m in self.tables))
         if bare:
-            raise ValueError(f"no table has the column {sorted(bare)[0]!r}")
+            raise ValueError(f"no table contains the attribute {sorted(bare)[0]!r}")
         if not set(self.exact) <= {m.clique for m in self.tables}:
-            raise ValueError("what is matched exactly must be among the tables")
+            raise ValueError("cliques in `exact` must be cliques of the tables")
 
     @cached_property
     def _held(self) -> tuple[frozenset[str], ...]:
         return tuple(frozenset(m.clique) for m in self.tables)
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Sum the smallest table that has the columns, or count them on records that the model makes for it."""
+        """Project the smallest table that covers the attributes, or count sampled records if there is none."""
         return self.answered(columns)[0]
 
     def answered(self, columns: Sequence[str]) -> tuple[Array, int]:
-        """Return the same, and on how many records it was counted; 0 where a table has the columns."""
+        """Return `marginal` and the number of sampled records behind it (0: projected from a table)."""
         wanted = make_clique(columns)
         covering = [m for m, held in zip(self.tables, self._held, strict=True) if held.issuperset(wanted)]
         if covering or not wanted:
@@ -202,11 +203,7 @@ class GumModel:
         errors: list[float] | None = None,
         threads: int | None = None,
     ) -> Records:
-        """Make n records; the same ones for one state of `rng`, whatever the number of threads.
-
-        The mean total variation over the adjusted tables is told to the listener after each iteration, and
-        appended to `errors` if given.
-        """
+        """Sample n records, the same for any `threads`; append the mean total variation distance to `errors`."""
         blocks = list(self.blocks(n, rng, listener, errors, threads))
         return Records.concatenate(blocks) if blocks else Records.empty(self.domain)
 
@@ -218,7 +215,7 @@ class GumModel:
         errors: list[float] | None = None,
         threads: int | None = None,
     ) -> Iterator[Records]:
-        """Make n records in blocks of at most `block_rows`, each adjusted on its own: for n larger than memory."""
+        """Sample n records in blocks of at most `block_rows`, each adjusted separately; for n larger than memory."""
         options = self.options
         blocks = -(-n // options.block_rows)
         passes = blocks * options.iterations * sum(bool(part.tables) for part in self._plan.parts)
@@ -244,7 +241,7 @@ class GumModel:
             if part.tables:
                 adjust = _run_sweeps if self.options.strategy == "guided" else _run_updates
                 adjust(rows, part, self.options, rng, tell, threads)
-            # Early rows take more of the changes than late ones, so a part of the records must be a random part.
+            # Early rows are changed more often than late ones, so a subset must be random.
             rows = rows[rng.permutation(len(rows))[:n]]
             columns.update(zip(part.names, np.ascontiguousarray(rows.T), strict=True))
         for appended in self._plan.appended:
@@ -254,7 +251,7 @@ class GumModel:
         return Records.of(self.domain, [columns[name] for name in self.domain])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the tables end to end; JSON knows no infinity, so an infinite alpha is null."""
+        """Return the concatenated tables; JSON has no infinity, so an infinite alpha is null."""
         options = asdict(self.options)
         if math.isinf(options["alpha"]):
             options["alpha"] = None
@@ -264,7 +261,7 @@ class GumModel:
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Cut the tables apart again."""
+        """Rebuild and validate the model."""
         cliques = stored.read_cliques(meta, "cliques", domain)
         tables = stored.end_to_end(arrays, "tables", [domain.sizes(c) for c in cliques], 0.0)
         made = tuple(Marginal(c, table) for c, table in zip(cliques, tables, strict=True))
@@ -272,22 +269,22 @@ class GumModel:
             exact = tuple(stored.read_cliques(meta, "exact", domain)) if "exact" in meta else ()
             return cls(domain, stored.read_total(meta), made, GumOptions.stored(meta["options"]), exact)
         except (KeyError, TypeError, ValueError) as error:
-            raise stored.make_damage_error(f"its options or tables do not fit ({error})") from None
+            raise stored.make_damage_error(f"its options or tables are invalid ({error})") from None
 
 
 Tell = Callable[[float, int], None]
-"""Takes the mean total variation after an iteration, and how many of the planned iterations that was."""
+"""Callback for the mean total variation distance after an iteration and the number of planned iterations done."""
 
 
 def _match_exactly(columns: dict[str, Array], tables: Sequence[Marginal], rng: np.random.Generator) -> None:
-    """Close every gap to these tables at once, by replacing: DPSyn's last step for what counts most."""
+    """Close every gap to these tables at once by replacing: DPSyn's last step for the most important marginals."""
     state = rng.integers(1 << 63, size=1, dtype=np.uint64)
     for table in tables:
         widest = max(table.table.shape)
         rows = np.stack([np.asarray(columns[name]) for name in table.clique], axis=1).astype(code_dtype(widest))
         layout = KernelLayout.of(table.clique, (table,))
         target = layout.targets(len(rows), rng)
-        for _ in range(_EXACT_PASSES):  # a pass that meets the odd remainder leaves a record or two
+        for _ in range(_EXACT_PASSES):  # a pass can leave a record or two because of rounding
             if not update_rows(rows, layout.column, layout.stride, target, math.inf, 0.0, state):
                 break
         columns.update(zip(table.clique, np.ascontiguousarray(rows.T), strict=True))
@@ -296,7 +293,7 @@ def _match_exactly(columns: dict[str, Array], tables: Sequence[Marginal], rng: n
 def _run_updates(
     rows: Array, part: GumComponent, options: GumOptions, rng: np.random.Generator, tell: Tell, _: int | None
 ) -> None:
-    """Follow the paper: pass over the marginals, the worst first, until a pass moves few records."""
+    """Run the paper's algorithm: pass over the marginals, the worst first, until a pass changes few records."""
     layout, n = part.layout, len(rows)
     target = layout.targets(n, rng)
     state = rng.integers(1 << 63, size=1, dtype=np.uint64)
@@ -317,17 +314,14 @@ def _run_updates(
 def _run_sweeps(
     rows: Array, part: GumComponent, options: GumOptions, rng: np.random.Generator, tell: Tell, threads: int | None
 ) -> None:
-    """Sweep over the records until few values change.
-
-    Large tables are swept in lanes, each with its share of every cell's gap, in whole records; the number of lanes
-    depends on the number of rows only, so threads do not change the outcome.
-    """
+    """Sweep over the records until few values change."""
     layout, n = part.layout, len(rows)
     target = layout.targets(n, rng)
     gap = layout.gaps(rows, target).astype(np.float64)
-    # A gap in a cell of t records weighs 1/sqrt(t): between squared error, which neglects small cells, and
-    # chi-square, which is slow to mend large ones.
+    # The weight 1/sqrt(1 + t) of a cell with target t is between squared error, which neglects small cells, and
+    # chi-square, which is slow to correct large ones.
     weight = (1.0 + target) ** -0.5
+    # Each lane gets an integer share of every gap. Their number depends on n only: threads do not change the result.
     lanes = min(_LANES, max(1, n // _LANE_ROWS))
     bounds = [k * n // lanes for k in range(lanes + 1)]
     with ThreadPoolExecutor(min(lanes, threads or os.cpu_count() or 1)) as pool:

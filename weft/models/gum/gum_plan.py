@@ -1,4 +1,4 @@
-"""What GUM does before and after the adjusting: peel, separate, lay the tables out flat, append."""
+"""Preparation and completion of GUM: peel attributes, separate components, lay out tables, append attributes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from weft.progress import Listener, ignore_event, report_stage
 
 @dataclass(frozen=True)
 class Appended:
-    """An attribute that is drawn last: its table given the anchors, which stand first and in clique order."""
+    """Attribute that is sampled last, given its anchors: the leading axes of its table, in clique order."""
 
     name: str
     anchors: tuple[str, ...]
     table: Array
 
     def draw(self, columns: Mapping[str, Array], rng: np.random.Generator) -> Array:
-        """Draw a value for each record: the anchors' conditional, to the nearest record within each group."""
+        """Sample a value for each record; counts within each group follow the conditional up to rounding."""
         shape, size = self.table.shape[:-1], self.table.shape[-1]
         group = np.ravel_multi_index([columns[name] for name in self.anchors], shape)
         chance = self.table.reshape(-1, size)
@@ -34,7 +34,7 @@ class Appended:
         chance = np.where(empty[:, None], chance.sum(axis=0) + np.float64(chance.sum() == 0), chance)
         held = np.bincount(group, minlength=len(chance))
         ends = np.cumsum(chance, axis=1) * (held / chance.sum(axis=1))[:, None] + rng.random((len(chance), 1))
-        ends[:, -1] = held + 0.5  # the last value takes what is left, whatever the rounding of the sums
+        ends[:, -1] = held + 0.5  # the last value takes the rest, regardless of rounding
         quota = np.diff(np.minimum(np.floor(ends), held[:, None]).astype(np.int64), axis=1, prepend=0)
         values = np.repeat(np.tile(np.arange(size), len(chance)), quota.ravel())
         order = rng.permutation(len(group))
@@ -44,7 +44,7 @@ class Appended:
 
 
 def select_maximal_tables(tables: Sequence[Marginal]) -> list[Marginal]:
-    """Return the tables of two or more attributes that no other table contains."""
+    """Return the tables of two or more attributes that are contained in no other table."""
     kept: list[Marginal] = []
     for table in sorted(tables, key=lambda m: -len(m.clique)):
         if len(table.clique) > 1 and not any(set(table.clique) <= set(other.clique) for other in kept):
@@ -53,10 +53,7 @@ def select_maximal_tables(tables: Sequence[Marginal]) -> list[Marginal]:
 
 
 def peel_attributes(tables: Sequence[Marginal]) -> tuple[list[Marginal], list[Appended]]:
-    """Take off attributes that lie in one table only, again and again, and return what is left.
-
-    The table stays behind summed over what was taken off. A tree of pairs is taken off whole.
-    """
+    """Repeatedly remove attributes that are in one table only, which is then projected; a tree of pairs disappears."""
     core, appended = list(tables), list[Appended]()
     while True:
         homes: dict[str, list[Marginal]] = {}
@@ -84,11 +81,11 @@ class GumComponent:
 
     @cached_property
     def layout(self) -> KernelLayout:
-        """The tables laid out for the kernels."""
+        """Layout of the tables for the kernels."""
         return KernelLayout.of(self.names, self.tables)
 
     def start(self, n: int, rng: np.random.Generator) -> Array:
-        """Make n rows whose columns follow the one-way tables, each shuffled on its own."""
+        """Return n rows that follow the one-way tables, each attribute shuffled independently."""
         rows = np.empty((n, len(self.names)), code_dtype(max(len(table) for table in self.one_way)))
         for j, table in enumerate(self.one_way):
             rows[:, j] = rng.permutation(np.repeat(np.arange(len(table)), apportion_records(table, n, rng)))
@@ -97,14 +94,14 @@ class GumComponent:
 
 @dataclass(frozen=True)
 class GumPlan:
-    """Which attributes are adjusted together, and which are appended, in the order in which to do it."""
+    """Attributes that are adjusted together, and attributes that are appended, in order."""
 
     parts: tuple[GumComponent, ...]
     appended: tuple[Appended, ...]
 
     @classmethod
     def of(cls, domain: Domain, tables: Sequence[Marginal], append: bool, separate: bool) -> Self:
-        """Lay the plan for these tables."""
+        """Create the plan for these tables."""
         core, appended = select_maximal_tables(tables), list[Appended]()
         if append:
             core, appended = peel_attributes(core)
@@ -121,7 +118,7 @@ def _make_component(names: Sequence[str], core: Sequence[Marginal], tables: Sequ
 
 
 def group_connected_names(names: Sequence[str], tables: Sequence[Marginal]) -> list[list[str]]:
-    """Group the names that tables connect, in the order of their first name."""
+    """Return the connected components of names under the tables, in order of their first name."""
     label = {name: i for i, name in enumerate(names)}
     for table in tables:
         joined = {label[name] for name in table.clique}
@@ -131,7 +128,7 @@ def group_connected_names(names: Sequence[str], tables: Sequence[Marginal]) -> l
 
 @dataclass(frozen=True)
 class KernelLayout:
-    """Many tables end to end: table m has its cells from `offset[m]`, its columns from `start[m]`."""
+    """Concatenated tables: the cells of table m start at `offset[m]`, its attributes at `start[m]`."""
 
     names: tuple[str, ...]
     tables: tuple[Marginal, ...]
@@ -142,7 +139,7 @@ class KernelLayout:
 
     @classmethod
     def of(cls, names: tuple[str, ...], tables: tuple[Marginal, ...]) -> Self:
-        """Lay these tables out; the names say which column of the rows is which."""
+        """Lay out these tables for rows with attributes `names`."""
         strides = [_compute_strides(m.table.shape) for m in tables]
         return cls(
             names,
@@ -154,22 +151,22 @@ class KernelLayout:
         )
 
     def targets(self, n: int, rng: np.random.Generator) -> Array:
-        """Scale every table to n whole records."""
+        """Scale every table to integer counts of n records."""
         return np.concatenate([apportion_records(m.table, n, rng).ravel() for m in self.tables])
 
     def gaps(self, rows: Array, target: Array) -> Array:
-        """Count the rows and subtract the target, cell by cell."""
+        """Return the counts of the rows minus the target."""
         counts = np.zeros(len(target), np.int64)
         count_rows(rows, self.start, self.column, self.stride, self.offset, counts)
         return counts - target
 
     def distances(self, gaps: Array) -> Array:
-        """Sum the absolute gaps of each table."""
+        """Return the L1 norm of the gaps of each table."""
         return np.add.reduceat(np.abs(gaps), self.offset[:-1])
 
     @cached_property
     def views(self) -> Views:
-        """The tables as each attribute sees them, with its conditional given the others as running sums."""
+        """Views of the tables by attribute, with cumulative conditionals given the other attributes."""
         cell, own, others, rows, sums = [], [], [], [0], []
         first = [0]
         for name in self.names:
@@ -184,7 +181,7 @@ class KernelLayout:
                 own.append(strides.pop(axis))
                 rest = [self.names.index(other) for other in m.clique if other != name]
                 others.append(list(zip(rest, strides, inner[:-1], strict=True)))
-                # A group that the table leaves empty offers every value alike.
+                # The small constant makes proposals uniform for groups that are empty in the table.
                 sums.append(np.cumsum(turned + 1e-9 * max(turned.max(), 1e-9), axis=-1, dtype=np.float64).ravel())
                 rows.append(rows[-1] + m.cells)
             first.append(len(cell))
@@ -215,20 +212,15 @@ def _accumulate(lengths: Iterable[int]) -> Array:
     return np.cumsum([0, *lengths]).astype(np.int32)
 
 
-MAX_SWEEPS = 12
-"""Sweeps over records that were drawn from a model and only need adjusting."""
+MAX_SWEEPS = 12  # maximum number of sweeps over records sampled from a model
 
-_STILL = 0.003
-"""Part of the values below which a sweep is the last."""
+_STILL = 0.003  # share of changed values below which a sweep is the last
 
 
 def adjust_records(
     records: Records, tables: Sequence[Marginal], rng: np.random.Generator, listener: Listener = ignore_event
 ) -> Records:
-    """Return the records with values changed so that they agree better with all of these tables, in random order.
-
-    The tables must be non-negative and agree with each other; attributes in none of them stay as they are.
-    """
+    """Adjust values to match non-negative, consistent tables; return the records in random order."""
     names = records.domain.names
     kept = tuple(m for m in tables if len(m.clique) > 1)
     if not kept or not len(records):
@@ -238,7 +230,7 @@ def adjust_records(
         rows[:, j] = column
     layout = KernelLayout.of(names, kept)
     target = layout.targets(len(rows), rng)
-    # As in guided GUM: between squared error, which neglects small cells, and chi-square, which is slow on large ones.
+    # Weights as in guided GUM: between squared error (neglects small cells) and chi-square (slow on large cells).
     state = np.stack([layout.gaps(rows, target), (1.0 + target) ** -0.5], axis=1).astype(np.float32)
     seed = rng.integers(1 << 63, size=1, dtype=np.uint64)
     with report_stage(listener, "adjust records", MAX_SWEEPS) as work:
@@ -249,5 +241,5 @@ def adjust_records(
             work.advance(MAX_SWEEPS - t if still else 1, f"mean total variation {error:.4f}")
             if still:
                 break
-    rows = rows[rng.permutation(len(rows))]  # early rows take more of the changes
+    rows = rows[rng.permutation(len(rows))]  # early rows are changed more often
     return Records.of(records.domain, [np.ascontiguousarray(rows[:, j]) for j in range(len(names))])

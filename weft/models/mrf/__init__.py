@@ -1,4 +1,4 @@
-"""Markov random fields on junction trees: trees, exact inference, fit to noisy marginals, sampling."""
+"""Markov random fields on junction trees: exact inference, estimation from noisy marginals, sampling."""
 
 from weft.models.conditional import ImpossibleEvidenceError
 from weft.models.mrf.inference import CalibratedTree, calibrate_tree

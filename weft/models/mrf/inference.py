@@ -1,4 +1,4 @@
-"""Exact marginals of a Markov random field: inside the cliques of its tree, and across them."""
+"""Exact marginals of a Markov random field, within and across the cliques of its junction tree, and sampling."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ from weft.models.mrf.junction_tree import MAX_TOTAL, JunctionTree, ModelTooLarge
 from weft.models.mrf.message_passing import plan_calibration, plan_sums, run_tape
 from weft.progress import Listener, ignore_event, report_stage
 
-_SMALL = 1 << 15
-"""Cells below which plain sums cost less than planning them."""
+_SMALL = 1 << 15  # number of cells up to which plain sums are cheaper than planned ones
 
 
 def reorder_axes(table: Array, axes: Sequence[str], wanted: Sequence[str]) -> Array:
-    """Reorder a table's axes, named by `axes`, to `wanted`."""
+    """Reorder the axes of a table from `axes` to `wanted`."""
     return np.transpose(table, [axes.index(name) for name in wanted])
 
 
 def calibrate_tree(
     tree: JunctionTree, potentials: Mapping[Clique, Array], total: float, zeros: Sequence[Marginal] = ()
 ) -> CalibratedTree:
-    """Calibrate a tree: expected counts, `total` in all, of every clique under p(x) proportional to exp(sum theta).
+    """Compute the expected counts (sum `total`) of every clique of a tree under p(x) proportional to exp(sum theta).
 
-    `potentials` are log-potentials by clique, -inf allowed; `zeros` are boolean tables, true where a cell is
-    impossible.
+    `potentials` are log-potentials by clique, -inf allowed; `zeros` are boolean tables, true for impossible cells.
     """
     domain = tree.domain
     order = [tree.in_order(c) for c in potentials]
@@ -52,29 +50,28 @@ def calibrate_tree(
 
 @dataclass(frozen=True)
 class CalibratedTree:
-    """A calibrated tree: expected counts over each clique, agreeing wherever cliques overlap."""
+    """Calibrated junction tree: consistent expected counts over each clique."""
 
     tree: JunctionTree
     tables: tuple[Array, ...]
-    """One table a clique, axes as in `tree.axes`."""
+    """One table per clique, axes as in `tree.axes`."""
     total: float
 
     def marginal(self, columns: Iterable[str]) -> Array:
-        """Return expected counts over any columns, axes in clique order."""
+        """Return expected counts over any attributes, axes in clique order."""
         return self.many([make_clique(columns)])[0]
 
     def many(self, cliques: Sequence[Clique], *, max_cells: int = MAX_TOTAL) -> list[Array]:
         """Return expected counts over many cliques, sharing work between them.
 
-        A clique inside one of the tree's is a projection; those of one home are summed by way of common unions. The
-        others are answered by variable elimination, whose messages are kept and shared.
+        Subsets of tree cliques are projected by way of shared unions; others need variable elimination.
         """
         domain = self.tree.domain
         for c in cliques:
             if domain.cells(c) > max_cells:
                 raise ModelTooLarge(
                     f"a marginal over {', '.join(c)} has {domain.cells(c):,} cells, above the limit of {max_cells:,}; "
-                    "ask for fewer columns"
+                    "query fewer columns"
                 )
         search = _Elimination(self, max_cells)
         at_home: dict[Clique, int] = {}
@@ -94,7 +91,7 @@ class CalibratedTree:
                 axes, table = self.tree.in_order(c), search.tables[at_home[c]][frozenset(c)]
             else:
                 axes, table = search.joint(frozenset(c))
-            # A copy, so that a small answer does not keep a large work array alive.
+            # Copy, so that a small result does not keep a large work array alive.
             answers[c] = reorder_axes(table, axes, c).copy()
         return [answers[c] for c in cliques]
 
@@ -118,12 +115,11 @@ def sum_out_axes(table: Array, axes: Sequence[str], kept: Iterable[str]) -> Arra
 
 @dataclass
 class _Elimination:
-    """Joint counts of attributes that no single clique holds.
+    """Joint counts of attributes that are not in one clique, by variable elimination.
 
-    A message from a clique is p(wanted attributes below it | its separator). It depends on nothing else, so queries
-    that want the same attributes from the same side share it; branches without wanted attributes sum to one and
-    are never visited. `foresee` notes which projections of each clique's belief a query needs, so that those of all
-    queries can be made together.
+    A message from a clique is p(requested attributes below it | its separator), so queries for the same attributes
+    below it share the message. Branches without requested attributes sum to one and are skipped. `foresee` collects the
+    projections of each clique's belief that queries need, so that they can be computed together.
     """
 
     beliefs: CalibratedTree
@@ -142,7 +138,7 @@ class _Elimination:
         self.separators = [frozenset(s) for s in self.tree.separators]
 
     def _tops(self, wanted: frozenset[str]) -> Iterator[tuple[int, frozenset[str]]]:
-        # In each component, the lowest clique below which all wanted attributes lie.
+        # In each component, the lowest clique whose subtree contains all requested attributes.
         for root, parent in enumerate(self.tree.parents):
             part = wanted & self.below[root] if parent < 0 else frozenset()
             node: int | None = root if part else None
@@ -160,7 +156,7 @@ class _Elimination:
         return kept.union(*ends).intersection(self.tree.cliques[node])
 
     def foresee(self, wanted: frozenset[str]) -> None:
-        """Note the projections that `joint` of these attributes will need."""
+        """Register the projections that `joint` of these attributes will need."""
         waiting = [(top, part, part) for top, part in self._tops(wanted)]
         while waiting:
             node, part, kept = waiting.pop()
@@ -171,7 +167,7 @@ class _Elimination:
                 waiting.append((child, names, names | self.separators[child]))
 
     def joint(self, wanted: frozenset[str]) -> tuple[Clique, Array]:
-        """Return the joint counts of attributes that were foreseen, with their axes."""
+        """Return the axes and joint counts of attributes that were passed to `foresee`."""
         total = self.beliefs.total
         axes: Clique = ()
         table = np.array(total)
@@ -213,7 +209,7 @@ class _Elimination:
         if domain.cells(axes) > self.max_cells:
             raise ModelTooLarge(
                 f"a marginal across cliques needs a table of {domain.cells(axes):,} cells over {', '.join(axes)}, "
-                f"above the limit of {self.max_cells:,}; ask for fewer columns"
+                f"above the limit of {self.max_cells:,}; query fewer columns"
             )
         cells = domain.cells
         first = reorder_axes(a, left, (*batch, *mine, *summed)).reshape(cells(batch), cells(mine), cells(summed))
@@ -221,13 +217,14 @@ class _Elimination:
         return axes, (first @ second).reshape(domain.sizes(axes))
 
 
-# Records from a calibrated tree, with no more randomness than rounding needs.
-
-
 def sample_from_tree(
     beliefs: CalibratedTree, n: int, rng: np.random.Generator, listener: Listener = ignore_event
 ) -> Records:
-    """Make n records whose counts over each clique follow the beliefs up to rounding."""
+    """Sample n records whose counts over each clique follow the beliefs up to rounding.
+
+    Cliques are visited parents first. The n_s records with separator value s are divided over the cells r of the new
+    attributes: each gets the floor or the ceiling of n_s p(r | s), with the right mean (`apportion_groups`).
+    """
     tree, domain = beliefs.tree, beliefs.tree.domain
     columns: dict[str, Array] = {}
     with report_stage(listener, "sample", total=len(tree.cliques)) as work:
@@ -248,10 +245,10 @@ def sample_from_tree(
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Draws from a calibrated tree, and does nothing to the records afterwards."""
+    """Sampler of a calibrated tree, without later adjustment of the records."""
 
     beliefs: CalibratedTree
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
-        """Make n records."""
+        """Sample n records."""
         return sample_from_tree(self.beliefs, n, rng, listener)

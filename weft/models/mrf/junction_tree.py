@@ -1,10 +1,9 @@
-"""Junction trees: triangulate the graph of some cliques, join the maximal cliques into a tree, know its size first.
+"""Junction trees: triangulate the graph of some cliques, check the size, and join the maximal cliques into a tree.
 
-Greedy elimination (Rose; Kjaerulff): remove the vertex that looks cheapest, join its neighbours, repeat. No rule of
-"cheapest" wins everywhere, so a few are tried and the smallest tree is kept. The maximal cliques are then linked by
-a maximum-weight spanning tree. A tree that contains attribute v in n_v cliques has at most n_v - 1 edges whose
-separator contains v, with equality for every v exactly when the running-intersection property holds; so any positive
-weight for each attribute gives a junction tree.
+Greedy elimination (Rose; Kjaerulff): remove the vertex of lowest cost, connect its neighbours, repeat. No cost is best
+for all graphs, so several are tried and the smallest tree is used. The maximal cliques are linked by a maximum-weight
+spanning tree. A tree with v in n_v cliques has at most n_v - 1 edges whose separator contains v, with equality for
+every v exactly if the running-intersection property holds; so any positive weight per attribute gives a junction tree.
 """
 
 from __future__ import annotations
@@ -23,12 +22,10 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array
 from weft.marginals.spanning_tree import spanning_forest
 
-# Greedy elimination of a graph's vertices, as one kernel: cheap enough to try for every candidate clique.
-
 
 @kernel(cache=True, nogil=True)
 def _score_vertex(graph: Array, alive: Array, logs: Array, v: int, rule: int) -> Any:
-    # Cost of eliminating v. Ties between equal fills go to the smaller clique through the small second term.
+    # Cost of eliminating v; the small second term breaks ties between equal fills in favour of the smaller clique.
     d = len(logs)
     weight = logs[v]
     fill = 0.0
@@ -45,7 +42,7 @@ def _score_vertex(graph: Array, alive: Array, logs: Array, v: int, rule: int) ->
 
 @kernel(cache=True, nogil=True)
 def triangulate(start: Array, logs: Array, rule: int, limit: float) -> Any:
-    """Eliminate greedily. Returns the maximal cliques as rows, log2 of the largest one's cells, and all cells."""
+    """Eliminate greedily; return the maximal cliques as rows, log2 of the largest one's cells, and the total cells."""
     d = len(logs)
     graph = start.copy()
     alive = np.ones(d, np.bool_)
@@ -83,7 +80,7 @@ def triangulate(start: Array, logs: Array, rule: int, limit: float) -> Any:
                         graph[b, a] = True
                         filled = True
         if rule > 0 and filled:
-            # A new edge changes the fill of whoever sees both its ends: neighbours of the eliminated one's neighbours.
+            # A new edge changes the fill of vertices adjacent to both ends: neighbours of v's neighbours.
             for a in range(d):
                 if alive[a] and clusters[step, a]:
                     for b in range(d):
@@ -92,8 +89,8 @@ def triangulate(start: Array, logs: Array, rule: int, limit: float) -> Any:
         for a in range(d):
             if touched[a]:
                 score[a] = _score_vertex(graph, alive, logs, a, rule)
-    # A cluster without its first vertex lies in the cluster of the next one eliminated; it equals it exactly when
-    # both have the same size, and then the later one is not maximal.
+    # A cluster minus its eliminated vertex is contained in the cluster of its next eliminated vertex. If both have the
+    # same size they are equal, and the later cluster is not maximal.
     keep = np.ones(d, np.bool_)
     for step in range(d):
         size, after = 0, d
@@ -119,27 +116,26 @@ def triangulate(start: Array, logs: Array, rule: int, limit: float) -> Any:
 Order = Literal["best", "min-weight", "min-fill", "weighted-fill"]
 
 RULES: dict[str, int] = {"min-weight": 0, "weighted-fill": 1, "min-fill": 2}
-"""Elimination rules: fewest cells of the new clique; fewest log-cells of fill edges; fewest fill edges."""
+"""Elimination costs: cells of the new clique; log-cells of fill edges; number of fill edges."""
 
 MAX_CELLS = 1 << 22
-"""Default limit on the cells of one clique (32 MiB of counts)."""
+"""Default maximum number of cells of one clique (32 MiB of counts)."""
 
 MAX_TOTAL = 1 << 24
-"""Default limit on the cells of a whole tree (128 MiB of counts)."""
+"""Default maximum number of cells of a whole tree (128 MiB of counts)."""
 
-_NAMED = 8
-"""Attributes of a clique that a message names."""
+_NAMED = 8  # maximum number of a clique's attributes that a message lists
 
 
 class ModelTooLarge(WeftError):  # noqa: N818 - reads as what happened
-    """A junction tree, or an answer from one, would not fit the memory limit. Raised before any work starts."""
+    """A junction tree, or a marginal computed from it, exceeds the memory limit; raised before allocation."""
 
     exit_code = 8
 
 
 @dataclass(frozen=True)
 class JunctionTree:
-    """A forest of cliques with the running-intersection property, parents before children.
+    """Forest of cliques with the running-intersection property, parents before children.
 
     >>> tree = junction_tree(Domain.of({"a": 2, "b": 3, "c": 4, "d": 5}), [("a", "b"), ("b", "c")])
     >>> tree.cliques, tree.separators
@@ -150,16 +146,16 @@ class JunctionTree:
 
     domain: Domain
     given: tuple[Clique, ...]
-    """The cliques that the tree was built to hold."""
+    """Cliques that the tree must contain."""
     cliques: tuple[Clique, ...]
     parents: tuple[int, ...]
-    """Position of each clique's parent; -1 for the root of a component."""
+    """Index of each clique's parent; -1 for the root of a component."""
     separators: tuple[Clique, ...]
-    """What each clique shares with its parent; empty for a root."""
+    """Intersection of each clique with its parent; empty for a root."""
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """All attributes by first appearance: a clique's separator comes before the rest of it in this order."""
+        """All attributes by first appearance: the separator of a clique precedes its other attributes."""
         return tuple(dict.fromkeys(name for s, c in zip(self.separators, self.cliques, strict=True) for name in s + c))
 
     @cached_property
@@ -169,12 +165,12 @@ class JunctionTree:
 
     @cached_property
     def axes(self) -> tuple[Clique, ...]:
-        """Each clique's attributes in tree order, so that its separator is a prefix."""
+        """Attributes of each clique in tree order; the separator is a prefix."""
         return tuple(tuple(sorted(c, key=self.rank.__getitem__)) for c in self.cliques)
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """Positions of each clique's children."""
+        """Indices of each clique's children."""
         found: list[list[int]] = [[] for _ in self.cliques]
         for i, parent in enumerate(self.parents):
             if parent >= 0:
@@ -188,17 +184,17 @@ class JunctionTree:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Cells of each clique."""
+        """Number of cells of each clique."""
         return tuple(self.domain.cells(c) for c in self.cliques)
 
     @property
     def cells(self) -> int:
-        """Cells of all cliques together."""
+        """Total number of cells of all cliques."""
         return sum(self.sizes)
 
     @property
     def bytes(self) -> int:
-        """Memory that inference needs, in bytes, at most or nearly: a number a cell, and twice that for shared sums."""
+        """Approximate upper bound on the memory of inference, in bytes: one float per cell and two for shared sums."""
         return 24 * self.cells
 
     @cached_property
@@ -214,7 +210,7 @@ class JunctionTree:
         return sum(self._bits[name] for name in set(names))
 
     def home(self, names: Iterable[str]) -> int | None:
-        """Position of the smallest clique that holds these attributes, or None."""
+        """Return the index of the smallest clique that contains these attributes, or None."""
         mask = self._mask(names)
         return next((i for members, i in self._by_size if mask & members == mask), None)
 
@@ -224,11 +220,11 @@ class JunctionTree:
 
     @cached_property
     def graph(self) -> Array:
-        """Which attributes the given cliques join."""
+        """Adjacency matrix of the attributes under the given cliques."""
         return _build_adjacency(self.domain, self.given)
 
     def summary(self) -> str:
-        """Describe the tree in one line, before any work starts."""
+        """Return a one-line description of the tree."""
         largest = max(range(len(self.cliques)), key=self.sizes.__getitem__)
         roots = sum(parent < 0 for parent in self.parents)
         return (
@@ -246,10 +242,9 @@ def junction_tree(
     max_total: int = MAX_TOTAL,
     order: Order = "best",
 ) -> JunctionTree:
-    """Build a junction tree whose cliques hold all of these; attributes in none of them stand alone.
+    """Build a junction tree that contains all of these cliques; other attributes are cliques of their own.
 
-    Raises ModelTooLarge, before allocating anything, when the best tree found has a clique of more than `max_cells`
-    cells or more than `max_total` cells in all.
+    Raises ModelTooLarge, before allocation, if the best tree found exceeds `max_cells` per clique or `max_total`.
     """
     given = tuple(dict.fromkeys(make_clique(c) for c in cliques))
     for c in given:
@@ -267,7 +262,7 @@ def junction_tree(
 
 
 def has_tree(domain: Domain, cliques: Iterable[Clique], *, max_cells: int, max_total: int) -> bool:
-    """Tell whether `junction_tree` finds one within the limits; much quicker to say no."""
+    """Return whether `junction_tree` succeeds within the limits; much faster if it does not."""
     graph, logs = _build_adjacency(domain, cliques), _compute_log_sizes(domain)
     return any(_is_within_limits(graph, logs, rule, max_cells, max_total) for rule in RULES.values())
 
@@ -275,15 +270,14 @@ def has_tree(domain: Domain, cliques: Iterable[Clique], *, max_cells: int, max_t
 def fits_with_clique(
     tree: JunctionTree, added: Sequence[str], *, max_cells: int = MAX_CELLS, max_total: int = MAX_TOTAL
 ) -> bool:
-    """Tell whether the tree of `tree.given` and one more clique would stay inside the limits.
+    """Return whether a tree of `tree.given` and one more clique stays within the limits.
 
-    Exact for the greedy rules of `junction_tree`: the graph is triangulated again, in tens of microseconds for
-    30 attributes and milliseconds for 130, stopping at the first clique that is too large.
+    Exact for the rules of `junction_tree`; takes tens of microseconds for 30 attributes and milliseconds for 130.
     """
     at = [tree.domain.index(name) for name in added]
     if tree.graph[np.ix_(at, at)].all():
         return tree.cells <= max_total and max(tree.sizes) <= max_cells
-    # A clique that the tree holds only by fill edges changes the graph all the same, and with it the greedy order.
+    # A clique that the tree contains only by fill edges still changes the graph, and with it the greedy order.
     if tree.domain.cells(added) > max_cells:
         return False
     graph = tree.graph.copy()
@@ -295,10 +289,9 @@ def fits_with_clique(
 def grow_tree(
     domain: Domain, ranked: Iterable[Clique], *, max_cells: int = MAX_CELLS, max_total: int = MAX_TOTAL
 ) -> JunctionTree:
-    """Build a tree that holds as many of these cliques as fit the limits, taken in the order given.
+    """Build a tree greedily from the cliques, in the order given, that fit the limits.
 
-    A clique that did not fit is not tried again: what comes later never makes room. An attribute with more codes than
-    `max_cells` still stands alone.
+    A rejected clique is never retried: later cliques free no cells. An attribute above `max_cells` remains alone.
     """
     graph, logs, rules = _build_adjacency(domain, []), _compute_log_sizes(domain), list(RULES.values())
     kept: list[Clique] = []
@@ -314,7 +307,7 @@ def grow_tree(
         wider[at] = True
         fitting = next((rule for rule in rules if _is_within_limits(wider, logs, rule, max_cells, max_total)), None)
         if fitting is not None:
-            rules.remove(fitting)  # the rule that worked last is tried first
+            rules.remove(fitting)  # try the last successful rule first
             rules.insert(0, fitting)
             graph = wider
             kept.append(c)
@@ -331,11 +324,10 @@ def grow_tree_from_pairs(
     max_cells: int = MAX_CELLS,
     max_total: int = MAX_TOTAL,
 ) -> JunctionTree:
-    """Grow a tree from pairs, farthest from independence first; of several, the one that holds most distance.
+    """Grow several trees from pairs, farthest from independence first; return the one with the largest sum of gaps.
 
-    A tree that takes the strongest pairs whatever their size may be full after a few of them. So one is grown for
-    each price of a cell, by gap - price * cells, and that is kept which holds the largest sum of gaps. Where the lowest
-    and the highest price lead to the same, those between are not tried.
+    A tree of the strongest pairs, regardless of size, may be full after a few of them. So one tree is grown for each
+    price per cell, with pairs ranked by gap - price * cells; only for the extreme prices if these give the same sum.
     """
     pairs = [c for c in gaps if len(c) == 2]
 
@@ -354,7 +346,7 @@ def grow_tree_from_pairs(
 
 
 def _log_with_margin(cells: float) -> float:
-    # A hair above, so that rounding in a sum of logarithms does not refuse a clique of exactly the limit.
+    # Margin, so that rounding in a sum of logarithms does not reject a clique of exactly the limit.
     return math.log2(cells) + 1e-9
 
 
@@ -403,7 +395,7 @@ def _format_size(cells: int) -> str:
 
 
 def _join_cliques(domain: Domain, given: tuple[Clique, ...], found: Sequence[Clique]) -> JunctionTree:
-    # From the largest clique; a clique that shares nothing with those reached starts a new part.
+    # Start from the largest clique; a clique that is disjoint from those reached starts a new component.
     found = sorted(found, key=lambda c: (-domain.cells(c), c))
     member = np.zeros((len(found), len(domain)))
     for i, c in enumerate(found):

@@ -1,17 +1,17 @@
 """Message passing as a tape: a list of small loops over one flat array, planned once and run by one kernel.
 
-Python decides once, for a tree and the tables that live on it, which loop comes after which; `run_tape` then makes a
-whole two-pass calibration in a single call, without a line of Python in between and without compiling anything for a
-new structure. Each loop sees a table as three merged axes (o, m, i) and reduces or repeats the middle one.
+For a tree and its tables, Python plans the sequence of loops once; `run_tape` then runs a whole two-pass calibration in
+one call, and new structures need no compilation. Each loop treats a table as three merged axes (o, m, i) and sums or
+broadcasts the middle one.
 
-Collect, leaves first: a clique's table is the sum of its log-potentials and its children's messages. It is turned, in
-place, into exp(table - r) where r is the largest value of each slice over the separator to the parent; with z the
-slice sums of that, the message is r + log z. Every slice has largest value 1, so nothing under- or overflows, and a
-slice that is wholly impossible (r = -inf) is all zeros. Distribute, roots first: the table times (parent's sums over
-the separator) / z is the belief. No belief is ever divided by another one, so structural zeros are safe.
+Collect, leaves first: the table of a clique is the sum of its log-potentials and its children's messages. It is
+replaced by exp(table - r), where r is the maximum of each slice over the separator to the parent; with z the slice
+sums, the message is r + log z. Every slice has maximum 1, which prevents underflow and overflow; an impossible slice (r
+= -inf) is all zeros. Distribute, roots first: the belief is the table times (parent's sums over the separator) / z.
+Beliefs are never divided by each other, so structural zeros are safe.
 
-Inside a clique, potentials are not added one by one at full size. Small tables are joined into unions first, and the
-unions into the clique's table; sums go down the same unions. That turns k passes over a large clique into a few.
+Potentials are not added to a clique one by one at full size. Small tables are first joined into unions, and the unions
+into the clique's table; sums use the same unions. This replaces k passes over a large clique by a few.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
 from weft.models.mrf.junction_tree import JunctionTree
 
-# Which unions to go through when one large table is summed down to many small ones.
-
 
 @kernel(cache=True, nogil=True)
 def find_merges(member: Array, count: int, logs: Array) -> Any:
-    """Greedy unions. Returns rows (a, b, the node that stands for both from now on: a, b, or a new one)."""
+    """Compute greedy unions; return rows (a, b, the node that replaces both: a, b, or a new one)."""
     width = len(logs)
     full = logs.sum()
     alive = np.zeros(2 * count, np.bool_)
@@ -62,7 +60,7 @@ def find_merges(member: Array, count: int, logs: Array) -> Any:
         if a < 0:
             break
         b = mate[a]
-        # A union must be under half the clique; a table inside another one always hangs below it.
+        # A union must be at most half the clique; a table contained in another is always its child.
         if best[a] > full - 1.0 + 1e-9 and best[a] > max(size[a], size[b]) + 1e-9:
             best[a] = np.inf
             mate[a] = -1
@@ -90,7 +88,7 @@ def find_merges(member: Array, count: int, logs: Array) -> Any:
         for k in (a, b):
             if k != new:
                 alive[k] = False
-        # Whoever had lost its mate looks again among the living before it; the new one looks at all.
+        # Nodes whose mate was merged search again among earlier live nodes; so does the new node.
         for k in range(nodes):
             if alive[k] and (k == new or (mate[k] >= 0 and not alive[mate[k]])):
                 best[k], mate[k] = np.inf, -1
@@ -116,10 +114,8 @@ def _is_subset(member: Array, a: int, b: int) -> Any:
     return not np.any(member[a] & ~member[b])
 
 
-# The loops of message passing, over one flat array. `run_tape` carries out a tape of them (see `tape`).
-
 SUM, SET, ADD, ZERO, CONDITION, SCALE = range(6)
-"""Sum the middle axis out; repeat along it, or add so; clear; turn logs into conditionals; into counts."""
+"""Sum out the middle axis; broadcast along it (assign or add); clear; convert logs to conditionals; to counts."""
 
 _MIN_EXPONENT = -708.0
 _MAGIC = 1.5 * 2.0**52
@@ -134,7 +130,7 @@ _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12 = (1.0 / math.factorial
 
 @kernel(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def run_tape(code: Array, work: Array) -> None:
-    """Carry out a tape."""
+    """Run a tape."""
     for k in range(len(code)):
         op, to, source, o, m, i, extra = code[k]
         if op == SUM:
@@ -208,7 +204,7 @@ def _add(work: Array, to: int, source: int, o: int, m: int, i: int) -> None:
 
 @kernel(cache=True, nogil=True)
 def _condition(work: Array, table: int, message: int, o: int, m: int, sums: int) -> None:
-    # Several short slices at once, so that each step below is a loop over many cells that are still in the cache.
+    # Process several short slices at once, so that each step is a loop over many cached cells.
     chunk = max(1, _CHUNK // m)
     for first in range(0, o, chunk):
         after = min(o, first + chunk)
@@ -216,7 +212,7 @@ def _condition(work: Array, table: int, message: int, o: int, m: int, sums: int)
             row = work[table + a * m : table + (a + 1) * m]
             r = _largest(row)
             work[message + a] = r
-            # A slice without a possible cell stays at -inf, and its sum at 0.
+            # A slice without possible cells stays at -inf, with sum 0.
             shift = r if r > -np.inf else 0.0
             for b in range(m):
                 row[b] -= shift
@@ -228,7 +224,7 @@ def _condition(work: Array, table: int, message: int, o: int, m: int, sums: int)
 
 @kernel(cache=True, nogil=True)
 def _largest(row: Array) -> Any:
-    # Four at a time: comparisons do not wait for each other.
+    # Four at a time, so that comparisons do not wait for each other.
     m = len(row)
     p = q = r = s = -np.inf
     for b in range(0, m - 3, 4):
@@ -251,7 +247,7 @@ def _total(row: Array) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _bits(_context: Any, _value: Any) -> Any:
-    """The bits of a float as an integer, and back: a cast in a register, which arrays cannot say."""
+    """Reinterpret the bits of a float as an integer, in a register."""
 
     def cast(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         return builder.bitcast(values[0], context.get_value_type(types.int64))
@@ -269,12 +265,10 @@ def _float(_context: Any, _value: Any) -> Any:
 
 @kernel(cache=True, nogil=True, fastmath={"contract"})
 def exponentiate_row(row: Array) -> None:
-    """Replace each value x <= 0 by exp(x), to the last bit or two; 0 below exp(-708).
-
-    exp(x) = 2^k exp(f) with k the nearest integer to x / log 2, found by adding a number so large that the sum has no
-    fraction, and |f| <= log(2) / 2, where the Taylor series to the 12th power is exact in double precision. No calls
-    and no branches: the compiler runs several cells at once.
-    """
+    """Replace each value x <= 0 by exp(x), accurate to the last bit or two; 0 below exp(-708)."""
+    # exp(x) = 2^k exp(f) with k the nearest integer to x / log 2, computed by adding a number so large that the sum has
+    # no fraction, and |f| <= log(2) / 2, where the Taylor series to the 12th power is exact in double precision.
+    # Without calls and branches, the loop is vectorized.
     for b in range(len(row)):
         x = row[b]
         y = x if x > _MIN_EXPONENT else _MIN_EXPONENT
@@ -290,10 +284,8 @@ def exponentiate_row(row: Array) -> None:
 
 @kernel(cache=True, nogil=True, fastmath={"contract"})
 def add_logarithms(row: Array, values: Array) -> None:
-    """Add log(value) to each of a row, for values of at least 1 (0 counts as 1), to the last bits.
-
-    value = 2^k f with f between 1/sqrt(2) and sqrt(2), and log f = 2 atanh(g), g = (f - 1) / (f + 1), |g| < 0.172.
-    """
+    """Add log(value) to each element of a row, accurate to the last bits, for values of at least 1 (0 is read as 1)."""
+    # value = 2^k f with f between 1/sqrt(2) and sqrt(2), and log f = 2 atanh(g), g = (f - 1) / (f + 1), |g| < 0.172.
     for b in range(len(row)):
         bits = _bits(values[b] if values[b] > 1.0 else 1.0)
         k = (bits - _ROOT_HALF) >> 52
@@ -320,29 +312,25 @@ _SCRATCH = (-1, -2)
 
 @dataclass(frozen=True)
 class Tape:
-    """A planned calibration of one tree, with the places of its tables in the work array."""
+    """Planned calibration of one tree, with the positions of its tables in the work array."""
 
     tree: JunctionTree
     tables: Mapping[Clique, slice]
-    """Where each table of potentials goes in, and its marginal comes out; side by side from 0, tree order of axes."""
+    """Position of each table: potentials as input, marginal as output; contiguous from 0, axes in tree order."""
     beliefs: tuple[slice, ...]
-    """Where each clique's belief ends up."""
-    constants: Mapping[int, slice]
-    """Where each table of structural zeros lies (0 or -inf)."""
+    constants: Mapping[int, slice]  # tables of structural zeros (0 or -inf)
     total: int
-    """Place of the total."""
-    partitions: tuple[int, ...]
-    """Places of the log-partition of each component."""
+    partitions: tuple[int, ...]  # log-partition of each component
     code: Array
     size: int
 
     @property
     def length(self) -> int:
-        """Cells of all tables of potentials together."""
+        """Total number of cells of the potentials."""
         return max((place.stop for place in self.tables.values()), default=0)
 
     def start(self, total: float, zeros: Sequence[Array] = ()) -> Array:
-        """Return a work array, ready to be run."""
+        """Return an initialized work array."""
         work = np.zeros(self.size)
         work[self.total] = total
         for number, place in self.constants.items():
@@ -350,23 +338,23 @@ class Tape:
         return work
 
     def run(self, work: Array, potentials: Array) -> Array:
-        """Calibrate: log-potentials in, expected counts of the same tables out (a view of the work array)."""
+        """Compute the expected counts of the tables from their log-potentials; returns a view of the work array."""
         work[: self.length] = potentials
         run_tape(self.code, work)
         return work[: self.length]
 
     def log_partition(self, work: Array) -> float:
-        """Logarithm of the sum of exp(potentials) over the whole domain, as of the last run."""
+        """Return the logarithm of the sum of exp(potentials) over the whole domain in the last run."""
         return float(sum(work[place] for place in self.partitions))
 
     def belief(self, work: Array, number: int) -> Array:
-        """Expected counts of one clique of the tree, axes in tree order."""
+        """Return the expected counts of one clique of the tree, axes in tree order."""
         return work[self.beliefs[number]].reshape(self.tree.domain.sizes(self.tree.axes[number]))
 
 
 @dataclass
 class _Writer:
-    """Gives out places in the work array and writes instructions."""
+    """Allocator of the work array and writer of instructions."""
 
     domain: Domain
     used: int = 0
@@ -381,8 +369,8 @@ class _Writer:
         self.code.append((op, to, source, o, m, i, extra))
 
     def steps(self, axes: Clique, kept: frozenset[str]) -> list[tuple[int, int, int]]:
-        # Axes that stay or go together merge into one; the longest run that goes is summed first, so that the
-        # remaining steps are over a table several times smaller.
+        # Adjacent axes that are both kept or both summed are merged. The longest summed run comes first, so that the
+        # remaining steps use a much smaller table.
         runs: list[tuple[bool, int]] = []
         for name in axes:
             stays = name in kept
@@ -432,7 +420,7 @@ class _Writer:
 
 @dataclass
 class _Node:
-    """A table inside a clique, or a union of some; `holds`: something lies there before its children are added."""
+    """Table inside a clique, or a union of tables; `holds`: it has content before its children are added."""
 
     names: frozenset[str]
     place: int
@@ -442,10 +430,9 @@ class _Node:
 
 
 def join_unions(domain: Domain, axes: Clique, items: Sequence[_Node], writer: _Writer) -> list[_Node]:
-    """Join small tables into unions while a union is less than half the clique; return the tables at the top.
+    """Join small tables into unions of at most half the clique, the smallest union first; return the top-level tables.
 
-    Reading two tables from the clique costs two passes over it; reading them from their union costs one pass, and
-    two over the union. Greedy: the smallest union first.
+    Summing a clique to two tables costs two passes over it; with their union, one pass and two over the union.
     """
     names = {name: k for k, name in enumerate(axes)}
     logs = np.log2(np.asarray(domain.sizes(axes), dtype=np.float64))
@@ -469,10 +456,7 @@ def join_unions(domain: Domain, axes: Clique, items: Sequence[_Node], writer: _W
 
 
 def plan_calibration(tree: JunctionTree, tables: Sequence[Clique], zeros: Sequence[Clique] = ()) -> Tape:
-    """Plan the calibration of a tree under log-potentials over `tables` and structural zeros over `zeros`.
-
-    Every table must be covered by one clique of the tree, and none may come twice.
-    """
+    """Plan the calibration for log-potentials over distinct `tables`, and `zeros`, each covered by a clique."""
     domain = tree.domain
     writer = _Writer(domain)
     items: list[list[_Node]] = [[] for _ in tree.cliques]
@@ -515,7 +499,7 @@ def plan_calibration(tree: JunctionTree, tables: Sequence[Clique], zeros: Sequen
 
 
 def plan_sums(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tuple[Array, list[slice], slice, int]:
-    """Plan the sums of one table down to many: code, places of the results, place of the table, size of the work."""
+    """Plan the projections of one table: return code, positions of results, position of the table, work size."""
     writer = _Writer(domain)
     starts = [writer.place(domain.cells(table)) for table in tables]
     nodes = [_Node(frozenset(t), start, True) for t, start in zip(tables, starts, strict=True)]

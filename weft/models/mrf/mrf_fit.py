@@ -1,11 +1,9 @@
-"""Fit a Markov random field to noisy marginals: least squares in noise variances, over all distributions.
+"""Estimate a Markov random field from noisy marginals by least squares weighted with the inverse noise variance.
 
-Minimise L(mu) = 1/2 sum_M ||mu_M - y_M||^2 / sigma_M^2 over the tables mu that some distribution with the given total
-has. The iterates are members of the exponential family of the measured cliques, so the solution is also the one of
-largest entropy. The solvers are in `solvers`, what they lower and when they stop in `objective`.
-
-What is fitted beyond the noise level is noise. So the fit stops when the loss improves too slowly, or is as low as
-`noise_level` asks, and the number of passes is only a cap.
+Minimizes L(mu) = 1/2 sum_M ||mu_M - y_M||^2 / sigma_M^2 over the marginals mu of all distributions with the given
+total. The iterates belong to the exponential family of the measured cliques, so the solution has maximum entropy.
+Fitting below the noise level would fit noise, so the algorithm stops if the loss improves too slowly or reaches
+`noise_level`; the number of passes is only an upper limit.
 """
 
 from __future__ import annotations
@@ -27,24 +25,17 @@ from weft.models.mrf.message_passing import Tape, plan_calibration
 from weft.models.mrf.mrf_model import MrfModel
 from weft.progress import Listener, Stage, ignore_event, report_stage
 
-# What a fit lowers, and when it has gone far enough: the loss of the tables, the risk behind it, and a watch on both.
-
-_WINDOW = 20
-"""Passes over which an improvement is judged."""
-
-_PROBE = 0.3
-"""Standard deviation of the probe, in units of sigma."""
-
-_PATIENCE = 40
-"""Passes without a lower risk after which a probed fit ends."""
+_WINDOW = 20  # number of passes over which improvement is measured
+_PROBE = 0.3  # standard deviation of the probe, in units of sigma
+_PATIENCE = 40  # number of passes without a lower risk after which a probed fit stops
 
 
 @dataclass
 class Problem:
-    """Targets and weights side by side, and the pass that the solvers call.
+    """Concatenated targets and weights, and the calibration pass that solvers call.
 
-    A row of `target`, and of every vector that a solver keeps, is one fit; the second row, if there is one, is the
-    shadow: the same steps on targets moved by a random probe. What steps to take is decided by the first row alone.
+    Each row of `target`, and of every solver's vectors, is one fit. The optional second row runs the same steps on
+    targets perturbed by a random probe; only the first row determines the steps.
     """
 
     tape: Tape
@@ -64,7 +55,7 @@ class Problem:
         zeros: Sequence[Marginal],
         rng: np.random.Generator | None,
     ) -> Problem:
-        """Lay out the tables to be fitted along the tape of a tree."""
+        """Lay out the measured tables for the tape of a tree."""
         barred = [tree.in_order(zero.clique) for zero in zeros]
         tape = plan_calibration(tree, [tree.in_order(c) for c in merged], barred)
         places = {c: tape.tables[tree.in_order(c)] for c in merged}
@@ -83,42 +74,46 @@ class Problem:
 
     @property
     def noise(self) -> float:
-        """The loss that pure noise would give."""
+        """Expected loss of the exact tables, which is due to noise only."""
         return 0.5 * len(self.weight)
 
     def counts(self, theta: Array) -> Array:
-        """One pass; the row that decides comes last, so that `log_partition` is its own."""
+        """Run one pass; the first row is computed last, so that `log_partition` refers to it."""
         return np.array([self.tape.run(self.work, row).copy() for row in theta[::-1]])[::-1]
 
     def log_partition(self) -> float:
-        """Total times the log-partition of the last pass: the potential of the Bregman distance."""
+        """Return total times the log-partition of the last pass: the potential of the Bregman distance."""
         value = self.tape.log_partition(self.work)
         if value == -math.inf:
-            raise ImpossibleEvidenceError("the structural zeros leave no possible record; remove some of them")
+            raise ImpossibleEvidenceError("no record is possible under the structural zeros; remove some of them")
         return self.total * value
 
     def loss(self, counts: Array) -> float:
-        """Half the squared distance to the measurements, in noise variances."""
+        """Return half the squared distance to the measurements, in noise variances."""
         gap = counts[0] - self.target[0]
         return 0.5 * float(np.dot(self.weight * gap, gap))
 
     def risk(self, counts: Array) -> float:
-        """Half the squared distance to the exact tables, in noise variances, estimated after Stein; or the loss.
+        """Estimate half the squared distance to the exact tables, in noise variances (Stein); the loss if no probe.
 
-        The divergence is E <z, moved(z)> / variance of z; both sides of the distance are halved.
+        The noise is Gaussian with known sigmas, so loss - cells / 2 + divergence is Stein's unbiased estimate; the
+        divergence is how far the iterate follows a small change of the measurements. The second fit takes the same
+        steps on measurements moved by a random probe z: <z, second - first> / |z|^2, times the cells, estimates the
+        divergence (Ramani, Blu, Unser 2008). Privacy: post-processing.
         """
         loss = self.loss(counts)
         if self.probe is None:
             return loss
         moved = np.sqrt(self.weight) * (counts[1] - counts[0])
+        # divergence: E <z, moved(z)> / variance of z; both sides of the distance are halved
         return float(loss - self.noise + np.dot(self.probe, moved) / _PROBE**2)
 
     def gradient(self, counts: Array) -> Array:
-        """Derivative of the loss with respect to the counts."""
+        """Return the derivative of the loss with respect to the counts."""
         return np.asarray(self.weight * (counts - self.target))
 
     def table(self, theta: Array, c: Clique) -> Array:
-        """One table of a flat vector, axes in tree order, largest value 0 (a shift changes nothing)."""
+        """Return one table of a flat vector, axes in tree order, shifted to maximum 0 (which has no effect)."""
         tree = self.tape.tree
         found = theta[0, self.places[c]].reshape(tree.domain.sizes(tree.in_order(c)))
         return np.asarray(found - found.max())
@@ -126,11 +121,10 @@ class Problem:
 
 @dataclass
 class Watch:
-    """Counts passes, keeps the best potentials, and says when to stop."""
+    """Pass counter, best potentials so far and stopping rule."""
 
     problem: Problem
-    theta: Array
-    """Potentials of the lowest loss."""
+    theta: Array  # potentials of the lowest loss
     iterations: int
     tolerance: float
     noise_level: float
@@ -138,24 +132,22 @@ class Watch:
     passes: int = 0
     loss: float = math.inf
     history: list[float] = field(default_factory=list)
-    kept: Array = field(init=False)
-    """Potentials of the lowest risk."""
+    kept: Array = field(init=False)  # potentials of the lowest risk
     kept_loss: float = math.inf
     risk: float = math.inf
     kept_at: int = 0
 
     def __post_init__(self) -> None:
-        """Start with what is given."""
         self.kept = self.theta
 
     def counts(self, theta: Array) -> Array:
-        """Make a pass and remember the potentials if they are the best so far."""
+        """Run a pass and store the potentials if they are the best so far."""
         counts = self.problem.counts(theta)
         loss, risk = self.problem.loss(counts), self.problem.risk(counts)
         self.passes += 1
         if loss < self.loss:
             self.theta, self.loss = theta, loss
-        # The exact tables are at the noise level: whatever a noisy estimate says, a fit above it has more to learn.
+        # The exact tables are at the noise level, so above it the loss decides, regardless of the estimated risk.
         if risk < self.risk if self.kept_loss <= self.problem.noise else loss < self.kept_loss:
             self.kept, self.kept_loss, self.risk, self.kept_at = theta, loss, risk, self.passes
         self.history.append(self.loss)
@@ -165,30 +157,27 @@ class Watch:
 
     @property
     def spent(self) -> bool:
-        """Whether no pass is left, or the noise level is reached."""
+        """Whether no pass is left or `noise_level` is reached."""
         return self.passes >= self.iterations or self.loss <= self.noise_level * self.problem.noise
 
     @property
     def idle(self) -> bool:
-        """Whether half of the passes that are looked back on brought no improvement at all."""
+        """Whether the last half of the window brought no improvement at all."""
         return self.history[-1 - _WINDOW // 2] <= self.loss
 
     def stalled(self, since: int) -> bool:
-        """Whether the last passes, all after pass `since`, improved too little."""
+        """Return whether the last passes, all after pass `since`, improved too little."""
         if self.passes - since <= _WINDOW:
             return False
         if self.problem.probe is not None and self.passes - self.kept_at > _PATIENCE:
             return True
-        # Above the noise level there is signal left, however slowly it comes.
+        # Above the noise level there is signal left, even if progress is slow.
         least = self.tolerance if self.loss < self.problem.noise else 0.1 * self.tolerance
         return self.history[-1 - _WINDOW] - self.loss <= least * self.loss
 
 
-# The solvers of a fit. Three solvers share one oracle, a pass: log-potentials in, expected counts out.
-
-
 def descend_mirror(watch: Watch) -> None:
-    """Descend by entropic mirror steps."""
+    """Minimize the loss by entropic mirror descent: theta <- theta - a grad L(mu(theta)), with backtracking on a."""
     problem = watch.problem
     theta = watch.theta
     counts = watch.counts(theta)
@@ -207,7 +196,12 @@ def descend_mirror(watch: Watch) -> None:
 
 
 def fit_proportionally(watch: Watch, fresh: Array) -> None:
-    """Bring the tables that no earlier fit has seen near their targets."""
+    """Move the tables that are new in this fit close to their targets by damped proportional fitting.
+
+    theta_M += step * log((y_M + sigma) / (mu_M + sigma)), damped by how often an attribute is measured and by whether
+    the loss falls. Iterative proportional fitting made safe for noise: it finds the rough shape in a few passes, but
+    its fixed point is not the least-squares solution.
+    """
     problem = watch.problem
     theta = watch.theta
     counts = watch.counts(theta)
@@ -218,7 +212,7 @@ def fit_proportionally(watch: Watch, fresh: Array) -> None:
     aim = np.log(np.maximum(problem.target, 0.0) + slack)
     damp = _compute_damping(problem, fresh)
     step = 1.0
-    # Past the noise level, or once a pass gains little, exact steps do better.
+    # Below the noise level, or once a pass gains little, exact steps are better.
     while not watch.spent and loss > problem.noise and step > 0.1:
         ahead = theta + step * damp * (aim - np.log(counts + slack))
         there = watch.counts(ahead)
@@ -234,7 +228,7 @@ def fit_proportionally(watch: Watch, fresh: Array) -> None:
 
 
 def _compute_damping(problem: Problem, fresh: Array) -> Array:
-    # Tables that share an attribute all correct the same thing at once; each takes its part of the correction.
+    # Tables that share an attribute correct the same error; each applies its share of the correction.
     uses: dict[str, int] = {}
     for c, place in problem.places.items():
         for name in c if fresh[place.start] else ():
@@ -247,7 +241,12 @@ def _compute_damping(problem: Problem, fresh: Array) -> Array:
 
 
 def descend_accelerated(watch: Watch) -> None:
-    """Descend by accelerated Bregman steps."""
+    """Minimize the loss by accelerated Bregman gradient descent (Auslender and Teboulle; Tseng).
+
+    Gradients at y = (1 - t) x + t z, mirror steps on z = mu(theta), averages x. Backtracking compares the curvature of
+    the quadratic with the exact Bregman distance of the step, N KL between the two models, which a pass gives for free.
+    The result is the best z, which has potentials of its own; in practice its loss is below that of x.
+    """
     problem = watch.problem
     since = watch.passes
     theta = watch.theta
@@ -259,7 +258,7 @@ def descend_accelerated(watch: Watch) -> None:
         if watch.stalled(since):
             if not watch.idle or watch.loss >= again:
                 break
-            # Momentum goes to and fro around the best: start again from it, once for every best.
+            # Momentum oscillates around the best point: restart from it, once per best point.
             theta, weight, again, since = watch.theta, 0.0, watch.loss, watch.passes
             z = x = watch.counts(theta)
             partition = problem.log_partition()
@@ -281,7 +280,7 @@ def descend_accelerated(watch: Watch) -> None:
         weight += step
         curvature /= 1.03
         if problem.loss(z) > 1.02 * max(problem.loss(x), watch.loss):
-            # Momentum has carried z past the valley: start again from the best.
+            # Momentum has overshot the minimum: restart from the best point.
             theta, weight = watch.theta, 0.0
             z = x = watch.counts(theta)
             partition = problem.log_partition()
@@ -307,20 +306,20 @@ def fit_mrf(
     probe: np.random.Generator | None = None,
     listener: Listener = ignore_event,
 ) -> MrfModel:
-    """Fit a model to noisy marginals.
+    """Estimate a model from noisy marginals.
 
-    `total` defaults to the inverse-variance average of the tables' sums. `warm` gives potentials to start from, of an
-    earlier fit on some of the cliques. `zeros` are boolean tables, true where a cell is impossible. The fit stops
-    after `iterations` passes, or once twenty passes improve the loss by less than the fraction `tolerance` (a tenth
-    of it while the loss is above the noise level), or once the loss is below `noise_level` times what pure noise would
-    give (half the number of cells). A smaller tolerance fits the noise: measured answers get worse, not better.
+    `total` defaults to the inverse-variance average of the tables' sums. `warm` are initial potentials of an earlier
+    fit on some of the cliques. `zeros` are boolean tables, true for impossible cells. The fit stops after `iterations`
+    passes, or once twenty passes improve the loss by less than the fraction `tolerance` (a tenth of it while the loss
+    is above the noise level), or once the loss is below `noise_level` times the expected loss of pure noise (half the
+    number of cells). A smaller tolerance fits the noise and makes measured marginals worse.
 
-    With `probe`, a source of chance, the potentials of least estimated distance to the exact tables are returned
-    instead of those of least loss, and the tolerance is a tenth. Give no `warm` start then: what an earlier fit has
-    taken from the noise cannot be given back.
+    With `probe`, a random generator, the potentials of lowest estimated distance to the exact tables are returned
+    instead of those of lowest loss, and the tolerance is divided by ten. Do not combine it with `warm`: noise fitted
+    earlier cannot be removed.
     """
     if any(m.order for m in measurements):
-        raise ValueError("a fit needs whole tables, not interactions")
+        raise ValueError("a fit needs whole tables, not interaction terms")
     merged = pool_by_clique(measurements)
     total = common_total(list(merged.values()))[0] if total is None else total
     if tree is None:
@@ -355,12 +354,11 @@ def fit_mrf(
 
 
 def _find_empty_cells(tables: Mapping[Clique, NoisyMarginal]) -> list[Marginal]:
-    """Return what rules leave out of the measured tables."""
     return [Marginal(c, m.empty) for c, m in tables.items() if m.empty is not None and m.empty.any()]
 
 
 def _make_start_potentials(problem: Problem, tree: JunctionTree, known: Mapping[Clique, Array]) -> tuple[Array, Array]:
-    """Return potentials to start from, and of each cell whether no earlier fit has seen it."""
+    """Return initial potentials, and for each cell whether no earlier fit included it."""
     theta = np.zeros(problem.target.shape)
     fresh = np.ones(problem.tape.length, dtype=np.bool_)
     for c, place in problem.places.items():

@@ -1,4 +1,4 @@
-"""A Markov random field over a junction tree, as a model that answers and samples."""
+"""Model: Markov random field on a junction tree."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ from weft.progress import Listener, ignore_event
 
 @dataclass(frozen=True)
 class MrfModel:
-    """The distribution p(x) proportional to exp(sum over cliques of theta(x)), scaled to a noisy total.
-
-    Learned from released tables only; what it keeps are log-potentials, one table a measured clique.
-    """
+    """Distribution p(x) proportional to exp(sum over cliques of theta(x)), estimated from released tables only."""
 
     kind: ClassVar[str] = "mrf"
     fixed_records: ClassVar[bool] = False
@@ -37,33 +34,30 @@ class MrfModel:
     tree: JunctionTree
     total: float
     potentials: Mapping[Clique, Array]
-    """Log-potentials by clique, axes in clique order."""
+    """Log-potentials by measured clique, axes in clique order."""
     precisions: Mapping[Clique, float] = field(default_factory=dict)
-    """One over the noise variance of each measured clique's cells."""
+    """Inverse noise variance per cell of each measured clique."""
     zeros: tuple[Marginal, ...] = ()
-    """Boolean tables, true where a cell is impossible."""
+    """Boolean tables, true for impossible cells."""
     loss: float = math.nan
-    """Squared distance to the measurements in noise variances, over the number of cells: 1 at the noise level."""
+    """Squared distance to the measurements in noise variances, divided by the number of cells; 1 at the noise level."""
     passes: int = 0
-    """Calibrations of the tree that the fit took."""
+    """Number of calibrations of the tree during the fit."""
     targets: tuple[Marginal, ...] = ()
-    """Marginals that records are adjusted to after the draw (`adjust_records`): non-negative and consistent."""
+    """Non-negative, consistent marginals that sampled records are adjusted to (`adjust_records`)."""
 
     @property
     def domain(self) -> Domain:
-        """The attributes that the model covers."""
+        """Attributes of the model."""
         return self.tree.domain
 
     @cached_property
     def beliefs(self) -> CalibratedTree:
-        """The calibrated tree."""
+        """Calibrated tree."""
         return calibrate_tree(self.tree, self.potentials, self.total, self.zeros)
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Return expected counts over the clique of any columns, axes in clique order.
-
-        Exact for the field; where records are adjusted, a table that they are adjusted to answers for its columns.
-        """
+        """Return expected counts in clique order: projected from a target that covers the attributes, else exact."""
         wanted = make_clique(columns)
         told = next((m for m in self.targets if set(wanted) <= set(m.clique)), None)
         return self.beliefs.marginal(wanted) if told is None else told.project(wanted).table
@@ -73,22 +67,21 @@ class MrfModel:
         return self.beliefs.many([make_clique(c) for c in cliques])
 
     def standard_error(self, columns: Sequence[str]) -> float:
-        """Return the standard deviation that measurement noise gives a cell of `marginal(columns)`, in counts.
+        """Return the standard error of a cell of `marginal(columns)` due to measurement noise, in counts.
 
-        That of the best unbiased answer from the measured tables that cover the columns (`compute_pooled_sigma`). The
-        fit also uses the other tables and that counts are not negative, which as a rule makes the answer better. Where
-        no table covers them the answer rests on conditional independence, whose error the noise does not tell:
-        infinity.
+        It is that of the best unbiased estimate from the measured tables that cover the attributes
+        (`compute_pooled_sigma`); other tables and non-negativity usually reduce it. If no table covers the attributes,
+        the estimate relies on conditional independence, whose error is unknown: returns infinity.
         """
         tables = (Measured(c, self.domain.sizes(c), p**-0.5) for c, p in self.precisions.items() if p > 0)
         return compute_pooled_sigma(columns, tables)
 
     def given(self, evidence: Mapping[str, int | Sequence[int]]) -> CalibratedTree:
-        """Return the calibrated tree of the model conditioned on columns having one code, or one of several."""
+        """Return the calibrated tree of the model, conditioned on attributes having one of the given codes."""
         barred = []
         for name, codes in evidence.items():
             if name not in self.domain:
-                raise ValueError(f"cannot condition on {name!r}: the model has no such column")
+                raise ValueError(f"cannot condition on {name!r}: the model has no such attribute")
             allowed = np.atleast_1d(np.asarray(codes, dtype=np.int64))
             if allowed.size == 0 or allowed.min() < 0 or allowed.max() >= self.domain.size(name):
                 raise ValueError(f"{name!r} must be conditioned on codes from 0 to {self.domain.size(name) - 1}")
@@ -104,24 +97,24 @@ class MrfModel:
         listener: Listener = ignore_event,
         given: Mapping[str, int | Sequence[int]] | None = None,
     ) -> Records:
-        """Make n records; with `given`, from the field's exact conditional distribution of the other columns."""
+        """Sample n records; with `given`, from the field's exact conditional distribution of the other attributes."""
         if given:
             return sample_from_tree(self.given(given), n, rng, listener)
         return adjust_records(sample_from_tree(self.beliefs, n, rng, listener), self.targets, rng, listener)
 
     def conditioned(self, evidence: Evidence) -> Sampler:
-        """Return what draws from the field's exact distribution under evidence."""
+        """Return a sampler of the field's exact distribution under evidence."""
         potentials = dict(self.potentials)
         for name, weights in evidence.items():
             potentials[(name,)] = potentials.get((name,), 0.0) + compute_log_weights(weights)
         return Calibrated(calibrate_tree(self.tree, potentials, self.total, self.zeros))
 
     def network(self) -> BayesNet:
-        """Return the junction tree as a network: the new attributes of a clique follow the others in it."""
+        """Return the junction tree as a network: the new attributes of a clique depend on its others."""
         return chain_cliques(self, self.tree.cliques)  # parents come first
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return what a model file keeps: the cliques as JSON, the potentials as arrays."""
+        """Return the cliques as JSON and the potentials as arrays."""
         meta = {
             "total": self.total,
             "tree": [list(c) for c in self.tree.cliques],
@@ -139,9 +132,9 @@ class MrfModel:
 
     @classmethod
     def from_arrays(cls, domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Rebuild the model from what `to_arrays` gave."""
-        # The stored cliques are those of a triangulated graph, which elimination gives back without fill.
-        # A file may hold a model made with raised limits, but not ask for any amount of memory.
+        """Rebuild the model from the output of `to_arrays`."""
+        # The stored cliques are those of a triangulated graph, which elimination reproduces without fill edges.
+        # A file may contain a model fitted with raised limits, but must not request unlimited memory.
         tree = junction_tree(domain, stored.read_cliques(meta, "tree", domain), max_cells=1 << 28, max_total=1 << 28)
         potentials = {
             c: stored.read_array(arrays, f"potential-{i}", domain.sizes(c), -math.inf, stored.STEEPEST)
@@ -158,7 +151,7 @@ class MrfModel:
         precisions = {}
         for entry in stored.read_members(meta, "precisions"):
             if not isinstance(entry, list) or len(entry) != 2:
-                raise stored.make_damage_error("a precision does not say of which table")
+                raise stored.make_damage_error("a precision does not name its table")
             precisions[stored.as_clique(entry[0], domain)] = stored.read_number(
                 {"precision": entry[1]}, "precision", 0.0
             )
@@ -166,14 +159,14 @@ class MrfModel:
         passes = stored.read_whole_number(meta, "passes", 0, 1 << 40)
         model = cls(tree, stored.read_total(meta), potentials, precisions, zeros, loss, passes, targets)
         if any(tree.home(c) is None for c in (*potentials, *(zero.clique for zero in zeros))):
-            raise stored.make_damage_error("its Markov random field contradicts itself")
+            raise stored.make_damage_error("a table of its Markov random field is not covered by the junction tree")
         if zeros or any(np.isneginf(table).any() for table in potentials.values()):
-            model.beliefs  # noqa: B018 (raises where everything is impossible; kept for the first sample)
+            model.beliefs  # noqa: B018 (raises if every record is impossible; cached for the first sample)
         return model
 
 
 def _read_zero_mask(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
     array = arrays.get(name)
     if array is None or array.dtype != np.bool_ or array.shape != shape:
-        raise stored.make_damage_error(f"{name} is not a table of truth values")
+        raise stored.make_damage_error(f"{name} is not a boolean table of the expected shape")
     return array

@@ -1,7 +1,4 @@
-"""The mechanisms: one class each, with its price, its release, the law that audits test it by, and its variance.
-
-A new one is a file with a class, and its line in `MECHANISMS`.
-"""
+"""Mechanisms: a class and a file each, with price, release, noise distribution and variance; see `MECHANISMS`."""
 
 from __future__ import annotations
 
@@ -44,11 +41,10 @@ MECHANISMS: dict[str, Mechanism] = {
         SecretCoins(),
     )
 }
-"""Every mechanism by the name that ledgers have."""
 
 
 def find_mechanism(name: str) -> Mechanism:
-    """Return the mechanism of a name; BudgetError if there is none."""
+    """Return a mechanism by name; BudgetError if it is unknown."""
     if name not in MECHANISMS:
         raise BudgetError(f"unknown mechanism {name!r}")
     return MECHANISMS[name]

@@ -1,4 +1,4 @@
-"""Values that many rows share: Gaussian noise and a threshold (`weft.privacy.partitions`)."""
+"""Common values of a column: Gaussian noise and a threshold (`weft.privacy.partitions`)."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from weft.privacy.sensitivity import Adjacency
 
 _ROUNDING = 1e-10
-"""Relative error of a sensitivity that went through a file."""
+"""Relative error of a sensitivity that was saved to a file."""
 
 
 class CommonValues(GaussianPriced):
-    """Counts of a column's values with Gaussian noise, of those at or above a threshold."""
+    """Counts of a column's values with Gaussian noise, released at or above a threshold."""
 
     name = "partitions"
     norm = "values"
     audited_by = "values: what is released is a list; its law is tested in tests/privacy and tests/discovery"
 
     def check(self, charge: Charge) -> None:
-        """Refuse a threshold that lets values of one unit through more often than the slack says."""
+        """Refuse a threshold that releases values of one unit with a probability above the slack."""
         threshold, rows = (charge.terms.get(name, 0) for name in ("threshold", "rows"))
         if not (rows >= 1 and threshold == int(threshold) and rows == int(rows)):
-            raise BudgetError(f"{charge.question!r} needs a threshold and the rows of a unit, whole numbers")
+            raise BudgetError(f"{charge.question!r} needs whole numbers as threshold and as rows per unit")
         if math.fsum(release_chance(int(threshold), s, int(rows)) for s in charge.scales) > charge.slack:
-            raise BudgetError(f"the slack of {charge.question!r} does not pay for its threshold")
+            raise BudgetError(f"the slack of {charge.question!r} does not cover its threshold")
 
     def check_unit(self, charge: Charge, adjacency: Adjacency) -> None:
-        """Refuse a threshold and noise that are for other units than those that are protected."""
+        """Refuse a threshold and noise that do not protect the ledger's privacy unit."""
         least = adjacency.marginal_l2() * (1 - _ROUNDING)
         if charge.terms["rows"] < adjacency.rows_per_unit or min(charge.sensitivities) < least:
-            raise BudgetError(f"{charge.question!r} is not for units of {adjacency.rows_per_unit} rows")
+            raise BudgetError(f"{charge.question!r} does not protect units of {adjacency.rows_per_unit} rows")
 
     def release(self, charge: Charge, exact: Sequence[Array], noise: Noise) -> list[Array]:
-        """Keep the values of each column whose noisy counts reach the threshold."""
+        """Return the values of each column whose noisy counts reach the threshold."""
         threshold = int(charge.terms["threshold"])
         columns = [exact[i : i + ARRAYS] for i in range(0, len(exact), ARRAYS)]
         kept = [
@@ -53,7 +53,6 @@ class CommonValues(GaussianPriced):
 
 
 def _select_common_values(arrays: Sequence[Array], sigma: float, threshold: int, noise: Noise) -> list[Array]:
-    """Add noise to the counts of one column's values and keep those that reach the threshold."""
     counts, lengths, octets = arrays
     noisy = counts + Gaussian().draw(sigma, counts.shape, noise)
     kept = noisy >= threshold

@@ -1,4 +1,4 @@
-"""Choice among candidates by integer scores: the exponential mechanism."""
+"""Private selection by integer scores: the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Exponential(Mechanism):
-    """The exponential mechanism: each draw costs twice sensitivity / scale in epsilon."""
+    """The exponential mechanism: each draw costs 2 * sensitivity / scale in epsilon."""
 
     name = "exponential"
     norm = "linf"
@@ -31,7 +31,7 @@ class Exponential(Mechanism):
         return each * charge.draws
 
     def rho(self, charge: Charge) -> float:
-        """Return epsilon^2 / 8 for each draw, by bounded range (Cesar and Rogers 2021)."""
+        """Return the sum of epsilon^2 / 8 over the draws, by bounded range (Cesar and Rogers 2021)."""
         return math.fsum(epsilon**2 / 8 for epsilon in self.epsilons(charge))
 
     def release(self, charge: Charge, exact: Sequence[Array], noise: Noise) -> list[Array]:
@@ -39,7 +39,7 @@ class Exponential(Mechanism):
         (scores,) = exact
         (sensitivity,) = charge.sensitivities
         if sensitivity != int(sensitivity):
-            raise TypeError("a choice among integer scores needs a whole sensitivity")
+            raise TypeError("a selection by integer scores needs an integer sensitivity")
         each = charge.epsilon / charge.draws
         if charge.draws > 1:
             return [exponential_draws(scores, int(sensitivity), each, charge.draws, noise)]

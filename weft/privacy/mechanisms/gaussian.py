@@ -1,7 +1,4 @@
-"""Rounded Gaussian noise on counts.
-
-For an integer x, round(x + Z) = x + round(Z): adding round(Z) is post-processing of the ideal Gaussian mechanism.
-"""
+"""Rounded Gaussian noise on counts: post-processing of the ideal Gaussian mechanism, as round(x + Z) = x + round(Z)."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ from weft.privacy.noise_tails import CONTEXT, PI, as_bits
 
 _SQRT_TWO_PI = CONTEXT.sqrt(CONTEXT.multiply(2, PI))
 _FARTHEST = 22
-"""Q(22) < 2**-353: no 320-bit number lies below it."""
+"""Q(22) < 2**-353: beyond it, tails are 0 as 320-bit integers."""
 
 
 class GaussianLaw(Law):
-    """round(Z), Z ~ N(0, scale**2)."""
+    """Distribution of round(Z), Z ~ N(0, scale**2)."""
 
     def invert(self, p: Floats) -> tuple[Floats, Floats]:
         """See `Law.invert`."""
@@ -38,11 +35,10 @@ class GaussianLaw(Law):
 
 
 def gaussian_tail(k: int, sigma: float) -> int:
-    """P(round(Z) >= k) = Q((k - 1/2) / sigma) for k >= 1, Z ~ N(0, sigma**2), sigma the float's exact value.
+    """Return P(round(Z) >= k) = Q((k - 1/2) / sigma) for k >= 1, Z ~ N(0, sigma**2), for the exact value of sigma.
 
-    With t = (k - 1/2)/sigma, Q(t) = 1/2 - phi(t) (t + t^3/3 + t^5/15 + ...). All terms are positive, so
-    nothing cancels before the last subtraction, whose absolute error is what counts: below 10**-116 for t
-    <= 22.
+    With t = (k - 1/2)/sigma, Q(t) = 1/2 - phi(t) (t + t^3/3 + t^5/15 + ...). All terms are positive, so nothing cancels
+    before the last subtraction, whose absolute error matters: below 10**-116 for t <= 22.
     """
     if 2 * k - 1 > 2 * _FARTHEST * sigma:
         return 0
@@ -51,7 +47,7 @@ def gaussian_tail(k: int, sigma: float) -> int:
         square = t * t
         term = total = t
         n = 1
-        # Once t^2/(n + 2) < 1/2, which holds long before a term is this small, the rest is below the last term.
+        # Once t^2/(n + 2) < 1/2, long before a term is this small, the remainder is below the last term.
         while term.scaleb(CONTEXT.prec) > total:
             n += 2
             term = term * square / n
@@ -61,7 +57,7 @@ def gaussian_tail(k: int, sigma: float) -> int:
 
 
 class Gaussian(GaussianPriced, CountNoise):
-    """Rounded Gaussian noise: sensitivity / scale-GDP for an L2 sensitivity."""
+    """Rounded Gaussian noise: mu-GDP with mu = L2 sensitivity / scale."""
 
     name = "gaussian"
     norm = "l2"
@@ -69,23 +65,23 @@ class Gaussian(GaussianPriced, CountNoise):
     allocation_exponent = 2 / 3
 
     def law(self, scale: float) -> Law:
-        """Return the law of round(Z)."""
+        """Return the distribution of round(Z)."""
         return GaussianLaw(float(scale))
 
     def scale_for_epsilon(self, epsilon: float, sensitivity: float) -> float:
-        """Raise BudgetError: no Gaussian noise has a pure epsilon."""
-        raise BudgetError("pure epsilon cannot pay for Gaussian noise: use geometric noise")
+        """Raise BudgetError: Gaussian noise has no pure epsilon."""
+        raise BudgetError("Gaussian noise has no pure epsilon: use geometric noise")
 
     def scale_for_rho(self, rho: float, sensitivity: float) -> float:
         """Return sensitivity / sqrt(2 rho)."""
         return sigma_for(rho, sensitivity)
 
     def variance(self, scale: float) -> float:
-        """Return that of Z; rounding adds up to 1/12."""
+        """Return the variance of Z; rounding adds up to 1/12."""
         return scale**2
 
     def deviation(self, scale: float) -> float:
-        """Return the scale."""
+        """Return the scale, the standard deviation of Z."""
         return scale
 
     def cdf(self, k: Array, scale: float) -> Array:
@@ -93,6 +89,6 @@ class Gaussian(GaussianPriced, CountNoise):
         return np.asarray(ndtr((k + 0.5) / scale))
 
     def test_size(self, drawn: Sequence[tuple[Array, float]]) -> tuple[float, float]:
-        """Return the chance by chi-square: squares of Gaussian noise add up to one. Rounding took at most a half."""
+        """Return the p-value by the chi-square distribution of summed squares, allowing for rounding by at most 1/2."""
         squares = np.concatenate([((np.abs(noise) + 0.5) / scale).ravel() ** 2 for noise, scale in drawn])
         return float(gammainc(squares.size / 2, squares.sum() / 2)), float(squares.mean())

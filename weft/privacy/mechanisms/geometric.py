@@ -1,4 +1,4 @@
-"""Two-sided geometric noise on counts: the integer form of Laplace noise."""
+"""Two-sided geometric noise on counts: the discrete form of Laplace noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.privacy.charge import Charge
 
 _FARTHEST = 223
-"""exp(-223) < 2**-321: no 320-bit number lies below it."""
+"""exp(-223) < 2**-321: beyond it, tails are 0 as 320-bit integers."""
 
 
 class GeometricLaw(Law):
@@ -38,7 +38,7 @@ class GeometricLaw(Law):
 
 
 def geometric_tail(k: int, scale: float) -> int:
-    """P(K >= k) = a**k / (1 + a) for k >= 1, P(K = k) proportional to a**|k|, a = exp(-1/scale)."""
+    """Return P(K >= k) = a**k / (1 + a) for k >= 1, P(K = k) proportional to a**|k|, a = exp(-1/scale)."""
     if k > _FARTHEST * scale:
         return 0
     with decimal.localcontext(CONTEXT):
@@ -47,7 +47,7 @@ def geometric_tail(k: int, scale: float) -> int:
 
 
 class Geometric(CountNoise):
-    """Two-sided geometric noise: sensitivity / scale is the epsilon, for an L1 sensitivity."""
+    """Two-sided geometric noise: epsilon-DP with epsilon = L1 sensitivity / scale."""
 
     name = "geometric"
     norm = "l1"
@@ -55,11 +55,11 @@ class Geometric(CountNoise):
     allocation_exponent = 1 / 2
 
     def law(self, scale: float) -> Law:
-        """Return the geometric law."""
+        """Return the geometric distribution."""
         return GeometricLaw(float(scale))
 
     def epsilons(self, charge: Charge) -> list[float]:
-        """Return sensitivity / scale of each table."""
+        """Return sensitivity / scale for each table."""
         return [moved / scale for moved, scale in zip(charge.sensitivities, charge.scales, strict=True)]
 
     def scale_for_epsilon(self, epsilon: float, sensitivity: float) -> float:
@@ -67,11 +67,11 @@ class Geometric(CountNoise):
         return sensitivity / epsilon
 
     def scale_for_rho(self, rho: float, sensitivity: float) -> float:
-        """Return the scale of epsilon = sqrt(2 rho)."""
+        """Return the scale for epsilon = sqrt(2 rho)."""
         return sensitivity / math.sqrt(2 * rho)
 
     def variance(self, scale: float) -> float:
-        """Return that of Laplace noise of this scale, which is larger by at most 1/6."""
+        """Return the variance of Laplace noise of this scale, which is larger by at most 1/6."""
         return 2 * scale**2
 
     def deviation(self, scale: float) -> float:
@@ -88,6 +88,6 @@ class Geometric(CountNoise):
         return np.asarray(np.where(k < 0, tail, 1 - tail))
 
     def test_size(self, drawn: Sequence[tuple[Array, float]]) -> tuple[float, float]:
-        """Return the chance by a gamma law, to which the sizes nearly add up. Rounding took at most a half."""
+        """Return the p-value by a gamma distribution, which the summed sizes nearly follow, rounding by at most 1/2."""
         sizes = np.concatenate([((np.abs(noise) + 0.5) / scale).ravel() for noise, scale in drawn])
         return float(gammainc(sizes.size, sizes.sum())), float(sizes.mean())

@@ -1,7 +1,4 @@
-"""Records that are grown from private rows: with differential privacy, or deniable and no more.
-
-The theorems are in `weft.privacy.deniability`.
-"""
+"""Records from private rows, differentially private or only deniable (proofs: `weft.privacy.deniability`)."""
 
 from __future__ import annotations
 
@@ -21,26 +18,23 @@ if TYPE_CHECKING:
 
 
 class GrownRecords(Mechanism):
-    """Prefixes of private rows, drawn by the weights that a privacy test gives them."""
+    """Prefixes of private rows, drawn with the weights of a privacy test."""
 
     audited_by = "records, not counts"
 
     @abstractmethod
     def find_test(self, terms: Mapping[str, float]) -> Acceptance | PlausibleTest:
-        """Return the privacy test that a charge names, and was priced by."""
+        """Return the privacy test in the terms of a charge, by which it was priced."""
 
     @abstractmethod
     def count_without_seeds(self, charge: Charge) -> int:
-        """Return how many records of zeros leave where no row passes the test."""
+        """Return the number of all-zero records to release if no row passes the test."""
 
     def release(self, charge: Charge, exact: Sequence[Array], noise: Noise) -> list[Array]:
-        """Draw prefixes independently with probability proportional to their weights, exactly.
-
-        This is the law of accepted records itself, so nothing is rejected and every draw takes the same work.
-        """
+        """Draw prefixes exactly in proportion to their weights, without rejection: every draw takes the same work."""
         prefixes, counts = exact
         ends = np.cumsum(self.find_test(charge.terms).weights(counts), dtype=np.int64)
-        assert (np.diff(ends, prepend=0) >= 0).all()  # no weight is negative, and no sum wrapped around
+        assert (np.diff(ends, prepend=0) >= 0).all()  # no negative weight, no integer overflow
         if not len(ends) or ends[-1] <= 0:
             return [np.zeros((self.count_without_seeds(charge), prefixes.shape[1]), prefixes.dtype)]
         words = noise.words(2 * charge.draws).reshape(2, -1)
@@ -48,41 +42,41 @@ class GrownRecords(Mechanism):
 
 
 class SeededRecords(GaussianPriced, GrownRecords):
-    """Records grown from seeds that passed a test by which the whole release is private."""
+    """Records from seeds that passed a test under which the whole release is differentially private."""
 
     name = "seeded"
     norm = "rows"
     grows_private_records = True
 
     def find_test(self, terms: Mapping[str, float]) -> Acceptance:
-        """Return the test of acceptance."""
+        """Return the acceptance test."""
         return Acceptance.of(terms)
 
     def count_without_seeds(self, charge: Charge) -> int:
-        """Return as many as were charged: slack pays for it."""
+        """Return the number of charged records: slack covers this case."""
         return charge.draws
 
 
 class DeniableRecords(Unpriced, GrownRecords):
-    """Records grown from seeds, each plausible to deny; no differential privacy is claimed for them."""
+    """Plausibly deniable records from seeds, for which no differential privacy is claimed."""
 
     name = "deniable"
     is_private = False
 
     def check(self, charge: Charge) -> None:
-        """Refuse a test that cannot be."""
+        """Validate the parameters of the test."""
         PlausibleTest.of(charge.terms)
 
     def find_test(self, terms: Mapping[str, float]) -> PlausibleTest:
-        """Return the test of plausible seeds."""
+        """Return the plausibility test."""
         return PlausibleTest.of(terms)
 
     def count_without_seeds(self, charge: Charge) -> int:
-        """Return none."""
+        """Return 0."""
         return 0
 
     def release(self, charge: Charge, exact: Sequence[Array], noise: Noise) -> list[Array]:
-        """Draw prefixes; or, for a test by classes of likelihood, let candidates pass one by one."""
+        """Draw prefixes; for the test by likelihood class, accept or reject each candidate."""
         if BUCKETS not in charge.terms:
             return super().release(charge, exact, noise)
         candidates, plausible = exact
@@ -90,5 +84,5 @@ class DeniableRecords(Unpriced, GrownRecords):
         return [candidates[scale_words_below(UNIT, noise.words(2 * len(chances)).reshape(2, -1)) < chances]]
 
     def describe(self, charge: Charge) -> str:
-        """Say that it is none."""
+        """Return "not private" instead of a noise scale."""
         return "not private"

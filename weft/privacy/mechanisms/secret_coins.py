@@ -1,4 +1,4 @@
-"""A secret coin for each privacy unit, which puts it into a part of the rows, or in none; nothing leaves."""
+"""Secret coins: each privacy unit is assigned at random to one part of the rows or none; nothing is released."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class SecretCoins(Unpriced):
-    """Uniform 64-bit words, one for each unit."""
+    """Uniform 64-bit words, one per unit."""
 
     name = "coins"
     divides_rows = True
     audited_by = "nothing leaves"
 
     def release(self, charge: Charge, exact: Sequence[Array], noise: Noise) -> list[Array]:
-        """Draw a word for each name; the names are there for an audit, and no coin depends on them."""
+        """Draw a word per name; the coins do not depend on the names, which are passed for the audit only."""
         (names,) = exact
         return [noise.words(len(names))]
 
     def describe(self, charge: Charge) -> str:
-        """Say that they are secret."""
+        """Return "secret" instead of a noise scale."""
         return "secret"

@@ -1,4 +1,4 @@
-"""The kinds of column: one file each, and this list."""
+"""Registry of the kinds of column; each kind has its own file."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ __all__ = [
 KINDS: dict[str, type[Column]] = {
     c.kind: c for c in (Boolean, Datetime, Time, Duration, Id, Integer, Real, Category, Derived)
 }
-"""Every kind by name, in the order in which a draft asks them whether they recognise a column."""
+"""All kinds by name, in the order in which a draft tries to recognise a column."""
 
 
 def column_from_dict(name: str, entry: Any) -> Column:
-    """Make a column from plain values, refusing keys that its kind does not know."""
+    """Make a column from plain values; raise ColumnError for invalid keys."""
     if not isinstance(entry, dict):
         raise ColumnError(name, 'must be a table with a kind, such as kind = "category"')
     kind = entry.get("kind")
@@ -61,7 +61,7 @@ def column_from_dict(name: str, entry: Any) -> Column:
     known = {spelling.get(f.name, f.name): f.name for f in fields(KINDS[kind]) if f.name not in KINDS[kind].unspelled}
     for key in entry:
         if key != "kind" and key not in known:
-            near = suggest_known_word(key, known) or f" Known are {', '.join(known)}."
+            near = suggest_known_word(key, known) or f" Known keys are {', '.join(known)}."
             raise ColumnError(name, f'unknown key "{key}" for kind {kind}.{near}', key)
     if is_partial(entry):
         return Unknown(name, stated=tuple((key, _freeze_value(value)) for key, value in entry.items()))
@@ -71,12 +71,12 @@ def column_from_dict(name: str, entry: Any) -> Column:
             raise ColumnError(name, "missing must list at least one marker, or be true or false", "missing")
         given |= {"missing": True, "markers": given["missing"]}
     if given.get("other") is not None:
-        given.setdefault("outside", "other")  # declaring the value is declaring the policy
+        given.setdefault("outside", "other")  # declaring the value implies the policy
     return KINDS[kind](name, **given)
 
 
 def add_markers(column: Column, markers: tuple[Marker, ...]) -> Column:
-    """Return a column with more markers of missing values, if it may be missing; those that it lists stay values."""
+    """Add markers of missing values to a column that allows them, except where it lists them as values."""
     known = {
         write_marker(value) for value in (*(column.listed or ()), *column.markers, *getattr(column, "special", ()))
     }
@@ -87,5 +87,5 @@ def add_markers(column: Column, markers: tuple[Marker, ...]) -> Column:
 def _freeze_value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_freeze_value(item) for item in value)
-    # TOML has dates of its own; they are kept as the text a person would write.
+    # Native TOML dates are stored as text.
     return value.isoformat() if hasattr(value, "isoformat") else value

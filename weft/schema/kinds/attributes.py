@@ -1,8 +1,10 @@
-"""Between columns and attributes: what a person sees, and what is counted.
+"""Encode columns, which users see, as attributes, which are counted.
 
-A part stands for one column or several. It turns their values into the codes of its attributes (none, one or more), and
-such codes back into values. It acts on each row alone and on public facts alone, so that a row still adds one to one
-cell of every table, whatever the part makes of it.
+A part represents one or more columns. It encodes their values as codes of its attributes (none, one or more) and
+decodes codes to values.
+
+Privacy: a part encodes each row independently and uses public facts only, so that a row adds one to exactly one cell of
+every marginal (sensitivity 1 to adding or removing a row).
 """
 
 from __future__ import annotations
@@ -19,11 +21,9 @@ from weft.schema.kinds.category import ListedCoder
 from weft.schema.kinds.kind import Coder, Column, ColumnError, Label, make_single_label
 from weft.values.timestamps import is_known_zone
 
-# Coders of columns as they are stored: by the values of a dictionary, where a column has one.
-
 
 class DictionaryCoder:
-    """A dictionary-encoded column, coded by its values. Its dictionary is made from the schema, not from data."""
+    """Coder of a dictionary-encoded column. The dictionary is made from the schema, not from data."""
 
     def __init__(self, inner: Coder, arrow_type: pa.DataType) -> None:
         self.inner, self._type = inner, arrow_type
@@ -41,12 +41,12 @@ class DictionaryCoder:
 
 
 def cast_to_stored_type(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    """Return an array in a type that may be a dictionary of its own."""
+    """Return an array, dictionary-encoded if the type is a dictionary."""
     return dictionary_array(array, arrow_type) if pa.types.is_dictionary(arrow_type) else array
 
 
 def dictionary_array(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    """Encode a plain array as a dictionary of this type."""
+    """Encode a plain array as a dictionary array of this type."""
     encoded = array.dictionary_encode()
     return _make_dictionary_array(encoded.indices, encoded.dictionary, arrow_type)
 
@@ -58,19 +58,19 @@ def _make_dictionary_array(indices: pa.Array, values: pa.Array, arrow_type: pa.D
 
 
 def plain_coder(coder: Coder) -> Coder:
-    """Return the coder of the values, however they are stored."""
+    """Return the coder of the values, without a dictionary."""
     return coder.inner if isinstance(coder, DictionaryCoder) else coder
 
 
 def coder_of(column: Column, field: pa.Field) -> Coder:
-    """Return the coder of a column in its Arrow type; SchemaError if they do not fit."""
+    """Return the coder of a column in its Arrow type; raise SchemaError if they are incompatible."""
     arrow_type = field.type
     if pa.types.is_dictionary(arrow_type):
         return DictionaryCoder(coder_of(column, field.with_type(arrow_type.value_type)), arrow_type)
     zone = arrow_type.tz if pa.types.is_timestamp(arrow_type) else None
     if zone is not None and not is_known_zone(zone):
-        raise ColumnError(column.name, "its times are in a zone that nobody knows; convert them to UTC", "type")
-    nan = not field.nullable  # a float column that forbids nulls says missing with NaN
+        raise ColumnError(column.name, "its type has an unknown time zone; convert the times to UTC", "type")
+    nan = not field.nullable  # a non-nullable float column represents missing values by NaN
     return column.coder(arrow_type, nan)
 
 
@@ -79,43 +79,43 @@ Arrays = Mapping[str, pa.Array]
 
 
 class AttributePart(Protocol):
-    """Some columns as attributes, and back."""
+    """Encoder of one or more columns as attributes."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that it makes."""
+        """Columns that the part decodes."""
         ...
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Columns that it looks at when rows are coded."""
+        """Columns that are read to encode rows."""
         ...
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns of other parts that must be made before its own."""
+        """Columns of other parts that must be decoded before."""
         ...
 
     @property
     def domain(self) -> Domain:
-        """Its attributes; the first one has the name of its column."""
+        """Attributes of the part; the first one has the name of its column."""
         ...
 
     def labels(self) -> list[tuple[Label, ...]]:
-        """Name every code of each attribute."""
+        """Return the labels of all codes of each attribute."""
         ...
 
     def encode(self, arrays: Arrays) -> Sequence[NDArray[np.int64]]:
-        """Return the codes of each attribute; DataError under the refuse policy only."""
+        """Return the codes of each attribute; raise DataError under the refuse policy only."""
         ...
 
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return the columns for these codes, given what was made of the columns that it needs."""
+        """Return the columns for these codes, given the decoded columns of other parts in `made`."""
         ...
 
 
 class Single:
-    """A column whose values are the codes of one attribute."""
+    """A column that is encoded as one attribute."""
 
     def __init__(self, column: Column, field: pa.Field) -> None:
         self._column, self._type = column, field.type
@@ -125,7 +125,7 @@ class Single:
         self.domain = Domain((column.name,), (self.coder.size,), (column.order(plain_coder(self.coder)),))
 
     def labels(self) -> list[tuple[Label, ...]]:
-        """Name every code, as its kind does: a bin that holds no value has no code."""
+        """Return the labels of all codes; a bin without possible values has no code."""
         return [name_column_codes(self._column, self._type, self.coder.size)]
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
@@ -138,13 +138,13 @@ class Single:
 
 
 def name_column_codes(column: Column, arrow_type: pa.DataType, size: int) -> tuple[Label, ...]:
-    """Name the codes of a column, `size` in all, as its kind does."""
+    """Return the labels of all `size` codes of a column."""
     made = column.labels(arrow_type, size)
     if column.missing:
         made.append(make_single_label("missing", "missing"))
-    if len(made) > size:  # Arrow's null type has no code but that of missing
+    if len(made) > size:  # Arrow's null type has only the code for missing
         made = made[len(made) - size :]
-    # What a type cannot tell apart the codec merges; a number is then better than a wrong name.
+    # The codec merges values that a type cannot distinguish; a code number is then better than a wrong label.
     return (
         tuple(made) if len(made) == size else tuple(make_single_label(f"code {code}", "value") for code in range(size))
     )

@@ -1,4 +1,4 @@
-"""True or false."""
+"""Boolean columns."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from weft.schema.kinds.kind import Coder, Column, Label, Scalar, make_single_lab
 
 @dataclass(frozen=True)
 class Boolean(Column):
-    """True or false. With `outside = "clip"`, anything else counts as missing."""
+    """True or false. With `outside = "clip"`, other values count as missing."""
 
     kind: ClassVar[str] = "boolean"
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
     flipped: ClassVar[tuple[str, ...]] = ("missing", "outside")
 
     def plain_type(self) -> pa.DataType:
-        """Return Arrow's truth values."""
+        """Return the Arrow Boolean type."""
         return pa.bool_()
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
-        """Return a code for false and one for true."""
+        """Return a coder with the codes 0 for false and 1 for true."""
         return ListedCoder(self, arrow_type, nan)
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
-        """Name both values."""
+        """Return the labels of both values."""
         return [make_single_label("false", "value"), make_single_label("true", "value")]
 
     @property
     def outside_remedy(self) -> str:
-        """What to do about a value that is neither."""
+        """Error text and remedy for any other value."""
         return 'a value is neither true nor false. Set outside = "clip" to count it as missing'
 
     @property
     def listed(self) -> tuple[Scalar, ...]:
-        """The possible values."""
+        """Possible values."""
         return (False, True)
 
     @classmethod
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
-        """Take truth values."""
+        """Recognise Boolean types."""
         return Guess({"kind": cls.kind}, "True or false.") if pa.types.is_boolean(evidence.type) else None

@@ -1,4 +1,4 @@
-"""One of a list of values."""
+"""Category columns: one of a list of values."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ from weft.values.bins import MAX_CODES
 from weft.values.storage import missing_of
 from weft.values.text_numbers import is_text
 
-# Codes of columns that list their values: one code a value, in the order of the schema.
-
 
 class ListedCoder:
-    """One code a value, in the order of the schema, matched in the column's own type."""
+    """Coder of listed values: one code per value, in schema order, compared in the column's type."""
 
     def __init__(self, column: Column, arrow_type: pa.DataType, nan: bool, other: Scalar | None = None) -> None:
         self._type, self._nan = arrow_type, nan
@@ -40,7 +38,7 @@ class ListedCoder:
         try:
             self.encode(pa.array([], arrow_type))
             self.decode(np.empty(0, np.int64), np.random.default_rng(0))
-        except pa.ArrowException:  # a type that Arrow cannot look up in, whatever the rows hold
+        except pa.ArrowException:  # Arrow implements no lookup for this type
             raise column.unfit(arrow_type) from None
 
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
@@ -66,17 +64,17 @@ class ListedCoder:
         return array.cast(self._type)
 
     def indices(self, codes: NDArray[Any]) -> pa.Array:
-        """Return places in the list of values, null for missing."""
+        """Return indices into the list of values, null for missing."""
         return pa.array(codes.astype(np.int64), mask=self._outcomes.is_missing(codes))
 
 
 def make_listed_array(column: Column, listed: tuple[Scalar, ...], arrow_type: pa.DataType) -> pa.Array:
-    """Return the schema's values in the type they are matched in: the column's, or one that Arrow can look up in."""
+    """Return the listed values in the column's type, or in an equivalent type for which Arrow implements a lookup."""
     if is_text(arrow_type):
         target = pa.large_string() if pa.types.is_string_view(arrow_type) else arrow_type
         plain: list[Any] = [write_category_value(value) for value in listed]
     elif pa.types.is_decimal256(arrow_type):
-        # Refused here, whatever the rows hold: Arrow cannot look up in this type, and a cast may fail on a value.
+        # Invalid whatever the rows hold: Arrow has no lookup for this type, and a cast may fail on a value.
         raise column.unfit(arrow_type)
     else:
         small_decimal = pa.types.is_decimal(arrow_type) and not pa.types.is_decimal128(arrow_type)
@@ -86,11 +84,9 @@ def make_listed_array(column: Column, listed: tuple[Scalar, ...], arrow_type: pa
     try:
         array = _cast_values(plain, target)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        raise ColumnError(
-            column.name, f"its values do not fit the column's type {arrow_type}; write them as that type does", "values"
-        ) from None
+        raise ColumnError(column.name, f"its values do not fit its type {arrow_type}; convert them", "values") from None
     if len(pc.unique(array)) < len(array):
-        raise ColumnError(column.name, f"two of its values are the same in the column's type {arrow_type}", "values")
+        raise ColumnError(column.name, f"two of its values are equal in the column's type {arrow_type}", "values")
     return array
 
 
@@ -106,7 +102,7 @@ def _cast_values(plain: list[Any], target: pa.DataType) -> pa.Array:
 
 
 def write_category_value(value: Scalar) -> str:
-    """Return a value as text that means it."""
+    """Return a value as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)
@@ -114,12 +110,12 @@ def write_category_value(value: Scalar) -> str:
 
 @dataclass(frozen=True)
 class Category(Column):
-    """One of a list of values, all texts, all whole numbers, all decimal numbers or all booleans."""
+    """One of a list of values: all strings, all integers, all decimal numbers or all Booleans."""
 
     values: tuple[Scalar, ...] = ()
-    """The possible values; their order is the order of the codes."""
+    """Possible values, in the order of their codes."""
     other: Scalar | None = field(default=None, kw_only=True)
-    """Value that stands for every unknown one; added to `values` if it is not there."""
+    """Optional value that represents all unlisted ones; added to `values` if not listed."""
 
     kind: ClassVar[str] = "category"
     policies: ClassVar[tuple[str, ...]] = ("refuse", "other")
@@ -134,20 +130,20 @@ class Category(Column):
         kinds = {type(value) for value in self.values}
         self._need(
             len(kinds) == 1 and kinds <= {str, int, float, bool},
-            "values must all be texts, all whole numbers, all decimal numbers (1.0, 2.5) or all booleans",
+            "values must all be strings, all whole numbers, all decimal numbers (1.0, 2.5) or all booleans",
             "values",
         )
         self._need(
             all(math.isfinite(v) for v in self.values if isinstance(v, float)),
-            "values must be finite; for not-a-number set missing = true",
+            "values must be finite; for NaN set missing = true",
             "values",
         )
-        self._need(len(set(self.values)) == len(self.values), "values must differ from one another", "values")
-        self._need(len(self.values) <= MAX_CODES, f"values must be at most {MAX_CODES}", "values")
+        self._need(len(set(self.values)) == len(self.values), "values must not repeat a value", "values")
+        self._need(len(self.values) <= MAX_CODES, f"values must list at most {MAX_CODES} values", "values")
         self._need_unlisted(self.values, "values")
         self._need(
             (self.outside == "other") == (self.other is not None),
-            'outside = "other" and other go together: declare other = "..." (the value that stands for the rest)',
+            'outside = "other" requires other: declare other = "..." (the value that represents the rest)',
             "other",
         )
 
@@ -161,43 +157,41 @@ class Category(Column):
         return pa.float64() if isinstance(first, float) else pa.string()
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
-        """Return one code a value."""
+        """Return a coder with one code per value."""
         return ListedCoder(self, arrow_type, nan, self.other)
 
     def order(self, coder: Coder) -> Order:
-        """The value that stands for all others, and missing, stand apart."""
+        """Return an unordered `Order` whose special codes are `other` and missing."""
         other = frozenset() if self.other is None else frozenset([self.values.index(self.other)])
         return Order(apart=super().order(coder).apart | other)
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
-        """Name each value as it is."""
+        """Return the values as labels."""
         return [make_single_label(str(value), "value") for value in self.values]
 
     @property
     def outside_remedy(self) -> str:
-        """What to do about a value that is not listed."""
-        return 'a value is not among the schema\'s. Add it to values, or declare other = "..."'
+        """Error text and remedy for a value that is not listed."""
+        return 'a value is not listed in the schema. Add it to values, or declare other = "..."'
 
     @property
     def listed(self) -> tuple[Scalar, ...]:
-        """The possible values."""
+        """Possible values."""
         return self.values
 
     @classmethod
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
-        """Take text with a limited number of values, whole numbers that look like codes, and columns without values."""
+        """Recognise text with few different values, integers that look like codes, and columns without values."""
         if pa.types.is_null(evidence.type):
-            return Guess({"kind": cls.kind, "values": ["unknown"]}, "Nothing but missing values.")
+            return Guess({"kind": cls.kind, "values": ["unknown"]}, "Only missing values were seen.")
         if is_text(evidence.type):
             if not len(evidence.values):
-                return Guess({"kind": cls.kind, "values": ["unknown"]}, "No value was seen: list the possible ones.")
+                return Guess({"kind": cls.kind, "values": ["unknown"]}, "No value was seen: list the possible values.")
             if len(evidence.different) > MAX_LISTED_TEXTS and not _has_line_breaks(evidence.different):
                 return _guess_common_values(evidence)
             reason = "Text with a limited number of different values."
             if len(evidence.different) > MAX_UNREMARKED_TEXTS:
-                reason = (
-                    "Text with very many different values: keep the common ones and declare other, or make it an id."
-                )
+                reason = "Text with very many different values: keep common ones and declare other, or make it an id."
             return Guess({"kind": cls.kind, "values": sorted(evidence.different.to_pylist())}, reason)
         if pa.types.is_integer(evidence.type) and 0 < len(evidence.different) <= MAX_CATEGORY_INTEGERS:
             values = sorted(evidence.different.to_pylist())
@@ -208,7 +202,7 @@ class Category(Column):
 def _guess_common_values(evidence: ColumnEvidence) -> Guess:
     order = np.lexsort((np.arange(len(evidence.counts)), -evidence.counts))[:COMMON]
     values = sorted(evidence.different.take(pa.array(order)).to_pylist())
-    reason = "Text with very many different values: the commonest are listed, and other stands for the rest."
+    reason = "Text with very many different values: the most common are listed, and other represents the rest."
     return Guess({"kind": "category", "values": values, "other": "other"}, reason)
 
 

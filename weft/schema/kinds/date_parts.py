@@ -1,8 +1,8 @@
-"""Dates in parts: the week, the weekday and the time of day are attributes of their own.
+"""Encode dates as separate attributes for week, weekday and time of day.
 
-Whether guests arrive on a Saturday and whether they come in August are different things, and a table over days of three
-years can tell neither from noise. The week is ordered and coarse together with others; the weekday and the hour keep
-their few codes. A week, a weekday and a time name one moment, so that no day can come out that does not exist.
+Seasonal and weekly patterns are different effects, and in a marginal over all days of several years the noise hides
+both. The week is ordered and can be merged to coarser codes in marginals; weekday and hour keep their few codes. Week,
+weekday and time determine the timestamp, so that no impossible date is generated.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from weft.values.bins import measure_roundness
 from weft.values.timestamps import DAY, write_moment
 
 MONDAY = 3
-"""Days from a Monday to the first of January 1970."""
+"""Days from the preceding Monday to 1 January 1970."""
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 MIN_DAYS = 28
-"""A range of fewer days is not divided into weeks."""
+"""Minimum length of a range that is divided into weeks."""
 
 _CLOCK = (("hour", DAY // 24, 24), ("minute", DAY // 1440, 60))
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How a column stores time: in units of `unit` nanoseconds, `shift` units behind the clock on the wall."""
+    """Storage of time in a column: in units of `unit` nanoseconds, `shift` units behind local time."""
 
     unit: int
     step: int
@@ -44,15 +44,15 @@ class Clock:
 
     @property
     def hands(self) -> list[tuple[str, int, int]]:
-        """Name, length in units and number of the parts of a day that steps tell apart."""
+        """Name, length in units and number of the parts of a day that the step distinguishes."""
         return [(name, length // self.unit, size) for name, length, size in _CLOCK if self.step < length * size]
 
 
 class Calendar:
-    """A column of dates or time stamps as week, weekday and time of day."""
+    """A column of dates or timestamps, encoded as week, weekday and time of day."""
 
     def __init__(self, column: BinnedColumn, days: GridCoder, clock: Clock, stored: pa.DataType) -> None:
-        """Take the coder that gives each day a code, then the special values, then missing; and the column's type."""
+        """Initialise with the coder of days, special values and missing (in this order), and the stored type."""
         name = column.name
         self.columns = self.reads = (name,)
         self.needs: tuple[str, ...] = ()
@@ -79,15 +79,15 @@ class Calendar:
         self._weeks = weeks
         self._code = np.full((weeks, 7), -1, np.int64)
         self._code[self._week, self._weekday] = np.arange(self._many)
-        # The days of a week that exist, to choose from where the one asked for does not.
+        # Days of each week that exist, as replacements for a weekday outside the range.
         self._existing = np.argsort(self._code < 0, axis=1, kind="stable")
         self._number = (self._code >= 0).sum(axis=1)
 
     def labels(self) -> list[tuple[Label, ...]]:
-        """Name weeks by their days, weekdays, and times of day."""
+        """Return the labels: weeks by their first and last day, weekdays, and times of day."""
         number = (self._days.bins.starts() + self._clock.shift) // self._day
         first = np.where(self._code >= 0, self._code, self._many - 1).min(axis=1)
-        last = np.where(self._code >= 0, self._code, 0).max(axis=1)  # a week without days is named by the next one's
+        last = np.where(self._code >= 0, self._code, 0).max(axis=1)  # a week without days has the label of the next one
         weeks = [
             Label(_format_date(number[a]), _format_date(number[max(a, b)]), "bin")
             for a, b in zip(first, last, strict=True)
@@ -105,7 +105,7 @@ class Calendar:
         return [(*weeks, *apart), (*days, *none), *((*hand, *none) for hand in hands)]
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
-        """Return week, weekday, and time of day where steps tell it."""
+        """Return the codes of week, weekday, and time of day if the step distinguishes it."""
         array = arrays[self.columns[0]]
         codes = self._days.encode(array)
         day = codes < self._many
@@ -118,11 +118,11 @@ class Calendar:
         return made
 
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return the day that fits, and a moment of it."""
+        """Return a timestamp with this week, weekday and time of day."""
         week, weekday, *hands = (np.asarray(part).astype(np.int64) for part in codes)
         day = week < self._weeks
         at = np.where(day, week, 0)
-        # A week with no day of its own is one that special values fill: the nearest one that has days stands in.
+        # A week without days is filled by special values: the nearest week with days replaces it.
         at = _find_nearest_filled(self._number > 0)[at]
         asked = self._code[at, np.where(weekday < 7, weekday, 0)]
         chosen = self._existing[at, rng.integers(0, self._number[at])]
@@ -136,7 +136,7 @@ class Calendar:
         return {self.columns[0]: cast_to_stored_type(array, self._stored)}
 
     def _moments(self, start: NDArray[np.int64], hands: list[NDArray[np.int64]], rng: Any) -> NDArray[np.int64]:
-        """Return a moment of each day at this hour and minute, on the grid of steps."""
+        """Return a timestamp of each day with this hour and minute, aligned to the step."""
         moment = start.copy()
         least = self._day
         for (_, length, size), hand in zip(self._clock.hands, hands, strict=True):
@@ -157,7 +157,7 @@ def _hand_order(size: int, none: int) -> Order:
 
 
 def _find_nearest_filled(has: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return for each place the nearest one that has something."""
+    """Return for each index the nearest index where `has` is true."""
     held = np.flatnonzero(has)
     every = np.arange(len(has))
     right = np.clip(np.searchsorted(held, every), 0, len(held) - 1)
@@ -165,10 +165,8 @@ def _find_nearest_filled(has: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.where(np.abs(held[left] - every) <= np.abs(held[right] - every), held[left], held[right])
 
 
-# What columns may hold of a date.
-
 PIECES = {"year": (1, 9999), "month": (1, 12), "day": (1, 31), "week": (1, 53), "week_from_sunday": (1, 54)}
-"""What columns may hold of a date, and between which ends: ISO weeks, or weeks that begin on Sundays."""
+"""Pieces of a date that columns may contain, with their ranges: `week` is ISO, `week_from_sunday` starts on Sundays."""
 
 PIECES_REMEDY = (
     'pieces must name the columns of year, month and day, such as {year = "y", month = "m", day = "d"}, '
@@ -177,6 +175,6 @@ PIECES_REMEDY = (
 
 
 def make_a_date(pieces: Mapping[Any, Any]) -> bool:
-    """Whether pieces and the names of their columns make up a date."""
+    """Return whether pieces, with the names of their columns, determine a date."""
     known = all(piece in PIECES and isinstance(name, str) for piece, name in pieces.items())
     return known and {"year", "month", "day"} <= set(pieces) and len(set(pieces.values())) == len(pieces)

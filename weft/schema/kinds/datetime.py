@@ -1,4 +1,4 @@
-"""A day or a moment."""
+"""Date and timestamp columns."""
 
 from __future__ import annotations
 
@@ -37,50 +37,44 @@ from weft.values.timestamps import (
     write_moment,
 )
 
-# How a column of dates is written, checked: its formats and its step.
-
 EPOCHS = {"epoch": UNIT["s"], "epoch_ms": UNIT["ms"]}
-"""Formats of whole numbers: time since 1970."""
+"""Formats of integers that count time since 1970, with their unit in nanoseconds."""
 
 
 def check_formats(column: Datetime) -> None:
-    """Refuse formats that are none, and further formats of a column whose own format is not stated."""
+    """Validate `format`, and `other_formats`, which require it."""
     form = column.format
     if form is not None and not (isinstance(form, str) and ("%" in form or form in EPOCHS)):
-        raise ColumnError(
-            column.name, 'format must be in strptime letters, such as "%d/%m/%Y", or "epoch" or "epoch_ms"', "format"
-        )
+        raise ColumnError(column.name, 'format must be a strptime format ("%d/%m/%Y"), "epoch" or "epoch_ms"', "format")
     object.__setattr__(column, "other_formats", tuple(column.other_formats))
     if column.other_formats and column.text_format is None:
-        raise ColumnError(column.name, "other_formats needs format, which released values are written in", "format")
+        raise ColumnError(column.name, "other_formats requires format, in which released values are written", "format")
     if not all(isinstance(each, str) and "%" in each for each in column.other_formats):
-        told = 'other_formats must list formats in strptime letters, such as ["%d/%m/%Y"]'
+        told = 'other_formats must list strptime formats, such as ["%d/%m/%Y"]'
         raise ColumnError(column.name, told, "other_formats")
 
 
 def check_step(column: Datetime) -> None:
-    """Refuse a step that is no length of time."""
+    """Validate that `step` is a duration."""
     if column.step is None:
         return
     try:
         parse_step(column.step)
     except ValueError:
-        told = 'step must be a time such as "1d", "1h", "15min", "1s" or "1ms"'
+        told = 'step must be a duration such as "1d", "1h", "15min", "1s" or "1ms"'
         raise ColumnError(column.name, told, "step") from None
 
 
-# What a draft makes of dates, time stamps, and text or whole numbers that look like dates.
-
 DAY_NUMBER = "%Y%m%d"
-"""The format of days that are written as one whole number."""
+"""Format of dates that are written as one integer."""
 
 _NATURAL_STEPS = ("7d", "1d", "1h", "30min", "15min", "1min", "1s", "1ms", "1us", "1ns")
-_YEARS = (1800, 2200)  # whole numbers of eight digits that a draft takes for days
+_YEARS = (1800, 2200)  # eight-digit integers that a draft recognises as dates
 _FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y")
 
 
 def date_format(words: pa.Array) -> str | None:
-    """Return the usual format in which all texts are dates; None if there is none."""
+    """Return the common format in which all texts are dates; None if there is none."""
     for form in _FORMATS:
         moments = read_moments(words, form)
         if (
@@ -92,7 +86,7 @@ def date_format(words: pa.Array) -> str | None:
 
 
 def day_numbers(values: pa.Array) -> Guess | None:
-    """Take whole numbers that are all days of these years, written yyyymmdd."""
+    """Recognise integers that are all dates between 1800 and 2199, written yyyymmdd."""
     ends = pc.min_max(values)
     if not _YEARS[0] * 10_000 <= ends["min"].as_py() <= ends["max"].as_py() < _YEARS[1] * 10_000:
         return None
@@ -101,16 +95,18 @@ def day_numbers(values: pa.Array) -> Guess | None:
         return None
     entry = guess_moments(pa.array(reading.values.astype(np.int32)).cast(pa.date32())).entry
     told = {"format": DAY_NUMBER, "type": str(values.type)}
-    return Guess(entry | told, "Whole numbers that are all days, written yyyymmdd.")
+    return Guess(entry | told, "Whole numbers that are all dates, written yyyymmdd.")
 
 
 def guess_moments(values: pa.Array) -> Guess:
-    """Return the entry of a column of dates or time stamps."""
+    """Return the draft entry of a column of dates or timestamps."""
     date32, stamp = pa.types.is_date32(values.type), pa.types.is_timestamp(values.type)
     unit = DAY if date32 else UNIT[values.type.unit] if stamp else UNIT["ms"]
     zoned = stamp and values.type.tz is not None
     if not len(values):
-        return Guess({"kind": "datetime", "range": ["2000-01-01", "2029-12-31"]}, "No value was seen: give the range.")
+        return Guess(
+            {"kind": "datetime", "range": ["2000-01-01", "2029-12-31"]}, "No value was seen: declare the range."
+        )
     different = np.unique(values.cast(pa.int32() if date32 else pa.int64()).to_numpy())
     low, high = int(different[0]) * unit, int(different[-1]) * unit
     common = common_step(different.astype(np.int64)) * unit if len(different) > 1 else math.gcd(low, DAY)
@@ -126,24 +122,21 @@ def guess_moments(values: pa.Array) -> Guess:
 
 @dataclass(frozen=True)
 class Datetime(BinnedColumn):
-    """A day or a moment. The highest end, given as a plain date, includes that whole day."""
+    """A date or a timestamp. An upper end that is a plain date includes that whole day."""
 
     step: str | None = field(default=None, kw_only=True)
-    """Elapsed time between possible values, such as "1d", "1h", "15min", "1s", "1ms" (None: 1d
-    where the ends are plain dates, else 1s)."""
+    """Time between possible values, such as "1d", "1h", "15min", "1s", "1ms" (default: 1d for plain dates, else 1s)."""
     timezone: str | None = field(default=None, kw_only=True)
-    """Zone in which range, edges and special are read (None: that of the column's type)."""
+    """Time zone of range, edges and special (default: that of the column's type)."""
     format: str | None = field(default=None, kw_only=True)
-    """How a text column writes it, in strptime's letters, such as "%d/%m/%Y"; or how a column of whole numbers does:
-    "%Y%m%d", "epoch" for seconds since 1970, "epoch_ms" for milliseconds."""
+    """Format of a text column, as for strptime, such as "%d/%m/%Y"; or of an integer column: "%Y%m%d", "epoch" for
+    seconds since 1970, "epoch_ms" for milliseconds."""
     other_formats: tuple[str, ...] = field(default=(), kw_only=True)
-    """Further formats in which a text column may write it; each value is read in the first that fits, and released
-    values are written in `format`."""
+    """Further formats of a text column; each value is read in the first format that fits and written in `format`."""
     date: bool | None = field(default=None, kw_only=True)
-    """Whether text and CSV hold a plain date (None: yes, if the ends are plain dates and steps are whole days)."""
-
+    """Whether text and CSV contain plain dates (default: yes if the ends are plain dates and steps are whole days)."""
     pieces: tuple[tuple[str, str], ...] | Mapping[str, str] | None = field(default=None, kw_only=True)
-    """Columns that hold its year, month and day, and maybe its week: the date itself is in no file."""
+    """Columns of the year, month, day and optional week, if the table has these instead of the date."""
 
     kind: ClassVar[str] = "datetime"
     rounded: ClassVar[bool] = False
@@ -157,7 +150,7 @@ class Datetime(BinnedColumn):
         check_step(self)
         self._need(
             self.timezone is None or (isinstance(self.timezone, str) and is_known_zone(self.timezone)),
-            'timezone must be a known zone such as "Europe/Berlin"',
+            'timezone must be a known time zone such as "Europe/Berlin"',
             "timezone",
         )
 
@@ -167,16 +160,16 @@ class Datetime(BinnedColumn):
         given = dict(self.pieces)
         self._need(make_a_date(given), PIECES_REMEDY, "pieces")
         plain = self.after is None and self.format is None and self.edges is None and self.bins is None
-        self._need(plain and self.plain_date, "a date in pieces needs a range of plain dates, and no format", "pieces")
+        self._need(plain and self.plain_date, "a date in pieces needs a range of plain dates and no format", "pieces")
         self._set(pieces=tuple(given.items()))
 
     @property
     def in_table(self) -> bool:
-        """Whether a table has this column: not if it is in pieces."""
+        """Whether the table contains this column; not if it has the pieces instead."""
         return self.pieces is None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, the pieces as a table."""
+        """Return the fields as plain values, the pieces as a table."""
         entry = super().to_dict()
         return entry if self.pieces is None else entry | {"pieces": dict(self.pieces)}
 
@@ -185,27 +178,25 @@ class Datetime(BinnedColumn):
             try:
                 parse_span(value)
             except ValueError:
-                raise ColumnError(
-                    self.name, f'{key} must hold times between both, such as "0d", "36h" or "90min"', key
-                ) from None
+                raise ColumnError(self.name, f'{key} must contain durations such as "0d", "36h"', key) from None
             return int(value) if isinstance(value, int) else str(value)
         try:
             Moment.parse(value)
         except (ValueError, TypeError):
             raise ColumnError(
-                self.name, f'{key} must hold dates such as "2013-01-31" or "2013-01-31 18:30:00"', key
+                self.name, f'{key} must contain dates such as "2013-01-31" or "2013-01-31 18:30:00"', key
             ) from None
         return str(value)
 
     def place(self, value: Any) -> int:
-        """Nanoseconds since 1970 on the wall clock, or between two columns."""
+        """Return nanoseconds since 1970 in local time, or between the base column and this one."""
         if self.after is not None:
             return parse_span(value)
         return Moment.parse(value).nanoseconds
 
     @property
     def plain_date(self) -> bool:
-        """Whether text and CSV hold plain dates."""
+        """Whether text and CSV contain plain dates."""
         if self.date is not None:
             return self.date
         given = (*(self.range or ()), *(self.edges or ()))
@@ -217,50 +208,47 @@ class Datetime(BinnedColumn):
 
     @property
     def text_format(self) -> str | None:
-        """How text spells it, if the schema says so."""
+        """Declared format of text."""
         return None if self._numbers else self.format
 
     @property
     def text_formats(self) -> tuple[str, ...]:
-        """The formats in which text may spell it, if the schema says so."""
+        """Declared formats of text; the first one is used for writing."""
         return () if self.text_format is None else (self.text_format, *self.other_formats)
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """The formats of a text column, ISO dates or moments where the schema states none."""
+        """Formats of a text column, by default ISO dates or timestamps."""
         plain = "%Y-%m-%d" if self.plain_date else "%Y-%m-%d %H:%M:%S"
         return self.text_formats or (self.format or plain,)
 
     @property
     def _numbers(self) -> bool:
-        """Whether the source has no type of its own, and the schema says that it holds whole numbers."""
+        """Whether the schema declares that values are stored as integers."""
         return self.format in EPOCHS or (self.type is not None and pa.types.is_integer(self.arrow_type()))
 
     @property
     def outside_remedy(self) -> str:
-        """What to do about a value beyond the range, or between two steps."""
-        return (
-            "a value lies outside the schema. Widen range, take a finer step, add it to special, "
-            'or set outside = "clip"'
-        )
+        """Error text and remedy for a value outside the range or between two steps."""
+        return 'a value lies outside the schema. Widen range, refine step, add it to special, or set outside = "clip"'
 
     def plain_type(self) -> pa.DataType:
-        """Return text where a format is given, days for plain dates, and else time stamps that hold the step."""
+        """Return text if a format is declared, dates for plain dates, otherwise timestamps that fit the step."""
         if self.format in EPOCHS:
             return pa.int64()
         if self.format is not None:
-            return pa.string()  # stays text, and is written back in the same format
+            return pa.string()  # remains text and is written in the same format
         if self.plain_date:
             return pa.date32()
         step = parse_step(self.step or "1s")
         return pa.timestamp(next(unit for unit, size in UNIT.items() if step % size == 0), self.timezone)
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
-        """Return the codes in a column of dates, time stamps or text."""
+        """Return the coder for dates, timestamps, text or integers."""
         return self._coder(arrow_type, daily=False)[0]
 
     def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> AttributePart:
-        """Take weeks, weekdays and times of day apart, over a range that is long enough for it."""
+        """Return a part with separate attributes for week, weekday and time of day if the range is long enough."""
         if self.after is not None:
             return super().part(fields, columns)
         stored = fields[self.name].type
@@ -274,7 +262,7 @@ class Datetime(BinnedColumn):
         return super().part(fields, columns) if clock.step > DAY else Calendar(self, coder, clock, stored)
 
     def scale(self, arrow_type: pa.DataType, nan: bool = False) -> Scale:
-        """Return the integers of a column of dates, time stamps, text or whole numbers."""
+        """Return how dates, timestamps, text or integers hold the values as integers."""
         carrier: Carrier
         zone: str | None = None
         day = self.plain_date
@@ -284,7 +272,7 @@ class Datetime(BinnedColumn):
             carrier = Integers(arrow_type) if pa.types.is_date32(arrow_type) else Dates64(arrow_type)
             unit, day = DAY, True
         elif pa.types.is_timestamp(arrow_type):
-            # Plain dates in a column of time stamps are midnights, which is how pandas holds days.
+            # In a timestamp column, plain dates are midnights, as in pandas.
             carrier, unit, zone = Integers(arrow_type), UNIT[arrow_type.unit], arrow_type.tz
         elif pa.types.is_integer(arrow_type) and self.format == DAY_NUMBER:
             carrier, unit, day = DayNumbers(arrow_type), DAY, True
@@ -295,7 +283,7 @@ class Datetime(BinnedColumn):
         if self.timezone is not None and zone is None:
             raise ColumnError(self.name, f"its type {arrow_type} has no time zone; remove timezone", "timezone")
         if self._step(day) % unit:
-            raise ColumnError(self.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
+            raise ColumnError(self.name, f"step is finer than its type {arrow_type}; set a coarser step", "step")
         starts = DAY // unit if day and self._step(day) % DAY == 0 else 0
         return Scale(carrier, Fraction(unit), Fraction(unit), True, zone, starts)
 
@@ -308,14 +296,14 @@ class Datetime(BinnedColumn):
         return Spans(low, high, self._step(day), self.bins, edges, [self.place(value) for value in self.special])
 
     def gaps(self, scale: Scale) -> BinGrid:
-        """Return the bins of the time since another column."""
+        """Compute the bins of the time since the base column."""
         try:
             return self._spans(scale.day > 0).grid(int(scale.unit))
         except ValueError as error:
             raise ColumnError(self.name, f"{error}", "range") from None
 
     def check_span(self, scale: Scale, low: int, high: int) -> None:
-        """Refuse a format in which some moments cannot be told."""
+        """Validate that the text format preserves the values."""
         if isinstance(scale.carrier, TextMoments):
             step = self._step(scale.day > 0) // int(scale.unit)
             day = scale.day or 1
@@ -345,13 +333,13 @@ class Datetime(BinnedColumn):
         return GridCoder(self, grid, carrier), Clock(unit, step, shift)
 
     def _shift(self, zone: str | None) -> int:
-        """Nanoseconds by which the clock on the wall is ahead of what is stored, when the range begins."""
+        """Return the offset of local time from stored time at the start of the range, in nanoseconds."""
         low = Moment.parse(self.ends[0])
         zone = self.timezone or zone
         return 0 if zone is None or low.zoned else low.nanoseconds - low.instant(zone)
 
     def _cuts(self, zone: str | None, unit: int, step: int, shift: int | None) -> tuple[list[int], list[int]]:
-        """Return the cuts of the bins, or with a `shift` those of the days on the wall's calendar; special values."""
+        """Compute the cuts of the bins (with a `shift`, of the days in local time), and the special values."""
         zone = self.timezone or zone
 
         def start(value: str) -> int:
@@ -366,7 +354,7 @@ class Datetime(BinnedColumn):
         low, high = self.ends
         last = start(low) + (end(high) - start(low)) // step * step
         if last < start(low):
-            raise ValueError("range holds no value of its type; widen it")
+            raise ValueError("range contains no value of its type; widen it")
         special = [start(value) for value in self.special]
         if self.edges is None:
             day = DAY // unit
@@ -378,21 +366,19 @@ class Datetime(BinnedColumn):
             return [start(low), *range(midnight + day, last + 1, day), last + 1], special
         cuts = [*(start(edge) for edge in self.edges[:-1]), end(high) + 1]
         if cuts != sorted(cuts):
-            raise ValueError("two edges change places when the clock does; move one of them")
+            raise ValueError("two edges swap at a daylight saving change; move one of them")
         return cuts, special
 
     def check_format(self, carrier: Carrier, sample: list[int]) -> None:
-        """Refuse a format in which some of these moments cannot be told."""
+        """Validate that the text format preserves these values."""
         held = np.array(sample, dtype=np.int64)
         none = np.zeros(len(held), dtype=bool)
         back = carrier.read(carrier.write(held.view(np.uint64), none))
         if back.unreadable is None or back.unreadable.any() or not np.array_equal(back.values, held):
-            raise ColumnError(
-                self.name, "format loses part of the values; take a coarser step or a fuller format", "format"
-            )
+            raise ColumnError(self.name, "format loses part of a value; set a coarser step or full format", "format")
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
-        """Name bins of time on the column's own wall clock; a shift of the clock may move an edge by its hour."""
+        """Return the labels of the bins in local time; a daylight saving change may shift an edge by an hour."""
         if self.after is not None:
             return self._spans(self.plain_date).labels(name_span) + self.special_labels(_normalise_span)
         texts = [self.ends[0], self.ends[1]] if self.edges is None else list(self.edges)
@@ -414,14 +400,14 @@ class Datetime(BinnedColumn):
 
     @classmethod
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
-        """Take dates and time stamps, and text that reads as dates in a usual format."""
+        """Recognise dates, timestamps, and text or integers that are all dates in a common format."""
         if pa.types.is_date(evidence.type) or pa.types.is_timestamp(evidence.type):
             return guess_moments(evidence.values)
         if is_text(evidence.type) and len(evidence.values) and len(evidence.different) > MAX_CATEGORY_INTEGERS:
             form = date_format(evidence.different)
             if form is not None:
                 entry = guess_moments(read_moments(evidence.values, form)).entry
-                return Guess({**entry, "format": form}, f"Text that reads as dates in the format {form}.")
+                return Guess({**entry, "format": form}, f"Text that contains dates in the format {form}.")
         if pa.types.is_integer(evidence.type) and len(evidence.values):
             return day_numbers(evidence.values)
         return None

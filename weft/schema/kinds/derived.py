@@ -1,7 +1,6 @@
-"""A column that follows from others, by a formula or a public map: computed, never read and never measured.
+"""Derived columns: computed from other columns by a formula or a public map, never read and never measured.
 
-Whatever can be said publicly need not be learned, and the budget goes elsewhere. The part of such a column has no
-attribute: a row adds nothing to any table on its account.
+Privacy: a derived column has no attribute, so that no query depends on its values (sensitivity 0) and it costs nothing.
 """
 
 from __future__ import annotations
@@ -46,13 +45,11 @@ from weft.values.storage import decimal_array, decode_dictionary, write_floats
 from weft.values.text_numbers import is_text
 from weft.values.timestamps import DAY
 
-# The parts of derived columns: they have no attribute, read nothing from rows, and compute a column from others.
-
-_EACH = 10_000  # whole numbers of a range that a map is expected to list
+_EACH = 10_000  # maximum size of an integer range that a map must list completely
 
 
 class _Computed:
-    """What the parts of derived columns share: no attribute, and nothing read from rows."""
+    """Base class of the parts of derived columns: no attribute, and nothing read from rows."""
 
     def __init__(self, column: Derived, fields: Mapping[str, pa.Field]) -> None:
         self.columns = (column.name,)
@@ -63,15 +60,15 @@ class _Computed:
         self._type = plain_type(self._field)
 
     def labels(self) -> list[tuple[Label, ...]]:
-        """Name nothing: there is no attribute."""
+        """Return no labels: there is no attribute."""
         return []
 
     def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
-        """Return nothing: a row adds nothing to any table."""
+        """Return no codes: there is no attribute."""
         return []
 
     def stored(self, array: pa.Array) -> dict[str, pa.Array]:
-        """Return the column as its field stores it."""
+        """Return the column in the type of its field."""
         if pa.types.is_floating(array.type) and not self._field.nullable:
             array = array.fill_null(float("nan"))
         declared = self._field.type
@@ -79,7 +76,7 @@ class _Computed:
 
 
 class MapPart(_Computed):
-    """A column by a public map of another."""
+    """A column computed from another one by a public map."""
 
     def __init__(self, column: Derived, source: Column, fields: Mapping[str, pa.Field]) -> None:
         super().__init__(column, fields)
@@ -93,17 +90,15 @@ class MapPart(_Computed):
             few = source.after is None and (high - low) // source.step < _EACH
             listed = [*range(low, source.ends[1] + 1, source.step), *source.special] if few else ()
             if not few and column.otherwise is None:
-                raise ColumnError(column.name, f'"{source.name}" has many values: add else = "..."', "map")
+                raise ColumnError(column.name, f'"{source.name}" has too many values to list: add else = "..."', "map")
             self._known = pa.array(column.translation, pa.string())
             self._scale = source.scale(plain_type(given), nan=not given.nullable)
         else:
-            raise ColumnError(
-                column.name, f'of must name a category, a boolean or a whole number; "{source.name}" is none', "of"
-            )
+            raise ColumnError(column.name, f'of must name a category, boolean or integer, not "{source.name}"', "of")
         lacking = [value for value in listed if write_category_value(value) not in column.translation]
         if lacking and column.otherwise is None:
             raise ColumnError(
-                column.name, f'map lacks "{lacking[0]}", a value of "{source.name}": add it, or else = "..."', "map"
+                column.name, f'map lacks the value "{lacking[0]}" of "{source.name}": add it, or else = "..."', "map"
             )
         otherwise = [] if column.otherwise is None else [column.otherwise]
         keys = listed if self._scale is None else list(column.translation)
@@ -114,7 +109,7 @@ class MapPart(_Computed):
         self._values = made.take(pa.array(places, pa.int64())).cast(self._type)
 
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Translate the values that were made of the other column."""
+        """Map the decoded values of the other column."""
         source = decode_dictionary(made[self.needs[0]])
         if self._scale is not None:
             reading = self._scale.carrier.read(source)
@@ -130,7 +125,7 @@ class MapPart(_Computed):
 
 
 class FormulaPart(_Computed):
-    """A column by a formula over others."""
+    """A column computed from others by a formula."""
 
     def __init__(
         self,
@@ -145,7 +140,7 @@ class FormulaPart(_Computed):
         self._require_room(column.interval(columns))
 
     def _require_room(self, held: Interval) -> None:
-        """Refuse a type that cannot hold every result that the schema allows."""
+        """Validate that the type can hold every result that the schema allows."""
         kind, column = self._type, self._column
         if is_text(kind) or (not self._text and pa.types.is_floating(kind) and not pa.types.is_float16(kind)):
             return
@@ -160,11 +155,11 @@ class FormulaPart(_Computed):
             info = np.iinfo(np.int32 if pa.types.is_date32(kind) else np.int64 if unit else kind.to_pandas_dtype())
             low, high, one = int(info.min), min(int(info.max), 2**62), Fraction(unit or DAY, DAY)
         if held.low is None or held.high is None or not (low * one <= held.low and held.high <= high * one):
-            remedy = 'take a larger type, or "float64"'
-            raise ColumnError(column.name, f"formula may reach beyond what its type {kind} holds; {remedy}", "formula")
+            remedy = 'use a larger type, or "float64"'
+            raise ColumnError(column.name, f"formula may exceed the limits of its type {kind}; {remedy}", "formula")
 
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Work the formula out on the values that were made of the other columns."""
+        """Compute the formula from the decoded values of the other columns."""
         read = {name: reader(decode_dictionary(made[name.column])) for name, reader in self._readers.items()}
         return self.stored(self._write(evaluate_formula(self._column.node, read.__getitem__, NumberArray.of)))
 
@@ -188,7 +183,7 @@ class FormulaPart(_Computed):
 
 
 def _write_numbers(made: NumberArray) -> pa.Array:
-    """Write numbers as text, with all the digits of their unit."""
+    """Format numbers with all digits of their unit."""
     digits = next((d for d in range(19) if made.unit is not None and (made.unit * 10**d).denominator == 1), None)
     if digits is None:
         return pa.array(made.floats(), mask=made.missing).cast(pa.string())
@@ -200,21 +195,21 @@ def _write_numbers(made: NumberArray) -> pa.Array:
 
 Pairs = tuple[tuple[str, Scalar], ...]
 
-_HELP = 'give formula = "a + b", or of = "column" and map = {"from" = "to"}'
+_HELP = 'declare formula = "a + b", or of = "column" and map = {"from" = "to"}'
 
 
 @dataclass(frozen=True)
 class Derived(Column):
-    """A column that follows from others: by a formula, or from one of them by a map."""
+    """A column computed from others by a formula, or from one of them by a map."""
 
     formula: str | None = None
     """Arithmetic over columns, such as "nights + week_nights" or "year(arrival)"."""
     of: str | None = field(default=None, kw_only=True)
-    """Column whose values the map translates."""
+    """Column to which the map is applied."""
     map: Pairs | Mapping[Any, Scalar] | str | None = field(default=None, kw_only=True)
-    """Value of this column for each value of the other, or a CSV file with a header and these two columns."""
+    """Value of this column for each value of the other one, or a CSV file with a header and these two columns."""
     otherwise: Scalar | None = field(default=None, kw_only=True)
-    """Value for whatever the map does not list; `else` in a schema file."""
+    """Default for values that the map does not list; `else` in a schema file."""
 
     kind: ClassVar[str] = "derived"
     modelled: ClassVar[bool] = False
@@ -225,35 +220,33 @@ class Derived(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._need((self.formula is None) == (self.of is not None), _HELP, "formula" if self.formula else "of")
-        self._need((self.of is None) == (self.map is None), "of and map go together: " + _HELP, "map")
-        self._need(self.otherwise is None or self.map is not None, "else goes with a map", "else")
+        self._need((self.of is None) == (self.map is None), "of and map require each other: " + _HELP, "map")
+        self._need(self.otherwise is None or self.map is not None, "else requires a map", "else")
         if self.formula is not None:
-            self._need(isinstance(self.formula, str), 'formula must be text, such as "a + b"', "formula")
+            self._need(isinstance(self.formula, str), 'formula must be a string, such as "a + b"', "formula")
             try:
                 found = list_formula_names(parse_formula(self.formula))
             except ValueError as error:
                 raise ColumnError(self.name, f"formula: {error}", "formula") from None
-            self._need(len(found) > 0, "formula names no column; name one that it follows from", "formula")
+            self._need(len(found) > 0, "formula names no column; name at least one", "formula")
             whole = isinstance(self.node, Name) or all(name.piece != "monthname" for name in found)
-            self._need(whole, "monthname is text, and stands alone: formula = 'monthname(arrival)'", "formula")
+            self._need(whole, "monthname is text and cannot be combined: formula = 'monthname(arrival)'", "formula")
         else:
             self._need(isinstance(self.of, str), "of must name a column", "of")
             self._set(map=self._pairs())
 
     def _pairs(self) -> Pairs:
-        """Return the map as pairs, read from its file if it is one, so that a schema holds all that it says."""
+        """Return the map as pairs, read from its file if necessary, so that the schema is self-contained."""
         given = self.map
         if isinstance(given, str):
             given = self._file(Path(given))
         pairs = tuple(given.items()) if isinstance(given, Mapping) else tuple(tuple(pair) for pair in given or ())
-        self._need(
-            all(len(pair) == 2 for pair in pairs) and len(pairs) > 0, 'map must be a table such as {"x" = "X"}', "map"
-        )
+        self._need(all(len(pair) == 2 for pair in pairs) and len(pairs) > 0, 'map must be a table: {"x" = "X"}', "map")
         values = [value for _, value in pairs] + ([] if self.otherwise is None else [self.otherwise])
         kinds = {type(value) for value in values}
         self._need(
             len(kinds) == 1 and kinds <= {str, int, float, bool},
-            "map and else must give all texts, all whole numbers, all decimal numbers or all booleans",
+            "results of map and else must be all strings, all whole numbers, all decimal numbers or all booleans",
             "map",
         )
         keys = [write_category_value(key) for key, _ in pairs]
@@ -266,7 +259,7 @@ class Derived(Column):
                 rows = [row for row in csv.reader(file) if row]
         except (OSError, UnicodeDecodeError, csv.Error):
             raise ColumnError(
-                self.name, f"map: cannot read {path}; give a CSV file in UTF-8, from the folder where Weft runs", "map"
+                self.name, f"map: cannot read {path}; expected a UTF-8 CSV file, relative to the working folder", "map"
             ) from None
         self._need(all(len(row) == 2 for row in rows), f"map: {path} must have two columns and a header", "map")
         keys = [row[0] for row in rows[1:]]
@@ -274,7 +267,7 @@ class Derived(Column):
         return dict(rows[1:])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, the map as a table."""
+        """Return the fields as plain values, the map as a table."""
         entry = super().to_dict()
         if self.map is not None:
             entry["map"] = dict(self._map)
@@ -282,7 +275,7 @@ class Derived(Column):
 
     @cached_property
     def node(self) -> Node:
-        """The formula, parsed."""
+        """The parsed formula."""
         return parse_formula(self.formula or "")
 
     @property
@@ -292,14 +285,14 @@ class Derived(Column):
 
     @property
     def made_from(self) -> tuple[str, ...]:
-        """Columns that this one follows from."""
+        """Columns from which this one is computed."""
         if self.of is not None:
             return (self.of,)
         return tuple(dict.fromkeys(name.column for name in list_formula_names(self.node)))
 
     @property
     def listed(self) -> tuple[Scalar, ...] | None:
-        """The values of the map."""
+        """Possible results of the map."""
         if self.map is None:
             return None
         return tuple(
@@ -311,7 +304,7 @@ class Derived(Column):
         return self.node.piece if self.formula is not None and isinstance(self.node, Name) else None
 
     def plain_type(self) -> pa.DataType:
-        """Return the type of the map's values, whole numbers for pieces of dates, and else floats."""
+        """Return the type of the map's results, integers or text for pieces of dates, and floats by default."""
         if self.listed is not None:
             first = self.listed[0]
             kinds = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
@@ -321,7 +314,7 @@ class Derived(Column):
         return pa.float64() if self._piece is None else pa.int64()
 
     def interval(self, columns: Mapping[str, Column]) -> Interval:
-        """Return where its numbers may lie, from the schema alone."""
+        """Compute the interval of possible values from the schema."""
         if self.formula is None:
             return compute_interval(self, columns)
 
@@ -333,7 +326,7 @@ class Derived(Column):
         return evaluate_formula(self.node, named, Interval.of)
 
     def may_be_missing(self, columns: Mapping[str, Column]) -> bool:
-        """Whether a value may be missing, because one that it follows from is, or by a division by zero."""
+        """Return whether values may be missing, because of a missing source value or a division by zero."""
         for name in self.made_from:
             column = columns[name]
             if column.may_be_missing(columns) if isinstance(column, Derived) else column.missing:
@@ -341,13 +334,13 @@ class Derived(Column):
         return self.formula is not None and self.interval(columns).low is None
 
     def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> AttributePart:
-        """Return what computes the column from others."""
+        """Return the part that computes the column from others."""
         sources = sources_of(self, columns, "formula" if self.formula is not None else "of")
         own = fields[self.name]
         says_nan = pa.types.is_floating(plain_type(own))
         self._need(
             own.nullable or self.missing or says_nan or not self.may_be_missing(columns),
-            "what it follows from may be missing, and then so is this column: set missing = true",
+            "a column that it is computed from may be missing: set missing = true",
             "missing",
         )
         if self.of is not None:
@@ -369,5 +362,5 @@ class Derived(Column):
 
     @property
     def translation(self) -> dict[str, Scalar]:
-        """The map, by the values as they are written."""
+        """The map, keyed by values as text."""
         return dict(self._map)

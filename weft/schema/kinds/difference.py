@@ -1,7 +1,9 @@
-"""A column counted from another one: what is learned is the difference, so that their order can never be broken.
+"""Columns that are encoded as the difference from a base column, so that their order always holds.
 
-Whoever leaves comes first, and how long people stay hangs on other things than when they came. The difference of a row
-is that of its own two values, so that a row still adds one to one cell of every table.
+For example, a departure follows an arrival, and the length of a stay depends on other attributes than the arrival does.
+
+Privacy: a difference depends on the two values of one row only, so that a row still adds one to one cell of every
+marginal (sensitivity 1 to adding or removing a row).
 """
 
 from __future__ import annotations
@@ -25,52 +27,40 @@ from weft.values.timestamps import DAY, Moment
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-_FAR = 2.0**62  # differences beyond this are outside every range, and would not fit 64 bits
+_FAR = 2.0**62  # larger differences are outside every range and would not fit 64 bits
 
 
 def make_difference(column: BinnedColumn, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> Difference:
-    """Return the difference of a column to the one that it comes after; ColumnError if they do not go together."""
+    """Return the part of a column with a base column; raise ColumnError if they are incompatible."""
     base = _find_base_column(column, columns)
     if base.missing and not column.missing:
-        raise ColumnError(
-            column.name, f'"{base.name}" may be missing, and then so is this column: set missing = true', "missing"
-        )
+        raise ColumnError(column.name, f'its base column "{base.name}" may be missing: set missing = true', "missing")
     field = fields[column.name]
     own, other = _get_scale(column, field), _get_scale(base, fields[base.name])
     if own.time != other.time:
-        raise ColumnError(
-            column.name, f'a column of kind {column.kind} cannot come after "{base.name}", a {base.kind}', "after"
-        )
+        raise ColumnError(column.name, f'a {column.kind} cannot come after "{base.name}" of kind {base.kind}', "after")
     if own.zone != other.zone and not (own.zone and other.zone):
-        raise ColumnError(
-            column.name,
-            f'one of it and "{base.name}" has a time zone and the other has none; store both alike',
-            "after",
-        )
+        raise ColumnError(column.name, f'only one of it and "{base.name}" has a time zone; store both alike', "after")
     if own.day and own.zone and own.zone.upper() not in ("UTC", "GMT", "Z", "ETC/UTC"):
-        raise ColumnError(
-            column.name, "its type has a time zone, where days differ in length; count in hours: set step", "step"
-        )
+        raise ColumnError(column.name, "days differ in length in its time zone; set a step in hours or minutes", "step")
     if not own.time and (other.grain / own.unit).denominator != 1:
-        raise ColumnError(
-            column.name, f'it has fewer digits after the point than "{base.name}", which it comes after', "after"
-        )
+        raise ColumnError(column.name, f'it has fewer decimal places than its base column "{base.name}"', "after")
     return Difference(column, base, field.type, (own, other), bounds_of(column, columns))
 
 
 def _find_base_column(column: BinnedColumn, columns: Mapping[str, Column]) -> BinnedColumn:
-    """Return the column that this one comes after, or say why there is none."""
+    """Return the base column; raise ColumnError if there is none or the dependencies are circular."""
     seen, at = [column.name], column
     while at.after is not None:
         base = columns.get(at.after)
         if base is None:
             near = suggest_known_word(at.after, columns) or " Name a column of the schema."
-            raise ColumnError(at.name, f'after names "{at.after}", which is no column.{near}', "after")
+            raise ColumnError(at.name, f'after names "{at.after}", which is not a column.{near}', "after")
         if base.name in seen:
             listed = ", ".join(f'"{name}"' for name in seen)
-            raise ColumnError(column.name, f"{listed} come after one another in a circle; leave one after out", "after")
+            raise ColumnError(column.name, f"{listed} come after each other in a circle; remove one after", "after")
         if not isinstance(base, BinnedColumn) or type(base).scale is BinnedColumn.scale:
-            raise ColumnError(at.name, f'after must name a date or a number; "{base.name}" is a {base.kind}', "after")
+            raise ColumnError(at.name, f'after must name a date or number; "{base.name}" is a {base.kind}', "after")
         seen.append(base.name)
         at = base
     base = columns[column.after or ""]
@@ -84,7 +74,7 @@ def _get_scale(column: BinnedColumn, field: pa.Field) -> Scale:
 
 
 def bounds_of(column: BinnedColumn, columns: Mapping[str, Column]) -> tuple[Fraction, Fraction]:
-    """Return the lowest and highest value that a column can have, from the schema alone; moments in nanoseconds."""
+    """Compute the lowest and highest possible value of a column from the schema; times in nanoseconds."""
     lowest, highest = column.extent
     low, high = _parse_place(column, lowest, end=False), _parse_place(column, highest, end=True)
     if column.after is None:
@@ -106,7 +96,7 @@ def _parse_place(column: BinnedColumn, value: Any, end: bool) -> Fraction:
 
 
 class Difference:
-    """A column as the difference to another."""
+    """A column that is encoded as the difference from its base column."""
 
     def __init__(
         self,
@@ -128,21 +118,19 @@ class Difference:
         carrier, unit = self._own.carrier, self._own.unit
         low, high = (int(end // unit) for end in span)
         if not (carrier.low <= low and high <= carrier.high):
-            raise ColumnError(
-                name, f'range, counted from "{base.name}", reaches beyond what its type {arrow_type} holds', "range"
-            )
+            raise ColumnError(name, f'range plus that of "{base.name}" exceeds its type {arrow_type}', "range")
         column.check_span(self._own, low, high)
         self._policies = Policies(column, self._bins.size)
         size = self._policies.size
         self.domain = Domain((name,), (size,), (column.order_of(self._bins, size),))
 
     def labels(self) -> list[tuple[Label, ...]]:
-        """Name every difference."""
+        """Return the labels of the differences."""
         stored = self._type.value_type if pa.types.is_dictionary(self._type) else self._type
         return [name_column_codes(self._column, stored, self._policies.size)]
 
     def encode(self, arrays: Arrays) -> list[Ints]:
-        """Return the code of each difference; missing where the column or the one it comes after is."""
+        """Return the code of each difference; missing if either of the two values is."""
         own = self._own.carrier.read(arrays[self.columns[0]])
         start, unknown = self._start(arrays[self.needs[0]])
         missing = own.missing
@@ -151,7 +139,7 @@ class Difference:
             missing = missing | unknown | lost
         elif (unknown & ~missing).any():
             raise DataError(
-                f'column "{self.columns[0]}": a value stands where "{self.needs[0]}" is missing. '
+                f'column "{self.columns[0]}": a value is present where "{self.needs[0]}" is missing. '
                 'Set outside = "clip" to count it as missing'
             )
         gap, far = _subtract_modulo(own.values, start)
@@ -161,7 +149,7 @@ class Difference:
         return [self._policies.settle(codes, missing)]
 
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return the other column's value and a difference added up; missing where it is."""
+        """Return the decoded value of the base column plus a sampled difference; missing where either is."""
         drawn = np.asarray(codes[0]).astype(np.int64)
         missing = self._policies.is_missing(drawn)
         gap = self._bins.draw(np.where(missing, 0, drawn), rng)
@@ -171,7 +159,7 @@ class Difference:
         return {self.columns[0]: stored}
 
     def fits(self, arrays: Arrays) -> Mask:
-        """Return which rows have a difference inside its range, or a missing value that the schema allows."""
+        """Return which rows have a valid difference, or a missing value where that is allowed."""
         own, (start, unknown) = (
             self._own.carrier.read(decode_dictionary(arrays[self.columns[0]])),
             self._start_of(arrays),
@@ -181,7 +169,7 @@ class Difference:
         return np.asarray(np.where(own.missing, self._column.missing, inside), dtype=bool)
 
     def move(self, before: Arrays, after: Arrays) -> pa.Array:
-        """Return the column at its old distance from the other column's new values; missing where either is."""
+        """Return the column with its old difference added to new base values; missing where either is."""
         own = self._own.carrier.read(decode_dictionary(before[self.columns[0]]))
         old, unknown = self._start_of(before)
         new, gone = self._start_of(after)
@@ -194,13 +182,13 @@ class Difference:
         return self._start(decode_dictionary(arrays[self.needs[0]]))
 
     def _start(self, array: pa.Array) -> tuple[NDArray[Any], Mask]:
-        """Return the values of the column that this one comes after, in its own integers, and which are missing."""
+        """Return the base values in this column's integers, and a mask of missing ones."""
         reading = self._other.carrier.read(array)
         values = reading.values
         ratio = self._other.unit / self._own.unit
         if ratio >= 1:
             values = _multiply_saturating(values, int(ratio))
-        else:  # a finer type: what both can tell
+        else:  # the base type is finer: round down to the coarser unit
             values = values // np.array(ratio.denominator // ratio.numerator, values.dtype)
         if self._own.day > 1:
             values = values // self._own.day * self._own.day
@@ -212,14 +200,14 @@ def _get_unreadable_mask(reading: Reading) -> Mask:
 
 
 def _multiply_saturating(values: NDArray[Any], factor: int) -> NDArray[Any]:
-    """Return products that fit 64 bits; what would not, and so lies outside every range, is held at their ends."""
+    """Compute products, clipped to 64 bits; clipped values are outside every range."""
     info = np.iinfo(values.dtype)
     low, high = -(int(info.max) // factor) if info.min else 0, int(info.max) // factor
     return np.asarray(np.clip(values, low, high) * values.dtype.type(factor))
 
 
 def _subtract_modulo(values: NDArray[Any], start: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Return differences modulo 2^64, and the sign of those that do not fit: signed and unsigned integers alike."""
+    """Compute differences modulo 2^64 of signed or unsigned integers, and the sign of those that do not fit."""
     about = values.astype(np.float64) - start.astype(np.float64)
     far = np.where(np.abs(about) > _FAR, np.sign(about), 0).astype(np.int64)
     return (values.view(np.uint64) - start.view(np.uint64)).view(np.int64), far

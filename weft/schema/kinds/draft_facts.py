@@ -1,4 +1,4 @@
-"""What a draft knows of a column from its rows, and what a kind makes of it."""
+"""Evidence about a column that a draft computes from private rows, and the entry that a kind derives from it."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 MAX_CATEGORY_INTEGERS = 30
-"""A wide whole-number column with at most this many different values is drafted as a category."""
+"""Threshold: an integer column over a wide range with at most this many different values is drafted as a category."""
 MAX_UNREMARKED_TEXTS = 100
-"""More texts than this are not listed without a word about it."""
+"""Threshold on different texts above which the draft adds a remark."""
 MAX_LISTED_TEXTS = 2_000
-"""More texts than this are not listed: the commonest are, and another stands for the rest."""
+"""Threshold on different texts above which only the most common ones are listed, and `other` represents the rest."""
 COMMON = 200
-"""How many are then listed."""
+"""Number of texts that are listed in that case."""
 SPIKE = 0.2
-"""Share of the rows at one value of a wide numeric column from which it is suggested as special."""
+"""Threshold on the share of rows with one value, above which the draft suggests this value as special."""
 _ID_SHARE = 0.9
-_ROWS_EACH = 20  # rows of one person, on average: with more, a text is a place or a device rather than somebody
+_ROWS_EACH = 20  # mean rows per person; above this threshold, a text rather identifies a place or a device
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A column's entry in the draft, and why."""
+    """Draft entry of a column, and the reason for it."""
 
     entry: dict[str, Any]
     reason: str
     repeats: bool = False
-    """Whether it looks like the id of somebody who has several rows."""
+    """Whether the column looks like the id of a person with several rows."""
 
 
 @dataclass(frozen=True)
 class ColumnEvidence:
-    """A column as its rows show it, without the missing ones: for a person's review, and private."""
+    """Non-missing values of a column; private, and used only for a draft that a person reviews."""
 
     name: str
     values: pa.Array
     original: pa.DataType = field(default_factory=pa.null)
-    """Arrow type before floats that hold whole numbers were taken for such."""
+    """Arrow type before integral floats were converted to integers."""
 
     @property
     def type(self) -> pa.DataType:
@@ -56,23 +56,23 @@ class ColumnEvidence:
 
     @property
     def different(self) -> pa.Array:
-        """The different values."""
+        """Different values."""
         return self._counted[0]
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How many rows have each of the different values."""
+        """Number of rows with each of the different values."""
         return self._counted[1]
 
     @property
     def looks_unique(self) -> bool:
-        """Whether nearly every row has a value of its own."""
+        """Whether nearly all values differ."""
         return len(self.values) >= 20 and len(self.different) > _ID_SHARE * len(self.values)
 
     def looks_like_somebody(self, named: bool, person: bool = False) -> bool:
-        """Whether values repeat as persons do: many of them, with a few rows each, and none with very many.
+        """Return whether values repeat as person ids do: many values with a few rows each.
 
-        Where the name speaks of a person, some may have very many all the same.
+        No value may have very many rows, unless the column name refers to a person.
         """
         mean = self.counts.mean() if len(self.counts) else 0.0
         many = len(self.counts) > (MAX_CATEGORY_INTEGERS if named else MAX_UNREMARKED_TEXTS) and 1 < mean <= _ROWS_EACH
@@ -80,36 +80,36 @@ class ColumnEvidence:
 
 
 def with_spikes(guess: Guess, different: NDArray[Any], counts: NDArray[Any]) -> Guess:
-    """Suggest values that very many rows share as special ones."""
+    """Suggest values that a large share of the rows has as special values."""
     spikes = different[counts > SPIKE * counts.sum()].tolist()
     if not spikes or len(different) <= len(spikes):
         return guess
-    return Guess(guess.entry | {"special": spikes}, f"{guess.reason} Values that very many rows share are special.")
+    return Guess(guess.entry | {"special": spikes}, f"{guess.reason} Very frequent values are special.")
 
 
 def with_codes(guess: Guess, codes: list[Any]) -> Guess:
-    """Set numbers that are codes and no amounts apart from the range, as special ones."""
+    """Suggest sentinel codes as special values, outside the range."""
     if not codes:
         return guess
     special = [*guess.entry.get("special", []), *codes]
-    reason = "Numbers far from the others look like codes: list them in missing if they stand for missing values."
+    reason = "Numbers far from the others look like codes: list them in missing if they represent missing values."
     return Guess(guess.entry | {"special": special}, f"{guess.reason} {reason}")
 
 
-# Numbers that are codes and no amounts: -9, 99 or 999 for "not asked", far from all that is counted.
-
+# Sentinel codes such as -9, 99 or 999 for "not asked", far from all amounts.
 _NEGATIVE = (-1, -7, -8, -9, -77, -88, -97, -98, -99, -777, -888, -997, -998, -999, -9998, -9999, -99999)
 _POSITIVE = (77, 88, 96, 97, 98, 99, 777, 888, 996, 997, 998, 999, 7777, 8888, 9997, 9998, 9999, 99998, 99999)
 _LONG_SENTINELS = (999998, 999999, 9999998, 9999999, 99999999, 999999999, -999999)
 _CODES = np.array(sorted({*_NEGATIVE, *_POSITIVE, *_LONG_SENTINELS}), dtype=np.float64)
-_MAX_SENTINELS = 4  # such codes in one column
-_FAR = 10  # steps beyond the highest amount, at least
+_MAX_SENTINELS = 4  # per column
+_FAR = 10  # minimum distance from the highest amount
 
 
 def find_sentinels(different: NDArray[Any]) -> list[Any]:
-    """Return the codes at either end of rising numbers that stretch their range; none if too little would be left.
+    """Return the sentinel codes below and above the amounts in sorted numbers.
 
-    Below nought they stand out if all else is nought or more; above, if they are as far away as the rest is wide.
+    A negative code counts if no amount is negative; otherwise its distance, like that of a code above the amounts, must
+    exceed 10 and their range. The result is empty if there are fewer than two amounts or too many codes.
 
     >>> find_sentinels(np.array([-9, 0, 1, 40, 999]))
     [-9, 999]

@@ -1,4 +1,4 @@
-"""A length of time."""
+"""Duration columns."""
 
 from __future__ import annotations
 
@@ -23,48 +23,45 @@ _STEPS = ("1d", "1h", "15min", "5min", "1min", "1s", "1ms", "1us", "1ns")
 
 @dataclass(frozen=True)
 class Duration(Spanned):
-    """A length of time. Text writes it as hours, minutes and seconds: 1:30:00."""
+    """A length of time, in text as hours, minutes and seconds: 1:30:00."""
 
     kind: ClassVar[str] = "duration"
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "special", "missing", "outside")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._need(self.after is None, "after is for dates and numbers", "after")
+        self._need(self.after is None, "after is invalid for a duration", "after")
         try:
             parse_step(self.step)
         except ValueError:
-            raise ColumnError(self.name, 'step must be a time such as "1h", "15min" or "1s"', "step") from None
+            raise ColumnError(self.name, 'step must be a duration such as "1h", "15min" or "1s"', "step") from None
 
     def _member(self, value: Any, key: str) -> str:
         try:
             parse_span(str(value) if not isinstance(value, str) else value)
         except ValueError:
-            raise ColumnError(self.name, f'{key} must hold times such as "0min", "36h" or "2d"', key) from None
+            raise ColumnError(self.name, f'{key} must contain durations such as "36h" or "2d"', key) from None
         return str(value)
 
     def place(self, value: Any) -> int:
-        """Nanoseconds."""
+        """Return the duration in nanoseconds."""
         return parse_span(value)
 
     @property
     def outside_remedy(self) -> str:
-        """What to do about a value beyond the range, or between two steps."""
-        return (
-            "a value lies outside the schema. Widen range, take a finer step, add it to special, "
-            'or set outside = "clip"'
-        )
+        """Error text and remedy for a value outside the range or between two steps."""
+        return 'a value lies outside the schema. Widen range, refine step, add it to special, or set outside = "clip"'
 
     def fits_unit(self, unit: str) -> bool:
-        """Whether whole numbers of an Arrow unit hold every step."""
+        """Return whether the step is a multiple of an Arrow unit."""
         return parse_step(self.step) % UNIT[unit] == 0
 
     def plain_type(self) -> pa.DataType:
-        """Return text: files without types write lengths of time in it."""
+        """Return text, as in files without types."""
         return pa.string()
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
-        """Return the codes in a column of durations or of text."""
+        """Return the coder for durations or text."""
         carrier: Carrier
         if is_text(arrow_type):
             carrier, unit = TextSpans(arrow_type), UNIT["s"]
@@ -79,16 +76,16 @@ class Duration(Spanned):
 
     @classmethod
     def write(cls, held: int) -> str:
-        """Write so many nanoseconds as the schema does."""
+        """Format nanoseconds as in a schema file."""
         return name_span(held)
 
     @classmethod
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
-        """Take durations."""
+        """Recognise durations."""
         if not pa.types.is_duration(evidence.type):
             return None
         if not len(evidence.values):
-            return Guess({"kind": cls.kind, "range": ["0h", "24h"]}, "No value was seen: give the range.")
+            return Guess({"kind": cls.kind, "range": ["0h", "24h"]}, "No value was seen: declare the range.")
         unit = UNIT[evidence.type.unit]
         different = np.unique(evidence.values.cast(pa.int64()).to_numpy())
         found = common_step(np.unique(np.append(different, 0))) * unit if different.any() else parse_step("1d")

@@ -1,7 +1,7 @@
-"""Formulas over columns: + - * /, parentheses, numbers, names, and pieces of dates. They are parsed, never run as code.
+"""Formulas over columns: + - * /, parentheses, numbers, names, and pieces of dates. They are never executed as code.
 
-A name that is no plain word stands in double quotes. A date counts in days, so that the difference of two dates is the
-number of days between them.
+Names that are not identifiers are put in double quotes. Dates are numbers of days, so that the difference of two dates
+is the number of days between them.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ from weft.values.text_numbers import is_text, read_floats
 from weft.values.timestamps import DAY, UNIT
 
 MAX_FORMULA_LENGTH = 2000
-"""Characters of a formula."""
 
 PIECES = ("year", "quarter", "month", "week", "day", "weekday", "hour", "monthname")
-"""What a formula may take of a date: ISO weeks, weekdays from Monday = 1, and the English name of a month."""
+"""Functions of a date: weeks are ISO weeks, weekdays start with Monday = 1, monthname is in English."""
 
 
 @dataclass(frozen=True)
 class Name:
-    """A column, or a piece of its dates."""
+    """A column, or one piece of its dates."""
 
     column: str
     piece: str | None = None
@@ -45,7 +44,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Operation:
-    """Two formulas and the sign between them."""
+    """Two formulas and the operator between them."""
 
     sign: str
     left: Node
@@ -68,7 +67,7 @@ _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "
 
 
 def parse_formula(text: str) -> Node:
-    """Read a formula; ValueError says what is wrong with it.
+    """Parse a formula; raise ValueError if it is invalid.
 
     >>> parse_formula('nights + "week nights"')
     Operation(sign='+', left=Name(column='nights', piece=None), right=Name(column='week nights', piece=None))
@@ -78,7 +77,7 @@ def parse_formula(text: str) -> Node:
     try:
         return _convert_node(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, MemoryError, RecursionError):
-        raise ValueError("it cannot be read; a name that is no plain word stands in double quotes") from None
+        raise ValueError("invalid syntax; put column names that are not plain words in double quotes") from None
 
 
 def _convert_node(node: ast.expr) -> Node:
@@ -104,19 +103,19 @@ def _convert_node(node: ast.expr) -> Node:
         if node.func.id in PIECES and isinstance(inner, Name) and inner.piece is None:
             return Name(inner.column, node.func.id)
     raise ValueError(
-        f"it may hold + - * /, parentheses, numbers, names of columns, and {', '.join(PIECES)} of a date, as in "
-        "year(arrival)"
+        f"invalid syntax; expected + - * /, parentheses, numbers, column names, and {', '.join(PIECES)} of a date, "
+        "as in year(arrival)"
     )
 
 
 def _require_small(value: Fraction) -> Fraction:
     if max(abs(value.numerator), value.denominator) >= 2**62:
-        raise ValueError("a number in it is too large, or has too many digits")
+        raise ValueError("a number in it is too large or has too many digits")
     return value
 
 
 def list_formula_names(node: Node) -> tuple[Name, ...]:
-    """Return what a formula is made from, each once."""
+    """Return the different names in a formula."""
     if isinstance(node, Name):
         return (node,)
     if isinstance(node, Fraction):
@@ -125,7 +124,7 @@ def list_formula_names(node: Node) -> tuple[Name, ...]:
 
 
 def evaluate_formula(node: Node, named: Callable[[Name], T], constant: Callable[[Fraction], T]) -> T:
-    """Work a formula out, given what its names and numbers stand for."""
+    """Compute a formula, given the values of its names and constants."""
     if isinstance(node, Name):
         return named(node)
     if isinstance(node, Fraction):
@@ -137,8 +136,6 @@ def evaluate_formula(node: Node, named: Callable[[Name], T], constant: Callable[
         return left - right
     return left * right if node.sign == "*" else left / right
 
-
-# Columns as the operands of a formula: how their values are read as numbers, and between which ends they lie.
 
 Reader = Callable[[pa.Array], NumberArray]
 
@@ -167,7 +164,7 @@ def plain_type(field: pa.Field) -> pa.DataType:
 
 
 def make_number_reader(column: Column, field: pa.Field) -> Reader | None:
-    """Return what reads a column as numbers (a date as days); None if it holds none."""
+    """Return a function that reads a column as numbers (dates as days); None if it is not numeric."""
     arrow_type = plain_type(field)
     if isinstance(column, Real) and (column.decimals is None or column.special) and not _is_exact(arrow_type):
         return _text_floats if is_text(arrow_type) else _read_float_array
@@ -197,7 +194,7 @@ def _make_type_reader(arrow_type: pa.DataType) -> Reader | None:
 
 
 def moment_unit(arrow_type: pa.DataType) -> int | None:
-    """Return the nanoseconds in which a type counts moments; None if it counts none."""
+    """Return the unit of a date or timestamp type in nanoseconds; None for other types."""
     if pa.types.is_date32(arrow_type):
         return DAY
     if pa.types.is_date64(arrow_type):
@@ -231,7 +228,7 @@ def _text_floats(array: pa.Array) -> NumberArray:
 
 
 def piece_reader(column: Column, field: pa.Field, piece: str) -> Reader | None:
-    """Return what reads a piece of a column's dates, on the wall clock of its zone; None if it holds none."""
+    """Return a function that reads a piece of a column's dates, in local time; None if it has no dates."""
     arrow_type = plain_type(field)
     if moment_unit(arrow_type) is not None:
         moments: Callable[[pa.Array], pa.Array] = _widen_dates
@@ -252,7 +249,7 @@ def _widen_dates(array: pa.Array) -> pa.Array:
 
 
 def _make_moment_reader(scale: Scale) -> Callable[[pa.Array], pa.Array]:
-    """Return what reads dates in text and whole numbers as time stamps."""
+    """Return a function that reads dates in text or integers as timestamps."""
 
     def read(array: pa.Array) -> pa.Array:
         reading = scale.carrier.read(array)
@@ -264,7 +261,7 @@ def _make_moment_reader(scale: Scale) -> Callable[[pa.Array], pa.Array]:
 
 
 def compute_interval(column: Column, columns: Mapping[str, Column]) -> Interval:
-    """Return where the values of a column may lie, from the schema alone; those of dates in days."""
+    """Compute the interval of possible values of a column from the schema; dates in days."""
     if isinstance(column, BinnedColumn):
         low, high = bounds_of(column, columns)
         time = isinstance(column, Datetime)
@@ -276,7 +273,7 @@ def compute_interval(column: Column, columns: Mapping[str, Column]) -> Interval:
 
 
 def piece_interval(piece: str, days: Interval) -> Interval:
-    """Return where a piece of dates may lie that lie between these days."""
+    """Compute the interval of a piece of dates between these days."""
     if piece in _ENDS:
         return Interval(*map(Fraction, _ENDS[piece]))
     if days.low is None or days.high is None:
@@ -285,15 +282,15 @@ def piece_interval(piece: str, days: Interval) -> Interval:
 
 
 def sources_of(column: Column, columns: Mapping[str, Column], key: str) -> list[Column]:
-    """Return the columns that one is made from; ColumnError if one is unknown, or made from this one."""
+    """Return the source columns of a column; raise ColumnError if one is unknown or the dependencies are circular."""
     waiting: list[tuple[str, tuple[str, ...]]] = [(name, (column.name,)) for name in column.made_from]
     while waiting:
         name, path = waiting.pop()
         if name not in columns:
             near = suggest_known_word(name, columns) or " Name a column of the schema."
-            raise ColumnError(column.name, f'{key} names "{name}", which is no column.{near}', key)
+            raise ColumnError(column.name, f'{key} names "{name}", which is not a column.{near}', key)
         if name in path:
             listed = ", ".join(f'"{each}"' for each in path)
-            raise ColumnError(column.name, f"{listed} are made from one another in a circle; leave one out of it", key)
+            raise ColumnError(column.name, f"{listed} depend on each other in a circle; remove one from it", key)
         waiting += [(each, (*path, name)) for each in columns[name].made_from]
     return [columns[name] for name in column.made_from]

@@ -1,4 +1,4 @@
-"""A name or number that only identifies: never modelled, made anew."""
+"""Id columns: names or numbers that only identify. They are never modelled; synthetic ids are generated."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from weft.values.bins import MAX_CODES
 from weft.values.text_numbers import is_text
 
 MAX_DIGITS = 18
-"""Digits of a number in the places after the first one."""
+"""Maximum total number of digits in the placeholders after the first one."""
 
 _PATTERN = re.compile(r"[^{}]*\{(|uuid|:0?\d{1,2}d)\}[^{}]*|[^{}]*\{(|:0?\d{1,2}d)\}([^{}]*\{:0\d{1,2}d\})+[^{}]*")
 _UUID_ROWS = 1 << 48
 _SCRAMBLE = 0x5DEECE66D  # odd, so that multiplying modulo 2^48 maps row numbers one to one
-_SOMEBODY = "Many values with a few rows each: the id of somebody who has several, made anew for each row."
+_SOMEBODY = "Many values with a few rows each: the id of a person with several rows, generated for each row."
 _MAX_PLACES = 4
-"""Numbers in an id that a draft looks at."""
+"""Maximum number of numbers in an id for which a draft infers a pattern."""
 
 _NUMBERED = r"^[A-Za-z0-9_/.-]*[0-9]{4}[A-Za-z0-9_/.-]*$"
 _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
@@ -34,11 +34,11 @@ _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 @dataclass(frozen=True)
 class Id(Column):
-    """A name or number that only identifies a row or unit: never modelled, made anew from a pattern."""
+    """A name or number that identifies a row or unit. It is never modelled, but generated from a pattern."""
 
     pattern: str | None = None
-    """Text around a running number, such as "P{:06d}" or "{}", or "{uuid}". The digits of a long number may be divided
-    over several places of fixed width, such as "{:02d}-{:06d}"."""
+    """Text with a placeholder for a serial number, such as "P{:06d}" or "{}", or "{uuid}". The digits of the number may
+    be divided over several placeholders of fixed width, such as "{:02d}-{:06d}"."""
 
     kind: ClassVar[str] = "id"
     modelled: ClassVar[bool] = False
@@ -49,29 +49,28 @@ class Id(Column):
         fits = self.pattern is None or (isinstance(self.pattern, str) and _PATTERN.fullmatch(self.pattern) is not None)
         self._need(
             fits,
-            'pattern must hold one place for a number, such as "P{:06d}", "{}" or "{uuid}", or several places of '
-            'fixed width, such as "{:02d}-{:06d}"',
+            'pattern must have one placeholder ("P{:06d}", "{}", "{uuid}") or several of fixed width ("{:02d}-{:06d}")',
             "pattern",
         )
         widths = [_parse_width(slot) for slot in self.parts()[1][1:]]
-        self._need(sum(widths) <= MAX_DIGITS, f"pattern must hold at most {MAX_DIGITS} digits", "pattern")
+        self._need(sum(widths) <= MAX_DIGITS, f"pattern must have at most {MAX_DIGITS} digits", "pattern")
 
     def parts(self) -> tuple[list[str], list[str]]:
-        """Return the texts around the places for a number, and these: "", "uuid" or a width such as ":06d"."""
+        """Return the texts around the placeholders, and their formats: "", "uuid" or a width such as ":06d"."""
         pieces = re.split(r"\{([^{}]*)\}", self.pattern or "{}")
         return pieces[::2], pieces[1::2]
 
     def plain_type(self) -> pa.DataType:
-        """Return text."""
+        """Return the text type."""
         return pa.string()
 
     def maker(self, arrow_type: pa.DataType) -> IdMaker:
-        """Return what makes ids in an Arrow type."""
+        """Return the id generator for an Arrow type."""
         return IdMaker(self, arrow_type)
 
     @classmethod
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
-        """Take values that differ in nearly every row, or that repeat as persons do."""
+        """Recognise values that differ in nearly every row, or that repeat as person ids do."""
         if is_text(evidence.type) and len(evidence.values):
             return _guess_text_id(evidence)
         if pa.types.is_integer(evidence.type) and len(evidence.values):
@@ -84,12 +83,12 @@ def _guess_text_id(evidence: ColumnEvidence) -> Guess | None:
     pattern = _find_pattern(different)
     named = _has_prefix(different) or names_id(name)
     if len(different) > MAX_CODES or evidence.looks_unique:
-        reason = "Nearly every value differs: an id, made anew."
+        reason = "Nearly every value differs: a generated id."
         return Guess({"kind": "id", "pattern": pattern}, reason, repeats=named and len(different) < rows)
     person = names_person(name)
     if (named or person) and not names_code(name) and evidence.looks_like_somebody(names_id(name) or person, person):
         return Guess({"kind": "id", "pattern": pattern}, _SOMEBODY, repeats=True)
-    # The numbers of households and the like: long, and all of them with digits.
+    # Numbers of households, for example: many, and all of them with four digits in a row.
     many = len(different) > MAX_LISTED_TEXTS and not names_code(name) and evidence.looks_like_somebody(named=False)
     if many and pc.all(pc.match_substring_regex(different, _NUMBERED)).as_py():
         return Guess({"kind": "id", "pattern": pattern}, _SOMEBODY, repeats=True)
@@ -102,14 +101,14 @@ def _guess_number_id(evidence: ColumnEvidence) -> Guess | None:
         ends = pc.min_max(evidence.values)
         running = int(ends["max"].as_py()) - int(ends["min"].as_py()) + 1 == rows
         if running or name.lower().endswith(("id", "_no", "number", "key")):
-            return Guess({"kind": "id", "pattern": "{}"}, "Every value differs: an id, made anew.")
+            return Guess({"kind": "id", "pattern": "{}"}, "Every value differs: a generated id.")
     if names_id(name) and evidence.looks_like_somebody(named=True, person=names_person(name)):
         return Guess({"kind": "id", "pattern": "{}"}, _SOMEBODY, repeats=True)
     return None
 
 
 def _find_pattern(words: pa.Array) -> str:
-    """Return a pattern that all of these ids have: what they share stays, and numbers that differ have places."""
+    """Infer the common pattern of ids: shared text is kept, and numbers that differ become placeholders."""
     if pc.all(pc.match_substring_regex(words, _UUID)).as_py():
         return "{uuid}"
     shapes = pc.unique(pc.replace_substring_regex(words, "[0-9]+", "#"))
@@ -135,7 +134,7 @@ def _find_pattern(words: pa.Array) -> str:
 
 
 def _has_prefix(words: pa.Array) -> bool:
-    """Whether all texts are one prefix without digits, which may be empty, and a number; or identifiers of a kind."""
+    """Return whether all texts are UUIDs, or a number after one common prefix without digits."""
     if pc.all(pc.match_substring_regex(words, _UUID)).as_py():
         return True
     parts = pc.extract_regex(words, r"^(?P<head>[^0-9{}]*)(?P<digits>[0-9]+)$")
@@ -147,7 +146,7 @@ def _has_prefix(words: pa.Array) -> bool:
 
 
 class IdMaker:
-    """Makes the ids of rows start, start + 1, ... in a column's type."""
+    """Generator of ids in a column's type."""
 
     def __init__(self, column: Id, arrow_type: pa.DataType) -> None:
         self._column, self._type = column, arrow_type
@@ -155,17 +154,15 @@ class IdMaker:
         self._limit = _UUID_ROWS if self._slots == ["uuid"] else 2**63
         if pa.types.is_integer(arrow_type):
             if any(self._texts) or len(self._slots) > 1 or self._slots == ["uuid"]:
-                raise ColumnError(
-                    column.name, f'its type {arrow_type} holds numbers only; set pattern = "{{}}"', "pattern"
-                )
+                raise ColumnError(column.name, f'its type {arrow_type} is numeric; set pattern = "{{}}"', "pattern")
             self._limit = int(np.iinfo(arrow_type.to_pandas_dtype()).max)
         elif not is_text(arrow_type):
             raise ColumnError(column.name, f"an id must be text or a whole number, not {arrow_type}", "kind")
 
     def of(self, numbers: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
-        """Make the ids of these numbers, which start from 0: equal ones for equal numbers."""
+        """Return the ids of these numbers, which start from 0; equal numbers have equal ids."""
         if len(numbers) and int(numbers.max()) + 1 >= self._limit:
-            raise DataError(f'column "{self._column.name}": its type {self._type} cannot number so many rows')
+            raise DataError(f'column "{self._column.name}": its type {self._type} cannot hold an id for every row')
         if pa.types.is_integer(self._type):
             return pa.array(numbers + 1).cast(self._type)
         if self._slots == ["uuid"]:
@@ -179,7 +176,7 @@ class IdMaker:
         return pc.binary_join_element_wise(*joined, "").cast(self._type)
 
     def _digits(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
-        """Divide the digits of numbers over the places, the last digits into the last one."""
+        """Divide the digits of numbers over the placeholders, the last digits into the last one."""
         words = []
         for slot in reversed(self._slots[1:]):
             numbers, last = np.divmod(numbers, 10 ** _parse_width(slot))
@@ -197,7 +194,7 @@ def _parse_width(slot: str) -> int:
 
 
 def _make_uuids(numbers: np.ndarray[tuple[int], np.dtype[np.int64]], rng: np.random.Generator) -> pa.Array:
-    """Version 4 in form: random bits in front, the scrambled row number in the last 48."""
+    """Return UUIDs in the format of version 4: random bits, then the scrambled row number in the last 48."""
     scrambled = numbers.astype(np.uint64) * np.uint64(_SCRAMBLE) & np.uint64(_UUID_ROWS - 1)
     octets = np.frombuffer(rng.bytes(16 * len(numbers)), dtype=np.uint8).reshape(-1, 16).copy()
     octets[:, 10:] = scrambled.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 2:]

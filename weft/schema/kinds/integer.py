@@ -1,4 +1,4 @@
-"""A whole number."""
+"""Integer columns."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from weft.values.storage import Carrier, Decimals, Integers, WholeFloats
 from weft.values.text_columns import TextIntegers
 from weft.values.text_numbers import is_text
 
-_EACH = 100  # possible values that a draft takes for numbers, however few of them were seen
+_EACH = 100  # range size up to which a draft declares numbers, however few different ones were seen
 INTEGER_LIMITS = (-(2**63), 2**64 - 1)
 
 
 @dataclass(frozen=True)
 class Integer(Number):
-    """A whole number."""
+    """An integer."""
 
     step: int = field(default=1, kw_only=True)
-    """Distance between possible values, counted from the lowest."""
+    """Distance between possible values, starting from the lowest."""
 
     kind: ClassVar[str] = "integer"
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "special", "missing", "outside")
@@ -46,31 +46,31 @@ class Integer(Number):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole = isinstance(self.step, int) and not isinstance(self.step, bool)
-        self._need(whole and 1 <= self.step < 2**63, "step must be a whole number from 1", "step")
+        self._need(whole and 1 <= self.step < 2**63, "step must be a whole number, at least 1", "step")
         low, high = self.ends
         count = (high - low) // self.step + 1
-        self._need(count <= 2**64, "range must hold at most 2^64 values", "range")
+        self._need(count <= 2**64, "range must contain at most 2^64 values", "range")
         self._need(
             self.bins != "each" or count <= MAX_CODES,
-            f'bins = "each" would make more than {MAX_CODES} codes; give a number of bins',
+            f'bins = "each" gives more than {MAX_CODES} codes; set a number of bins',
             "bins",
         )
 
     def _member(self, value: Any, key: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ColumnError(self.name, f"{key} must hold whole numbers", key)
+            raise ColumnError(self.name, f"{key} must contain whole numbers", key)
         low, high = INTEGER_LIMITS
         self._need(low <= value <= high, f"{key} must lie between -2^63 and 2^64 - 1", key)
         return value
 
     def plain_type(self) -> pa.DataType:
-        """Return 64 bits, unsigned where the range needs it."""
+        """Return a 64-bit integer type, unsigned if the range requires it."""
         if self.after is not None:
             return pa.int64()
         return pa.uint64() if max(*self.ends, *self.special) >= 2**63 else pa.int64()
 
     def scale(self, arrow_type: pa.DataType, nan: bool) -> Scale:
-        """Return the integers of a column of integers, floats, decimals or text."""
+        """Return how integers, floats, decimals or text hold the values as integers."""
         carrier: Carrier
         unit = 1
         if pa.types.is_integer(arrow_type):
@@ -86,7 +86,7 @@ class Integer(Number):
         return Scale(carrier, Fraction(1, unit), Fraction(1))
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
-        """Return the codes in a column of integers, floats, decimals or text."""
+        """Return the coder for integers, floats, decimals or text."""
         scale = self.scale(arrow_type, nan)
         carrier, unit = scale.carrier, scale.unit.denominator
         low, high = self.ends
@@ -96,7 +96,7 @@ class Integer(Number):
         return GridCoder(self, self.gaps(scale), carrier)
 
     def gaps(self, scale: Scale) -> BinGrid:
-        """Return the bins, in the integers of the scale."""
+        """Compute the bins in units of the scale."""
         unit = scale.unit.denominator
         low, high = self.ends
         edges = self.edges
@@ -106,7 +106,7 @@ class Integer(Number):
         return BinGrid(scaled, low * unit, self.step * unit, special, strict=True)
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
-        """Name the bins that hold a value beside the special ones, then these."""
+        """Return the labels of bins with a non-special value, then of special values."""
         low, high = self.ends
         edges = self.edges
         cuts = equal_width(low, high, self.step, self.bins) if edges is None else [*edges[:-1], high + 1]
@@ -115,7 +115,7 @@ class Integer(Number):
         )
 
     def _runs(self, cuts: Sequence[int]) -> list[tuple[int, int]]:
-        """First and last possible value of each bin that has one beside the special ones."""
+        """Return the first and last possible value of each bin with a non-special value."""
         low, step, runs = self.ends[0], self.step, []
         on_grid = [s for s in self.special if (s - low) % step == 0]
         for start, end in pairwise(cuts):
@@ -127,16 +127,16 @@ class Integer(Number):
 
     @property
     def largest(self) -> int:
-        """Largest whole number of the range."""
+        """Largest absolute value in the range or among special values."""
         return max(abs(int(value)) for value in (*self.ends, *self.special))
 
     @classmethod
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
-        """Take whole numbers, unless they are few and far between, as codes are."""
+        """Recognise integers, except few different values over a wide range, which look like codes."""
         if not pa.types.is_integer(evidence.type):
             return None
         if not len(evidence.values):
-            return Guess({"kind": cls.kind, "range": [0, 1]}, "No value was seen: give the possible range.")
+            return Guess({"kind": cls.kind, "range": [0, 1]}, "No value was seen: declare the possible range.")
         wide = pa.uint64() if pa.types.is_uint64(evidence.type) else pa.int64()
         every, many = np.unique(evidence.values.cast(wide).to_numpy(), return_counts=True)
         codes = find_sentinels(every)
@@ -153,10 +153,10 @@ class Integer(Number):
 
 
 def common_step(different: NDArray[Any]) -> int:
-    """Return the largest step that leads from each of these rising numbers to the next."""
+    """Compute the largest common divisor of the gaps between sorted integers."""
     gaps = np.unique(np.diff(different).view(np.uint64))  # modular, so exact even across the whole 64-bit range
     step = reduce(math.gcd, (int(gap) for gap in gaps[:10_000]), 0)
-    # With very many different gaps the rest must agree too, or the step is 1.
+    # The divisor is computed from the first gaps only; all others must agree, or the step is 1.
     return step if step and step < 2**63 and bool((gaps % np.uint64(step) == 0).all()) else 1
 
 

@@ -1,4 +1,4 @@
-"""What numbers and dates share: a range, or edges, cut into bins; and codes of values that are exact integers."""
+"""Bins of numeric and date columns, and coders of values that are stored as exact integers."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BinnedColumn(Column):
-    """What numbers and dates share: a range, or edges, cut into bins."""
+    """A column of numbers or times with a range or edges, divided into bins."""
 
     range: tuple[Any, ...] | None = None
-    """Smallest and largest possible value, both included."""
+    """Smallest and largest possible value, inclusive."""
     bins: int | Literal["each"] | None = field(default=None, kw_only=True)
-    """Number of equal-width bins, or "each" for one code a value."""
+    """Number of equal-width bins, or "each" for one code per value."""
     edges: tuple[Any, ...] | None = field(default=None, kw_only=True)
-    """Edges of the bins, in place of range and bins; a bin holds its left edge, the last one both."""
+    """Edges of the bins, instead of range and bins; a bin contains its left edge, the last bin both edges."""
     special: tuple[Any, ...] = field(default=(), kw_only=True)
-    """Values with a code of their own, inside or outside the range (0, 999999 for not asked)."""
+    """Values with their own code, inside or outside the range (0, or 999999 for not asked)."""
     after: str | None = field(default=None, kw_only=True)
-    """Column from which this one is counted: range, edges and special are then those of the difference."""
+    """Base column: range, edges and special then describe the difference from it, which is encoded instead."""
 
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
     rounded: ClassVar[bool] = True
-    """Whether people round values to multiples of 5, 10, 100, ..."""
+    """Whether values are often rounded to multiples of 5, 10, 100, ..."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,10 +56,10 @@ class BinnedColumn(Column):
                 self._set(**{key: tuple(self._member(value, key) for value in given)})
         self._need(
             (self.range is None) != (self.edges is None),
-            "give either range = [lowest, highest] or edges = [...]",
+            "declare either range = [lowest, highest] or edges = [...]",
             "range" if self.edges is None else "edges",
         )
-        self._need(self.bins is None or self.edges is None, "give either bins or edges, not both", "bins")
+        self._need(self.bins is None or self.edges is None, "declare either bins or edges, not both", "bins")
         whole = isinstance(self.bins, int) and not isinstance(self.bins, bool)
         self._need(
             self.bins is None
@@ -74,8 +74,8 @@ class BinnedColumn(Column):
         if self.edges is not None:
             places = [self.place(edge) for edge in self.edges]
             rising = len(places) >= 2 and all(a < b for a, b in pairwise(places))
-            self._need(rising, "edges must be at least two rising values", "edges")
-            self._need(len(places) <= MAX_CODES, f"edges must be at most {MAX_CODES}", "edges")
+            self._need(rising, "edges must be at least two increasing values", "edges")
+            self._need(len(places) <= MAX_CODES, f"edges must list at most {MAX_CODES} values", "edges")
         self._need_unlisted(self.special, "special")
         places = [self.place(value) for value in self.special]
         self._need(len(set(places)) == len(places), "special must not repeat a value", "special")
@@ -84,7 +84,7 @@ class BinnedColumn(Column):
         raise NotImplementedError
 
     def place(self, value: Any) -> Any:
-        """Position of a value on a line, for comparisons."""
+        """Return a number that orders the values."""
         return value
 
     @property
@@ -95,33 +95,33 @@ class BinnedColumn(Column):
 
     @property
     def outside_remedy(self) -> str:
-        """What to do about a value beyond the range."""
+        """Error text and remedy for an invalid value."""
         return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
 
     @property
     def made_from(self) -> tuple[str, ...]:
-        """The column that this one comes after."""
+        """Base column, if any."""
         return () if self.after is None else (self.after,)
 
     @property
     def extent(self) -> tuple[Any, Any]:
-        """Lowest and highest possible value, special ones included."""
+        """Lowest and highest possible value, including special values."""
         places = [*self.ends, *self.special]
         return min(places, key=self.place), max(places, key=self.place)
 
     def scale(self, arrow_type: pa.DataType, nan: bool) -> Scale:
-        """Return how an Arrow type holds the values as exact integers; ColumnError if it cannot."""
+        """Return how an Arrow type holds the values as exact integers, or raise ColumnError."""
         raise NotImplementedError
 
     def gaps(self, scale: Scale) -> BinGrid:
-        """Return the bins of the difference to another column, in the integers of the scale."""
+        """Compute the bins of the difference from the base column, in units of the scale."""
         raise NotImplementedError
 
     def check_span(self, scale: Scale, low: int, high: int) -> None:
-        """Refuse values from `low` to `high` that the way of writing them would lose."""
+        """Validate that the text format preserves values from `low` to `high`."""
 
     def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> AttributePart:
-        """Return the difference to the column named by `after`, or the column by itself."""
+        """Return the part that encodes the difference from the base column, or by default the column itself."""
         if self.after is None:
             return _make_single_part(self, fields[self.name])
         from weft.schema.kinds.difference import make_difference
@@ -129,50 +129,48 @@ class BinnedColumn(Column):
         return make_difference(self, fields, columns)
 
     def order(self, coder: Coder) -> Order:
-        """Bins are ordered; special values and missing come after them and stand apart."""
+        """Return the order of the codes: ordered bins, then special values and missing as special codes."""
         assert isinstance(coder, BinCoder)
         return self.order_of(coder.bins, coder.size)
 
     def order_of(self, bins: Bins, size: int) -> Order:
-        """Return the order of codes that are these bins first."""
+        """Return the order of `size` codes, the first of which are these bins."""
         return Order(True, frozenset(range(bins.bins, size)), self._grid(bins, size))
 
     def _grid(self, bins: Bins, size: int) -> FineGrid:
-        """Return the cells in which the codes are counted alone."""
         return fine_grid(bins, size, public_cuts, measure_roundness if self.rounded else None)
 
     def special_labels(self, write: Callable[[Any], str]) -> list[Label]:
-        """Name the special values."""
+        """Return the labels of the special values."""
         return [make_single_label(f"= {write(value)}", "special") for value in self.special]
 
     def need_fit(self, fits: bool, arrow_type: pa.DataType, key: str) -> None:
-        """Refuse a range or special value that the type cannot hold."""
-        self._need(fits, f"{key} reaches beyond what its type {arrow_type} holds exactly", key)
+        """Raise ColumnError for a range or special value that the type cannot hold."""
+        self._need(fits, f"{key} exceeds what its type {arrow_type} holds exactly", key)
 
     def need_bins(self, bins: Bins) -> None:
-        """Refuse special values that leave nothing else."""
+        """Validate that some values of the range are not special."""
         self._need(bins.bins > 0, "special leaves no value in range; declare a category instead", "special")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Values of a column as exact integers."""
+    """Representation of a column's values as exact integers."""
 
     carrier: Carrier
     unit: Fraction
-    """What 1 stands for: a number, or nanoseconds."""
+    """Value of the integer 1: a number, or nanoseconds."""
     grain: Fraction
-    """What possible values differ by, at least."""
+    """Smallest difference between possible values."""
     time: bool = False
-    """Whether the values are moments."""
+    """Whether the values are points in time."""
     zone: str | None = None
-    """Time zone of the moments."""
     day: int = 0
-    """Integers in a day, where every value is the start of one; else 0."""
+    """Length of a day in these integers if every value is midnight, otherwise 0."""
 
 
 class Bins(Protocol):
-    """What both sorts of bins tell of themselves."""
+    """Common interface of `BinGrid` and `FloatBins`."""
 
     @property
     def bins(self) -> int:
@@ -185,7 +183,7 @@ class Bins(Protocol):
         ...
 
     def values(self) -> tuple[list[int], list[int]]:
-        """Return the first value of each bin as a whole number, and how many values it has."""
+        """Return the first value of each bin as an integer, and its number of values."""
         ...
 
 
@@ -203,7 +201,7 @@ def fine_grid(
     cuts: Callable[[int, int], list[int]],
     levels: Callable[[Sequence[int], NDArray[Any]], NDArray[np.int64]] | None,
 ) -> FineGrid:
-    """Return the cells in which codes are counted alone: those between `cuts`, where there are many of a value each."""
+    """Compute the grid of the first one-way marginal: one cell per code, or cells between `cuts` for many codes."""
     starts, widths = bins.values()
     cells = np.arange(size)
     if bins.bins > EACH_CELL and max(widths) == 1:
@@ -219,7 +217,7 @@ def fine_grid(
 
 
 class GridCoder:
-    """Codes of values that are exact integers in their type."""
+    """Coder of values that their type stores as exact integers."""
 
     def __init__(self, column: BinnedColumn, grid: BinGrid, carrier: Carrier) -> None:
         column.need_bins(grid)
@@ -234,7 +232,7 @@ class GridCoder:
         return self._outcomes.settle(*self._locate(array, self._clip))
 
     def fits(self, array: pa.Array) -> NDArray[np.bool_]:
-        """Return which values lie in the range, or are special."""
+        """Return which values are in the range or special."""
         return self._outcomes.fits(*self._locate(array, clip=False))
 
     def _locate(self, array: pa.Array, clip: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -248,17 +246,17 @@ class GridCoder:
         return codes, missing
 
     def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
-        """Draw a value for each code."""
+        """Sample a value for each code."""
         codes = codes.astype(np.int64)
         missing = self._outcomes.is_missing(codes)
         return self._carrier.write(self.bins.draw(np.where(missing, 0, codes), rng), missing)
 
     def held(self, array: pa.Array) -> NDArray[np.int64]:
-        """Return the whole numbers that stand for the values; anything where a value is missing or unreadable."""
+        """Return the integers that represent the values; arbitrary where a value is missing or unreadable."""
         return self._carrier.read(array).values.astype(np.int64)
 
     def write(self, codes: NDArray[np.int64], values: NDArray[np.int64], rng: np.random.Generator) -> pa.Array:
-        """Return these values where they have these codes, and otherwise a value that has."""
+        """Return the values that have the expected codes, with a sampled value of that code in place of others."""
         fits = self.bins.locate(values, None, clip=False) == codes
         missing = self._outcomes.is_missing(codes)
         drawn = self.bins.draw(np.where(missing, 0, codes), rng)
@@ -266,37 +264,35 @@ class GridCoder:
 
 
 def small_decimal(arrow_type: pa.DataType) -> bool:
-    """Whether a decimal type fits 64-bit integers in units of its last digit."""
+    """Return whether 64-bit integers can hold a decimal type in units of its last digit."""
     return bool(pa.types.is_decimal(arrow_type) and arrow_type.bit_width <= 128 and 0 <= arrow_type.scale <= 18)
 
 
 @lru_cache(maxsize=32)
 def _make_single_part(column: BinnedColumn, field: pa.Field) -> Single:
-    """Return what codes a column by itself: made once of the schema's words alone, since fine bins take a while."""
+    """Return the part of a single column, cached because fine bins are slow to compute; depends on the schema only."""
     from weft.schema.kinds.attributes import Single
 
     return Single(column, field)
 
-
-# What whole numbers and those with a fraction share: how a text file writes them.
 
 _MARKS = (".", ",", " ", "'", "\u2019", "\u00a0", "\u202f", "_")
 
 
 @dataclass(frozen=True)
 class Number(BinnedColumn):
-    """A number, and what stands around and inside it where it is text. Typed columns do without."""
+    """A number and its format in text; typed columns do not use the format."""
 
     prefix: str = field(default="", kw_only=True)
-    """Text before a number, such as "$"; read with or without it, and written with it."""
+    """Text before a number, such as "$"; optional when read, always written."""
     suffix: str = field(default="", kw_only=True)
-    """Text behind a number, such as "%" or " EUR"."""
+    """Text after a number, such as "%" or " EUR"."""
     thousands: str = field(default="", kw_only=True)
-    """What stands between groups of three digits, such as ","."""
+    """Separator between groups of three digits, such as ","."""
     decimal: str = field(default=".", kw_only=True)
-    """What stands before the digits of a fraction."""
+    """Decimal separator."""
     accounting: bool = field(default=False, kw_only=True)
-    """Whether a negative number is written in parentheses."""
+    """Whether negative numbers are written in parentheses."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -304,18 +300,18 @@ class Number(BinnedColumn):
             text = getattr(self, key)
             fits = isinstance(text, str) and not any(sign.isdigit() or sign in "+-()\r\n" for sign in text)
             self._need(fits, f'{key} must be text without digits or signs, such as "$" or "%"', key)
-        self._need(self.thousands in ("", *_MARKS), 'thousands must be a mark such as "," or "."', "thousands")
+        self._need(self.thousands in ("", *_MARKS), 'thousands must be a separator such as "," or "."', "thousands")
         self._need(self.decimal in (".", ","), 'decimal must be "." or ","', "decimal")
         self._need(self.decimal != self.thousands, "thousands and decimal must differ", "thousands")
         self._need(isinstance(self.accounting, bool), "accounting must be true or false", "accounting")
 
     @property
     def number_format(self) -> NumberFormat | None:
-        """How text writes the numbers, if the schema says so."""
+        """Declared format of numbers in text."""
         made = NumberFormat(self.prefix, self.suffix, self.thousands, self.decimal, self.accounting)
         return None if made == NumberFormat() else replace(made, digits=self.fraction)
 
     @property
     def fraction(self) -> int:
-        """Digits after the point that every number is written with, where it is written in a way of its own."""
+        """Decimal places of every number that is written in a declared number format."""
         return 0

@@ -1,4 +1,4 @@
-"""A number with a fraction."""
+"""Real-valued columns."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from weft.values.text_numbers import is_text, read_floats
 
 @dataclass(frozen=True)
 class Real(Number):
-    """A number with a fraction."""
+    """A real number."""
 
     decimals: int | None = field(default=None, kw_only=True)
-    """Digits after the point of the values that are made (None: as many as the type holds)."""
+    """Decimal places of generated values (default: as many as the type holds)."""
 
     kind: ClassVar[str] = "real"
     flipped: ClassVar[tuple[str, ...]] = ("range", "decimals", "special", "missing", "outside")
@@ -46,16 +46,16 @@ class Real(Number):
 
     @property
     def fraction(self) -> int:
-        """Digits after the point that every number is written with, where it is written in a way of its own."""
+        """Decimal places of every number that is written in a declared number format."""
         return self.decimals or 0
 
     def _member(self, value: Any, key: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
-            raise ColumnError(self.name, f"{key} must hold finite numbers", key)
+            raise ColumnError(self.name, f"{key} must contain finite numbers", key)
         return float(value) + 0.0  # so that -0.0 becomes 0.0
 
     def cuts(self, dtype: type[np.floating[Any]] = np.float64) -> Sequence[float]:
-        """Return the edges of the bins: those given, of equal width, or the fine public grid."""
+        """Compute the edges of the bins: declared, of equal width, or by default the fine public grid."""
         low, high = self.ends
         if self.edges is not None:
             return self.edges
@@ -64,11 +64,11 @@ class Real(Number):
         return public_edges(low, high, self.decimals, dtype)
 
     def plain_type(self) -> pa.DataType:
-        """Return floats of 64 bits."""
+        """Return 64-bit floats."""
         return pa.float64()
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
-        """Return the codes in a column of floats, text, decimals or integers."""
+        """Return the coder for floats, text, decimals or integers."""
         if pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type) or is_text(arrow_type):
             return FloatCoder(self, arrow_type, nan)
         carrier: Carrier
@@ -90,13 +90,13 @@ class Real(Number):
         else:
             edges = [_scale_exactly(edge, scale) for edge in public_edges(*self.ends, self._digits(scale))[:-1]]
         step = 10 ** (scale - self._digits(scale))
-        # A bin holds the integers from its left edge, rounded up, to before the next one's.
+        # A bin contains the integers from its left edge, rounded up, to before that of the next bin.
         cuts = [math.ceil(edge) for edge in edges[: len(edges) - (self.edges is not None)]] + [math.floor(high) + 1]
         origin = cuts[0] // step * step
         return GridCoder(self, BinGrid(cuts, origin, step, [int(value) for value in special], strict=False), carrier)
 
     def scale(self, arrow_type: pa.DataType, nan: bool) -> Scale:
-        """Return the integers of a column of floats, text, decimals or integers: in units of its last digit."""
+        """Return how floats, text, decimals or integers hold the values as multiples of the last digit."""
         if pa.types.is_integer(arrow_type):
             return Scale(Integers(arrow_type), Fraction(1), Fraction(1))
         if small_decimal(arrow_type):
@@ -108,20 +108,20 @@ class Real(Number):
         if not (narrow or pa.types.is_float64(arrow_type) or is_text(arrow_type)):
             raise self.unfit(arrow_type)
         if self.decimals is None:
-            raise ColumnError(self.name, "a difference is exact: set decimals, such as decimals = 2", "decimals")
+            raise ColumnError(self.name, "differences are computed exactly: set decimals, such as 2", "decimals")
         digits = self.decimals
         fits = all(_scale_exactly(value, digits).denominator == 1 for value in self.special)
-        self._need(fits, f"special must have {digits} decimals where a column comes after another", "special")
+        self._need(fits, f"special must have at most {digits} decimals in a column with after", "special")
         carrier = TextDecimals(arrow_type, digits) if is_text(arrow_type) else ScaledFloats(arrow_type, digits, nan)
         return Scale(carrier, Fraction(1, 10**digits), Fraction(1, 10**digits))
 
     def gaps(self, scale: Scale) -> BinGrid:
-        """Return the bins of the difference to another column."""
+        """Compute the bins of the difference from another column."""
         digits = len(str(scale.unit.denominator)) - 1
         step = 10 ** (digits - self._digits(digits))
         low, high = (_scale_exactly(end, digits) / step for end in self.ends)
         first, last = math.ceil(low), math.floor(high)
-        self._need(first <= last, "range holds no number with its decimals; widen it", "range")
+        self._need(first <= last, "range contains no number with these decimals; widen it", "range")
         if self.edges is None:
             cuts = equal_width(first, last, 1, self.bins)
         else:
@@ -135,7 +135,7 @@ class Real(Number):
         return scale if self.decimals is None else min(self.decimals, scale)
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
-        """Name the bins that hold a value, then the special ones."""
+        """Return the labels of bins with a possible value, then of special values."""
         if self.after is not None:
             return self._gap_labels(arrow_type)
         edges = self.cuts()
@@ -159,7 +159,7 @@ class Real(Number):
 
     @classmethod
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
-        """Take floats and decimals."""
+        """Recognise floats and decimals."""
         if pa.types.is_decimal128(evidence.type):
             return _guess_decimal(evidence.values)
         if pa.types.is_float32(evidence.type) or pa.types.is_float64(evidence.type):
@@ -168,7 +168,7 @@ class Real(Number):
 
 
 class FloatCoder:
-    """Codes of floating-point numbers, in a column of floats or of text."""
+    """Coder of floating-point numbers in a column of floats or text."""
 
     def __init__(self, column: Real, arrow_type: pa.DataType, nan: bool) -> None:
         self._type, self._nan, self._decimals = arrow_type, nan, column.decimals
@@ -181,11 +181,11 @@ class FloatCoder:
         column.need_fit(top <= most, arrow_type, "range")
         column.need_fit(all(abs(value) <= most for value in column.special), arrow_type, "special")
         if column.decimals is not None and top * 10.0**column.decimals > 2.0**53:
-            raise ColumnError(column.name, "a float cannot hold so many decimals over this range", "decimals")
+            raise ColumnError(column.name, "a float cannot hold this many decimals over this range", "decimals")
         self.bins = FloatBins(column.cuts(dtype), column.special, column.decimals, dtype)
         column.need_bins(self.bins)
         if self.bins.repeats_special:
-            raise ColumnError(column.name, f"two special values are the same in the type {arrow_type}", "special")
+            raise ColumnError(column.name, f"two special values are equal in the type {arrow_type}", "special")
         self._outcomes = Policies(column, self.bins.size)
         self.size = self._outcomes.size
 
@@ -194,7 +194,7 @@ class FloatCoder:
         return self._outcomes.settle(*self._locate(array, self._clip))
 
     def fits(self, array: pa.Array) -> NDArray[np.bool_]:
-        """Return which values lie in the range, or are special."""
+        """Return which values are in the range or special."""
         return self._outcomes.fits(*self._locate(array, clip=False))
 
     def _locate(self, array: pa.Array, clip: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -211,7 +211,7 @@ class FloatCoder:
         return codes, missing
 
     def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
-        """Draw a value for each code."""
+        """Sample a value for each code."""
         codes = codes.astype(np.int64)
         missing = self._outcomes.is_missing(codes)
         values = self.bins.draw(np.where(missing, 0, codes), rng)
@@ -229,7 +229,7 @@ def _guess_float(values: NDArray[np.float64], narrow: bool) -> Guess:
     dtype = np.float32 if narrow else np.float64
     finite = values[np.isfinite(values)] + 0.0
     if not len(finite):
-        guess = Guess({"kind": "real", "range": [0.0, 1.0]}, "No finite value was seen: give the possible range.")
+        guess = Guess({"kind": "real", "range": [0.0, 1.0]}, "No finite value was seen: declare the possible range.")
     else:
         every, many = np.unique(finite, return_counts=True)
         codes = find_sentinels(every)
@@ -239,9 +239,9 @@ def _guess_float(values: NDArray[np.float64], narrow: bool) -> Guess:
         places = _count_decimals(different, dtype)
         if places is not None:
             entry["decimals"] = places
-        guess = with_codes(with_spikes(Guess(entry, "Numbers with a fraction."), different, counts), codes)
+        guess = with_codes(with_spikes(Guess(entry, "Numbers with decimal places."), different, counts), codes)
     if len(finite) < len(values):
-        # Infinities fit no range: only the clip policy takes them, and it needs a place for missing values.
+        # Infinite values are outside every range: only the clip policy accepts them, and it needs a code for missing.
         return Guess(guess.entry | {"outside": "clip", "missing": True}, f"{guess.reason} Infinite values are clipped.")
     return guess
 
@@ -260,11 +260,11 @@ def _count_decimals(different: NDArray[np.float64], dtype: type[np.floating[Any]
 def _guess_decimal(values: pa.Array) -> Guess:
     kind = values.type
     if not len(values):
-        return Guess({"kind": "real", "range": [0.0, 1.0]}, "No value was seen: give the possible range.")
+        return Guess({"kind": "real", "range": [0.0, 1.0]}, "No value was seen: declare the possible range.")
     different, counts = np.unique(Decimals(kind).read(values).values, return_counts=True)
     ends = pc.min_max(values)
     low, high = float(ends["min"].as_py()), float(ends["max"].as_py())
-    # A float nearest to a long decimal may lie inside the range; step outwards where it does.
+    # The float nearest to a long decimal may be inside the range; then move outwards by one float.
     low = math.nextafter(low, -math.inf) if low > ends["min"].as_py() else low
     high = math.nextafter(high, math.inf) if high < ends["max"].as_py() else high
     entry = {"kind": "real", "range": [low, high], "decimals": min(kind.scale, 18)}

@@ -1,4 +1,4 @@
-"""Bins over lengths of time and times of day, shared by the kinds that count them: all in nanoseconds."""
+"""Bins of durations and times of day, in nanoseconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.values.timestamps import parse_step
 
 @dataclass(frozen=True)
 class Spans:
-    """Lengths of time in steps, with their bins."""
+    """A range of durations in steps, with its bins."""
 
     low: int
     high: int
@@ -28,7 +28,7 @@ class Spans:
     special: Sequence[int] = ()
 
     def cuts(self) -> list[int]:
-        """Return the left ends of the bins, and one past the highest value, in nanoseconds."""
+        """Compute the left ends of the bins, then one past the highest value, in nanoseconds."""
         last = self.low + (self.high - self.low) // self.step * self.step
         if self.edges is not None:
             return [*self.edges[:-1], self.high + 1]
@@ -39,14 +39,14 @@ class Spans:
         return [self.low, *(cut for cut in inner if cut > self.low), last + 1]
 
     def grid(self, unit: int) -> BinGrid:
-        """Return the bins in units of so many nanoseconds; ValueError where they hold nothing."""
+        """Compute the bins in units of `unit` nanoseconds; raise ValueError if they contain no value."""
         cuts = [-(-cut // unit) for cut in self.cuts()[:-1]] + [self.high // unit + 1]
         if cuts != sorted(cuts) or cuts[0] >= cuts[-1]:
-            raise ValueError("range holds no value of its type; widen it")
+            raise ValueError("range contains no value of its type; widen it")
         return BinGrid(cuts, cuts[0], self.step // unit, [value // unit for value in self.special], strict=True)
 
     def labels(self, write: Callable[[int], str]) -> list[Label]:
-        """Name the bins by their first and last value."""
+        """Return the labels of the bins: their first and last value."""
         cuts = self.cuts()
         ends = [(a, a + (b - 1 - a) // self.step * self.step) for a, b in pairwise(cuts)]
         return [Label(write(first), write(last), "bin") for first, last in ends]
@@ -54,7 +54,7 @@ class Spans:
 
 @dataclass(frozen=True)
 class Spanned(BinnedColumn):
-    """A column of times in steps: a range of them and its bins, held in nanoseconds."""
+    """A column of durations or times of day in steps, in nanoseconds."""
 
     step: str = field(default="1s", kw_only=True)
     """Time between possible values, such as "1min", "15min" or "1s"."""
@@ -62,19 +62,19 @@ class Spanned(BinnedColumn):
     @classmethod
     @abstractmethod
     def write(cls, held: int) -> str:
-        """Write a time as the schema does."""
+        """Format nanoseconds as in a schema file."""
 
     def units(self, arrow_type: pa.DataType, unit: int) -> BinGrid:
-        """Return the bins in a type's units of so many nanoseconds."""
+        """Compute the bins in a type's unit, given in nanoseconds."""
         if parse_step(self.step) % unit:
-            raise ColumnError(self.name, f"step is finer than its type {arrow_type}; take a coarser one", "step")
+            raise ColumnError(self.name, f"step is finer than its type {arrow_type}; set a coarser step", "step")
         try:
             return self._spans().grid(unit)
         except ValueError as error:
             raise ColumnError(self.name, f"{error}", "range") from None
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
-        """Name the bins by their first and last time."""
+        """Return the labels of the bins: their first and last value."""
         return self._spans().labels(self.write) + self.special_labels(str)
 
     def _spans(self) -> Spans:
@@ -87,5 +87,5 @@ class Spanned(BinnedColumn):
 
 
 def span_grid(bins: Bins, size: int, step: int) -> FineGrid:
-    """Return the cells in which codes of lengths in such steps are counted alone."""
+    """Compute the grid of the first one-way marginal of durations with this step."""
     return fine_grid(bins, size, span_cuts(step), span_levels(step))

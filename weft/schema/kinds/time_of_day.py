@@ -1,4 +1,4 @@
-"""A time of day."""
+"""Time-of-day columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Time(Spanned):
     step: str = field(default="1min", kw_only=True)
     """Time between possible values, such as "1min", "15min" or "1s"."""
     format: str | None = field(default=None, kw_only=True)
-    """How a text column writes it, in strptime's letters, such as "%H:%M"."""
+    """Format of a text column, as for strptime, such as "%H:%M"."""
 
     kind: ClassVar[str] = "time"
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "format", "missing", "outside")
@@ -41,14 +41,14 @@ class Time(Spanned):
         except ValueError:
             step = 0
         if not 0 < step <= DAY // 2:
-            raise ColumnError(self.name, 'step must be a time such as "15min", "1min" or "1s"', "step")
+            raise ColumnError(self.name, 'step must be a duration such as "15min", "1min" or "1s"', "step")
         if self.range is None and self.edges is None:
             self._set(range=(name_time(0), name_time((DAY - 1) // step * step)))
         super().__post_init__()
-        self._need(self.after is None, "after is for dates and numbers; a time of day begins anew each day", "after")
+        self._need(self.after is None, "after is invalid for a time of day; use it for dates and numbers", "after")
         self._need(
             self.format is None or (isinstance(self.format, str) and "%" in self.format),
-            'format must be in strptime letters, such as "%H:%M"',
+            'format must be a strptime format, such as "%H:%M"',
             "format",
         )
 
@@ -56,32 +56,32 @@ class Time(Spanned):
         try:
             parse_time(value)
         except ValueError:
-            raise ColumnError(self.name, f'{key} must hold times of day such as "08:30"', key) from None
+            raise ColumnError(self.name, f'{key} must contain times of day such as "08:30"', key) from None
         return str(value)
 
     def place(self, value: Any) -> int:
-        """Nanoseconds since midnight."""
+        """Return nanoseconds since midnight."""
         return parse_time(value)
 
     @property
     def text_format(self) -> str | None:
-        """How text spells it, if the schema says so."""
+        """Declared format of text."""
         return self.format
 
     @property
     def outside_remedy(self) -> str:
-        """What to do about a value beyond the range, or between two steps."""
-        return 'a value lies outside the schema. Widen range, take a finer step, or set outside = "clip"'
+        """Error text and remedy for a value outside the range or between two steps."""
+        return 'a value lies outside the schema. Widen range, refine step, or set outside = "clip"'
 
     def plain_type(self) -> pa.DataType:
-        """Return text where a format is given, and else a time type that holds the step."""
+        """Return text if a format is declared, otherwise a time type that fits the step."""
         if self.format is not None:
             return pa.string()
         unit = next(unit for unit, size in UNIT.items() if parse_step(self.step) % size == 0)
         return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> GridCoder:
-        """Return the codes in a column of times or of text."""
+        """Return the coder for times or text."""
         carrier: Carrier
         if is_text(arrow_type):
             whole = parse_step(self.step) % parse_step("1min") == 0
@@ -100,16 +100,16 @@ class Time(Spanned):
         held = np.array(sample, dtype=np.int64)
         back = carrier.read(carrier.write(held.view(np.uint64), np.zeros(len(held), bool)))
         if back.unreadable is None or back.unreadable.any() or not np.array_equal(back.values, held):
-            raise ColumnError(self.name, "format loses part of the times; take a fuller one", "format")
+            raise ColumnError(self.name, "format loses part of the times; declare a full one", "format")
 
     @classmethod
     def write(cls, held: int) -> str:
-        """Write so many nanoseconds as the schema does."""
+        """Format nanoseconds as in a schema file."""
         return name_time(held)
 
     @classmethod
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
-        """Take times of day, and text that is written like them."""
+        """Recognise times of day, also in text."""
         if pa.types.is_time(evidence.type):
             return Guess(
                 _make_time_entry(Integers(evidence.type), UNIT[evidence.type.unit], evidence.values), "Times of day."
@@ -118,12 +118,12 @@ class Time(Spanned):
             for form, seconds in (("%H:%M", ""), ("%H:%M:%S", ":[0-5][0-9]")):
                 if pc.all(pc.match_substring_regex(evidence.different, _WRITTEN % seconds)).as_py():
                     entry = _make_time_entry(TextTimes(evidence.type, (form,)), UNIT["s"], evidence.values)
-                    return Guess(entry | {"format": form}, f"Text that reads as times of day in the format {form}.")
+                    return Guess(entry | {"format": form}, f"Text that contains times of day in the format {form}.")
         return None
 
 
 def _make_time_entry(carrier: Carrier, unit: int, values: pa.Array) -> dict[str, Any]:
-    """Return a draft's entry: the whole day, in the largest usual step that leads to every value."""
+    """Return the draft entry: the whole day, with the largest common step that divides all values."""
     different = np.unique(carrier.read(values).values).astype(np.int64)
     found = common_step(np.unique(np.append(different, 0))) * unit if len(different) and different.any() else DAY
     step = next(size for size in map(parse_step, _STEPS) if found % size == 0)

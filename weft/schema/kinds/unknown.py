@@ -1,4 +1,4 @@
-"""A column of which not everything is stated: what is left out is found privately, for a share of the budget."""
+"""Column with an incomplete description: discovery finds the rest privately, for a share of the budget."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "datetime": ("range", "edges"),
     "duration": ("range", "edges"),
 }
-"""Kinds that can be found out about, and the facts of which each needs one."""
+"""Kinds that discovery supports, and the facts of each; one of them makes a description complete."""
 
 
 @dataclass(frozen=True)
 class Unknown(Column):
-    """A column whose kind, values or range nobody has stated. Nothing can be counted by it before they are found."""
+    """A column whose kind, values or range is not declared. It cannot be encoded before discovery."""
 
     stated: tuple[tuple[str, Any], ...] = field(default=(), kw_only=True)
-    """What is stated all the same, as a schema file would say it."""
+    """Declared facts, as in a schema file."""
 
     kind: ClassVar[str] = "unknown"
     modelled: ClassVar[bool] = False
     as_written: ClassVar[bool] = True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is stated."""
+        """Return the declared facts."""
         return {"kind": self.kind} | {
             key: list(value) if isinstance(value, tuple) else value for key, value in self.stated
         }
 
     def plain_type(self) -> pa.DataType:
-        """Return text: each value as it is written, whatever a library made of it."""
+        """Return text: each value as written, independently of the type that a library inferred."""
         return pa.string()
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
-        """Refuse: there are no codes yet."""
+        """Raise ColumnError: codes are not defined before discovery."""
         raise self._unfound()
 
     def part(self, fields: Mapping[str, pa.Field], columns: Mapping[str, Column]) -> AttributePart:
-        """Refuse: there are no attributes yet."""
+        """Raise ColumnError: attributes are not defined before discovery."""
         raise self._unfound()
 
     def _unfound(self) -> ColumnError:
         kind = dict(self.stated).get("kind", "unknown")
         wanted = NEEDED.get(str(kind), ("kind",))[0]
-        return ColumnError(self.name, f"its {wanted} is not stated; state it, or have it found privately", wanted)
+        return ColumnError(self.name, f"its {wanted} is not declared; declare it, or use private discovery", wanted)
 
 
 def is_partial(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry of a schema file leaves out what its kind needs.
+    """Return whether an entry of a schema file lacks a fact that its kind requires.
 
     >>> is_partial({"kind": "integer"}), is_partial({"kind": "integer", "range": [0, 9]}), is_partial({"kind": "time"})
     (True, False, False)
@@ -66,5 +66,5 @@ def is_partial(entry: Mapping[str, Any]) -> bool:
     if kind == Unknown.kind:
         return True
     needed = NEEDED.get(str(kind), ())
-    whole = "after" in entry or "pieces" in entry  # what such a column needs is told with its own error
+    whole = "after" in entry or "pieces" in entry  # validated by the kind, with a specific error
     return bool(needed) and not whole and not any(key in entry for key in needed)

@@ -1,4 +1,4 @@
-"""The sorts of rules: one file each, and this list."""
+"""Registry of the types of rules."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ RULES: dict[str, type[Rule]] = {
     rule.key: rule
     for rule in (Ordered, Implication, Forbidden, Allowed, Mapped, MissingWhen, MissingTogether, Summed, Unique)
 }
-"""Every sort of rule, by the key that it is known by."""
+"""All types of rules, by the key that identifies them in a schema file."""
 
 
 def plain_readers(columns: Sequence[Column]) -> dict[str, ColumnReader]:
-    """Return readers for the types that columns have where their source declares none."""
+    """Return readers for the default types of columns."""
     return {column.name: ColumnReader(column, pa.field(column.name, column.arrow_type())) for column in columns}
 
 
 def rules_from_list(entries: Any, columns: Sequence[Column], folder: Path | None) -> tuple[Rule, ...]:
-    """Make rules from the tables of a schema file; a RuleError says which one is at fault."""
+    """Make rules from the tables of a schema file; a RuleError names the invalid one."""
     if not isinstance(entries, list | tuple):
-        raise RuleError("rules must be tables, each under a line [[rules]]")
+        raise RuleError("rules must be tables, each with the header [[rules]]")
     readers = plain_readers(columns) if entries else {}
     made = []
     for index, entry in enumerate(entries):
@@ -86,7 +86,9 @@ def _make_rule(entry: Any, readers: Readers, folder: Path | None) -> Rule:
     sort = RULES[sorts[0]]
     for key in entry:
         if key not in (*sort.keys, "policy"):
-            near = suggest_known_word(key, (*sort.keys, "policy")) or f" Known are {', '.join((*sort.keys, 'policy'))}."
+            near = (
+                suggest_known_word(key, (*sort.keys, "policy")) or f" Known keys: {', '.join((*sort.keys, 'policy'))}."
+            )
             raise RuleError(f'unknown key "{key}" for a rule with {sort.key}.{near}', key)
     policy = entry.get("policy", "keep")
     if policy not in ("keep", "refuse"):
@@ -95,14 +97,14 @@ def _make_rule(entry: Any, readers: Readers, folder: Path | None) -> Rule:
 
 
 def _check_read(rule: Rule, readers: Readers) -> None:
-    """Refuse to look for broken rows by a column that is never read."""
+    """Validate that input rows can be checked: no column of the rule is computed."""
     for name in rule.columns:
         if name in readers and not readers[name].column.read:
-            raise RuleError(f'"{name}" is computed and never read, so that no row can be refused for it', "policy")
+            raise RuleError(f'"{name}" is computed and never read, so no row can be refused; remove policy', "policy")
 
 
 def check_rules(rules: Sequence[Rule], readers: Readers) -> None:
-    """Refuse rules that their columns cannot keep, one by one and all together."""
+    """Validate that the columns can satisfy the rules, individually and together."""
     for index, rule in enumerate(rules):
         try:
             if rule.policy == "refuse":

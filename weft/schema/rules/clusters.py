@@ -1,8 +1,8 @@
-"""Columns that rules tie together, and the combinations of their values that are left.
+"""Clusters: columns that are connected by rules, and their possible combinations of values.
 
-Where every code of a column stands for one value, a rule can be asked of all combinations beforehand. What is left
-becomes one attribute (`weft/encoding/column_groups.py`), which no method can break; where nothing is left, the rules
-contradict one another.
+If every code of the columns represents one value, rules are evaluated on all combinations in advance. The possible ones
+become one attribute (`weft/encoding/column_groups.py`), so that no method can violate the rules. If none is possible,
+the rules are contradictory.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from weft.schema.rules.order import Ordered
 from weft.schema.rules.rule import Readers, Rule, RuleError
 
 MAX_CLUSTER_CELLS = 1 << 20
-"""Combinations that are looked at, possible or not."""
+"""Maximum number of combinations that are evaluated."""
 
 Combinations = NDArray[np.int64]
-"""One row a combination, one column of codes for each column of the table."""
+"""Matrix of codes: one row per combination, one column per column of the table."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Columns, the rules that tie them (by their place in the schema), and which combinations of codes are possible."""
+    """Columns, the rules that connect them (by index in the schema), and the possible combinations of codes."""
 
     columns: tuple[str, ...]
     shape: tuple[int, ...]
@@ -46,7 +46,7 @@ class Cluster:
 def compile_cluster(
     columns: Sequence[str], rules: Sequence[tuple[int, Rule]], readers: Readers, sizes: Mapping[str, int]
 ) -> Cluster:
-    """Ask rules of every combination of codes of these columns."""
+    """Compute which combinations of codes of these columns satisfy all rules."""
     shape = tuple(sizes[name] for name in columns)
     possible = np.ones(math.prod(shape), bool)
     for _, rule in rules:
@@ -57,7 +57,7 @@ def compile_cluster(
 def expand_cell_values(
     columns: Sequence[str], shape: Sequence[int], wanted: Sequence[str], readers: Readers
 ) -> dict[str, Values]:
-    """Return the values of some columns in every cell of a table, in C order."""
+    """Return the values of some columns in every cell of the contingency table, in C order."""
     made = {}
     for name in wanted:
         known = readers[name].codes
@@ -70,12 +70,12 @@ def expand_cell_values(
 
 
 def can_enumerate_codes(rule: Rule, readers: Readers) -> bool:
-    """Whether every combination of codes can be asked."""
+    """Return whether a rule can be evaluated on combinations of codes."""
     return rule.alone and all(readers[name].codes is not None for name in rule.columns)
 
 
 def check_together(rules: Sequence[Rule], readers: Readers) -> None:
-    """Refuse rules that leave no combination, or none to which one of them applies."""
+    """Validate that some combination satisfies all rules, and that each rule applies to one of these."""
     tied: list[tuple[set[str], list[tuple[int, Rule]]]] = []
     for index, rule in enumerate(rules):
         if not can_enumerate_codes(rule, readers):
@@ -84,7 +84,7 @@ def check_together(rules: Sequence[Rule], readers: Readers) -> None:
         touching = [part for part in tied if part[0] & columns]
         joined = columns.union(*(part[0] for part in touching))
         if math.prod(_count_reader_codes(readers, name) for name in joined) > MAX_CLUSTER_CELLS:
-            continue  # too many to ask; repairs find out
+            continue  # too many to evaluate; repair handles such rules
         tied = [part for part in tied if part not in touching]
         tied.append((joined, [member for part in touching for member in part[1]] + members))
     for joined, members in tied:
@@ -93,8 +93,8 @@ def check_together(rules: Sequence[Rule], readers: Readers) -> None:
 
 
 def _check_circles(orders: Sequence[tuple[int, Ordered]]) -> None:
-    """Refuse orders by which a column would have to be larger than itself."""
-    reached: dict[str, dict[str, bool]] = {}  # from a column to later ones, and whether one step on the way is strict
+    """Validate that no column would have to be larger than itself."""
+    reached: dict[str, dict[str, bool]] = {}  # column -> later column -> whether a strict order is between them
     for index, rule in orders:
         for before, after in pairwise(rule.order):
             ahead = {after: rule.strict} | {n: rule.strict or s for n, s in reached.get(after, {}).items()}
@@ -104,11 +104,7 @@ def _check_circles(orders: Sequence[tuple[int, Ordered]]) -> None:
                 for later, rest in ahead.items():
                     way[later] = way.get(later, False) or so_far or rest
                 if way.get(name):
-                    raise RuleError(
-                        f'by this rule and those before it "{name}" is larger than itself; mend one of them',
-                        "order",
-                        index,
-                    )
+                    raise RuleError(f'with earlier rules, "{name}" is larger than itself; change one', "order", index)
 
 
 def _count_reader_codes(readers: Readers, name: str) -> int:
@@ -121,13 +117,13 @@ def _validate_rules(columns: Sequence[str], members: Sequence[tuple[int, Rule]],
     found = compile_cluster(columns, members, readers, sizes)
     last = members[-1][0]
     listed = " and ".join(str(index + 1) for index, _ in members)
-    which = f"rules {listed} contradict one another" if len(members) > 1 else "it contradicts itself"
+    which = f"rules {listed} contradict each other" if len(members) > 1 else "it contradicts itself"
     if not found.size:
-        raise RuleError(f"{which}: no combination of {', '.join(columns)} is left; mend one", None, last)
+        raise RuleError(f"{which}: no combination of {', '.join(columns)} is possible; change one", None, last)
     for index, rule in members:
         if not isinstance(rule, Implication | MissingWhen):
             continue
         clause: Clause = rule.clause
         met = clause.applies(expand_cell_values(columns, found.shape, clause.columns, readers))
         if not (met & found.possible).any():
-            raise RuleError(f"{which}: no row can meet the when of rule {index + 1}; mend one", "when", index)
+            raise RuleError(f"{which}: no row can meet the when of rule {index + 1}; change one", "when", index)

@@ -1,7 +1,7 @@
-"""A column's values as numbers: what rules compare, and the way back into the column's own type.
+"""Convert the values of a column to numbers, which rules compare, and back to the column's type.
 
-Texts are the places in the schema's list, dates and times are microseconds since 1970, numbers are themselves. What the
-schema says decides alone, so that a row is understood by itself.
+Listed texts become their position in the list, dates and times become microseconds since 1970. The conversion depends
+on the schema only, so that each row is interpreted independently.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from weft.values.timestamps import DAY, Moment, parse_step
 Mask = NDArray[np.bool_]
 
 MICRO = 1_000
-"""Nanoseconds in the unit in which moments are compared."""
+"""Unit in which dates and times are compared, in nanoseconds."""
 
 
 class UnfitValueError(ValueError):
-    """A value of a rule that its column cannot hold; the text says why and what to do."""
+    """Error for a value in a rule that its column cannot contain; the text gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """Some values of a column as numbers."""
+    """Values of a column as numbers."""
 
     numbers: NDArray[Any]
-    """Whole numbers or floats; anything where missing."""
+    """Integers or floats; arbitrary where missing."""
     missing: Mask
     reader: ColumnReader
 
@@ -54,7 +54,7 @@ class Values:
 
 
 class ColumnReader:
-    """Reads and writes one column in one Arrow type."""
+    """Reader and writer of one column in one Arrow type."""
 
     def __init__(self, column: Column, field: pa.Field) -> None:
         self.column, self.field = column, field
@@ -69,30 +69,28 @@ class ColumnReader:
 
     @property
     def comparable(self) -> bool:
-        """Whether values have an order that a rule may speak of."""
+        """Whether the values have an order that a rule can use."""
         if self._table is not None:
             return self.column.listed is not None and not isinstance(self.column.listed[0], str)
         return isinstance(self.column, BinnedColumn) or not is_text(self.type)
 
     @property
     def follows(self) -> bool:
-        """Whether values are learned as differences from another column: then a range is one of differences."""
+        """Whether the column is encoded as a difference from another one, which its range then describes."""
         return getattr(self.column, "after", None) is not None
 
     @property
     def whole(self) -> bool:
-        """Whether values are whole numbers."""
+        """Whether the values are integers."""
         return isinstance(self.column, Integer) or (self._table is not None and self._table.dtype.kind in "iu")
 
     @property
     def moments(self) -> bool:
-        """Whether values are dates or times."""
+        """Whether the values are dates or times."""
         return isinstance(self.column, Datetime) or pa.types.is_temporal(self.type)
 
-    # Values of rows.
-
     def read(self, array: pa.Array) -> Values:
-        """Return an array's values; what cannot be read counts as missing."""
+        """Return the values of an array; unreadable values count as missing."""
         array = decode_dictionary(array)
         if pa.types.is_null(array.type):
             return Values(np.zeros(len(array), np.int64), np.ones(len(array), bool), self)
@@ -130,13 +128,11 @@ class ColumnReader:
             stamps = read_moments(array, *self.column.spellings)
             lost = pc.is_null(stamps).to_numpy(zero_copy_only=False)
             return stamps.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(0).to_numpy(), lost
-        # Any other text can be told apart within one block, which is all that keys and donors ask.
+        # Other text is only compared for equality within one block, for keys and donors.
         return array.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), missing
 
-    # Values of the schema.
-
     def span(self, value: Any) -> tuple[Any, Any]:
-        """Return the lowest and the highest number that a value of a rule stands for (a date: its whole day)."""
+        """Return the lowest and highest number that a value in a rule represents (for a date, the whole day)."""
         if self._table is not None:
             place = self._listed_place(value)
             return self._table[place], self._table[place]
@@ -154,7 +150,7 @@ class ColumnReader:
         return number, number
 
     def bound(self, value: Any) -> tuple[Any, Any]:
-        """Return the numbers that an end of a range stands for; the end itself need not be possible."""
+        """Return the numbers that an end of a range represents; the end need not be a possible value."""
         if self._table is None:
             return self.span(value)
         _check_number(value)
@@ -168,17 +164,17 @@ class ColumnReader:
             if type(known) is type(value) and known == value:
                 return place
         near = suggest_known_word(value, [v for v in listed if isinstance(v, str)]) if isinstance(value, str) else ""
-        raise UnfitValueError(f"is not one of its values.{near} Write one of those that the schema lists for it")
+        raise UnfitValueError(f"is not one of its values.{near} Use a value that the schema lists for it")
 
     def point(self, value: Any) -> Any:
-        """Return the number of a possible value; UnfitValueError if the column can never hold it."""
+        """Return the number of a value; raise UnfitValueError if the column cannot contain it."""
         low, high = self.span(value)
         if self._table is None and not self.fits(np.array([low, high])).any():
-            raise UnfitValueError("lies outside its range. Widen the range, or mend the value")
+            raise UnfitValueError("lies outside its range. Widen the range, or change the value")
         return low
 
     def typed(self, text: str) -> Scalar | None:
-        """Return the value that a text of a CSV file, or a key of a map, spells; None for missing."""
+        """Parse a cell of a CSV file, or a key of a map; None for missing."""
         listed = self.column.listed
         if listed is not None:
             spelled = {("true" if v else "false") if isinstance(v, bool) else str(v): v for v in listed}
@@ -196,7 +192,7 @@ class ColumnReader:
 
     @property
     def ends(self) -> tuple[Any, Any]:
-        """Lowest and highest number that the column can hold, special values aside."""
+        """Lowest and highest number that the column can contain, except special values."""
         if self._table is not None:
             return self._table.min(), self._table.max()
         if isinstance(self.column, BinnedColumn) and not self.follows:
@@ -206,13 +202,13 @@ class ColumnReader:
 
     @property
     def special(self) -> list[Any]:
-        """Numbers of the values that may lie outside the range."""
+        """Numbers of the special values."""
         if not isinstance(self.column, BinnedColumn) or self.follows:
             return []
         return [self.span(value)[0] for value in self.column.special]
 
     def fits(self, numbers: NDArray[Any]) -> Mask:
-        """Say which numbers the column can hold."""
+        """Return which numbers the column can contain."""
         if self._table is not None:
             return np.isin(numbers, self._table)
         low, high = self.ends
@@ -223,7 +219,7 @@ class ColumnReader:
 
     @cached_property
     def codes(self) -> Values | None:
-        """Return the value of each code, where every code stands for one value alone; None where one does not."""
+        """Value of each code; None if a code represents several values."""
         if self._table is not None and self._coder is not None:
             numbers, size = self._table, self._coder.size
         elif isinstance(self.column, Integer) and not pa.types.is_decimal(self.type) and not self.follows:
@@ -238,10 +234,8 @@ class ColumnReader:
         padded = np.append(numbers, numbers[:1].repeat(size - len(numbers)))
         return Values(padded, np.arange(size) >= len(numbers), self)
 
-    # New values for synthetic rows.
-
     def make(self, numbers: NDArray[Any]) -> pa.Array:
-        """Write numbers that the column can hold in its value type."""
+        """Convert possible numbers to the column's value type."""
         if self._table is not None and self._coder is not None:
             order = np.argsort(self._table)
             places = order[np.searchsorted(self._table[order], numbers)]
@@ -265,7 +259,7 @@ class ColumnReader:
         return pa.array(rounded).cast(self.type)
 
     def uniform(self, count: int, rng: np.random.Generator, low: Any = None, high: Any = None) -> NDArray[Any]:
-        """Draw numbers that the column can hold between two others, every one as likely; none if there are none."""
+        """Sample possible numbers of the column uniformly between `low` and `high`; empty if there are none."""
         first, last = self.ends
         if self._table is not None:
             inside = self._table[(self._table >= (first if low is None else low))]
@@ -289,7 +283,7 @@ class ColumnReader:
 
     @property
     def null(self) -> pa.Scalar:
-        """What a missing value is."""
+        """Representation of a missing value: null or NaN."""
         return pa.scalar(float("nan"), self.type) if self._nan else pa.scalar(None, self.type)
 
 
@@ -300,19 +294,19 @@ def _check_number(value: Any) -> None:
 
 
 def _saturate(number: Any) -> Any:
-    """Return a number that 64 bits hold."""
+    """Validate that a number fits 64 bits."""
     if not -(2**63) < number < 2**63:
-        raise UnfitValueError("is too large to be compared; take it out of the rule")
+        raise UnfitValueError("is too large to be compared; remove it from the rule")
     return number
 
 
 def concatenate_values(a: Values, b: Values) -> Values:
-    """Return the values of one column, then those of another that are read alike."""
+    """Concatenate values that have the same representation as numbers."""
     return Values(np.concatenate([a.numbers, b.numbers]), np.concatenate([a.missing, b.missing]), a.reader)
 
 
 def joint_keys(columns: Sequence[Values]) -> NDArray[np.int64]:
-    """Return one number for each row, the same for rows that agree in all these columns."""
+    """Compute one number per row, equal for rows that agree in all these columns."""
     keys = np.zeros(len(columns[0]), np.int64)
     for values in columns:
         _, places = np.unique(values.numbers, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Combinations of which every row has one."""
+"""Allowed and forbidden combinations of values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.schema.rules.rule import Readers, Rows, Rule, RuleError, names_of, val
 
 @dataclass(frozen=True)
 class Allowed(Rule):
-    """Every row has one of these combinations of values (None: missing)."""
+    """Every row has one of these combinations of values; None represents missing."""
 
     among: tuple[str, ...]
     allowed: tuple[tuple[Scalar | None, ...], ...]
@@ -39,13 +39,13 @@ class Allowed(Rule):
             names, rows = read_table(given, folder, readers, "allowed", columns)
             return cls(names, tuple(rows))
         if columns is None:
-            raise RuleError('a list of allowed combinations needs columns = ["a", "b"] beside it', "allowed")
+            raise RuleError('a list of allowed combinations requires columns = ["a", "b"]', "allowed")
         if not isinstance(given, list | tuple) or not all(isinstance(row, list | tuple) for row in given):
             raise RuleError('allowed must be a list such as [["x", "y"], ["x", "z"]], or a CSV file', "allowed")
         return cls(columns, tuple(tuple(parse_list_cell(value) for value in row) for row in given))
 
     def entry(self) -> dict[str, Any]:
-        """Return the combinations, wherever they came from."""
+        """Return the columns and all combinations, also those from a file."""
         rows = [[{"missing": True} if value is None else value for value in row] for row in self.allowed]
         return {"columns": list(self.among), "allowed": rows}
 
@@ -55,10 +55,10 @@ class Allowed(Rule):
         return self.among
 
     def check(self, readers: Readers) -> None:
-        """Refuse an empty list, and values that their columns cannot hold."""
+        """Validate that the list is not empty and that the columns can contain its values."""
         self._check_names(readers, "columns", self.among)
         if not self.allowed:
-            raise RuleError("no combination is allowed, so that no row can keep it; list at least one", "allowed")
+            raise RuleError("no combination is allowed, so that no row can satisfy it; list at least one", "allowed")
         for row in self.allowed:
             if len(row) != len(self.among):
                 raise RuleError(f"each combination must have {len(self.among)} values, one for each column", "allowed")
@@ -71,7 +71,7 @@ class Allowed(Rule):
                     )
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Look each row's combination up, a column at a time."""
+        """Return which rows have a listed combination, looked up column by column."""
         listed = np.zeros(len(self.allowed), np.int64)
         found = np.zeros(len(values[self.among[0]]), np.int64)
         valid = np.ones(len(found), bool)
@@ -85,7 +85,6 @@ class Allowed(Rule):
         return valid
 
     def _table(self, values: Mapping[str, Values]) -> dict[str, Values]:
-        """Return the combinations as columns."""
         made = {}
         for i, name in enumerate(self.among):
             reader = values[name].reader
@@ -96,7 +95,7 @@ class Allowed(Rule):
         return made
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
-        """Keep as many of the first columns as can be: the rest comes from a row that has them, or from the list."""
+        """Keep as many leading columns as possible; copy the others from a matching valid row or from the list."""
         rows = rows[~self.holds({name: block[name].take(rows) for name in self.columns})]
         good = np.flatnonzero(self.holds(block)) if len(rows) else rows
         table = self._table(block)
@@ -108,7 +107,7 @@ class Allowed(Rule):
                 rows = self._list(block, rows, table, kept, rng)
 
     def _list(self, block: Block, rows: Rows, table: Mapping[str, Values], kept: int, rng: np.random.Generator) -> Rows:
-        """Give rows listed combinations with the same first values; return the rows for which there is none."""
+        """Give rows listed combinations with the same leading values; return the rows without one."""
         every = np.arange(len(self.allowed))
         chosen = every[rng.integers(0, len(every), len(rows))]
         if kept:
@@ -128,7 +127,7 @@ class Allowed(Rule):
 
 
 def _find_places(values: Values, known: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place of each value among rising numbers, the one after the last for missing, -1 for others."""
+    """Return the index of each value in sorted numbers, `len(known)` for missing, -1 for other values."""
     if not len(known):
         return np.where(values.missing, 0, -1)
     place = np.minimum(np.searchsorted(known, values.numbers), len(known) - 1)
@@ -136,15 +135,12 @@ def _find_places(values: Values, known: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def parse_list_cell(value: Any) -> Any:
-    """Return a cell of the list; None for missing."""
+    """Parse a cell of the list; None for missing."""
     if isinstance(value, Mapping):
         if dict(value) != {"missing": True}:
             raise RuleError("a cell of allowed must be a value, or {missing = true}", "allowed")
         return None
     return plain_value(value)
-
-
-# Combinations that never occur.
 
 
 @dataclass(frozen=True)
@@ -159,7 +155,7 @@ class Forbidden(Rule):
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
-        """Read `forbid = [{...}, ...]`; one table need not stand in a list."""
+        """Read `forbid = [{...}, ...]`, or a single table."""
         given = entry["forbid"]
         given = [given] if isinstance(given, Mapping) else given
         if not isinstance(given, list | tuple) or not given:
@@ -167,12 +163,12 @@ class Forbidden(Rule):
         return cls(tuple(read_conditions(pattern, readers, "forbid") for pattern in given))
 
     def entry(self) -> dict[str, Any]:
-        """Return the list."""
+        """Return the patterns."""
         return {"forbid": [entry_of(pattern) for pattern in self.patterns]}
 
     @property
     def clauses(self) -> list[Clause]:
-        """What it says of the last column of each pattern, when the others hold."""
+        """Clauses that restrict the last column of each pattern if the others match."""
         return [Clause(pattern[:-1], pattern[-1:], negate=True) for pattern in self.patterns]
 
     @property
@@ -181,7 +177,7 @@ class Forbidden(Rule):
         return tuple(dict.fromkeys(name for pattern in self.patterns for name, _ in pattern))
 
     def check(self, readers: Readers) -> None:
-        """Refuse patterns that leave a column no value."""
+        """Validate the conditions, and that no pattern excludes every value of a column."""
         self._check_names(readers, "forbid", self.columns)
         for pattern, clause in zip(self.patterns, self.clauses, strict=True):
             for name, condition in pattern:
@@ -189,7 +185,7 @@ class Forbidden(Rule):
             clause.check(readers, "forbid")
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Rows that meet no pattern keep it."""
+        """Return which rows match no pattern."""
         return np.asarray(np.logical_and.reduce([clause.holds(values) for clause in self.clauses]))
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:

@@ -1,6 +1,6 @@
-"""Conditions on one column: a value, a list, a range, anything but some values, missing or not.
+"""Conditions on one column: a value, a list, a range, excluded values, missing or not missing.
 
-A condition on values holds for values that are there; `missing = true` beside it lets missing ones pass as well.
+A missing value does not meet a condition on values, unless the condition also has `missing = true`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _TRIES = 64
 
 @dataclass(frozen=True)
 class Condition:
-    """What one column must hold."""
+    """Condition on the values of one column."""
 
     values: tuple[Scalar, ...] | None = None
-    """Allowed values (None: any)."""
+    """Allowed values (default: any)."""
     excluded: tuple[Scalar, ...] = ()
     min: Scalar | None = None
     max: Scalar | None = None
@@ -36,16 +36,16 @@ class Condition:
 
     @classmethod
     def read(cls, given: Any, reader: ColumnReader, key: str) -> Condition:
-        """Make a condition from what stands in the TOML file."""
+        """Make a condition from its TOML value."""
         name = reader.column.name
         if isinstance(given, Mapping):
             for word in given:
                 if word not in _KEYS:
-                    near = suggest_known_word(word, _KEYS) or f" Known are {', '.join(_KEYS)}."
+                    near = suggest_known_word(word, _KEYS) or f" Known keys are {', '.join(_KEYS)}."
                     raise RuleError(f'column "{name}": unknown key "{word}" in a condition.{near}', key)
             missing = given.get("missing")
             if not given or not (missing is None or isinstance(missing, bool)):
-                raise RuleError(f'column "{name}": write a condition such as {{min = 0, max = 14}}', key)
+                raise RuleError(f'column "{name}": invalid condition; expected one such as {{min = 0, max = 14}}', key)
             made = cls(
                 None,
                 _make_plain_values(given.get("not", ())),
@@ -59,19 +59,18 @@ class Condition:
         return made
 
     def entry(self) -> Any:
-        """Return what stands in the TOML file."""
+        """Return the TOML value."""
         if self.values is not None:
             return self.values[0] if len(self.values) == 1 else list(self.values)
         facts = {"not": list(self.excluded) or None, "min": self.min, "max": self.max, "missing": self.missing}
         return {word: value for word, value in facts.items() if value is not None}
 
     def check(self, reader: ColumnReader, key: str) -> None:
-        """Refuse values that the column can never hold, and conditions that it can never meet."""
+        """Validate that the column can contain the values and can meet the condition."""
         name = reader.column.name
         if self.missing and not reader.column.missing:
             raise RuleError(
-                f'column "{name}": it is never missing; set missing = true in [columns.{name}], or mend the condition',
-                key,
+                f'column "{name}": it is never missing; set missing = true in [columns.{name}] or change the rule', key
             )
         if self.values == ():
             raise RuleError(f'column "{name}": the list of values is empty; name at least one', key)
@@ -83,24 +82,21 @@ class Condition:
                     raise RuleError(f'column "{name}": its values have no order; list them instead of {word}', key)
                 _validate_value(reader, getattr(self, word), key, inside=False)
         if not self.holds(self.probes(reader)).any():
-            raise RuleError(
-                f'column "{name}": no value that it can hold meets {self.shown(name)}; mend the condition or its range',
-                key,
-            )
+            raise RuleError(f'column "{name}": no value can meet {self.shown(name)}; change it or the range', key)
 
     def possible(self, reader: ColumnReader, negate: bool = False) -> bool:
-        """Whether the column has a value that meets the condition (or breaks it)."""
+        """Return whether a possible value meets the condition (with `negate`: does not meet it)."""
         return bool((self.holds(self.probes(reader)) != negate).any())
 
     def probes(self, reader: ColumnReader) -> Values:
-        """Return values of which one meets the condition, if any value does."""
+        """Return sample values, at least one of which meets the condition if any possible value does."""
         known = reader.codes
         if known is not None:
             return known
         named = [v for v in (*(self.values or ()), *self.excluded, self.min, self.max) if v is not None]
         spans = [end for value in named for end in reader.bound(value)]
         near = [*spans, *reader.ends, *reader.special, *(s + d for s in spans for d in (-1, 1))]
-        few = near[:64]  # of a long list its own values are enough
+        few = near[:64]  # midpoints are computed for the first values only
         middle = [(a + b) / 2 if isinstance(a + b, float) else (a + b) // 2 for a in few for b in few]
         numbers = np.array([*near, *middle][:4096])
         numbers = numbers[reader.fits(numbers)]
@@ -111,7 +107,7 @@ class Condition:
         return Values(numbers, missing, reader)
 
     def overlaps(self, reader: ColumnReader, low: NDArray[Any], high: NDArray[Any]) -> Mask:
-        """Say which stretches of numbers, from `low` to `high`, may hold one that meets it: all that do, at least."""
+        """Return which intervals from `low` to `high` may contain a number that meets it; never a false negative."""
         if self.values is None and not self.excluded and self.min is None and self.max is None:
             return np.full(len(low), not self.missing)
         met = np.ones(len(low), bool)
@@ -125,7 +121,7 @@ class Condition:
         return met
 
     def holds(self, values: Values) -> Mask:
-        """Say which values meet it."""
+        """Return which values meet the condition."""
         reader, numbers = values.reader, values.numbers
         if self.values is None and not self.excluded and self.min is None and self.max is None:
             return values.missing.copy() if self.missing else ~values.missing
@@ -141,7 +137,7 @@ class Condition:
         return met | values.missing if self.missing else met
 
     def draw(self, reader: ColumnReader, count: int, rng: np.random.Generator, negate: bool = False) -> NDArray[Any]:
-        """Draw numbers that meet the condition (or break it); none if none was found, or only missing does."""
+        """Sample numbers that meet the condition (with `negate`: that do not); empty if none was found."""
         known = reader.codes
         if known is not None:
             pool = known.numbers[(self.holds(known) != negate) & ~known.missing]
@@ -157,7 +153,7 @@ class Condition:
         return np.asarray(pool[rng.integers(0, len(pool), count)] if len(pool) else pool)
 
     def shown(self, name: str, most: int = 3) -> str:
-        """Write the condition for a person, with at most so many values."""
+        """Format the condition for users, with at most `most` values."""
         parts = []
         strict = self.excluded in ((self.min,), (self.max,))
         if self.values is not None:
@@ -175,11 +171,11 @@ class Condition:
 
 
 Conditions = tuple[tuple[str, Condition], ...]
-"""Conditions by column, all of which must hold."""
+"""Conditions by column; all must hold."""
 
 
 def read_conditions(given: Any, readers: Readers, key: str, empty: bool = False) -> Conditions:
-    """Make conditions from a TOML table of them."""
+    """Make conditions from a TOML table."""
     if not isinstance(given, Mapping) or not (given or empty):
         raise RuleError(f"{key} must be a table of conditions, such as {{sex = 1, age = {{max = 14}}}}", key)
     return tuple(
@@ -188,7 +184,7 @@ def read_conditions(given: Any, readers: Readers, key: str, empty: bool = False)
 
 
 def all_hold(conditions: Conditions, values: Mapping[str, Values]) -> Mask:
-    """Say which rows meet all conditions."""
+    """Return which rows meet all conditions."""
     return np.asarray(np.logical_and.reduce([condition.holds(values[name]) for name, condition in conditions]))
 
 
@@ -198,7 +194,7 @@ def entry_of(conditions: Conditions) -> dict[str, Any]:
 
 
 def format_conditions(conditions: Conditions) -> str:
-    """Write conditions for a person."""
+    """Format conditions for users."""
     return " and ".join(condition.shown(name) for name, condition in conditions)
 
 
@@ -221,28 +217,25 @@ def _make_plain_values(given: Any) -> tuple[Scalar, ...]:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value of a TOML file; its dates are kept as the text that a person would write."""
+    """Return a value of a TOML file, with dates as text."""
     return value.isoformat(" ") if hasattr(value, "hour") else value.isoformat() if hasattr(value, "year") else value
 
 
-# Conditions that a person writes when asking for rows: "age >= 65", "ward = surgery | medicine", "income is missing".
-
 Where = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
-"""Conditions as they are given: texts, mappings as in rules, or a list of both."""
+"""Conditions on generated rows, as users write them: strings, mappings as in rules, or a list of both."""
 
 FORM = 'write a condition such as "sex = F", "age >= 65", "ward = surgery|medicine" or "income is missing"'
 
 MAX_CONDITION_LENGTH = 10_000
-"""Characters past which a text is no condition."""
 
 _SIGN = re.compile(r"\s*(!=|<=|>=|==|=|<|>)\s*(.*)", re.DOTALL)
 _WORD = re.compile(r"\s+(not\s+in|in|is\s+not|is)\s+(.*)", re.DOTALL | re.IGNORECASE)
 
 
 def read_where(given: Where, readers: Readers) -> Conditions:
-    """Return the conditions, all of which must hold; ConditionError if one is none, or no row could meet them."""
+    """Parse conditions, all of which must hold; raise ConditionError if one is invalid or no row can meet them."""
     if not isinstance(given, str | Mapping | Sequence):
-        raise ConditionError(f"conditions must be a text, a mapping or a list of them: {FORM}")
+        raise ConditionError(f"conditions must be a string, a mapping or a list of them: {FORM}")
     listed = [given] if isinstance(given, str | Mapping) else list(given)
     if not listed:
         raise ConditionError(f"no condition is given: {FORM}")
@@ -253,7 +246,7 @@ def read_where(given: Where, readers: Readers) -> Conditions:
         elif isinstance(each, Mapping):
             made.extend(_read_mapping(each, readers))
         else:
-            raise ConditionError(f"a condition must be a text or a mapping: {FORM}")
+            raise ConditionError(f"a condition must be a string or a mapping: {FORM}")
     for name, _ in made:
         _check_together(readers[name], tuple(pair for pair in made if pair[0] == name))
     return tuple(made)
@@ -271,7 +264,7 @@ def _read_mapping(given: Mapping[str, Any], readers: Readers) -> Conditions:
 
 
 def _plain_text(value: Any) -> Any:
-    """Return numbers of numpy as those of Python; what is read from TOML has no others."""
+    """Convert NumPy values to Python values, as in conditions from TOML."""
     if isinstance(value, Mapping):
         return {key: _plain_text(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
@@ -281,9 +274,7 @@ def _plain_text(value: Any) -> Any:
 
 def _read_text(text: str, readers: Readers) -> tuple[str, Condition]:
     if len(text) > MAX_CONDITION_LENGTH:
-        raise ConditionError(
-            f"a condition is longer than {MAX_CONDITION_LENGTH:,} characters: give a mapping in Python instead"
-        )
+        raise ConditionError(f"a condition is longer than {MAX_CONDITION_LENGTH:,} characters: use a Python mapping")
     name, sign, rest = _split_condition(text.strip(), readers)
     reader = readers[name]
     _check_column(reader)
@@ -298,7 +289,7 @@ def _read_text(text: str, readers: Readers) -> tuple[str, Condition]:
 
 
 def _split_condition(text: str, readers: Readers) -> tuple[str, str, str]:
-    """Return the column, the sign and what follows it. Of several names that fit, the longest is meant."""
+    """Return the column, the operator and the argument; of several matching column names, the longest one."""
     for name in sorted(readers, key=len, reverse=True):
         rest = text[len(name) :]
         found = (_SIGN.fullmatch(rest) or _WORD.fullmatch(rest)) if text.startswith(name) else None
@@ -307,24 +298,21 @@ def _split_condition(text: str, readers: Readers) -> tuple[str, str, str]:
             return name, "=" if sign == "==" else sign, found[2].strip()
     first = re.split(r"[=!<>\s]", text, maxsplit=1)[0]
     if first in readers:
-        raise ConditionError(f'"{text}" says nothing of column "{first}" that can be understood: {FORM}')
-    near = suggest_known_word(first, readers) or f" Known are {', '.join(list(readers)[:8])}."
+        raise ConditionError(f'"{text}" is not a valid condition on column "{first}": {FORM}')
+    near = suggest_known_word(first, readers) or f" Known columns are {', '.join(list(readers)[:8])}."
     raise ConditionError(f'"{text}" names no column of the schema.{near}')
 
 
 def _check_column(reader: ColumnReader) -> None:
     if isinstance(reader.column, Id):
-        raise ConditionError(f'column "{reader.column.name}" is an id, which is made anew: nothing can be asked of it')
+        raise ConditionError(f'column "{reader.column.name}" is an id, which is generated: conditions are not possible')
 
 
 def _check_together(reader: ColumnReader, conditions: Conditions) -> None:
-    """Refuse conditions on one column that no value meets."""
+    """Validate that a value can meet all conditions on one column."""
     probed = [condition.probes(reader) for _, condition in conditions]
     if not any(np.logical_and.reduce([c.holds(values) for _, c in conditions]).any() for values in probed):
         raise ConditionError(f"no value meets {format_conditions(conditions)}; relax one of them")
-
-
-# What stands behind each sign.
 
 
 def _parse_equal(reader: ColumnReader, rest: str) -> Condition:
@@ -382,7 +370,7 @@ _CONDITIONS: dict[str, Callable[[ColumnReader, str], Condition]] = {
 
 
 def _parse_condition_values(reader: ColumnReader, rest: str) -> tuple[Any, ...]:
-    """Return one value, or several between bars or commas; quotes keep a value together."""
+    """Parse one value, or several separated by bars or commas; a quoted value is not split."""
     whole = _unquote(rest)
     if whole != rest or reader.column.listed is None or not _is_listed_text(reader, rest):
         parts = [rest] if whole != rest else re.split(r"\||,", rest)
@@ -392,7 +380,6 @@ def _parse_condition_values(reader: ColumnReader, rest: str) -> tuple[Any, ...]:
 
 
 def _is_listed_text(reader: ColumnReader, text: str) -> bool:
-    """Whether a text is one of the column's values as it stands."""
     try:
         return reader.typed(text) is not None
     except UnfitValueError:
@@ -407,17 +394,17 @@ def _unquote(text: str) -> str:
 def _parse_value(reader: ColumnReader, text: str) -> Any:
     value = reader.typed(text)
     if value is None:
-        raise UnfitValueError('is empty; name one, or say "is missing"')
+        raise UnfitValueError('is empty; name one, or write "is missing"')
     return value
 
 
 def _parse_end(reader: ColumnReader, rest: str) -> Any:
-    """Return an end of a range; it need not be a value that the column can hold."""
+    """Parse an end of a range, which need not be a possible value of the column."""
     text = _unquote(rest)
     if not text:
         raise UnfitValueError("is empty; name one")
     if not reader.comparable:
-        raise UnfitValueError("has no order with others; list values instead, as in ward = a|b")
+        raise UnfitValueError("has no order; list values instead, as in ward = a|b")
     if reader.moments:
         return text
     try:
@@ -431,7 +418,7 @@ def _parse_end(reader: ColumnReader, rest: str) -> Any:
 
 
 def _exclude_end(reader: ColumnReader, end: Any) -> tuple[Any, ...]:
-    """Return the end of a range that is left out itself, where the column can hold it."""
+    """Return the end of a range as an excluded value if it is a possible value of the column."""
     try:
         reader.point(end)
     except UnfitValueError:
@@ -440,5 +427,5 @@ def _exclude_end(reader: ColumnReader, end: Any) -> tuple[Any, ...]:
 
 
 def write_conditions(conditions: Conditions) -> list[str]:
-    """Write conditions for a card, a line each, every value named."""
+    """Format conditions for a card, one line each, with all values."""
     return [condition.shown(name, most=MAX_CONDITION_LENGTH) for name, condition in conditions]

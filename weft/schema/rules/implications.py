@@ -1,4 +1,4 @@
-"""`when` some conditions hold, `then` others do."""
+"""Implications: rows that meet the conditions in `when` meet those in `then`, or have missing values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from weft.schema.rules.conditions import Condition, Conditions, all_hold, entry_
 from weft.schema.rules.repair_block import Block
 from weft.schema.rules.rule import Readers, Rows, Rule, RuleError, names_of
 
-# When some conditions hold, others must: what implications, forbidden combinations and blanks have in common.
-
 
 @dataclass(frozen=True)
 class Clause:
-    """Rows that meet `when` must meet `then`; with `negate`, they must not."""
+    """Rows that meet `when` must meet `then`; with `negate`, must not. Used by implications and forbidden patterns."""
 
     when: Conditions
     then: Conditions
@@ -27,32 +25,32 @@ class Clause:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that it speaks of, those that decide first."""
+        """Columns of `when`, then of `then`."""
         return tuple(dict.fromkeys(name for name, _ in (*self.when, *self.then)))
 
     def applies(self, values: Mapping[str, Values]) -> Mask:
-        """Say which rows it speaks of."""
+        """Return which rows meet `when`."""
         return all_hold(self.when, values) if self.when else np.ones(len(values[self.then[0][0]]), bool)
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Say which rows keep it."""
+        """Return which rows satisfy the clause."""
         return np.asarray(~self.applies(values) | (all_hold(self.then, values) != self.negate))
 
     def check(self, readers: Readers, key: str) -> None:
-        """Refuse what no row could keep."""
+        """Validate that a row can satisfy the clause."""
         name, condition = self.then[-1]
         if self.negate and not condition.possible(readers[name], negate=True):
-            raise RuleError(f'it leaves column "{name}" no value at all; mend the last condition', key)
+            raise RuleError(f'it excludes every value of column "{name}"; change the last condition', key)
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
-        """Give rows that break it what stands in rows to which it applies too, or else any value that it allows."""
+        """Copy values from valid rows to which it applies to those that violate it, or sample allowed values."""
         rows = rows[~self.holds({name: block[name].take(rows) for name in self.columns})]
         names = [name for name, _ in self.then]
         if not len(rows):
             return
         good = np.flatnonzero(self.applies(block) & (all_hold(self.then, block) != self.negate))
         if not self._blanks:
-            # A donor that agrees in what decides keeps what hangs together, where there is one.
+            # A donor that agrees in the columns of `when` is preferred: it preserves correlations.
             for kept in ([name for name, _ in self.when], []):
                 donors = block.matching(kept, rows, good, rng)
                 block.copy(names, rows[donors >= 0], donors[donors >= 0])
@@ -62,7 +60,7 @@ class Clause:
 
     @property
     def _blanks(self) -> bool:
-        """Whether values are only made missing, for which nobody else has to be asked."""
+        """Whether `then` only makes values missing, which requires no donor."""
         return not self.negate and all(condition == Condition(missing=True) for _, condition in self.then)
 
     def _redraw(self, block: Block, name: str, condition: Condition, rows: Rows, rng: np.random.Generator) -> None:
@@ -97,31 +95,31 @@ class Implication(Rule):
         return cls(read_conditions(entry.get("when"), readers, "when"), read_conditions(entry["then"], readers, "then"))
 
     def entry(self) -> dict[str, Any]:
-        """Return both tables."""
+        """Return `when` and `then`."""
         return {"when": entry_of(self.when), "then": entry_of(self.then)}
 
     @property
     def clause(self) -> Clause:
-        """What it says."""
+        """The rule as a clause."""
         return Clause(self.when, self.then)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of both."""
+        """Columns of `when`, then of `then`."""
         return self.clause.columns
 
     def check(self, readers: Readers) -> None:
-        """Refuse a column that stands on both sides."""
+        """Validate the conditions, and that no column is in both `when` and `then`."""
         for key, side in (("when", self.when), ("then", self.then)):
             self._check_names(readers, key, [name for name, _ in side])
             for name, condition in side:
                 condition.check(readers[name], key)
         both = {name for name, _ in self.when} & {name for name, _ in self.then}
         if both:
-            raise RuleError(f'column "{min(both)}" stands in when and in then; leave it out of one of them', "then")
+            raise RuleError(f'column "{min(both)}" is in both when and then; remove it from one of them', "then")
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Rows to which it does not apply keep it."""
+        """Return which rows satisfy the rule, including those that do not meet `when`."""
         return self.clause.holds(values)
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
@@ -132,12 +130,9 @@ class Implication(Rule):
         return f"when {format_conditions(self.when)} then {format_conditions(self.then)}"
 
 
-# Columns that are missing when some conditions hold.
-
-
 @dataclass(frozen=True)
 class MissingWhen(Rule):
-    """Rows that meet all of `when` have no value in these columns."""
+    """Rows that meet all of `when` have missing values in these columns."""
 
     missing: tuple[str, ...]
     when: Conditions
@@ -157,30 +152,30 @@ class MissingWhen(Rule):
 
     @property
     def clause(self) -> Clause:
-        """What it says."""
+        """The rule as a clause."""
         return Clause(self.when, tuple((name, Condition(missing=True)) for name in self.missing))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that decide, then those that are missing."""
+        """Columns of `when`, then the missing ones."""
         return self.clause.columns
 
     def check(self, readers: Readers) -> None:
-        """Refuse columns that cannot be missing, and one that would decide about itself."""
+        """Validate that the columns can be missing and are not in `when`."""
         self._check_names(readers, "missing", self.missing)
         for name, condition in self.when:
             if name in self.missing:
-                raise RuleError(f'column "{name}" stands in missing and in when; leave it out of one', "missing")
+                raise RuleError(f'column "{name}" is in both missing and when; remove it from one', "missing")
             condition.check(readers[name], "when")
         for name, condition in self.clause.then:
             condition.check(readers[name], "missing")
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Rows to which it does not apply keep it."""
+        """Return which rows satisfy the rule, including those that do not meet `when`."""
         return self.clause.holds(values)
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
-        """Take the values away."""
+        """Make the values missing."""
         broken = rows[~self.holds({name: block[name].take(rows) for name in self.columns})]
         for name in self.missing:
             block.blank(name, broken)
@@ -189,12 +184,9 @@ class MissingWhen(Rule):
         return f"{', '.join(self.missing)} missing when {format_conditions(self.when)}"
 
 
-# Columns that are missing together, or not at all.
-
-
 @dataclass(frozen=True)
 class MissingTogether(Rule):
-    """Either all of these columns are missing in a row, or none is."""
+    """In each row, either all of these columns are missing or none is."""
 
     together: tuple[str, ...]
 
@@ -217,18 +209,18 @@ class MissingTogether(Rule):
         return self.together
 
     def check(self, readers: Readers) -> None:
-        """Refuse columns that are never missing."""
+        """Validate that all columns can be missing."""
         self._check_names(readers, self.key, self.together)
         for name in self.together:
             Condition(missing=True).check(readers[name], self.key)
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Compare every column with the first."""
+        """Return which rows have all values missing, or none."""
         first = values[self.together[0]].missing
         return np.asarray(np.logical_and.reduce([values[name].missing == first for name in self.together]))
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
-        """Let the first column decide: blank the others, or give them the values of rows that have all."""
+        """Make the others missing if the first column is; otherwise fill them from complete rows."""
         first, *others = self.together
         rows = rows[~self.holds({name: block[name].take(rows) for name in self.columns})]
         gone = block[first].missing[rows]

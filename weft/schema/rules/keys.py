@@ -1,4 +1,4 @@
-"""Keys: columns that tell rows apart."""
+"""Keys: columns that identify a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.schema.rules.rule import Readers, Rule, RuleError, names_of
 
 @dataclass(frozen=True)
 class Unique(Rule):
-    """No two rows of a synthetic block agree in all of these columns."""
+    """No two rows of a synthetic block have equal values in all of these columns."""
 
     unique: tuple[str, ...]
 
@@ -38,16 +38,16 @@ class Unique(Rule):
         return self.unique
 
     def check(self, readers: Readers) -> None:
-        """Refuse to ask input rows for it: each is read by itself."""
+        """Validate the columns and the policy: input rows are read independently and cannot be checked."""
         self._check_names(readers, "unique", self.unique, ids=True)
         if self.policy == "refuse":
             raise RuleError(
-                'input rows are read one by one, so nobody can tell whether a key repeats; remove policy = "refuse"',
+                'input rows are read one by one, so repeated keys cannot be detected; remove policy = "refuse"',
                 "policy",
             )
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """The first row with a key keeps the rule; those after it break it."""
+        """Return which rows satisfy the rule: the first row with each key."""
         _, first = np.unique(joint_keys([values[name] for name in self.unique]), return_index=True)
         kept = np.zeros(len(values[self.unique[0]]), bool)
         kept[first] = True

@@ -1,4 +1,4 @@
-"""A general column that follows from a detailed one."""
+"""Maps: a detailed column determines a general one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.schema.rules.rule import Readers, Rows, Rule, RuleError, require_colum
 
 @dataclass(frozen=True)
 class Mapped(Rule):
-    """The value of one column gives that of another; a missing one gives a missing one, where there can be one."""
+    """The value of one column determines that of another; missing maps to missing if that column can be missing."""
 
     of: str
     gives: str
@@ -31,7 +31,7 @@ class Mapped(Rule):
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
-        """Read `of`, `gives`, and `map = {...}` or the name of a CSV file that has both columns."""
+        """Read `of`, `gives`, and `map = {...}` or the name of a CSV file with both columns."""
         of, gives = (require_column(entry.get(key), readers, key) for key in ("of", "gives"))
         given = entry["map"]
         if isinstance(given, str):
@@ -47,7 +47,7 @@ class Mapped(Rule):
         return cls(of, gives, tuple(pairs))
 
     def entry(self) -> dict[str, Any]:
-        """Return the map, wherever it came from."""
+        """Return the columns and the map, also if it is from a file."""
         pairs = {_spell_value(detail): {"missing": True} if g is None else g for detail, g in self.map}
         return {"of": self.of, "gives": self.gives, "map": pairs}
 
@@ -57,16 +57,16 @@ class Mapped(Rule):
         return self.of, self.gives
 
     def check(self, readers: Readers) -> None:
-        """Refuse a map with two answers, or with none for a value that the schema lists."""
+        """Validate that the map has exactly one result for each value that the schema lists."""
         self._check_names(readers, "of", [self.of])
         self._check_names(readers, "gives", [self.gives])
         if self.of == self.gives:
             raise RuleError("of and gives must be different columns", "gives")
         if not self.map:
-            raise RuleError("map is empty; say what each value gives", "map")
+            raise RuleError("map is empty; add a result for each value", "map")
         numbers = [validate_point(readers[self.of], detail, "map") for detail, _ in self.map]
         if len(set(numbers)) != len(numbers):
-            raise RuleError(f'map gives a value of "{self.of}" two answers; leave one', "map")
+            raise RuleError(f'map has two results for a value of "{self.of}"; remove one', "map")
         for _, general in self.map:
             if general is not None:
                 validate_point(readers[self.gives], general, "map")
@@ -77,16 +77,16 @@ class Mapped(Rule):
             lacking = np.setdiff1d(known.numbers[~known.missing], numbers)
             if len(lacking):
                 first = (readers[self.of].column.listed or ())[int(np.flatnonzero(known.numbers == lacking[0])[0])]
-                raise RuleError(f'map has no answer for "{first}" of column "{self.of}"; add one', "map")
+                raise RuleError(f'map has no result for "{first}" of column "{self.of}"; add one', "map")
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Compare the general value with the answer."""
+        """Return which rows agree with the map."""
         wanted, blank, free = self._answers(values[self.of], values[self.gives].reader)
         gives = values[self.gives]
         return np.asarray(free | (gives.missing & blank) | (~gives.missing & ~blank & (gives.numbers == wanted)))
 
     def _answers(self, detail: Values, general: ColumnReader) -> tuple[NDArray[Any], Mask, Mask]:
-        """Return for each row the answer, whether it is missing, and whether there is none."""
+        """Return for each row the result of the map, whether it is missing, and whether there is none."""
         given = np.array([detail.reader.span(value)[0] for value, _ in self.map])
         blanks = np.array([value is None for _, value in self.map])
         answers = np.array([0 if value is None else general.span(value)[0] for _, value in self.map])
@@ -97,7 +97,7 @@ class Mapped(Rule):
         return answers[place], blank, ~known & ~blank
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
-        """Write the answer."""
+        """Set the general column to the result of the map."""
         rows = rows[~self.holds({name: block[name].take(rows) for name in self.columns})]
         if not len(rows):
             return
@@ -116,7 +116,7 @@ def _parse_key(reader: ColumnReader, text: Any) -> Scalar:
     except UnfitValueError as fault:
         raise RuleError(f'column "{reader.column.name}": "{text}" {fault}', "map") from None
     if value is None:
-        raise RuleError("map must not say what a missing value gives: it gives a missing one", "map")
+        raise RuleError("map must not contain a missing value: missing always maps to missing", "map")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Columns whose values rise from one to the next."""
+"""Order: values increase from column to column."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from weft.schema.rules.rule import Readers, Rows, Rule, RuleError, names_of
 
 @dataclass(frozen=True)
 class Ordered(Rule):
-    """Each value is at least as large as those of the columns before; what is missing is passed over."""
+    """Each value is at least as large as those of the preceding columns; missing values are ignored."""
 
     order: tuple[str, ...]
     strict: bool = False
-    """Whether each must be larger."""
+    """Whether each value must be larger."""
 
     key: ClassVar[str] = "order"
     keys: ClassVar[tuple[str, ...]] = ("order", "strict")
@@ -34,7 +34,7 @@ class Ordered(Rule):
         return cls(names_of(entry, "order", readers, least=2), strict)
 
     def entry(self) -> dict[str, Any]:
-        """Return the columns."""
+        """Return the columns and `strict`."""
         return {"order": list(self.order)} | ({"strict": True} if self.strict else {})
 
     @property
@@ -43,29 +43,28 @@ class Ordered(Rule):
         return self.order
 
     def check(self, readers: Readers) -> None:
-        """Refuse columns that cannot be compared, and ranges that lie the wrong way round."""
+        """Validate that the columns can be compared and that their ranges allow the order."""
         self._check_names(readers, "order", self.order)
         for name in self.order:
             if not readers[name].comparable:
-                raise RuleError(f'column "{name}": its values have no order; leave it out', "order")
+                raise RuleError(f'column "{name}": its values have no order; remove it', "order")
         if len({readers[name].moments for name in self.order}) > 1:
-            raise RuleError("dates cannot be compared with numbers; name columns of one sort", "order")
+            raise RuleError("dates cannot be compared with numbers; name columns of one type", "order")
         zones = {getattr(readers[n].type, "tz", None) is None for n in self.order if readers[n].moments}
         if len(zones) > 1:
-            raise RuleError("times with a zone cannot be compared with times without; give all of them one", "order")
+            raise RuleError("times with and without a time zone cannot be compared; use one form for all", "order")
         for i, before in enumerate(self.order):
             for after in self.order[i + 1 :]:
                 low = min([readers[before].ends[0], *readers[before].special])
                 high = max([readers[after].ends[1], *readers[after].special])
                 if low > high or (self.strict and low == high):
                     raise RuleError(
-                        f'"{before}" is always larger than "{after}" by their ranges, so that no row can keep it; '
-                        "change their places, or mend a range",
+                        f'by their ranges, "{before}" is always larger than "{after}"; swap them or change a range',
                         "order",
                     )
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Compare each value with the largest before it."""
+        """Return which rows are ordered, comparing each value with the largest preceding one."""
         kept = np.ones(len(values[self.order[0]]), bool)
         largest = np.full(len(kept), -np.inf)
         exact = all(values[name].numbers.dtype.kind in "iub" for name in self.order)
@@ -80,7 +79,7 @@ class Ordered(Rule):
         return kept
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
-        """Change places where the columns can hold each other's values; else draw a later value that fits."""
+        """Sort the values if the columns can contain each other's values; otherwise sample a valid later value."""
         rows = self._broken(block, rows)
         self._sort(block, rows)
         for place in range(1, len(self.order)):
@@ -90,7 +89,7 @@ class Ordered(Rule):
         return rows[~self.holds({name: block[name].take(rows) for name in self.columns})]
 
     def _sort(self, block: Block, rows: Rows) -> None:
-        """Sort the values of rows in which all are there and each fits its new column."""
+        """Sort the values of rows without missing values if each fits its new column."""
         parts = [block[name].take(rows) for name in self.order]
         sorted_ = np.sort(np.stack([part.numbers for part in parts]), axis=0)
         fits = np.logical_and.reduce([~part.missing for part in parts])
@@ -102,7 +101,7 @@ class Ordered(Rule):
             block.set_numbers(name, rows[fits], numbers[fits])
 
     def _lift(self, block: Block, rows: Rows, place: int, rng: np.random.Generator) -> None:
-        """Draw a later value anew from those of the block that are large enough, or else from its range."""
+        """Sample a later value from those of the block that are large enough, or by default from its range."""
         name = self.order[place]
         before = [block[other].take(rows) for other in self.order[:place]]
         lowest = block.readers[self.order[0]].ends[0]
@@ -120,7 +119,7 @@ class Ordered(Rule):
         chosen = first + (rng.random(len(rows)) * (len(held) - first)).astype(np.int64)
         some = first < len(held)
         block.copy([name], rows[some], pool[rising[chosen[some]]])
-        if not some.all():  # nobody in the block is so late
+        if not some.all():  # no value of the block is large enough
             low = least[~some].max()
             low = np.nextafter(low, np.inf) if isinstance(low, np.floating) and self.strict else low + int(self.strict)
             drawn = block.readers[name].uniform(int((~some).sum()), rng, low)

@@ -1,6 +1,6 @@
-"""A block of synthetic rows that is being mended: values are copied between its rows, blanked, or written anew.
+"""A block of synthetic rows under repair: values are copied between rows, made missing, or replaced.
 
-Only synthetic rows are looked at, so that mending is post-processing and costs nothing.
+Privacy: repair reads synthetic rows only. It is post-processing, runs no query on private rows and costs nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Block(Mapping[str, Values]):
     def __init__(
         self, arrays: Mapping[str, pa.Array], readers: Readers, tied: Mapping[str, Sequence[str]] | None = None
     ) -> None:
-        """Take columns, what reads them, and for columns that are made from one another those that move together."""
+        """Initialise with columns, their readers, and for each dependent column all columns to copy with it."""
         self.arrays, self.readers, self._tied = dict(arrays), readers, tied or {}
         self._read: dict[str, Values] = {}
 
@@ -49,13 +49,13 @@ class Block(Mapping[str, Values]):
             self._set(name, array)
 
     def branch(self) -> Block:
-        """Return a block that can be changed by itself."""
+        """Return an independent copy of the block."""
         made = Block(self.arrays, self.readers, self._tied)
         made._read = dict(self._read)
         return made
 
     def adopt(self, other: Block, rows: Rows) -> None:
-        """Take some rows of another block over."""
+        """Copy some rows from another block."""
         places = np.zeros(self.rows, bool)
         places[rows] = True
         for name, array in other.arrays.items():
@@ -63,7 +63,7 @@ class Block(Mapping[str, Values]):
                 self.put(name, rows, decode_dictionary(array).filter(pa.array(places)))
 
     def copy(self, names: Sequence[str], rows: Rows, donors: Rows) -> None:
-        """Give rows the values of others."""
+        """Copy values from donor rows."""
         if not len(rows):
             return
         places = np.arange(self.rows)
@@ -74,7 +74,7 @@ class Block(Mapping[str, Values]):
     def blank(self, name: str, rows: Rows) -> None:
         """Make values missing."""
         null = self.readers[name].null
-        if null.is_valid:  # a type that says missing with NaN
+        if null.is_valid:  # NaN represents missing values
             self.put(name, rows, pa.array([null.as_py()] * len(rows), null.type))
             return
         gone = np.zeros(self.rows, bool)
@@ -82,7 +82,7 @@ class Block(Mapping[str, Values]):
         self._set(name, self.arrays[name].take(pa.array(np.arange(self.rows), mask=gone)))
 
     def put(self, name: str, rows: Rows, made: pa.Array) -> None:
-        """Give rows new values, in the column's value type."""
+        """Replace values, given in the column's value type."""
         if not len(rows):
             return
         old = self.arrays[name]
@@ -100,10 +100,7 @@ class Block(Mapping[str, Values]):
         self._set(name, joined)
 
     def set_numbers(self, name: str, rows: Rows, numbers: NDArray[np.generic]) -> None:
-        """Give rows these values, as numbers that the column can hold.
-
-        A column that is made from another, or another from it, is left alone: the two would no longer fit.
-        """
+        """Replace values, given as possible numbers; dependent columns are not changed, as they would disagree."""
         if len(rows) and name not in self._tied:
             self.put(name, rows, self.readers[name].make(np.asarray(numbers)))
 
@@ -112,7 +109,7 @@ class Block(Mapping[str, Values]):
         self._read.pop(name, None)
 
     def matching(self, names: Sequence[str], rows: Rows, donors: Rows, rng: np.random.Generator) -> Rows:
-        """Return for each row a random donor that agrees with it in these columns, -1 where there is none."""
+        """Return for each row a random donor that agrees in these columns, -1 if there is none."""
         if not len(donors):
             return np.full(len(rows), -1, np.int64)
         if not names:
@@ -125,7 +122,7 @@ class Block(Mapping[str, Values]):
 def match_donors(
     wanted: NDArray[np.int64], held: NDArray[np.int64], donors: Rows, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return for each key a random donor that holds it, -1 where there is none."""
+    """Return for each key a random donor with the same key, -1 if there is none."""
     order = np.argsort(held, kind="stable")
     first = np.searchsorted(held, wanted, side="left", sorter=order)
     after = np.searchsorted(held, wanted, side="right", sorter=order)

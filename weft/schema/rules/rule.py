@@ -1,7 +1,7 @@
-"""What every rule shares, and what a rule has to say for itself.
+"""Base class of rules.
 
-A rule is a public fact about every row. It says how it is written, which columns it speaks of, whether a row keeps it,
-and how a synthetic row that breaks it is mended. One file holds one sort of rule.
+A rule is a public fact about every row. It implements reading and writing of its TOML table, a test whether rows
+satisfy it, and the repair of synthetic rows that violate it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Rows = NDArray[np.int64]
 
 
 class RuleError(SchemaError):
-    """A fault in a rule; `key` is what to mend, `index` the rule's place in the list."""
+    """Error for an invalid rule; `key` is the key to correct, `index` the position of the rule."""
 
     def __init__(self, text: str, key: str | None = None, index: int | None = None) -> None:
         super().__init__(text if index is None else f"rule {index + 1}: {text}")
         self.text, self.key, self.index = text, key, index
 
     def at(self, index: int) -> RuleError:
-        """Return the fault with the place of its rule."""
+        """Return the error with the position of its rule."""
         return RuleError(self.text, self.key, index)
 
 
@@ -44,72 +44,70 @@ class Rule:
     """A public fact about every row."""
 
     policy: RowPolicy = field(default="keep", kw_only=True)
-    """Input rows that break it: counted as they are, or refused before anything is spent."""
+    """Treatment of input rows that violate it: "keep" counts them unchanged, "refuse" fails before any charge."""
 
     key: ClassVar[str] = ""
-    """Key of the TOML table by which this sort of rule is known."""
+    """Key of the TOML table that identifies the type of rule."""
     keys: ClassVar[tuple[str, ...]] = ()
-    """All its keys, beside policy."""
+    """All keys of the table except policy."""
     alone: ClassVar[bool] = True
-    """Whether each row keeps or breaks it by itself."""
+    """Whether each row satisfies or violates it independently of other rows."""
     combines: ClassVar[bool] = False
-    """Whether it says which combinations of values are possible."""
+    """Whether it restricts the possible combinations of values."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that it speaks of, those that decide first."""
+        """Columns of the rule, those of its conditions first."""
         raise NotImplementedError
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Rule:
-        """Make a rule from a TOML table; RuleError if it is not one. Files are looked for in `folder`, if any."""
+        """Make a rule from a TOML table, or raise RuleError; files are read from the optional `folder`."""
         raise NotImplementedError
 
     def entry(self) -> dict[str, Any]:
-        """Return plain values in the shape of its TOML table, without the policy."""
+        """Return the TOML table as plain values, without the policy."""
         raise NotImplementedError
 
     def check(self, readers: Readers) -> None:
-        """Refuse a rule that its columns cannot keep."""
+        """Validate that the columns can satisfy the rule."""
         raise NotImplementedError
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Say which rows keep the rule."""
+        """Return which rows satisfy the rule."""
         raise NotImplementedError
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
-        """Change synthetic rows that break the rule, as little as it takes."""
+        """Repair synthetic rows that violate the rule, with as few changes as possible."""
         raise NotImplementedError
 
     def __str__(self) -> str:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values in the shape of its TOML table."""
+        """Return the TOML table as plain values."""
         return self.entry() | ({} if self.policy == "keep" else {"policy": self.policy})
 
     def _check_names(self, readers: Readers, key: str, names: Sequence[str], ids: bool = False) -> None:
         for name in names:
             require_column(name, readers, key)
             if isinstance(readers[name].column, Id) and not ids:
-                raise RuleError(f'column "{name}" is an id, which is made anew; leave it out of {key}', key)
+                raise RuleError(f'column "{name}" is an id, which is not modelled; remove it from {key}', key)
         if len(set(names)) != len(names):
             raise RuleError(f"{key} names a column twice; name it once", key)
 
 
 def require_column(name: Any, readers: Readers, key: str) -> str:
-    """Return the name of a column; RuleError if there is none."""
+    """Return the name of a column; raise RuleError if it is invalid."""
     if not isinstance(name, str):
         raise RuleError(f'{key} must name columns, in quotes, such as "age"', key)
     if name not in readers:
-        raise RuleError(
-            f'{key} names "{name}", which is no column of the schema.{suggest_known_word(name, readers)}', key
-        )
+        raise RuleError(f'{key} names "{name}", which is not a column.{suggest_known_word(name, readers)}', key)
     return name
 
 
 def names_of(entry: Mapping[str, Any], key: str, readers: Readers, least: int = 1) -> tuple[str, ...]:
-    """Return a list of columns."""
+    """Return the columns that an entry lists."""
     given = entry.get(key)
     if not isinstance(given, list | tuple) or len(given) < least:
         some = "one column" if least == 1 else f"{least} columns"
@@ -118,7 +116,7 @@ def names_of(entry: Mapping[str, Any], key: str, readers: Readers, least: int = 
 
 
 def validate_point(reader: ColumnReader, value: Any, key: str) -> Any:
-    """Return the number of a value that a rule names; RuleError if its column can never hold it."""
+    """Return the number of a value in a rule; raise RuleError if the column cannot contain it."""
     try:
         return reader.point(value)
     except UnfitValueError as fault:
@@ -126,7 +124,7 @@ def validate_point(reader: ColumnReader, value: Any, key: str) -> Any:
 
 
 def format_toml_value(value: Any) -> str:
-    """Write a value as TOML does."""
+    """Format a value as in TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f'"{value}"' if isinstance(value, str) else str(value)

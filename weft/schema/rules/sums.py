@@ -1,4 +1,4 @@
-"""A column that is the sum of others: numbers, or a date and numbers of days."""
+"""Sums: a column is the sum of others, which are numbers, or a date and numbers of days."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ _DAY = DAY // MICRO
 
 @dataclass(frozen=True)
 class Summed(Rule):
-    """Where all parts are there, the total is their sum; it says nothing of rows in which a part is missing.
-
-    With `when`, it speaks of the rows alone that meet these conditions.
-    """
+    """The total is the sum of its parts in all rows without a missing part that meet the optional `when`."""
 
     sum: tuple[str, ...]
     total: str
@@ -42,20 +39,20 @@ class Summed(Rule):
         return cls(names_of(entry, "sum", readers), require_column(entry.get("is"), readers, "is"), when)
 
     def entry(self) -> dict[str, Any]:
-        """Return the parts and the total."""
+        """Return the parts, the total and `when`."""
         return {"sum": list(self.sum), "is": self.total} | ({"when": entry_of(self.when)} if self.when else {})
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that decide, the parts, then the total."""
+        """Columns of `when`, the parts, then the total."""
         return tuple(dict.fromkeys([*(name for name, _ in self.when), *self.sum, self.total]))
 
     def check(self, readers: Readers) -> None:
-        """Refuse what is no number, and ranges in which no sum can lie."""
+        """Validate that the columns can be added and that the range of the total contains a possible sum."""
         self._check_names(readers, "sum", self.sum)
         self._check_names(readers, "is", [self.total])
         if self.total in self.sum:
-            raise RuleError("a total cannot be one of its own parts", "is")
+            raise RuleError("a total cannot be one of its parts", "is")
         for name, condition in self.when:
             condition.check(readers[name], "when")
         dated = readers[self.total].moments
@@ -63,24 +60,20 @@ class Summed(Rule):
             if not readers[name].comparable:
                 raise RuleError(f'column "{name}": only numbers can be added', "is" if name == self.total else "sum")
         if sum(readers[name].moments for name in self.sum) != int(dated):
-            raise RuleError("a date is one date and numbers of days; a number is the sum of numbers alone", "sum")
+            raise RuleError("a date must be the sum of one date and numbers of days; a number, of numbers", "sum")
         if dated:
             if not all(readers[name].whole or readers[name].moments for name in self.sum):
-                raise RuleError("to a date whole numbers of days are added", "sum")
+                raise RuleError("only whole numbers of days can be added to a date", "sum")
             return
         if readers[self.total].whole and not all(readers[name].whole for name in self.sum):
-            raise RuleError(f'"{self.total}" is a whole number, and a part of it is not; make it a real', "is")
+            raise RuleError(f'"{self.total}" is an integer, but one of its parts is not; make it a real', "is")
         reach = [_compute_extremes(readers[name]) for name in self.sum]
         low, high = _compute_extremes(readers[self.total])
         if sum(part[0] for part in reach) > high or sum(part[1] for part in reach) < low:
-            raise RuleError(
-                f'no sum of these columns lies in the range of "{self.total}", so that no row can keep it; '
-                "mend a range",
-                "is",
-            )
+            raise RuleError(f'no possible sum is in the range of "{self.total}"; change a range', "is")
 
     def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Compare the total with the sum, to the digits that the total has."""
+        """Return which rows satisfy the rule, with sums rounded to the decimal places of the total."""
         wanted, whole = self._sums(values)
         total = values[self.total]
         near = np.abs(total.numbers - wanted) <= _compute_tolerance(total.reader, wanted)
@@ -89,18 +82,18 @@ class Summed(Rule):
 
     def _sums(self, values: Mapping[str, Values]) -> tuple[NDArray[Any], Mask]:
         parts = [values[name] for name in self.sum]
-        days = any(part.reader.moments for part in parts)  # moments are counted in microseconds
+        days = any(part.reader.moments for part in parts)  # dates are in microseconds
         scaled = [p.numbers * (_DAY if days and not p.reader.moments else 1) for p in parts]
         return np.sum(scaled, axis=0), ~np.logical_or.reduce([p.missing for p in parts])
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
-        """Write the sum, where the total can hold it."""
+        """Set the total to the sum if that is a possible value."""
         part = {name: block[name].take(rows) for name in self.columns}
         broken = ~self.holds(part)
         wanted, _ = self._sums(part)
         reader = block.readers[self.total]
         after = getattr(reader.column, "after", None)
-        if after in self.sum:  # both stay together: the difference is what is set
+        if after in self.sum:  # the total is encoded as a difference: validate that instead
             gap = wanted - part[after].numbers
             assert isinstance(reader.column, BinnedColumn)
             unit = MICRO if reader.moments else 1

@@ -1,1 +1,1 @@
-"""The pages of the studio, in the order of the road: table, columns, budget, run, result."""
+"""The pages of the studio, in the order of use: table, columns, budget, run, result."""

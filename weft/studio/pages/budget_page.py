@@ -1,4 +1,4 @@
-"""The page of the budget: what it means, what it buys, what is left of the table's lifetime budget; and the button."""
+"""The budget page: meaning of epsilon, forecast, lifetime budget, and the button that starts a run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAN = "plan"
 
 @router.get("/t/{table}/budget")
 def budget(studio: TheStudio, table: TheTable) -> HTMLResponse:
-    """Show what a budget means and buys."""
+    """Show the budget page."""
     return _render_budget_page(studio, table)
 
 
@@ -42,9 +42,9 @@ def choose(
     then: Annotated[Literal["", "plan", "run"], Form()] = "",
     ticket: Annotated[str, Form()] = "",
 ) -> Response:
-    """Take down what was chosen; show what it buys, or spend it, if asked: what is spent is what the page shows."""
+    """Save the settings; then start a plan or a run with exactly these settings, if requested."""
     if method not in (AUTO, *METHODS):
-        raise BudgetError("choose one of the methods")
+        raise BudgetError("choose one of the listed methods")
     table = table.change(epsilon=epsilon, delta=delta, rows=rows, method=method)
     if then == "run":
         return redirect_to(f"/t/{table.id}/runs/{start_run(studio, table, ticket)}")
@@ -61,7 +61,7 @@ def lifetime(
     delta: Annotated[float, Form(ge=0, lt=1)] = 1e-6,
     file: Annotated[str, Form()] = "",
 ) -> Response:
-    """Make a lifetime budget for the table, or name one that there is."""
+    """Create a lifetime budget for the table, or use an existing one."""
     try:
         if file.strip():
             Lifetime(file.strip()).state()
@@ -106,7 +106,7 @@ def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: i
 
 
 def _rows_needed(table: Table, schema: Schema) -> int:
-    """Return how many rows discovery needs at the budget that is set; 0 where nothing is to be found."""
+    """Return the number of rows that discovery needs at this budget; 0 if there is nothing to discover."""
     facts = table.facts
     if not schema.unknown or facts.delta <= 0:
         return 0
@@ -115,13 +115,12 @@ def _rows_needed(table: Table, schema: Schema) -> int:
 
 
 def _make_plan_key(table: Table) -> str:
-    """Return what a plan depends on beside epsilon, which its curve runs over: it is made anew when that changes."""
+    """Return a key of all settings that a plan depends on, except epsilon, which its curve covers."""
     facts, text = table.facts, table.schema.read_text(encoding="utf-8")
     return hashlib.sha256(repr((text, facts.rows, facts.delta, facts.method)).encode()).hexdigest()[:16]
 
 
 def _read_lifetime(table: Table) -> dict[str, Any] | None:
-    """Return what is left of the table's lifetime budget."""
     if not table.facts.budget:
         return None
     try:

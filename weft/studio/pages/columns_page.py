@@ -1,4 +1,4 @@
-"""The page of columns: what is known of each, where that comes from, and rules between them."""
+"""The columns page: facts about each column with their origin, and rules between columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def columns(studio: TheStudio, table: TheTable, taken: Literal["yes", ""] = "") 
 
 @router.post("/t/{table}/columns/edit")
 async def edit(studio: TheStudio, table: TheTable, request: Request) -> Response:
-    """Change what is said of one column."""
+    """Change the facts of one column."""
     form = {key: str(value) for key, value in (await request.form()).items()}
     column = form.pop("column", "")
     return _save_schema(studio, table, lambda text: c.change_column(text, column, form), column, form)
@@ -42,7 +42,7 @@ def fact(
     column: Annotated[str, Form()] = "",
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    """Take a fact that was read from the rows for public, or have it found privately."""
+    """Declare a fact read from the rows public, or leave it to discovery."""
     return _save_schema(studio, table, lambda text: c.settle_fact(text, column, name, how), column)
 
 
@@ -54,13 +54,13 @@ def rule(studio: TheStudio, table: TheTable, rule: Annotated[str, Form()] = "") 
 
 @router.post("/t/{table}/columns/unrule")
 def unrule(studio: TheStudio, table: TheTable, index: Annotated[int, Form()]) -> Response:
-    """Take a rule away."""
+    """Remove a rule."""
     return _save_schema(studio, table, lambda text: c.without_rule(text, index), "")
 
 
 @router.post("/t/{table}/columns/text")
 def text(studio: TheStudio, table: TheTable, text: Annotated[str, Form()] = "") -> Response:
-    """Replace the whole schema by what was typed."""
+    """Replace the whole schema file."""
     typed = text.replace("\r\n", "\n")
     if wrong := c.find_schema_fault(typed):
         return _render_columns_page(studio, table, wrong, 400, typed=typed)
@@ -70,7 +70,7 @@ def text(studio: TheStudio, table: TheTable, text: Annotated[str, Form()] = "") 
 
 @router.post("/t/{table}/columns/draft")
 def draft(studio: TheStudio, table: TheTable, ticket: Annotated[str, Form()]) -> Response:
-    """Read a schema from the rows, for review."""
+    """Draft a schema from the rows, for review."""
     studio.start(table, DRAFT, spoken.write_draft_command(table), ticket)
     return redirect_to(f"/t/{table.id}/columns")
 
@@ -79,19 +79,19 @@ def draft(studio: TheStudio, table: TheTable, ticket: Annotated[str, Form()]) ->
 def find(
     studio: TheStudio, table: TheTable, ticket: Annotated[str, Form()], epsilon: Annotated[float, Form(gt=0, le=20)]
 ) -> Response:
-    """Find a schema privately, for a price."""
+    """Discover a schema privately, at a cost."""
     if table.facts.unit is None:
-        raise SchemaError("say first who is protected, on the page of the table")
+        raise SchemaError("state first who is protected, on the table page")
     studio.start(table, FIND, spoken.write_discovery_command(table, epsilon), ticket)
     return redirect_to(f"/t/{table.id}/columns")
 
 
 @router.post("/t/{table}/columns/take")
 def take(studio: TheStudio, table: TheTable, run: Annotated[str, Form()] = "") -> Response:
-    """Use what was found privately, by itself or by a run, for the columns that are open: it is paid for."""
+    """Use discovered facts, of a search or a run, for the open columns."""
     place = table.run(run) / spoken.FOUND_BY_RUN if run else table.folder / spoken.FOUND
     if not place.is_file():
-        raise SchemaError("nothing was found there")
+        raise SchemaError("discovery found nothing there")
     made = fill_open_columns(table.schema.read_text(encoding="utf-8"), place.read_text(encoding="utf-8"))
     if wrong := c.find_schema_fault(made):
         return _render_columns_page(studio, table, wrong, 400)
@@ -101,14 +101,14 @@ def take(studio: TheStudio, table: TheTable, run: Annotated[str, Form()] = "") -
 
 @router.get("/t/{table}/jobs/{name}")
 def job(studio: TheStudio, table: TheTable, name: Literal["draft", "find", "plan"]) -> HTMLResponse:
-    """Show how far a command of this table is: a part of its page."""
+    """Show the progress of a command, as a part of a page."""
     found = studio.jobs.job(table.job(name))
     return studio.page("progress", job=found, table=table, step="", cancel=f"/t/{table.id}/jobs/{name}/cancel")
 
 
 @router.post("/t/{table}/jobs/{name}/cancel")
 def cancel(studio: TheStudio, table: TheTable, name: Literal["draft", "find", "plan"]) -> Response:
-    """End a command of this table."""
+    """Cancel a command of this table."""
     studio.jobs.cancel(table.job(name))
     return redirect_to(f"/t/{table.id}/{'budget' if name == 'plan' else 'columns'}")
 
@@ -121,7 +121,7 @@ def _save_schema(
     form: Mapping[str, str] | None = None,
     **typed: str,
 ) -> Response:
-    """Change the schema file, or say why not; what was there stays, and so does what was typed."""
+    """Change the schema file; on an error, show it and keep both the file and the typed contents."""
     try:
         made = change(table.schema.read_text(encoding="utf-8"))
     except WeftError as error:
@@ -136,9 +136,9 @@ def _find_column_place(table: Table, column: str) -> int:
 
 
 def _rephrase_fault(error: WeftError) -> str:
-    """Say what is wrong to somebody who fills in fields, and sees no lines of a file."""
+    """Return an error message for a form, without line numbers of the file."""
     told = re.sub(r"^line \d+: ", "", str(error))
-    return told.replace("range must be [lowest, highest]", "the smallest possible value has to lie below the largest")
+    return told.replace("range must be [lowest, highest]", "the smallest possible value must be below the largest")
 
 
 def _render_columns_page(
@@ -151,7 +151,7 @@ def _render_columns_page(
     **typed: str,
 ) -> HTMLResponse:
     text = table.schema.read_text(encoding="utf-8")
-    if isinstance(table.facts.unit, str) and c.get_protected_column(text) != table.facts.unit:  # a draft begins anew
+    if isinstance(table.facts.unit, str) and c.get_protected_column(text) != table.facts.unit:  # drafts lack it
         text = c.set_protected_column(text, table.facts.unit, table.facts.rows_per_unit)
         write_small_file(table.schema, text)
     shown = c.list_shown_columns(text, open_column, form)

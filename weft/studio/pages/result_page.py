@@ -1,4 +1,4 @@
-"""What a run has made: the table, its reports, counts by clicking columns, more rows, and everything to take away."""
+"""The result page of a run: synthetic table, reports, counts, more rows and downloads."""
 
 from __future__ import annotations
 
@@ -26,59 +26,57 @@ from weft.studio.workspace import Table
 
 router = APIRouter()
 SHOWN = 10
-"""Synthetic rows on the page."""
 MAX_COLUMNS = 4
 PATIENCE = 120
-"""Seconds that counts may take."""
+"""Maximum seconds for a query."""
 RELEASED = re.compile(
     r"(?:synthetic|more-\d+)(?:-[0-9a-f]{8})?(?:\.csv|\.card\.md|\.card\.json|\.schema\.toml|\.weft)"
     rf"|{re.escape(spoken.MODEL)}|{re.escape(spoken.PUBLIC_REPORT)}"
 )
-"""What may be given to anybody; all else in a run's folder (journal, checkpoint, the private report) stays there."""
+"""Files that may be published; all others in a run's folder (journal, checkpoint, private report) stay private."""
 WHAT = {
     spoken.SYNTHETIC: "the synthetic table",
     ".csv": "more synthetic rows",
-    ".card.md": "what it is and what is guaranteed, to read",
-    ".card.json": "the same, for programs",
-    ".schema.toml": "what was found of the columns",
-    spoken.MODEL: "makes more rows, and answers counts",
-    spoken.PRIVATE_REPORT: "the report with the private table",
-    spoken.PUBLIC_REPORT: "the report for anybody",
+    ".card.md": "the card: contents and guarantee, to read",
+    ".card.json": "the card, for programs",
+    ".schema.toml": "the discovered schema of the columns",
+    spoken.MODEL: "the model: generates more rows and answers queries",
+    spoken.PRIVATE_REPORT: "the report that compares with the private table",
+    spoken.PUBLIC_REPORT: "the report for data users",
     ".json": "the figures of a report",
-    ".ledger.jsonl": "everything that was asked, and its cost",
-    ".checkpoint": "lets a run that was cut short go on",
+    ".ledger.jsonl": "the journal: every query and its cost",
+    ".checkpoint": "the checkpoint of an interrupted run",
 }
-"""What the files of a run are, by how their names end."""
 REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
 
 
 @router.get("/t/{table}/runs/{number}")
 def result(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
-    """Show a run: its progress, then what it made."""
+    """Show the progress of a run, then its result."""
     return _render_result_page(studio, table, number)
 
 
 @router.get("/t/{table}/runs/{number}/report/{edition}")
 def report(table: TheTable, number: str, edition: Literal["private", "releasable"]) -> Response:
-    """Show a report, in a frame that can reach nothing."""
+    """Return a report for a sandboxed frame."""
     page = table.run(number) / REPORTS[edition]
     if not page.is_file():
-        raise DataError("there is no such report yet")
+        raise DataError("this report does not exist yet")
     return FileResponse(page, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
 
 
 @router.get("/t/{table}/runs/{number}/files/{name}")
 def download(table: TheTable, number: str, name: str) -> Response:
-    """Hand out one file of a run."""
+    """Return a file of a run."""
     for path in list_run_files(table, number):
         if path.name == name:
             return FileResponse(path, filename=f"{table.facts.name}-{number}-{path.name}")
-    raise DataError("the run has no such file")
+    raise DataError("the run does not have this file")
 
 
 @router.get("/t/{table}/runs/{number}/release.zip")
 def release(table: TheTable, number: str) -> Response:
-    """Hand out all that may be given to anybody."""
+    """Return a ZIP archive of all files that may be published."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in list_run_files(table, number):
@@ -96,11 +94,11 @@ def query(
     columns: Annotated[list[str] | None, Form()] = None,
     where: Annotated[str, Form()] = "",
 ) -> HTMLResponse:
-    """Count rows by columns, from what was released: it costs nothing."""
+    """Estimate counts by columns from the model, which spends no budget."""
     table.run(number)
     chosen = (columns or [])[:MAX_COLUMNS]
     said = spoken.write_query_command(number, chosen, _split_conditions(where))
-    done = subprocess.run(  # noqa: S603 (the words are a list, and no shell reads them)
+    done = subprocess.run(  # noqa: S603 (arguments are a list, no shell)
         make_program_words(said.words[0]),
         cwd=table.folder,
         capture_output=True,
@@ -134,7 +132,7 @@ def more(
     rows: Annotated[int, Form(ge=1, le=10**9)],
     where: Annotated[str, Form()] = "",
 ) -> Response:
-    """Make more rows of the model."""
+    """Sample more rows from the model."""
     folder = table.run(number)
     made = 1 + len(list(folder.glob("more-*.csv")))
     said = spoken.write_sample_command(number, rows, _split_conditions(where), f"more-{made}.csv")
@@ -145,18 +143,18 @@ def more(
 
 @router.get("/t/{table}/runs/{number}/more")
 def more_progress(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
-    """Show how far the additional rows are: a part of the page."""
+    """Show the progress of additional rows, as a part of the page."""
     job = studio.jobs.job(table.run(number) / "more-job")
     return studio.page("progress", job=job, table=table, step="history", cancel="")
 
 
 def list_run_files(table: Table, number: str) -> list[Path]:
-    """Return the files that a run has made."""
+    """Return the files of a run."""
     return sorted(path for path in table.run(number).iterdir() if path.is_file() and not path.name.startswith("."))
 
 
 def stays_with_curator(path: Path) -> bool:
-    """Whether a file stays with the curator."""
+    """Whether a file must not be published."""
     return RELEASED.fullmatch(path.name) is None
 
 
@@ -198,12 +196,11 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
 
 
 def _describe_file(path: Path) -> str:
-    """Say what a file of a run is."""
     return next((said for ending, said in WHAT.items() if path.name.endswith(ending)), "")
 
 
 def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> list[str]:
-    """Return the columns that can be counted by: ids are made anew, and mean nothing."""
+    """Return the columns to count by, without ids, which are newly generated."""
     found = folder / spoken.FOUND_BY_RUN
     shown = c.list_shown_columns((found if found.is_file() else table.schema).read_text(encoding="utf-8"))
     ids = {column.name for column in shown if column.kind == "id"}
@@ -211,20 +208,19 @@ def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> lis
 
 
 def _list_empty_columns(found: Path) -> list[str]:
-    """Return the columns of which a run has found no value but the one for all others."""
+    """Return the columns for which discovery found no value except "other"."""
     columns = c.list_shown_columns(found.read_text(encoding="utf-8")) if found.is_file() else []
     return [each.name for each in columns if each.kind == "category" and each.form["values"] == "other"]
 
 
 def _list_filled_columns(table: Table, found: Path) -> list[str]:
-    """Return the open columns of the table of which a run has found something."""
+    """Return the open columns of the table for which a run has discovered facts."""
     if not found.is_file():
         return []
     return list_fillable_columns(table.schema.read_text(encoding="utf-8"), found.read_text(encoding="utf-8"))
 
 
 def _read_first_rows(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the names and the first rows of a synthetic table, which is a plain CSV file."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             rows = csv.reader(stream)

@@ -1,4 +1,4 @@
-"""A run: started once, looked at as often as one likes, cancelled safely; and the list of all runs of a table."""
+"""Start, follow and cancel a run; list all runs of a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = APIRouter()
 
 @dataclass(frozen=True)
 class RunShown:
-    """A run as the list shows it."""
+    """A run as shown in the list."""
 
     number: str
     job: Job | None
@@ -37,18 +37,18 @@ class RunShown:
 
 
 def start_run(studio: Studio, table: Table, ticket: str) -> str:
-    """Start a run, and return its number. However often the button is pressed: one run, one charge."""
+    """Start a run and return its number; repeated submissions of a form start one run, with one charge."""
     if table.facts.unit is None:
-        raise SchemaError("say first who is protected, on the page of the table")
+        raise SchemaError("state first who is protected, on the table page")
     text = table.schema.read_text(encoding="utf-8")
     if wrong := c.find_schema_fault(text):
-        raise SchemaError(f"the schema cannot be used as it is: {wrong}")
+        raise SchemaError(f"the schema is invalid: correct it on the columns page: {wrong}")
     if c.get_protected_column(text) != (table.facts.unit or None):
-        raise SchemaError("the schema protects somebody else than you said: say it again on the page of the table")
+        raise SchemaError("schema and table page disagree on who is protected: state it again on the table page")
     if any(column.open for column in c.list_shown_columns(text)):
         raise SchemaError(
-            "some facts were read from the private rows, and nobody has said whether they are publicly known: go "
-            "through them on the page of columns"
+            "some facts were read from the private rows and are not reviewed: state on the columns page whether they "
+            "are publicly known"
         )
 
     def make() -> Started:
@@ -65,7 +65,7 @@ def start_run(studio: Studio, table: Table, ticket: str) -> str:
 
 @router.get("/t/{table}/runs/{number}/progress")
 def progress(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
-    """Show how far a run is: a part of its page."""
+    """Show the progress of a run, as a part of its page."""
     table.run(number)
     job = studio.jobs.job(job_folder(table, number))
     return studio.page("progress", job=job, table=table, step="history", cancel=f"/t/{table.id}/runs/{number}/cancel")
@@ -73,7 +73,7 @@ def progress(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
 
 @router.post("/t/{table}/runs/{number}/cancel")
 def cancel(studio: TheStudio, table: TheTable, number: str) -> Response:
-    """End a run: what it has spent by then stays on record."""
+    """Cancel a run; its charges so far stay recorded."""
     table.run(number)
     studio.jobs.cancel(job_folder(table, number))
     return redirect_to(f"/t/{table.id}/runs/{number}")
@@ -81,25 +81,25 @@ def cancel(studio: TheStudio, table: TheTable, number: str) -> Response:
 
 @router.get("/t/{table}/history")
 def history(studio: TheStudio, table: TheTable) -> HTMLResponse:
-    """List the runs of a table, and what each cost."""
+    """List the runs of a table with their costs."""
     runs = [_make_shown_run(studio, table, number) for number in table.runs()]
     return studio.page("history", table=table, step="history", runs=runs, spent=list_spent_budgets(table))
 
 
 def job_folder(table: Table, number: str) -> Path:
-    """Return where a run's commands are kept."""
+    """Return the folder of a run's job."""
     return table.run(number) / "job"
 
 
 def card_of(table: Table, number: str) -> dict[str, Any]:
-    """Return the card of a run; nothing, if it made no table."""
+    """Return the card of a run; empty if it released no table."""
     return dict(read_json(replace_ending(table.run(number) / spoken.SYNTHETIC, ".card.json")) or {})
 
 
 def list_spent_budgets(table: Table) -> float:
-    """Return the budgets of all that asked the rows anything, by their journals: also of what was cancelled or failed.
+    """Return the sum of the budgets of all runs that queried the rows, by their journals, including failed ones.
 
-    A run that was cut short counts whole: what it would have asked depends on answers that it had.
+    An interrupted run counts with its whole budget: its remaining queries would have depended on earlier measurements.
     """
     journals = [path for path in list_records(table.folder) if path.name != LIFETIME]
     asked = [run for path in journals for run in read_journal(path) if run.charges]

@@ -1,4 +1,4 @@
-"""A table is taken in, or pointed at; and its own page: what it is, and who is protected."""
+"""Add a table, and the table page: preview and privacy unit."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ from weft.synthesis.discovery import possible_units
 
 router = APIRouter()
 PREVIEW = 12
-"""Rows that the curator is shown."""
+"""Rows in the private preview."""
 DEMO_ROWS = 5_000
-"""Rows of the made-up hospital."""
 _MAX_CELL_LENGTH = 60
 
 
 @router.post("/tables")
 def add(studio: TheStudio, file: UploadFile | None = None, source: Annotated[str, Form()] = "") -> Response:
-    """Take a table: a file that was sent, or one that stays where it is."""
+    """Add a table: an uploaded file, or a path or address."""
     try:
         if file is not None and file.filename:
             table = studio.desk.take_in(file.filename, file.file)
         elif source.strip():
             table = studio.desk.point_at(source.strip())
         else:
-            raise DataError("choose a file, or name one")
+            raise DataError("choose a file, or enter its path")
         try:
             names = [name for name in PrivateTable(table.source).first_rows(1).schema.names if name]
             if not names:
-                raise DataError("the file names no columns: its first line should")
+                raise DataError("the file has no column names: they are expected in its first line")
             write_small_file(table.schema, first_schema(names))
         except (WeftError, OSError):
             studio.desk.remove(table)
@@ -50,7 +49,7 @@ def add(studio: TheStudio, file: UploadFile | None = None, source: Annotated[str
 
 @router.post("/tables/demo")
 def demo(studio: TheStudio) -> Response:
-    """Take the table of a hospital that does not exist, to look around with."""
+    """Add the table of a fictional hospital."""
     stays, packed = hospital(rows=DEMO_ROWS), io.BytesIO()
     pyarrow.csv.write_csv(stays, packed)
     packed.seek(0)
@@ -61,7 +60,7 @@ def demo(studio: TheStudio) -> Response:
 
 @router.get("/t/{table}")
 def table_page(studio: TheStudio, table: TheTable) -> HTMLResponse:
-    """Show a table to its curator, and ask who is protected."""
+    """Show the preview of a table, and ask who is protected."""
     return studio.page("table", table=table, step="", **_inspect_table(studio, table), wrong="")
 
 
@@ -73,9 +72,9 @@ def who(
     column: Annotated[str, Form()] = "",
     rows_per_unit: Annotated[int, Form(ge=1, le=10_000)] = 5,
 ) -> Response:
-    """Take down who is protected, which only the curator can state."""
+    """Save who is protected, which only the user can state."""
     if unit not in ("rows", "column") or (unit == "column" and not column):
-        told = "choose the column that identifies the person, or that every row is another person's"
+        told = "choose the column that identifies the person, or that every row belongs to a different person"
         return studio.page("table", 400, table=table, step="", **_inspect_table(studio, table), wrong=told)
     chosen: str | bool = column if unit == "column" else False
     text = set_protected_column(table.schema.read_text(encoding="utf-8"), chosen, rows_per_unit)
@@ -86,15 +85,15 @@ def who(
 
 @router.post("/t/{table}/remove")
 def remove(studio: TheStudio, table: TheTable) -> Response:
-    """Take a table off the desk."""
+    """Remove a table from the studio."""
     if studio.jobs.busy(table.folder):
-        raise DataError("a run of this table is under way: wait for it, or cancel it first")
+        raise DataError("a run of this table is active: wait for it, or cancel it first")
     studio.desk.remove(table)
     return redirect_to("/")
 
 
 def _inspect_table(studio: Studio, table: Table) -> dict[str, Any]:
-    """Return the first rows and the columns that may tell whose row it is; they are read once."""
+    """Return the first rows and the columns that may identify a person; read once (PRIVATE)."""
     if table.id not in studio.looked:
         first = PrivateTable(table.source).first_rows(PREVIEW)
         rows = [[_shorten_cell(value) for value in row.values()] for row in first.to_pylist()]

@@ -1,4 +1,4 @@
-// The live parts of the studio. Every page works without them.
+// Interactive parts of the studio. Every page works without them.
 "use strict";
 
 const EVERY = 700;
@@ -30,9 +30,9 @@ function kinds(form) {
 function number(value) { return Number(value.toPrecision(2)); }
 
 function meaning(epsilon) {
-  const sure = Math.ceil(1000 / (1 + Math.exp(-epsilon))) / 10; // a bound is rounded up
+  const sure = Math.ceil(1000 / (1 + Math.exp(-epsilon))) / 10; // bounds are rounded up
   const told = sure > 99.9 ? "practically certain" : `at most ${sure.toFixed(1)}% sure`;
-  return `Take somebody who knows everybody else and only wonders whether one more person is in the table: 50% sure before, and ${told} after seeing the result.`;
+  return `An attacker who knows everyone else in the table and is 50% sure that a person is in the table is ${told} after seeing the result.`;
 }
 
 function budget(form) {
@@ -76,7 +76,7 @@ function between(points, epsilon, key) {
 function draw(box, epsilon) {
   const points = JSON.parse(box.dataset.curve);
   if (!points.length) return;
-  const width = Math.min(Math.max(box.clientWidth, 280), 640); // letters keep their size on a phone
+  const width = Math.min(Math.max(box.clientWidth, 280), 640); // keeps the text size on a phone
   const [height, left, bottom] = [260, 56, 34];
   const ends = [points[0].epsilon, points[points.length - 1].epsilon].map(Math.log);
   const top = Math.max(...points.map((p) => Math.max(p.columns, p.pairs))) * 1.1;
@@ -104,8 +104,8 @@ function draw(box, epsilon) {
   const said = document.getElementById("buys-said");
   if (said) {
     const tell = (share) => `${(100 * share).toPrecision(2)}%`;
-    const off = here === epsilon ? "" : ` (the forecast reaches from ${number(points[0].epsilon)} to ${number(points[points.length - 1].epsilon)})`;
-    said.textContent = `At epsilon ${number(here)}${off}, single columns are off by about ${tell(errors.columns)} of the rows, pairs of columns by ${tell(errors.pairs)}.`;
+    const off = here === epsilon ? "" : ` (the forecast covers ${number(points[0].epsilon)} to ${number(points[points.length - 1].epsilon)})`;
+    said.textContent = `At epsilon ${number(here)}${off}, the expected error is about ${tell(errors.columns)} of the rows for single columns and ${tell(errors.pairs)} for pairs of columns.`;
   }
 }
 
@@ -122,7 +122,7 @@ function drop(form) {
 function busy(form, event) {
   const button = event.submitter;
   if (event.defaultPrevented || !button || !button.dataset.busy) return;
-  setTimeout(() => { button.disabled = true; button.textContent = button.dataset.busy; }, 0); // once the form is on its way
+  setTimeout(() => { button.disabled = true; button.textContent = button.dataset.busy; }, 0); // after the form is submitted
 }
 
 async function into(form, event) {
@@ -137,7 +137,7 @@ async function into(form, event) {
     box.replaceChildren(shown.content);
     ready(box);
   } catch {
-    box.textContent = "The studio did not answer. Is it still running in its terminal?";
+    box.textContent = "The studio does not respond. Check that it is still running in its terminal.";
   } finally { button.disabled = false; }
 }
 
@@ -148,7 +148,7 @@ function ready(root) {
   each(root, "[data-drop]", drop);
   each(root, "[data-copy]", (button) => button.addEventListener("click", async () => {
     const text = button.parentElement.querySelector("code").textContent;
-    try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; } catch { button.textContent = "Select it by hand"; }
+    try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; } catch { button.textContent = "Select and copy it by hand"; }
   }));
   each(root, "[data-fill]", (button) => button.addEventListener("click", () => { const field = button.form.elements.rule; field.value = button.dataset.fill; field.focus(); }));
   each(root, "[data-into]", (form) => form.addEventListener("submit", (event) => into(form, event)));
@@ -157,7 +157,7 @@ function ready(root) {
   each(root, "[data-here]", (place) => { place.scrollIntoView(); place.focus({ preventScroll: true }); });
 }
 
-addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); }); // a busy button of a page that was gone back to
+addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); }); // resets a busy button after going back
 
 ready(document);
-each(document, ".column:target:has(.tag.read)", (column) => { column.open = true; }); // there is more to look at in it
+each(document, ".column:target:has(.tag.read)", (column) => { column.open = true; }); // it contains facts to review

@@ -1,4 +1,4 @@
-"""Private discovery: what a schema does not state, found from a share of the budget."""
+"""Discovery: find column kinds, ranges and values that a schema does not state, for a share of the budget."""
 
 from weft.synthesis.discovery.entries import Discovered as Discovered
 from weft.synthesis.discovery.search import ROWS_PER_UNIT as ROWS_PER_UNIT

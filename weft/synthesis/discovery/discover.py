@@ -1,9 +1,11 @@
-"""What a schema does not state, found privately: kinds, then which texts repeat, then ranges and common values.
+"""Discovery in steps: kinds, then texts that repeat, then ranges and common values.
 
-Each step opens the table with a schema of looks (`weft.synthesis.discovery.probes`) and measures their single columns,
-as any recipe does; only lists of values need a question of their own (`weft.curator.value_queries`). What one step asks
-follows from the released answers of those before it, and from the declared types, which are public (decision 002). So
-the whole is a composition of the curator's questions, and its result may be shown to anybody: it has been paid for.
+Each step opens the table with a schema of probes (`weft.synthesis.discovery.probes`) and measures one-way marginals, as
+any method does; only lists of values need a separate query (`weft.curator.value_queries`).
+
+Privacy: the queries of a step depend only on released answers of earlier steps and on the declared types, which are
+public (decision 002). Discovery is therefore an adaptive composition of the curator's queries, each with its own
+sensitivity and charge, and its result can be released.
 """
 
 from __future__ import annotations
@@ -51,27 +53,16 @@ from weft.synthesis.discovery.probes import (
 )
 from weft.synthesis.discovery.ranges import NEAR, estimate_extent, found_range, select_outlying_specials
 
-KINDS, REPEATS = 0.15, 0.05
-"""Parts of the share for kinds, and for how many different texts there are; the rest is for ranges and values."""
-
-WEIGHT_VALUES = 4 / 3
-"""What a list of values gets for one that a range gets: a value must rise above a threshold, not out of the noise."""
-
-UNIQUE = 0.5
-"""Different texts for each filled row, from which a column is an id or free text, and has no list of values."""
-
-NAMED_UNIQUE = 0.9
-"""The same of whole numbers that are named like an id."""
-
-FIRST_LIST = 0.5
-"""Part of the share for values with which all columns are listed; the rest is for those of which rows are left over."""
-
-REST = 3.0
-"""Noise, in standard deviations, above which rows are left over beside the values that were found."""
+KINDS, REPEATS = 0.15, 0.05  # parts of the share for kinds and distinct texts; the rest: ranges and values
+WEIGHT_VALUES = 4 / 3  # weight of a list of values relative to a range: values must exceed a release threshold
+UNIQUE = 0.5  # distinct texts per non-missing row above which a column is an id or free text, without a list of values
+NAMED_UNIQUE = 0.9  # the same threshold for whole numbers whose column name suggests an id
+FIRST_LIST = 0.5  # part of the share for values for the first list of all columns; the rest: columns with unlisted rows
+REST = 3.0  # threshold, in standard deviations of the noise, above which a column is found to have unlisted rows
 
 
 def needs_slack(schema: Schema, types: Mapping[str, pa.DataType]) -> bool:
-    """Whether values may have to be listed, which some of delta pays for."""
+    """Return whether values may have to be listed, which is charged to delta."""
     return any(holds_text(types[column.name]) for column in schema.unknown)
 
 
@@ -83,12 +74,12 @@ def discover(
     slack: float,
     listener: Listener = ignore_event,
 ) -> Discovered:
-    """Find what is not stated, with a share of the budget and so much of its delta; `types` are the declared ones."""
+    """Discover what is not stated, with a share of the budget and `slack` of its delta; `types` are declared types."""
     return _Discovery(schema, types, doors, share, slack, listener).run()
 
 
 class _Discovery:
-    """One discovery: what is known so far of the columns that were not stated."""
+    """State of a discovery: current knowledge about the unknown columns."""
 
     def __init__(
         self,
@@ -107,7 +98,6 @@ class _Discovery:
         self._require_stated_rules()
 
     def run(self) -> Discovered:
-        """Ask step by step."""
         opened = self._open_whole()
         shaped = [name for name in self._known if self._is_shaped(name)]
         left = self._share
@@ -129,9 +119,9 @@ class _Discovery:
         return self._finished()
 
     def _open_whole(self) -> Curator:
-        """Open the table with every column and every refusing rule, so that all that can be refused is, uncharged.
+        """Open the table with every column and every refusing rule, so that all refusals happen before any charge.
 
-        Each row is read here in every column, so that what a later step reads has been read before the first charge.
+        All columns of all rows are read here, so that later steps read nothing that was not validated before.
         """
         require_steps({name: known.entry for name, known in self._known.items()}, self._doors.types)
         columns = [self._first_look(name) for name in self._known]
@@ -140,12 +130,12 @@ class _Discovery:
         if ranged:
             grids = self._opened([self._grid(name).column for name in ranged])
             Codec(grids, self._doors.types(grids))
-            if any(map(self._is_shaped, ranged)):  # by their stated kind, values may be refused that have a shape
+            if any(map(self._is_shaped, ranged)):  # a stated kind may refuse values that a shape accepts
                 self._doors.look(grids)
         return self._doors.look(opened)
 
     def _first_look(self, name: str) -> Column:
-        """Return the column that an unknown one is opened as first: its shapes, its grid, or what its type declares."""
+        """Return the first probe of an unknown column: its shapes, its grid, or the column that its type declares."""
         known = self._known[name]
         if self._is_shaped(name) or known.need == "text":
             return shape_look(name)
@@ -157,18 +147,16 @@ class _Discovery:
         return tuple(rule for rule in self._schema.rules if rule.policy == "refuse")
 
     def _require_stated_rules(self) -> None:
-        """Refuse a rule that refuses rows by a column that is not stated yet: it could fail after charges."""
+        """Refuse a refusing rule on a column that is not stated: it could fail after charges."""
         for rule in self._refusing_rules():
             if unknown := [name for name in rule.columns if name in self._known]:
                 raise SchemaError(
-                    f'the rule "{rule}" refuses rows by column "{unknown[0]}", which is not stated yet. State the '
-                    'column, or set policy = "keep"'
+                    f'the rule "{rule}" refuses rows by column "{unknown[0]}", which the schema does not state. State '
+                    'the column, or set policy = "keep"'
                 )
 
     def _stated_columns(self) -> list[Column]:
         return [column for column in self._schema.columns if not isinstance(column, Unknown)]
-
-    # What the types say.
 
     def _declared(self, column: Unknown) -> Decision:
         stated, arrow_type = dict(column.stated), self._types[column.name]
@@ -178,27 +166,25 @@ class _Discovery:
         if entry.get("kind") == "category":
             if not holds_text(arrow_type):
                 raise SchemaError(
-                    f'column "{column.name}": values of a category are found in text, and its type is {arrow_type}; '
-                    "state its values, or leave its kind out"
+                    f'column "{column.name}": discovery finds categories only in text, not in type {arrow_type}; '
+                    "state its values, or omit its kind"
                 )
             return Decision(entry, "text")
         if entry.get("kind") is None and not holds_text(arrow_type):
             raise SchemaError(
-                f'column "{column.name}": nothing can be found out about its type {arrow_type}; leave the column out '
-                'of the table, or describe the others in a schema with extra_columns = "ignore"'
+                f'column "{column.name}": discovery does not support type {arrow_type}; remove the column from the '
+                'table, or describe the others in a schema with extra_columns = "ignore"'
             )
         return Decision(entry, "" if "kind" in entry else "text")
 
     def _is_shaped(self, name: str) -> bool:
-        """Whether the shapes of a column's values have to be looked at: its kind, its decimals or its step is open."""
+        """Return whether the shapes of a column must be measured: its kind, decimals or step is unknown."""
         entry, arrow_type = self._known[name].entry, self._types[name]
         if holds_text(arrow_type):
             return "kind" not in entry or (entry["kind"] == "datetime" and "format" not in entry)
         if pa.types.is_timestamp(arrow_type):
             return "step" not in entry
         return pa.types.is_floating(arrow_type) and entry.get("kind") == "real" and "decimals" not in entry
-
-    # The steps.
 
     def _find_kinds(self, opened: Curator, names: Sequence[str], share: float) -> None:
         noisy, sigma = self._measure(opened, names, share, "kinds")
@@ -227,9 +213,11 @@ class _Discovery:
                 entry = {"kind": "id", "pattern": "{}"} if unique else known.entry
                 self._known[name] = replace(known, entry=entry, need="" if unique else "values")
                 if unique:
-                    self._known[name] = replace(self._known[name], why="a text that hardly ever repeats: an id")
+                    self._known[name] = replace(self._known[name], why="text that rarely repeats: an id")
             elif number > NAMED_UNIQUE * rows:
-                self._known[name] = Decision({"kind": "id", "pattern": "{}"}, "", rows, "a number of its own: an id")
+                self._known[name] = Decision(
+                    {"kind": "id", "pattern": "{}"}, "", rows, "numbers that rarely repeat: an id"
+                )
 
     def _find_ranges(self, names: Sequence[str], share: float) -> None:
         looks = {name: self._grid(name) for name in names}
@@ -239,7 +227,7 @@ class _Discovery:
             self._known[name] = self._ranged(name, look, noisy[name], sigma)
 
     def _grid(self, name: str) -> GridLook:
-        """Return the column on a public grid; whether its kind was found decides how a data frame is read."""
+        """Return the grid probe; a kind found by discovery is marked as paid, since it decides how a frame is read."""
         look = grid_look(name, self._known[name].entry, self._types[name])
         found = "kind" not in self._stated(name) and holds_text(self._types[name])
         return replace(look, column=replace(look.column, paid=("kind",))) if found else look
@@ -258,10 +246,10 @@ class _Discovery:
         return replace(known, entry=entry, need="", why=f"{RANGED[entry['kind']]} from {low} to {high}{also}")
 
     def _find_values(self, names: Sequence[str], share: float) -> None:
-        """List values, and once more where many rows have none of those: few columns, so that rarer values show.
+        """List values, and again for columns with many unlisted rows: with fewer columns, rarer values are found.
 
-        Which columns come again follows from released counts, and each round is charged by itself, with half of the
-        slack: two questions that compose, whatever the first one finds.
+        Privacy: the columns of the second round depend only on released counts. Each round is charged separately, with
+        half of the slack: two queries under adaptive composition.
         """
         found: dict[str, dict[str, Counted]] = {name: {} for name in names}
         with report_stage(self._listener, "find common values"):
@@ -272,7 +260,7 @@ class _Discovery:
             self._known[name] = self._listed(name, found[name])
 
     def _list(self, names: Sequence[str], share: float, found: dict[str, dict[str, Counted]]) -> list[str]:
-        """Add the values that many rows share; return the columns of which rows are left over."""
+        """Add the values above the release threshold; return the columns with unlisted rows."""
         curator = self._doors.values(self._opened([self._raw(name) for name in names]))
         sigma = curator.sigma(share / len(names))
         for name, values in zip(names, curator.values(names, share, self._slack / 2), strict=True):
@@ -280,30 +268,28 @@ class _Discovery:
         return [name for name in names if self._left_over(name, found[name])]
 
     def _left_over(self, name: str, values: Mapping[str, Counted]) -> bool:
-        """Whether more rows are left over beside these values than noise would leave, or nobody counted the rows."""
+        """Return whether the number of unlisted rows exceeds the noise, or the number of rows is unknown."""
         rows = self._known[name].rows or self._rows
         rest = rows - sum(each.count for each in values.values())
         noises = [each.sigma for each in values.values()]
         return not values or not rows or rest > REST * math.hypot(*noises, max(noises))
 
     def _listed(self, name: str, values: Mapping[str, Counted]) -> Decision:
-        """Return a category of these values, and one that stands for every other: no value is counted as another."""
+        """Return a category of these values and one value for all others: no value is encoded as another listed one."""
         known = self._known[name]
         other = choose_other_word(values)
         if not values:
-            told = f"no value is common enough to be listed: all are {other}"
+            told = f"no value exceeds the release threshold: all are {other}"
         elif self._left_over(name, values):
             told = f"{format_count(len(values), 'value')}, all others as {other}"
         else:
-            told = f"{format_count(len(values), 'value')}, nearly all there are; any other as {other}"
+            told = f"{format_count(len(values), 'value')}, which cover nearly all rows; others as {other}"
         rows = known.rows or self._rows
         lost = 1.0 - sum(each.count for each in values.values()) / rows if rows > 0 else 0.0
         entry = {**known.entry, "values": sorted({*values, other}), "other": other}
         if self._left_over(name, values):
             entry["lost_share"] = round_share(lost)
         return replace(known, entry=entry, need="", why=told)
-
-    # How the table is opened.
 
     def _measure(
         self, curator: Curator, names: Sequence[str], share: float, told: str
@@ -313,7 +299,6 @@ class _Discovery:
         return {m.clique[0]: m for m in noisy}, curator.sigma(share / len(names))
 
     def _opened(self, columns: Sequence[Column], rules: tuple[Rule, ...] = ()) -> Schema:
-        """Return a schema of these columns, and the unit's."""
         schema = self._schema
         unit = (
             [] if schema.unit is None or any(c.name == schema.unit for c in columns) else [schema.column(schema.unit)]

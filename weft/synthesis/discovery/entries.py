@@ -1,4 +1,4 @@
-"""What discovery finds, as entries of a schema file under which no row can fail."""
+"""Discovered schema entries, under which no row is refused."""
 
 from __future__ import annotations
 
@@ -12,25 +12,22 @@ from weft.curator import Curator, ValueCurator
 from weft.schema import Schema
 from weft.synthesis.discovery.kind_inference import without_inexact_type
 
-OTHER = "other"
-"""What stands for values that too few rows share."""
+OTHER = "other"  # value that replaces all values below the release threshold
 
 
 @dataclass(frozen=True)
 class Discovered:
-    """A whole schema, and in words what was found of each column."""
+    """A complete schema, and a description of the finding for each column."""
 
     schema: Schema
     found: dict[str, str] = field(default_factory=dict)
-    cost: Mapping[str, float] = field(default_factory=dict)
-    """What it may have cost: epsilon and delta."""
-    stamps: tuple[str, ...] = ()
-    """Warnings that go with everything that its run releases."""
+    cost: Mapping[str, float] = field(default_factory=dict)  # upper bound of the cost: epsilon and delta
+    stamps: tuple[str, ...] = ()  # warnings stamped on everything that the run releases
 
 
 @dataclass(frozen=True)
 class Counted:
-    """How many rows have a value, and the noise of that."""
+    """Noisy number of rows with a value, and its standard deviation."""
 
     count: int
     sigma: float
@@ -38,7 +35,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Doors:
-    """How the recipe opens the table: with looks, or to list values, each a curator; or for its types alone."""
+    """Ways to open the table: for its types, for probes, or to list values; the last two return a curator."""
 
     types: Callable[[Schema], pa.Schema]
     look: Callable[[Schema], Curator]
@@ -46,7 +43,7 @@ class Doors:
 
 
 RANGED = {"integer": "whole numbers", "real": "numbers", "datetime": "dates", "duration": "lengths of time"}
-"""Kinds that have a range, and what their values are called."""
+"""Kinds with a range, and the name of their values."""
 
 PAID = (
     *("kind", "values", "range", "special", "missing", "decimals", "step", "format", "other_formats", "pattern"),
@@ -55,7 +52,7 @@ PAID = (
 
 
 def settle_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry under which no row can fail."""
+    """Return an entry under which no row is refused."""
     kind = entry["kind"]
     if kind == "id":
         return {key: value for key, value in entry.items() if key in ("kind", "pattern")}
@@ -67,7 +64,7 @@ def settle_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_other_word(values: Iterable[str]) -> str:
-    """Return the word that stands for every value that is not listed.
+    """Return the word that represents every value that is not listed.
 
     >>> choose_other_word(["a", "other"])
     '(other)'
@@ -77,12 +74,12 @@ def choose_other_word(values: Iterable[str]) -> str:
 
 
 def round_share(share: float) -> float:
-    """Return a noisy share as a schema file states it: between 0 and 1, to a thousandth."""
+    """Round a noisy share for a schema file: clipped to [0, 1], three decimals."""
     return round(min(max(share, 0.0), 1.0), 3)
 
 
 def merge_missing(*entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what both say of missing values: the markers of either."""
+    """Merge the markers of missing values of several entries."""
     told = [entry["missing"] for entry in entries if entry.get("missing")]
     markers = [marker for each in told if isinstance(each, list | tuple) for marker in each]
     return {"missing": list(dict.fromkeys(markers)) or True} if told else {}

@@ -1,4 +1,4 @@
-"""Which kind a column is, from the noisy numbers of rows of each shape."""
+"""Infer the kind of a column from the noisy number of rows with each shape."""
 
 from __future__ import annotations
 
@@ -12,52 +12,42 @@ from weft.marginals.marginal import Array
 from weft.values.text_shapes import SHAPES, TRUTHS, Shape, Sort
 
 Need = Literal["range", "values", "text", ""]
-"""What is left to be found: a range, a list of values, whether text repeats; or nothing."""
+"""What remains to be found: a range, a list of values, whether text repeats, or nothing."""
 
-MIN_COUNT_DEVIATIONS = 4.0
-"""Noise, in standard deviations, above which a number of rows is taken for one."""
+MIN_COUNT_DEVIATIONS = 4.0  # Threshold, in standard deviations of the noise, above which a count is treated as nonzero
+MIN_KIND_SHARE = 0.85  # minimum share of non-missing rows that must be valid for a kind; others count as missing
 
-MIN_KIND_SHARE = 0.85
-"""Share of the filled rows that must read as a kind for the column to be of it; the others count as missing."""
-
-LITTLE = 0.02
-"""Share below which a way of writing is taken for a slip."""
-
-EXACT = 2**53
-"""Up to here a float distinguishes whole numbers."""
-
+LITTLE = 0.02  # share below which a notation is treated as a typing error
+EXACT = 2**53  # floats represent all whole numbers up to this one exactly
 _STEPS = ("", "1min", "1s", "1us")
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a column is, as far as its shapes tell."""
+    """Current knowledge about a column."""
 
     entry: dict[str, Any] = field(default_factory=dict)
-    """What a schema would say."""
     need: Need = ""
-    rows: float = 0.0
-    """About how many rows have a value."""
-    why: str = ""
-    """In a few words."""
+    rows: float = 0.0  # estimated number of rows with a value
+    why: str = ""  # short description of the finding
 
 
 _FILLED: tuple[Sort, ...] = ("truth", "number", "moment", "clock", "words", "prose")
 
 
 class Shaped:
-    """Noisy numbers of rows by shape, without what may be noise alone."""
+    """Noisy number of rows by shape; counts below the threshold are set to zero."""
 
     def __init__(self, noisy: Array, sigma: float) -> None:
         counts = np.asarray(noisy, np.float64)
         self._counts = np.where(counts > MIN_COUNT_DEVIATIONS * sigma, counts, 0.0)
 
     def rows(self, sorts: Iterable[Sort], **fields: Any) -> float:
-        """Return how many rows have a shape of these sorts whose fields are these."""
+        """Estimate the number of rows whose shape has one of these sorts and these field values."""
         return float(sum(count for shape, count in self.seen(sorts, **fields)))
 
     def seen(self, sorts: Iterable[Sort], **fields: Any) -> list[tuple[Shape, float]]:
-        """Return the shapes of these sorts that rows have, with their numbers, the most common first."""
+        """Return the observed shapes of these sorts with their noisy counts, most frequent first."""
         found = [
             (shape, float(count))
             for shape, count in zip(SHAPES, self._counts, strict=True)
@@ -67,7 +57,7 @@ class Shaped:
 
 
 def decide_kind(noisy: Array, sigma: float) -> Decision:
-    """Say what a column is whose values have these shapes."""
+    """Infer the kind of a column from its noisy counts of shapes."""
     shaped = Shaped(noisy, sigma)
     filled = shaped.rows(_FILLED)
     markers = [shape.marker for shape, _ in shaped.seen(("marker",))]
@@ -80,10 +70,10 @@ def decide_kind(noisy: Array, sigma: float) -> Decision:
         return Decision(entry | missing | told, need, filled, why)
 
     if not filled:
-        return of({"kind": "category"}, "text", "no value stands out from the noise")
+        return of({"kind": "category"}, "text", "no count exceeds the noise")
     if shaped.rows(("truth",)) >= MIN_KIND_SHARE * filled:
         spelling = shaped.seen(("truth",))[0][0].spelling
-        # As true and false are written by everybody; other spellings are kept as the words they are.
+        # Only the spelling true/false is boolean; other spellings are kept as categories.
         entry = {"kind": "category", "values": list(TRUTHS[spelling])} if spelling else {"kind": "boolean"}
         return of(entry, "", "true or false", shaped.rows(("truth",), spelling=spelling))
     if shaped.rows(("number",)) >= MIN_KIND_SHARE * filled:
@@ -99,19 +89,19 @@ def decide_kind(noisy: Array, sigma: float) -> Decision:
         return of({"kind": "time", "step": _STEPS[clock]}, "", "times of day", shaped.rows(("clock",)))
     if shaped.rows(("prose",)) > filled / 2:
         return of({"kind": "id", "pattern": "text {}"}, "", "free text")
-    # Among words a marker is one more of them, and comes back as it was written.
+    # In a column of words, a marker is an ordinary value and is released as written.
     told: dict[str, Any] = {"missing": True} if shaped.rows(("blank",)) else {}
     return Decision({"kind": "category"} | told, "text", filled + shaped.rows(("marker",)), "words")
 
 
 def without_inexact_type(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of whole numbers, without the type of floats where these do not hold its range exactly."""
+    """Remove type = "float64" from an integer entry if floats do not represent its range exactly."""
     largest = max(abs(value) for value in (*entry.get("range", ()), *entry.get("special", ()), 0))
     return {key: value for key, value in entry.items() if key != "type" or value != "float64" or largest <= EXACT}
 
 
 def _infer_number(shaped: Shaped) -> dict[str, Any] | None:
-    """Return the entry of a column of numbers; None if they are codes that only text keeps."""
+    """Return the entry of a numeric column; None if the numbers are codes with leading zeros."""
     every = shaped.rows(("number",))
     if shaped.rows(("number",), padded=True) > LITTLE * every:
         return None
@@ -121,17 +111,17 @@ def _infer_number(shaped: Shaped) -> dict[str, Any] | None:
     signs = {key: sign for shape in reversed(seen) for key, sign in shape.signs}
     decimals = [shape.decimals for shape in seen]
     if all(number == 0 for number in decimals):
-        pointed = shaped.rows(("number",), zeros=True) > every / 2 and not signs  # 12.0: a float wherever it was made
+        pointed = shaped.rows(("number",), zeros=True) > every / 2 and not signs  # such as 12.0, which was a float
         return {"kind": "integer"} | ({"type": "float64"} if pointed else {}) | signs
     known = [number for number in decimals if number is not None]
     return {"kind": "real"} | ({"decimals": max(known)} if len(known) == len(decimals) else {}) | signs
 
 
 def _infer_moment(shaped: Shaped) -> tuple[dict[str, Any], float]:
-    """Return the entry of a column of dates or moments, and how many rows it reads.
+    """Return the entry of a column of dates or timestamps, and the estimated number of rows that it can read.
 
-    Dates in ISO form need no format, with or without a time and an offset. Any other way of writing that more than a
-    few rows have is a format of its own, the fullest first, which is how released values are written.
+    Dates in ISO notation need no format, with or without time and offset. Every other notation with more than a few
+    rows gets its own format. The most detailed format comes first: released values are written in it.
     """
     every = shaped.rows(("moment",))
     seen = [(shape, rows) for shape, rows in shaped.seen(("moment",)) if rows > LITTLE * every]
@@ -140,7 +130,7 @@ def _infer_moment(shaped: Shaped) -> tuple[dict[str, Any], float]:
     iso = all(shape.iso for shape, _ in seen)
     spelled = any("T" in shape.form or shape.clock == 1 for shape, _ in seen)
     plain = zoned or (iso and (not spelled or any(shape.clock == 3 or shape.offset for shape, _ in seen)))
-    # A format has no fractions of a second and no offsets: what has them cannot be read beside other formats.
+    # Formats support neither fractions of a second nor offsets: such values cannot be combined with other formats.
     seen = [(shape, n) for shape, n in seen if shape.iso] if plain else [(s, n) for s, n in seen if s.fits_format]
     midnight = all(shape.midnight or not shape.clock for shape, _ in seen) and any(shape.clock for shape, _ in seen)
     clock = max(shape.clock for shape, _ in seen)
@@ -158,7 +148,7 @@ def _infer_moment(shaped: Shaped) -> tuple[dict[str, Any], float]:
 
 
 def _rank_formats(shaped: Shaped, shapes: Sequence[Shape]) -> list[str]:
-    """Return the formats of these shapes, the fullest first: whether day or month comes first, clear cases decide."""
+    """Return the formats of these shapes, most detailed first; unambiguous dates decide the order of day and month."""
     by_day, by_month = (shaped.rows(("moment",), order=order) for order in (1, 2))
     found: dict[str, int] = {}
     for shape in shapes:

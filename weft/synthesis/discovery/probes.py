@@ -1,7 +1,7 @@
-"""Columns as they are looked at before anything is known of them: by the shape of each value, or on a public grid.
+"""Probes: encodings of unknown columns by the shape of each value, or on a public grid.
 
-A look is a column like any other. Its codes are a public list that was fixed before any row was read, or follows from
-released answers, and each row has one of them; so what is measured of it is a marginal, with a marginal's theorem.
+Privacy: a probe is an ordinary attribute. Its codes are a public list, fixed in advance or computed from released
+answers, and each row has exactly one code. A measurement of it is therefore a one-way marginal, with its sensitivity.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from weft.values.text_numbers import is_text
 from weft.values.text_shapes import SHAPES, shapes_of
 from weft.values.timestamps import UNIT, name_step, parse_span
 
-# What a declared type says of a column, before anything is asked.
-
 
 def select_precision_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what shapes tell of a column whose type is declared: how finely its values are told."""
+    """Return the facts that shapes add to a column with a declared type: the precision of its values."""
     return {key: value for key, value in entry.items() if key in ("decimals", "step", "missing")}
 
 
 def get_declared_kind(arrow_type: pa.DataType) -> dict[str, Any]:
-    """Return the kind that a declared type is, if it says so."""
+    """Return the kind that a declared type determines, if any."""
     if pa.types.is_boolean(arrow_type):
         return {"kind": "boolean"}
     if pa.types.is_integer(arrow_type):
@@ -48,12 +46,12 @@ def get_declared_kind(arrow_type: pa.DataType) -> dict[str, Any]:
 
 
 def find_finest_unit(arrow_type: pa.DataType) -> int:
-    """Return the nanoseconds in one unit of lengths of time; in text they are told in seconds."""
+    """Return the unit of durations in nanoseconds; the unit of text is one second."""
     return UNIT[arrow_type.unit if pa.types.is_duration(arrow_type) else "s"]
 
 
 def require_steps(entries: Mapping[str, Mapping[str, Any]], types: Callable[[Schema], pa.Schema]) -> None:
-    """Refuse a stated step of lengths of time that is finer than the type in which a schema of them has them read."""
+    """Refuse a stated step of durations that is finer than the unit of the type in which they are read."""
     spans = {n: entry for n, entry in entries.items() if entry.get("kind") == "duration" and "step" in entry}
     told = {n: {key: entry[key] for key in ("kind", "step", "type") if key in entry} for n, entry in spans.items()}
     columns = tuple(column_from_dict(n, {**entry, "range": ["0d", "1d"]}) for n, entry in told.items())
@@ -64,27 +62,23 @@ def require_steps(entries: Mapping[str, Mapping[str, Any]], types: Callable[[Sch
 
 
 def get_plain_type(arrow_type: pa.DataType) -> pa.DataType:
-    """Return the type of the values, however they are stored."""
+    """Return the type of the values, without dictionary encoding."""
     return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
 
 
 def holds_text(arrow_type: pa.DataType) -> bool:
-    """Whether a type holds text, or nothing at all, in which text may come."""
+    """Return whether a type stores text, or only nulls, where text may follow."""
     return is_text(get_plain_type(arrow_type)) or pa.types.is_null(get_plain_type(arrow_type))
 
 
 MARKED = (-9999, -999, -99, -9, -8, -7, 88, 99, 777, 888, 999, 9999, 99999, 999999)
-"""Whole numbers that stand for no answer in tables all over the world."""
+"""Whole numbers that commonly represent missing answers."""
 
-MARKED_DAYS = ("1900-01-01", "1970-01-01", "9999-12-31")
-"""Days that do."""
-
-LAST_NANOSECOND = "2262"
-"""Year in which nanoseconds since 1970 no longer fit 64 bits."""
-
+MARKED_DAYS = ("1900-01-01", "1970-01-01", "9999-12-31")  # dates that commonly represent missing answers
+LAST_NANOSECOND = "2262"  # year in which nanoseconds since 1970 exceed 64 bits
 YEARS = range(1900, 2101)
 
-_MANTISSAS = (10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90)  # tenths: the cells of every power of ten
+_MANTISSAS = (10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90)  # in tenths: the cells within each power of ten
 _EACH = 20
 
 _PARTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -104,62 +98,61 @@ _SPANS = {
         10_000,
         20_000,
         36_500,
-    ),  # a hundred years: what is longer is clipped
+    ),  # up to a hundred years; longer durations are clipped
 }
 
 
 @dataclass(frozen=True)
 class ShapeLook(Column):
-    """A column looked at by the shape of its values."""
+    """Probe for the shapes of the values of a column."""
 
     kind: ClassVar[str] = "shape"
     as_written: ClassVar[bool] = True
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
 
     def plain_type(self) -> pa.DataType:
-        """Return text, as it is written."""
+        """Return the text type: values are read as written."""
         return pa.string()
 
     def coder(self, arrow_type: pa.DataType, nan: bool) -> Coder:
-        """Return a code for each shape."""
+        """Return a coder with one code per shape."""
         return _ShapeCoder()
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
-        """Name each shape."""
+        """Return the label of each shape."""
         return [make_single_label(shape.sort, "value") for shape in SHAPES]
 
 
 class _ShapeCoder:
-    """One code a shape."""
+    """Coder with one code per shape."""
 
     size = len(SHAPES)
 
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
-        """Return the shape of each value."""
         return shapes_of(array)
 
     def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
-        """Make nothing: a look is for counting."""
+        """Return nulls: a probe is only measured."""
         return pa.nulls(len(codes), pa.string())
 
 
 def shape_look(name: str) -> Column:
-    """Return a column to be looked at by its shapes."""
+    """Return the shape probe of a column."""
     return ShapeLook(name, outside="clip", missing=False)
 
 
 @dataclass(frozen=True)
 class GridLook:
-    """A number or a time on a public grid: the column, the edges of its cells, and what stands apart from them."""
+    """Probe of a number or time on a public grid: the column, the edges of its cells, and its special values."""
 
     column: Column
     edges: Sequence[Any]
     special: Sequence[Any]
 
     def read(self, table: Array) -> tuple[Array, list[tuple[Any, int]], int]:
-        """Return the counts of the cells, those of what stands apart, and that of missing values.
+        """Return the counts of the cells, of the special values, and of missing values.
 
-        A special value that would leave a cell empty has no code beside it: the cell is its own.
+        A special value that is the only value of a cell has no code of its own; its count is that of the cell.
         """
         bins = len(self.edges) - 1
         cells, coded = np.array(table[:bins]), [v for v in self.special if not self.is_cell(v)]
@@ -172,16 +165,15 @@ class GridLook:
         return cells, apart, int(table[-1])
 
     def is_cell(self, value: Any) -> bool:
-        """Whether a special value is all that a cell holds."""
+        """Return whether a special value is the only value of a cell."""
         return isinstance(value, int) and value in self.edges and value + 1 in self.edges
 
 
-_NOT_LOOKED_AT = ("decimals", "outside", "bins", "scale")
-"""What is stated of numbers and dates for the table that is made, and is not yet of use on a public grid."""
+_NOT_LOOKED_AT = ("decimals", "outside", "bins", "scale")  # facts on the synthetic table, not used on a public grid
 
 
 def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> GridLook:
-    """Return a column of numbers, dates or lengths of time on a public grid that holds all of its type."""
+    """Return the grid probe of a column of numbers, dates or durations; the grid covers the type."""
     entry = {key: value for key, value in entry.items() if key not in _NOT_LOOKED_AT}
     if entry["kind"] == "datetime":
         edges: list[Any] = [f"{year}-01-01" for year in YEARS]
@@ -196,7 +188,7 @@ def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> G
         edges = [edge for edge in whole_edges() if low < edge < high]
         edges = [low, *edges, high]
         special = [value for value in MARKED if low < value < high]
-        entry.pop("type", None)  # whole numbers are released as floats where these hold them; the grid goes further
+        entry.pop("type", None)  # the grid exceeds the exact range of floats
     else:
         edges, special = real_edges(), [float(value) for value in MARKED]
         if pa.types.is_decimal(arrow_type):
@@ -210,7 +202,7 @@ def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> G
 
 
 def whole_edges() -> list[int]:
-    """Return the edges of the grid of whole numbers: small ones and years one by one, then some in every power of ten.
+    """Return the grid edges of whole numbers: every small number and year, then several per power of ten.
 
     >>> [edge for edge in whole_edges() if 18 <= edge <= 80]
     [18, 19, 20, 25, 30, 35, 40, 50, 60, 70, 80]
@@ -221,13 +213,13 @@ def whole_edges() -> list[int]:
 
 
 def real_edges() -> list[float]:
-    """Return the edges of the grid of numbers: some in every power of ten, on both sides of zero."""
+    """Return the grid edges of real numbers: several per power of ten, on both sides of zero."""
     positive = [float(f"{m}e{k - 1}") for k in range(-6, 16) for m in _MANTISSAS] + [1e16]
     return [-edge for edge in reversed(positive)] + [0.0, *positive]
 
 
 def span_edges(unit: int) -> list[str]:
-    """Return the edges of the grid of lengths of time, in units of so many nanoseconds, on both sides of none.
+    """Return the grid edges of durations on both sides of zero; `unit` is in nanoseconds.
 
     >>> [edge for edge in span_edges(10**9) if edge.endswith("h")]
     ['-18h', '-12h', '-8h', '-6h', '-4h', '-3h', '-2h', '-1h', '1h', '2h', '3h', '4h', '6h', '8h', '12h', '18h']
@@ -238,7 +230,7 @@ def span_edges(unit: int) -> list[str]:
 
 
 def _get_type_limits(arrow_type: pa.DataType) -> tuple[int, int]:
-    """Return the least and largest whole number that a column can hold, or 10^18 by size."""
+    """Return the minimum and maximum of an integer type, limited to 10^18 in magnitude."""
     if pa.types.is_integer(arrow_type):
         info = np.iinfo(arrow_type.to_pandas_dtype())
         return max(int(info.min), -(10**18)), min(int(info.max), 10**18 - 1)

@@ -1,4 +1,4 @@
-"""Where the values of a column lie, from noisy counts on a public grid."""
+"""Estimate the range of a column from noisy counts on a public grid."""
 
 from __future__ import annotations
 
@@ -11,27 +11,20 @@ import numpy as np
 from weft.marginals.marginal import Array
 from weft.values.timestamps import name_span, name_step, parse_span, parse_step
 
-MIN_SUM_DEVIATIONS = 5.5
-"""Noise, in standard deviations of a sum of cells, above which rows are found anywhere on a grid."""
-
-NEAR = 4.0
-"""The same beside cells that hold rows, where a look goes no further than `REACH`."""
-
-REACH = 16
-"""Cells beside those that hold rows which are looked at next: a little more than a power of ten."""
-
+MIN_SUM_DEVIATIONS = 5.5  # threshold anywhere on a grid, in standard deviations of the noise of a sum of cells
+NEAR = 4.0  # threshold within `REACH` of cells already found to contain rows
+REACH = 16  # number of neighbouring cells to test next: a little more than a power of ten
 _STEPS = ("1d", "1h", "1min", "1s", "1ms", "1us")
 
-FINE = 1000
-"""Steps that the longest length of time has at least: whoever knows a coarser one states it."""
+FINE = 1000  # minimum number of steps in the longest duration; a schema may state a coarser step
 
 
 def estimate_extent(counts: Array, sigma: float) -> tuple[int, int]:
-    """Return the first and the last cell that hold rows, as far as the noise lets one tell.
+    """Estimate the first and the last cell that contain rows.
 
-    A cell by itself may drown where it and its neighbours together do not, so runs of 1, 2, 4, ... cells are looked at.
-    What stands out of the noise anywhere comes first; from there on, less is enough. Where nothing does, the run that
-    comes nearest to it is the range: a guess, and with few rows mostly the right one.
+    Runs of 1, 2, 4, ... cells are tested, since neighbouring cells may exceed the noise only together. Runs above the
+    threshold anywhere are found first; next to them a lower threshold applies. If there are none, the run with the
+    largest score is returned: a guess, and with few rows usually the right one.
 
     >>> estimate_extent(np.array([0, 3, 90, 200, 40, 40, 0, 1]), 10.0)
     (2, 4)
@@ -50,7 +43,7 @@ def estimate_extent(counts: Array, sigma: float) -> tuple[int, int]:
 
 
 def _find_filled_runs(cells: Array, sure: float) -> list[tuple[int, int]]:
-    """Return the first and last cell of each run of 1, 2, 4, ... cells, up to `REACH`, that hold rows together."""
+    """Return the first and last cell of each run of 1, 2, 4, ... cells, up to `REACH`, above the threshold."""
     return [
         (int(first), int(first) + length - 1)
         for length, scores in _iterate_run_scores(cells)
@@ -59,14 +52,13 @@ def _find_filled_runs(cells: Array, sure: float) -> list[tuple[int, int]]:
 
 
 def _find_likeliest_run(cells: Array) -> tuple[int, int]:
-    """Return the run that stands out most."""
     best = [(float(scores.max()), int(scores.argmax()), length) for length, scores in _iterate_run_scores(cells)]
     _, first, length = max(best)
     return first, first + length - 1
 
 
 def _iterate_run_scores(cells: Array) -> Iterator[tuple[int, Array]]:
-    """Yield lengths of runs, and the sum of each run of that length in standard deviations of such a sum's noise."""
+    """Yield run lengths, and for each run of that length its sum divided by the square root of the length."""
     total = np.concatenate([[0.0], np.cumsum(cells)])
     length = 1
     while length <= min(len(cells), REACH):
@@ -75,10 +67,10 @@ def _iterate_run_scores(cells: Array) -> Iterator[tuple[int, Array]]:
 
 
 def number_range(edges: Sequence[Any], cells: tuple[int, int], whole: bool, decimals: int | None = None) -> list[Any]:
-    """Return the range of the cells from one to another: of whole numbers, without the edge where the next begins.
+    """Return the range from the first to the last cell; for whole numbers, without the edge of the next cell.
 
-    With so many decimals its ends are numbers that have them, so that there is always one in it, and no number that is
-    too large for a float to have them.
+    With `decimals`, the ends are rounded outwards, so that the range contains at least one such number, and limited to
+    numbers that a float represents with these decimals.
 
     >>> number_range([0.0, 1e-6, 2e-6], (1, 1), False, 2)
     [0.0, 0.01]
@@ -100,7 +92,7 @@ def number_range(edges: Sequence[Any], cells: tuple[int, int], whole: bool, deci
 
 
 def found_range(entry: Mapping[str, Any], edges: Sequence[Any], cells: tuple[int, int], unit: int) -> dict[str, Any]:
-    """Return what an entry says of the cells from one to another; lengths of time have units of so many nanoseconds."""
+    """Return the range of these cells for an entry; `unit` is the unit of durations in nanoseconds."""
     if entry["kind"] == "datetime":
         return {"range": [f"{edges[cells[0]][:4]}-01-01", f"{edges[cells[1]][:4]}-12-31"]}
     if entry["kind"] == "duration":
@@ -109,7 +101,7 @@ def found_range(entry: Mapping[str, Any], edges: Sequence[Any], cells: tuple[int
 
 
 def span_range(edges: Sequence[str], cells: tuple[int, int], unit: int, step: str | None = None) -> dict[str, Any]:
-    """Return the range of the cells from one to another, and a step that tells the longest to a thousandth.
+    """Return the duration range of these cells, and its step (default: a thousandth of the longest, or the unit).
 
     >>> span_range(["0d", "1min", "6h"], (0, 1), 1000)
     {'range': ['0d', '6h'], 'step': '1s'}
@@ -122,5 +114,5 @@ def span_range(edges: Sequence[str], cells: tuple[int, int], unit: int, step: st
 
 
 def select_outlying_specials(special: Iterable[tuple[Any, int]], sigma: float, low: Any, high: Any) -> list[Any]:
-    """Return the special values that rows have and that lie outside a range."""
+    """Return the special values outside a range whose counts exceed the threshold."""
     return [value for value, count in special if count > MIN_SUM_DEVIATIONS * sigma and not low <= value <= high]

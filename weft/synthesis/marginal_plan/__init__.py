@@ -1,4 +1,4 @@
-"""Plans of marginals: what somebody who knows the data would measure, checked before anything is spent."""
+"""Marginal plans: user-specified marginals to measure, validated before anything is spent."""
 
 from __future__ import annotations
 

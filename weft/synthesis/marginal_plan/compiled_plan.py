@@ -1,4 +1,4 @@
-"""A plan beside the attributes of a table: which of them a recipe sees, and which marginals of these it measures."""
+"""Compile a marginal plan for a table: the attributes that a method sees, and the marginals that it measures."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from weft.synthesis.marginal_plan.plan_file import (
     PublicMap,
 )
 
-# Which noise is the smaller one for so many marginals (DPSyn, section 2.5 and figure 2).
+# Choice of the noise distribution by the number of marginals (DPSyn, section 2.5 and figure 2).
 
 Noise = Literal["laplace, basic", "laplace, advanced", "laplace, zCDP", "gaussian, zCDP", "gaussian, exact"]
-"""A law of noise and how costs are added up."""
+"""A noise distribution and its composition theorem."""
 
 ABOUT: Mapping[Noise, str] = {
-    "laplace, basic": "epsilon adds up; what weft calls pure, with geometric noise",
+    "laplace, basic": "basic composition of epsilon; weft's pure accounting, with geometric noise",
     "laplace, advanced": "the advanced composition theorem (Dwork, Rothblum and Vadhan 2010)",
     "laplace, zCDP": "Laplace noise of scale b is 1/(2 b^2)-zCDP",
     "gaussian, zCDP": "as in the paper, by its closed form",
@@ -57,7 +57,7 @@ ABOUT: Mapping[Noise, str] = {
 
 
 def noise_of(marginals: int, epsilon: float, delta: float) -> dict[Noise, float]:
-    """Return the standard deviation on a cell of each of k marginals that share a budget evenly, by way of counting.
+    """Compute the standard deviation per cell if k marginals share a budget evenly, for each kind of noise.
 
     >>> few, many = (noise_of(k, 1.0, 1e-6) for k in (2, 200))
     >>> min(few, key=few.get), min(many, key=many.get)
@@ -78,7 +78,7 @@ def noise_of(marginals: int, epsilon: float, delta: float) -> dict[Noise, float]
 
 
 def _solve_advanced_composition(k: int, epsilon: float, delta: float) -> float:
-    """Return the largest epsilon of each of k answers by e sqrt(2 k ln(1/delta)) + k e (exp(e) - 1) <= epsilon."""
+    """Return the largest e per answer such that e sqrt(2 k ln(1/delta)) + k e (exp(e) - 1) <= epsilon."""
     low, high = 0.0, epsilon
     for _ in range(200):
         middle = (low + high) / 2
@@ -88,17 +88,17 @@ def _solve_advanced_composition(k: int, epsilon: float, delta: float) -> float:
 
 
 def choose_accounting(marginals: int, epsilon: float, delta: float) -> AccountingName:
-    """Return the accounting of the smaller noise that Weft can draw and add up exactly: geometric, or Gaussian.
+    """Return the accounting with the smaller noise: geometric or Gaussian, which Weft samples and accounts exactly.
 
-    The other ways are never best: Gaussian noise under zCDP is what exact accounting improves on, and Laplace noise
-    under zCDP has twice the variance of Gaussian noise of the same cost.
+    The other options are never best: exact accounting improves on Gaussian noise under zCDP, and Laplace noise under
+    zCDP has twice the variance of Gaussian noise of the same cost.
     """
     found = noise_of(max(marginals, 1), epsilon, delta)
     return "pure" if found["laplace, basic"] < found.get("gaussian, exact", math.inf) else "gaussian"
 
 
 def find_crossover(epsilon: float, delta: float, counted: Noise = "gaussian, exact") -> int:
-    """Return the least number of marginals for which another way of counting beats Laplace noise that adds up."""
+    """Return the minimum number of marginals at which `counted` beats Laplace noise with basic composition."""
     k = 1
     while k < 1_000_000:
         found = noise_of(k, epsilon, delta)
@@ -108,11 +108,8 @@ def find_crossover(epsilon: float, delta: float, counted: Noise = "gaussian, exa
     return k
 
 
-# What of a plan the schema can say: groups of columns, and columns that follow from others by a public map.
-
-
 def extend_schema(schema: Schema, plan: MarginalPlan) -> Schema:
-    """Return the schema with the plan's groups and maps in it, as if its writer had put them there."""
+    """Return the schema extended by the groups and public maps of the plan."""
     groups = list(schema.groups)
     taken = {name: "the schema" for group in groups for name in group}
     for item in plan.of(Grouped):
@@ -120,7 +117,7 @@ def extend_schema(schema: Schema, plan: MarginalPlan) -> Schema:
             require_plan_column(schema, name, item, "columns")
             if name in taken:
                 raise item.place.fault(
-                    f'"{name}" stands in a group of {taken[name]} already; groups may not overlap: leave it in one',
+                    f'"{name}" is already in a group of {taken[name]}; groups must not overlap: keep it in one',
                     "columns",
                 )
             taken[name] = "this plan"
@@ -131,7 +128,7 @@ def extend_schema(schema: Schema, plan: MarginalPlan) -> Schema:
         try:
             known = replace(schema, columns=tuple(columns.values()))
             Codec(known, csv_arrow_schema(known))
-        except SchemaError as error:  # values without an answer, columns that follow from one another
+        except SchemaError as error:  # unmapped values, or circular dependencies
             raise found.place.fault(str(error), "map") from None
     try:
         return replace(schema, columns=tuple(columns.values()), groups=tuple(groups))
@@ -140,7 +137,7 @@ def extend_schema(schema: Schema, plan: MarginalPlan) -> Schema:
 
 
 def with_maps(plan: MarginalPlan) -> MarginalPlan:
-    """Return the plan with the code books of its maps inside: it can be kept, and read elsewhere, without them."""
+    """Return the plan with the code books of its maps included, so that it is self-contained."""
     items = (
         replace(item, map=tuple(_read_map_pairs(item)))
         if isinstance(item, PublicMap) and isinstance(item.map, str)
@@ -151,7 +148,7 @@ def with_maps(plan: MarginalPlan) -> MarginalPlan:
 
 
 def require_plan_column(schema: Schema, name: str, item: Item, key: str) -> Column:
-    """Return a column; the plan's fault if there is none, or if it is an id."""
+    """Return a column of the schema; raise PlanError if there is none with this name."""
     if name not in schema:
         near = suggest_known_word(name, [column.name for column in schema.columns])
         raise item.place.fault(f'there is no column "{name}" in the schema.{near or " Check its spelling."}', key)
@@ -164,23 +161,22 @@ def _make_derived_column(
     source = require_plan_column(schema, item.of, item, "of")
     general = require_plan_column(schema, item.gives, item, "gives")
     if item.of == item.gives or isinstance(columns[item.gives], Derived):
-        raise item.place.fault(f'"{item.gives}" cannot be filled in twice, or from itself; leave one map', "gives")
+        raise item.place.fault(f'"{item.gives}" cannot be mapped twice or from itself; remove this map', "gives")
     if item.gives in grouped:
-        raise item.place.fault(f'"{item.gives}" is computed, so that it cannot stand in a group; leave it out', "gives")
+        raise item.place.fault(f'"{item.gives}" is computed and cannot be in a group; remove it there', "gives")
     pairs = _read_map_pairs(item)
     answers: dict[str, Scalar] = {}
     for detail, value in pairs:
         if write_category_value(detail) in answers:
             raise item.place.fault(
-                f'it is no function: "{write_category_value(detail)}" of "{item.of}" has two answers; leave one of '
-                f"them",
+                f'the map is not a function: "{write_category_value(detail)}" of "{item.of}" has two values; keep one',
                 "map",
             )
         answers[write_category_value(detail)] = _parse_map_value(general, value, item)
     for value in (source.listed or ()) if item.otherwise is None else ():
         if write_category_value(value) not in answers:
             raise item.place.fault(
-                f'there is no answer for "{write_category_value(value)}" of "{item.of}"; add one', "map"
+                f'the map has no value for "{write_category_value(value)}" of "{item.of}"; add one', "map"
             )
     try:
         return Derived(
@@ -207,7 +203,7 @@ def _read_map_pairs(item: PublicMap) -> list[tuple[Any, Any]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header, *rows = [row for row in csv.reader(file) if row] or [[]]
     except (OSError, UnicodeDecodeError, csv.Error):
-        raise item.place.fault(f'the file "{item.map}" cannot be read; put it beside the plan', "map") from None
+        raise item.place.fault(f'the file "{item.map}" cannot be read; put it next to the plan', "map") from None
     if item.of not in header or item.gives not in header or any(len(row) != len(header) for row in rows):
         raise item.place.fault(f'the file "{item.map}" must have columns "{item.of}" and "{item.gives}"', "map")
     of, gives = header.index(item.of), header.index(item.gives)
@@ -215,58 +211,56 @@ def _read_map_pairs(item: PublicMap) -> list[tuple[Any, Any]]:
 
 
 def _parse_map_value(column: Column, value: Any, item: PublicMap, key: str = "map") -> Scalar:
-    """Return an answer as its column lists it."""
+    """Return a mapped value as its column lists it."""
     if column.listed is None:
         made: Scalar = value
         return made
     known = {write_category_value(each): each for each in column.listed}
     if write_category_value(value) not in known:
-        raise item.place.fault(f'"{value}" is no value of "{column.name}"; the schema lists them', key)
+        raise item.place.fault(f'"{value}" is not a value of "{column.name}"; use one that the schema lists', key)
     return known[write_category_value(value)]
 
 
-MAX_SHARE_FOR_MAPS = 0.5
-"""Most of the budget that learned maps may take."""
+MAX_SHARE_FOR_MAPS = 0.5  # maximum share of the budget for learned maps
 
 
 @dataclass(frozen=True)
 class CompiledPlan:
-    """What a recipe is given of a plan."""
+    """Compiled form of a marginal plan."""
 
     arrangement: Arrangement = field(default_factory=Arrangement)
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the recipe: its marginals, and the others that the plan speaks of."""
+    """Options of the method: its marginals, and other options set by the plan."""
 
 
 def compile_plan(plan: MarginalPlan, codec: Codec) -> CompiledPlan:
-    """Fit a plan to a table, by its schema alone; PlanError with the line where it does not fit."""
+    """Compile a plan for a codec; raise PlanError with the line of the first item that does not fit."""
     table = _Table(codec)
     patterns, absent = _make_patterns(plan, table)
     fills = _make_fills(plan, table, absent)
     filled = {fill.name for fill in fills}
     if filled.issuperset(codec.domain):
         last = plan.of(Filled)[-1]
-        raise last.place.fault("all columns are filled in, and none is measured; leave this one out", "column")
+        raise last.place.fault("all columns are filled in and none is measured; remove this item", "column")
     bins = {}
     for item in plan.of(BinnedItem):
         name = table.single(item.column, item, "column")
         if name in filled or name in bins or name in absent:
             raise item.place.fault(
-                f'"{item.column}" is filled in, binned or in a presence already; leave one', "column"
+                f'"{item.column}" is already filled in, binned or in a presence; keep one of these items', "column"
             )
         bins[name] = _make_bin_map(item, codec.domain, name, table.labels(name))
     learned = [each for each in fills if isinstance(each, Learned)]
     marginals = _compile_marginals(plan, table, {p.name: p for p in patterns}, filled)
-    # A map is learned from one table among those that a run measures: the plan's, or one an attribute where it names
+    # Each learned map is one more marginal: in addition to those of the plan, or to one per attribute if the plan has
     # fewer and leaves the choice to the method.
     tables, weight = max(len(marginals), len(codec.domain) - len(filled)), sum(each.weight for each in learned)
     share = weight / (tables + weight)
     if share > MAX_SHARE_FOR_MAPS and marginals:
         dearest = max((each for each in plan.of(Filled) if each.by == "learned"), key=lambda each: each.weight)
         raise dearest.place.fault(
-            f"the weights cannot be met: learned maps would take {share:.0%} of the budget, above "
-            f"{MAX_SHARE_FOR_MAPS:.0%}. "
-            "Lower this one, or measure more marginals",
+            f"the weights are too large: learned maps would take {share:.0%} of the budget, above "
+            f"{MAX_SHARE_FOR_MAPS:.0%}. Reduce this one, or measure more marginals",
             "weight",
         )
     arrangement = Arrangement(patterns, fills, bins, min(share, MAX_SHARE_FOR_MAPS))
@@ -291,40 +285,39 @@ class _Table:
     codec: Codec
 
     def attributes(self, name: str, item: Item, key: str) -> tuple[str, ...]:
-        """Return what a column is counted as: its own codes, or those of its group."""
+        """Return the attributes of a column, or that of its group."""
         require_plan_column(self.codec.schema, name, item, key)
         part = self.codec.part_of(name)
         if part is None or not len(part.domain):
-            raise item.place.fault(f'"{name}" is computed or made anew, never measured; leave it out', key)
+            raise item.place.fault(f'"{name}" is computed or generated, never measured; remove it', key)
         return part.domain.names
 
     def single(self, name: str, item: Item, key: str) -> str:
-        """Return the attribute of a column that has one to itself."""
+        """Return the attribute of a column that has exactly one of its own."""
         own = self.attributes(name, item, key)
         part = self.codec.part_of(name)
         if len(own) != 1 or isinstance(part, ColumnGroup):
-            raise item.place.fault(f'"{name}" is counted together with other columns, or in pieces; leave it out', key)
+            raise item.place.fault(f'"{name}" is grouped with other columns or has several attributes; remove it', key)
         return own[0]
 
     def labels(self, attribute: str) -> tuple[Label, ...]:
-        """Name the codes of an attribute."""
         part = self.codec.part(attribute)
         return tuple(part.labels()[list(part.domain).index(attribute)])
 
 
 def _make_patterns(plan: MarginalPlan, table: _Table) -> tuple[tuple[Pattern, ...], dict[str, int]]:
-    """Return the patterns, and the code of each member that stands for nothing."""
+    """Return the presence patterns, and for each member the code that represents a missing value."""
     made, absent = list[Pattern](), dict[str, int]()
     for item in plan.of(Presence):
         if len(item.columns) > MAX_MEMBERS:
-            raise item.place.fault(f"a pattern takes at most {MAX_MEMBERS} columns; leave some out", "columns")
+            raise item.place.fault(f"a pattern has at most {MAX_MEMBERS} columns; remove some", "columns")
         names = [table.single(name, item, "columns") for name in item.columns]
         for column, name in zip(item.columns, names, strict=True):
             if name in absent:
-                raise item.place.fault(f'"{column}" stands in two patterns; leave it in one', "columns")
+                raise item.place.fault(f'"{column}" is in two patterns; keep it in one', "columns")
             absent[name] = _find_missing_code(item, column, table.labels(name))
         if item.called in table.codec.domain or any(item.called == pattern.name for pattern in made):
-            raise item.place.fault(f'"{item.called}" is taken; give the pattern another name', "name")
+            raise item.place.fault(f'"{item.called}" is already used; give the pattern another name', "name")
         made.append(Pattern(item.called, tuple(names), tuple(absent[name] for name in names)))
     return tuple(made), absent
 
@@ -336,18 +329,18 @@ def _find_missing_code(item: Presence, column: str, labels: tuple[Label, ...]) -
             return code
     if wanted is None:
         raise item.place.fault(
-            f'"{column}" is never missing: set missing = true in the schema, or say which value stands for nothing '
-            "(missing = 99)",
+            f'"{column}" is never missing: set missing = true in the schema, or state the value that represents a '
+            "missing one (missing = 99)",
             "columns",
         )
-    raise item.place.fault(f'"{wanted}" is no value of "{column}" by itself; name one that the schema lists', "missing")
+    raise item.place.fault(f'"{wanted}" is not a single value of "{column}"; use one that the schema lists', "missing")
 
 
 def _make_fills(plan: MarginalPlan, table: _Table, absent: Mapping[str, int]) -> tuple[Fill | Learned, ...]:
     waiting = {table.single(item.column, item, "column"): item for item in plan.of(Filled)}
     if len(waiting) < len(plan.of(Filled)):
         twice = next(i for i in plan.of(Filled) if waiting[table.single(i.column, i, "column")] is not i)
-        raise twice.place.fault(f'"{twice.column}" is filled in twice; leave one', "column")
+        raise twice.place.fault(f'"{twice.column}" is filled in twice; keep one item', "column")
     made: list[Fill | Learned] = []
     chance = {name for name, item in waiting.items() if item.by == "random"}
     while waiting:
@@ -365,11 +358,11 @@ def _make_fills(plan: MarginalPlan, table: _Table, absent: Mapping[str, int]) ->
 
 
 def _refuse_chance(item: Filled) -> None:
-    """Refuse to pay for a map from a column that is made at random: what it gives would be as random."""
+    """Refuse a learned map from a column that is generated at random: its result would be random too."""
     if item.by == "learned":
         raise item.place.fault(
-            f'"{item.source}" is made at random, so that a map from it would tell nothing of "{item.column}"; choose a '
-            'column that is measured, or leave this one to chance, too (by = "random")',
+            f'"{item.source}" is generated at random, so a map from it cannot predict "{item.column}"; choose a '
+            'measured column, or generate this one at random too (by = "random")',
             "from",
         )
 
@@ -386,8 +379,8 @@ def _make_fill(item: Filled, name: str, table: _Table, absent: Mapping[str, int]
     if item.by == "learned":
         if table.codec.domain.cells((anchor, name)) > MAX_CELLS:
             raise item.place.fault(
-                f'the table over "{item.source}" and "{item.column}" would have more than {MAX_CELLS:,} cells; give '
-                "one of them fewer values",
+                f'the marginal over "{item.source}" and "{item.column}" would have more than {MAX_CELLS:,} cells; '
+                "give one of them fewer values",
                 "from",
             )
         return Learned(name, anchor, item.weight, absent.get(name))
@@ -396,7 +389,7 @@ def _make_fill(item: Filled, name: str, table: _Table, absent: Mapping[str, int]
     lacking = next((label for label in own if label not in theirs), None)
     if lacking is not None:
         raise item.place.fault(
-            f'"{lacking}" of "{item.source}" is no value of "{item.column}", so that they cannot be the same; choose '
+            f'"{lacking}" of "{item.source}" is not a value of "{item.column}", so they cannot be the same; set '
             'by = "learned"',
             "by",
         )
@@ -411,9 +404,9 @@ def _make_bin_map(item: BinnedItem, domain: Domain, name: str, labels: tuple[Lab
         for number, values in enumerate(item.into):
             for value in values if isinstance(values, tuple) else (values,):
                 if write_category_value(value) not in place:
-                    raise item.place.fault(f'"{value}" is no value of "{item.column}"; the schema lists them', "into")
+                    raise item.place.fault(f'"{value}" is not a value of "{item.column}"; see the schema', "into")
                 if codes[place[write_category_value(value)]] != len(item.into):
-                    raise item.place.fault(f'"{value}" stands in two bins; leave it in one', "into")
+                    raise item.place.fault(f'"{value}" is in two bins; keep it in one', "into")
                 codes[place[write_category_value(value)]] = number
     else:
         apart = sorted(domain.order(name).apart)
@@ -429,7 +422,7 @@ def _make_bin_map(item: BinnedItem, domain: Domain, name: str, labels: tuple[Lab
 def _compile_marginals(
     plan: MarginalPlan, table: _Table, patterns: Mapping[str, Pattern], filled: set[str]
 ) -> dict[Clique, Given]:
-    """Return the marginals over attributes, each with its item; of two that become one, the weightier."""
+    """Return the marginals over attributes with their items; of duplicates, the one with the larger weight."""
     made: dict[Clique, Given] = {}
     for item in plan.of(Given):
         key = next(key for key in ("columns", "sets", "pairs_of") if getattr(item, key))
@@ -440,7 +433,7 @@ def _compile_marginals(
             lost = [name for name in found if name in filled]
             if lost:
                 raise item.place.fault(
-                    f'"{lost[0]}" is filled in afterwards, so that no marginal holds it; leave it out', key
+                    f'"{lost[0]}" is filled in afterwards and cannot be in a marginal; remove it', key
                 )
             own = make_clique(found)
             if own not in made or made[own].weight < item.weight:
@@ -455,8 +448,7 @@ def _check_cells(arrangement: Arrangement, domain: Domain, marginals: Mapping[Cl
         cells = int(np.prod([float(sizes[name]) for name in c]))
         if cells > MAX_CELLS:
             raise item.place.fault(
-                f"the marginal over {', '.join(c)} has {cells:,} cells, above {MAX_CELLS:,}; "
-                "leave a column out, or bin it"
+                f"the marginal over {', '.join(c)} has {cells:,} cells, above {MAX_CELLS:,}; remove a column, or bin it"
             )
 
 
@@ -471,57 +463,55 @@ def _compile_parts(
             own = (name,) if name in patterns else table.attributes(name, item, "columns")
             found |= dict.fromkeys(each for each in own if each not in filled)
         if not found:
-            raise item.place.fault("all its columns are filled in afterwards; leave the part out", "columns")
+            raise item.place.fault("all its columns are filled in afterwards; remove the part", "columns")
         if any(set(found) <= set(other) or set(other) <= set(found) for other in made):
-            raise item.place.fault("all columns of this part stand in another one, or the other way round; leave one")
+            raise item.place.fault("one of two parts contains all columns of the other; remove one")
         made.append(list(found))
     for c, given in marginals.items() if made else ():
         rest = [name for name in c if not any(name in part for part in made)]
         if not any(set(c) <= set(part) for part in made) and len(rest) < len(c):
             raise given.place.fault(
-                f"the marginal over {', '.join(c)} has columns of several parts; leave it out, or "
-                "put them into one part"
+                f"the marginal over {', '.join(c)} has columns of several parts; remove it, or put them into one part"
             )
     return made
 
 
 def refuse_for(method: str, options: Mapping[str, Any], plan: MarginalPlan, accepted: set[str]) -> None:
-    """Refuse what a plan asks for and a method cannot do."""
+    """Refuse a plan with requirements that the method does not support."""
     told = {"exact": "match marginals exactly", "parts": "synthesise parts apart"}
     for name, what in told.items():
         if name in options and name not in accepted:
             raise PlanError(
-                f"{plan.source or 'plan of marginals'}: method {method} cannot {what}; choose dpsyn, or leave that out"
+                f"{plan.source or 'plan of marginals'}: method {method} cannot {what}; choose dpsyn, or remove that"
             )
 
 
 def extract_plan(method: str, options: Mapping[str, Any]) -> tuple[MarginalPlan | None, dict[str, Any]]:
-    """Return the plan among a method's options, and the others; a bare list of marginals is one of these."""
+    """Return the plan in a method's options, and the other options; a plain list of marginals stays an option."""
     given = options.get("marginals")
     if given is None or isinstance(given, list | tuple) or (isinstance(given, str) and not _names_a_plan(given)):
         return None, {name: value for name, value in options.items() if value is not None or name != "marginals"}
     if not takes_option(method, "marginals"):
         able = ", ".join(name for name in METHODS if takes_option(name, "marginals"))
-        raise PlanError(f"method {method!r} chooses its marginals by itself: for a plan take one of {able}.")
+        raise PlanError(f"method {method!r} selects its own marginals: to use a plan, choose one of {able}.")
     if not isinstance(given, str | PathLike | Mapping | MarginalPlan):
-        raise PlanError("marginals: a plan (its file, its TOML text, a MarginalPlan), or a list of lists of columns.")
+        raise PlanError("marginals must be a plan (a path, TOML text or a MarginalPlan) or a list of lists of columns.")
     return MarginalPlan.read(given), {name: value for name, value in options.items() if name != "marginals"}
 
 
 def _names_a_plan(given: str) -> bool:
-    """Whether a text is a plan's TOML, or the name of its file."""
+    """Return whether a text is the TOML of a plan, or its path."""
     return "\n" in given or "=" in given or given.endswith(".toml") or Path(given).is_file()
 
 
-BY_MECHANISM: dict[str, AccountingName] = {"gaussian": "gaussian", "geometric": "pure"}
-"""The accounting that adds up the noise of a plan exactly."""
+BY_MECHANISM: dict[str, AccountingName] = {"gaussian": "gaussian", "geometric": "pure"}  # the exact accounting
 
 
 def accounting_of(plan: MarginalPlan, schema: Schema, epsilon: float, delta: float) -> AccountingName:
-    """Return how a plan's noise is counted: as it says, or by what is smaller for its marginals and all columns."""
+    """Return the accounting of a plan: as stated, or the one with less noise for its marginals and all columns."""
     if plan.mechanism == "auto":
         return choose_accounting(plan.measured + len(schema.modelled), epsilon, delta)
     accounting = BY_MECHANISM[plan.mechanism]
     if delta == 0 and not find_accounting(accounting).is_pure:
-        raise plan.wrong_mechanism("Gaussian noise needs a delta above 0; give one, or choose geometric noise")
+        raise plan.wrong_mechanism("Gaussian noise requires delta above 0; set delta, or choose geometric noise")
     return accounting

@@ -1,4 +1,4 @@
-"""A plan to begin with: from a schema alone, or with the pairs of columns that paid scores call dependent."""
+"""Draft a marginal plan from a schema alone, or from noisy dependence scores of column pairs."""
 
 from __future__ import annotations
 
@@ -25,49 +25,47 @@ from weft.synthesis.fit_plan import plan_fit
 from weft.synthesis.fit_request import FitRequest
 from weft.synthesis.marginal_plan.plan_file import Compress, Given, Item, MarginalPlan, Presence
 
-MAX_PAIRED_COLUMNS = 6
-"""Columns of which a draft without scores takes all pairs: those with the fewest values."""
-
+MAX_PAIRED_COLUMNS = 6  # maximum number of columns, those with the fewest codes, whose pairs are drafted without scores
 HEADER = """\
-# A plan of marginals to begin with (docs/marginals.md). Change it by what you know of the columns without looking at
-# the rows: which belong together, which follow from others, which matter most.
+# Draft of a plan of marginals (docs/marginals.md). Edit it by what you know about the columns without looking at the
+# rows: which belong together, which follow from others, which matter most.
 """
 
 UNSCORED = """\
-# No row was looked at: these are all pairs of the columns with the fewest values. Name those that matter instead.
+# No row was read: these are all pairs of the columns with the fewest values. Replace them by those that matter.
 """
 
 SCORED = """\
-# The pairs of columns that tell most of each other, strongest first, by noisy scores for epsilon {epsilon:g} at delta
-# {delta:g}: released answers, which may be shown to anybody. What later runs cost adds to that.
+# The most dependent pairs of columns, strongest first, by noisy scores for epsilon {epsilon:g} at delta {delta:g}.
+# These are released answers and may be published. The cost of later runs adds to theirs.
 """
 
 HINTS = """
-# More that a plan can say:
+# Further sections of a plan:
 #
-# [[groups]]                       # columns that speak of one thing are counted as one
+# [[groups]]                       # related columns are encoded as one attribute
 # columns = ["unit", "unit_type"]
 #
-# [[fills]]                        # a column that follows from another costs one table, or none (by = "same")
+# [[fills]]                        # a column that follows from another costs one marginal, or none (by = "same")
 # column = "county"
 # from = "city"
 #
-# [[maps]]                         # ... or nothing, if a public code book says how
+# [[maps]]                         # ... or nothing, if a public code book defines it
 # of = "icd_code"
 # gives = "chapter"
 # map = "chapters.csv"
 #
-# [[bins]]                         # counted fine alone, in bins together with others
+# [[bins]]                         # measured in full alone, in bins together with others
 # column = "income"
 # bins = 16
 #
-# weight = 2                       # on marginals: twice the budget that the size suggests
-# above = 1.0                      # on anything: only for an epsilon of 1 or more; below = 1.0: for less
+# weight = 2                       # for marginals: twice the budget that the size suggests
+# above = 1.0                      # for any item: only if epsilon is 1 or more; below = 1.0: only if it is less
 """
 
 
 def draft_marginal_plan(schema: Schema, pairs: Sequence[tuple[str, str]] | None = None) -> MarginalPlan:
-    """Return a plan for the columns of a schema; `pairs` are those that scores chose."""
+    """Return a plan for the columns of a schema; `pairs` are those selected by scores."""
     codec = Codec(schema, csv_arrow_schema(schema))
     counted = [c.name for c in schema.columns if c.modelled and codec.part_of(c.name) is not None]
     counted = [name for name in counted if len(codec.part_of(name).domain)]  # type: ignore[union-attr]
@@ -87,17 +85,14 @@ def draft_marginal_plan(schema: Schema, pairs: Sequence[tuple[str, str]] | None 
 
 
 def write_plan_draft(plan: MarginalPlan, spent: tuple[float, float] | None = None, stamps: Sequence[str] = ()) -> str:
-    """Write a draft as TOML, with what to know about it.
-
-    `spent` is the epsilon and the delta that its scores cost, `stamps` are the warnings that go with them.
-    """
+    """Return a draft as commented TOML; `spent` is the epsilon and delta of its scores, `stamps` are its warnings."""
     told = UNSCORED if spent is None else SCORED.format(epsilon=spent[0], delta=spent[1])
     tables = []
     for item in plan.items:
         head = told if isinstance(item, Given) else ""
         body = "".join(write_entry(key, value) for key, value in item.to_dict().items())
         if isinstance(item, Compress):
-            body = "deviations = 4.5                 # rare values: below so many standard deviations of noise\n"
+            body = "deviations = 4.5                 # merge values below this many standard deviations of noise\n"
         tables.append(f"{head}[[{item.section}]]\n{body}")
         told = "" if head else told
     return "".join(f"# {stamp}\n" for stamp in stamps) + HEADER + "\n" + "\n".join(tables) + HINTS
@@ -108,37 +103,28 @@ def _is_single_attribute(codec: Codec, name: str) -> bool:
     return part is not None and part.columns == (name,) and len(part.domain) == 1
 
 
-# Which pairs of columns tell most of each other, privately: what a plan of marginals can begin with.
-
-BINS = 16
-"""Bins of numbers and dates, of equal width in codes: public, so that they cost nothing."""
-
-DEVIATIONS = 3.0
-"""A pair is told from noise if its score is above so many standard deviations."""
-
-SHARE_ROWS = 0.02
-"""Share of the budget for the number of rows, which says what chance alone makes of a score."""
-
-PAIRS_PER_COLUMN = 3
-"""Most pairs for each column: a plan that measures all of them measures none well."""
+BINS = 16  # number of bins of numbers and dates, of equal width in codes: public, at no cost
+DEVIATIONS = 3.0  # threshold for the score of a pair, in standard deviations of the noise
+SHARE_ROWS = 0.02  # share of the budget for the number of rows, needed for the expected score of independent columns
+PAIRS_PER_COLUMN = 3  # maximum pairs per attribute: with more marginals, each one gets more noise
 
 
 def dependent_pairs(
     request: FitRequest, listener: Listener = ignore_event, release: Release | None = None
 ) -> list[tuple[str, str]]:
-    """Spend the whole budget on InDif scores of all pairs (`Curator.dependence`); return those that stand out.
+    """Spend the whole budget on InDif scores of all pairs (`Curator.dependence`); return those above the threshold.
 
-    The pairs are columns, strongest first: chosen by released answers alone.
+    Returns pairs of columns, strongest first. Privacy: the selection uses released answers only.
     """
     plan = plan_fit(request, release, listener)
     if plan.search is not None:
-        raise MethodError("the schema must state all columns; `weft schema draft --private` finds what it does not.")
+        raise MethodError("the schema must state all columns: `weft schema draft --private` finds the others.")
     source = plan.table.source
     with report_stage(listener, "read"):
         opened = open_engine(source, plan.schema, engine=request.engine, listener=listener, dialect=plan.table.dialect)
     domain = opened.codec.domain
     if len(domain) < 2:
-        raise MethodError("a plan needs at least two columns that are measured: there are no pairs.")
+        raise MethodError("there are no pairs: a plan needs at least two attributes.")
     bins = {}
     for name in domain:
         if is_wide(domain, name):
@@ -155,7 +141,7 @@ def dependent_pairs(
             rows = max(float(curator.total(SHARE_ROWS).table), 1.0)
             scores = curator.dependence(share=curator.left)
             noise = DEVIATIONS * 4 * curator.sigma((1 - SHARE_ROWS) / pairs)
-    # Of columns that have nothing to do with each other, chance alone makes so much.
+    # Subtract the expected score of independent columns, which is due to chance.
     above = {c: scores[c] - noise - math.sqrt(2 * rows * curator.domain.cells(c) / math.pi) for c in scores}
     kept = sorted((c for c in scores if above[c] > 0), key=lambda c: -above[c])
     column = {name: part.columns[0] for part in opened.codec.parts for name in part.domain}

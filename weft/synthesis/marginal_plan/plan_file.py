@@ -1,4 +1,4 @@
-"""A plan of marginals: what somebody who knows the data would measure, and how (DPSyn, section 5.2)."""
+"""Marginal plan file: the marginals to measure, chosen with domain knowledge, and how (DPSyn, section 5.2)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from weft.errors import MethodError
 from weft.schema.kinds.kind import suggest_known_word
 
-# What a plan of marginals may ask for: one class for each section of its file.
-
 Mechanism = Literal["auto", "gaussian", "geometric"]
 
 
 class PlanError(MethodError):
-    """A plan of marginals is malformed, contradicts itself, or does not fit the table; nothing has been spent."""
+    """A marginal plan is invalid, contradictory, or does not fit the table; nothing has been spent."""
 
 
 @dataclass(frozen=True)
 class ItemPlace:
-    """Where an item stands, for messages."""
+    """Position of an item in a plan file, for messages."""
 
     section: str = ""
     index: int = 0
@@ -33,7 +31,7 @@ class ItemPlace:
     text: str = field(default="", repr=False)
 
     def fault(self, text: str, key: str | None = None) -> PlanError:
-        """Return the error for this item, with the file and the line where there is one."""
+        """Return the error for this item, with file and line if known."""
         from weft.schema.schema_file import line_of, line_of_item
 
         where = f"{self.section} {self.index + 1}" if self.section else "the plan"
@@ -46,12 +44,12 @@ class ItemPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """What every item has."""
+    """Base class of all items of a plan."""
 
     above: float = 0.0
-    """Least epsilon for which it holds."""
+    """Minimum epsilon at which the item applies."""
     below: float = float("inf")
-    """Epsilon from which on it does not."""
+    """Epsilon from which on the item no longer applies."""
     place: ItemPlace = field(default_factory=ItemPlace, compare=False, repr=False)
 
     section: ClassVar[str] = ""
@@ -59,29 +57,29 @@ class Item:
     def __post_init__(self) -> None:
         for key in ("above", "below"):
             if not _is_number(getattr(self, key)):
-                raise self.place.fault(f"{key} is an epsilon, such as 1.0", key)
+                raise self.place.fault(f"{key} must be an epsilon, such as 1.0", key)
         if not self.above < self.below:
-            raise self.place.fault("above must be less than below, or it holds for no budget", "above")
+            raise self.place.fault("above must be less than below, otherwise the item applies to no budget", "above")
         weight = getattr(self, "weight", 1.0)
         if not _is_number(weight) or not 1e-6 <= weight <= 1e6:
-            raise self.place.fault("weight must be a number from 1e-6 to 1e6; 1 is usual", "weight")
+            raise self.place.fault("weight must be a number from 1e-6 to 1e6; the default is 1", "weight")
         mechanism = getattr(self, "mechanism", "auto")
         if mechanism not in get_args(Mechanism):
             raise self.place.fault(f"mechanism must be one of {', '.join(get_args(Mechanism))}", "mechanism")
 
     def holds(self, epsilon: float) -> bool:
-        """Whether it is part of the plan for this budget."""
+        """Return whether the item applies at this epsilon."""
         return self.above <= epsilon < self.below
 
     @property
     def named(self) -> set[str]:
-        """Columns that it names, but for lists of sets of them."""
+        """Columns named by the item, except in `sets`."""
         several = [getattr(self, key, ()) for key in ("columns", "pairs_of")]
         single = [getattr(self, key, "") for key in ("column", "source", "of", "gives")]
         return {name for names in several for name in names} | {name for name in single if name}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values in the shape of its TOML table: what differs from the defaults."""
+        """Return the values that differ from the defaults, in the structure of the TOML table."""
         made = {}
         for each in fields(self):
             value = getattr(self, each.name)
@@ -103,24 +101,23 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True)
 class Given(Item):
-    """Marginals to measure: one over `columns`, several `sets`, or all `pairs_of` some columns."""
+    """Required marginals: one over `columns`, several `sets`, or all `pairs_of` some columns."""
 
     section: ClassVar[str] = "marginals"
     columns: tuple[str, ...] = ()
     sets: tuple[tuple[str, ...], ...] = ()
     pairs_of: tuple[str, ...] = ()
     weight: float = 1.0
-    """How much more of the budget each gets than its size suggests; in `weave`, which divides the budget itself, how
-    much more an error in it weighs."""
+    """Factor on the budget that the size suggests; in `weave`, which divides it itself, on the weight of an error."""
     exact: bool = False
-    """Whether records match it to the last one, whatever that does to others."""
+    """Whether records match the measurement exactly, at the expense of other marginals."""
     mechanism: Mechanism = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         given = [key for key in ("columns", "sets", "pairs_of") if getattr(self, key)]
         if len(given) != 1:
-            raise self.place.fault('give one of columns = ["a", "b"], sets = [["a", "b"]] and pairs_of = ["a", "b"]')
+            raise self.place.fault('set one of columns = ["a", "b"], sets = [["a", "b"]] and pairs_of = ["a", "b"]')
         if self.sets and not (isinstance(self.sets, tuple) and all(_is_name_set(names) for names in self.sets)):
             raise self.place.fault(
                 'sets must be lists of columns, each named once, such as [["age", "ward"], ["age", "sex"]]', "sets"
@@ -137,7 +134,7 @@ class Given(Item):
 
 @dataclass(frozen=True, kw_only=True)
 class Grouped(Item):
-    """Columns that are recoded into one attribute: a group of the schema, compressed by its noisy counts."""
+    """Columns encoded as one attribute: a group of the schema, compressed by its noisy counts."""
 
     section: ClassVar[str] = "groups"
     columns: tuple[str, ...] = ()
@@ -149,14 +146,14 @@ class Grouped(Item):
 
 @dataclass(frozen=True, kw_only=True)
 class Presence(Item):
-    """Columns of which some may be missing in a row: which ones are is counted as one attribute."""
+    """Columns that may be missing: the pattern of missing ones is measured as one attribute."""
 
     section: ClassVar[str] = "presence"
     columns: tuple[str, ...] = ()
     name: str = ""
-    """What marginals call the pattern; "presence of" and the columns if not given."""
+    """Name of the pattern in marginals; default: "presence of" and the columns."""
     missing: Any = None
-    """The value that stands for nothing, where the schema calls no value missing."""
+    """Value that represents a missing one, if the schema declares none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -174,20 +171,20 @@ class Presence(Item):
 
 @dataclass(frozen=True, kw_only=True)
 class BinnedItem(Item):
-    """A column that is counted fine alone and in bins together with others; records get fine values back."""
+    """A column measured in full alone and in bins with others; records are refined to full values."""
 
     section: ClassVar[str] = "bins"
     column: str = ""
     bins: int = 0
-    """Number of bins with about as many values, in the schema's order."""
+    """Number of bins with about equal numbers of values, in the order of the schema."""
     into: tuple[tuple[Any, ...], ...] = ()
-    """The bins themselves, as lists of values; what stands in none is one more."""
+    """The bins, as lists of values; unlisted values form one more bin."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._column("column")
         if (self.bins == 0) == (not self.into) or isinstance(self.bins, bool) or not isinstance(self.bins, int):
-            raise self.place.fault('give bins = 10, or into = [["a", "b"], ["c"]]', "bins" if self.bins else "into")
+            raise self.place.fault('set bins = 10, or into = [["a", "b"], ["c"]]', "bins" if self.bins else "into")
         into = self.into if isinstance(self.into, tuple) else ({},)
         if not all(
             all(map(_is_scalar, values)) if isinstance(values, tuple) else _is_scalar(values) for values in into
@@ -199,15 +196,15 @@ class BinnedItem(Item):
 
 @dataclass(frozen=True, kw_only=True)
 class PublicMap(Item):
-    """A general column that follows from a detailed one by a public code book: computed, never measured."""
+    """A general column computed from a detailed one by a public code book, never measured."""
 
     section: ClassVar[str] = "maps"
     of: str = ""
     gives: str = ""
     map: Any = None
-    """A table from detailed to general values, pairs of them, or a CSV file with these two columns."""
+    """Mapping from detailed to general values, pairs of them, or a CSV file with these two columns."""
     otherwise: Any = None
-    """What values have that the map does not list; `else` in a file."""
+    """Result for values that the map does not list; `else` in a file."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -221,15 +218,15 @@ class PublicMap(Item):
 
 @dataclass(frozen=True, kw_only=True)
 class Filled(Item):
-    """A column that is left out of all tables and filled in afterwards."""
+    """A column excluded from all marginals and filled in afterwards."""
 
     section: ClassVar[str] = "fills"
     column: str = ""
     source: str = ""
-    """The column that it is filled in from; `from` in a file."""
+    """Column to fill it in from; `from` in a file."""
     by: Literal["learned", "same", "random"] = "learned"
-    """"learned": the most frequent companion in one noisy table of both; "same": the source's own value, publicly known
-    to be the same; "random": any value, where nothing about it is worth its noise."""
+    """"learned": the most frequent value given the source, from one noisy marginal of both; "same": the value of the
+    source, publicly known to be equal; "random": any value, if the column is not worth a measurement."""
     weight: float = 1.0
     mechanism: Mechanism = "auto"
 
@@ -239,7 +236,7 @@ class Filled(Item):
         if self.by not in ("learned", "same", "random"):
             raise self.place.fault('by must be "learned", "same" or "random"', "by")
         if (self.by == "random") == bool(self.source):
-            raise self.place.fault('give from = "column" with by = "learned" or "same", and none with "random"', "from")
+            raise self.place.fault('set from = "column" with by = "learned" or "same", but not with "random"', "from")
         if self.source:
             self._column("source")
         if self.source == self.column:
@@ -248,7 +245,7 @@ class Filled(Item):
 
 @dataclass(frozen=True, kw_only=True)
 class PartItem(Item):
-    """Columns that are synthesised apart from the others, and joined on those that another part has, too."""
+    """Columns synthesised separately, and joined with other parts on shared columns."""
 
     section: ClassVar[str] = "parts"
     columns: tuple[str, ...] = ()
@@ -260,7 +257,7 @@ class PartItem(Item):
 
 @dataclass(frozen=True, kw_only=True)
 class Compress(Item):
-    """Values that are merged in joint tables: those with a noisy count below both limits' larger one."""
+    """Merging of values in joint marginals: those with a noisy count below the larger of both limits."""
 
     section: ClassVar[str] = "compress"
     deviations: float = 4.5
@@ -270,7 +267,7 @@ class Compress(Item):
         super().__post_init__()
         for key in ("deviations", "floor"):
             if not _is_number(getattr(self, key)) or getattr(self, key) < 0:
-                raise self.place.fault(f"{key} must be a number from 0", key)
+                raise self.place.fault(f"{key} must be a number of at least 0", key)
 
 
 ITEMS: dict[str, type[Item]] = {
@@ -282,12 +279,12 @@ _SPELLED = {"source": "from", "otherwise": "else"}
 
 
 def field_of(key: str) -> str:
-    """Return the name of the field that a key of a file sets."""
+    """Return the field name of a key in a file."""
     return {spelled: name for name, spelled in _SPELLED.items()}.get(key, key)
 
 
 def keys_of(item: type[Item]) -> list[str]:
-    """Return the keys that an item takes in a file."""
+    """Return the keys of an item in a file."""
     return [_SPELLED.get(each.name, each.name) for each in fields(item) if each.name != "place"]
 
 
@@ -318,7 +315,7 @@ _I = TypeVar("_I", bound=Item)
 
 @dataclass(frozen=True)
 class MarginalPlan:
-    """Items in the order of their file.
+    """A marginal plan: items in file order.
 
     >>> plan = MarginalPlan.from_toml('[[marginals]]\\ncolumns = ["age", "ward"]\\nweight = 2')
     >>> plan.of(Given)[0].columns
@@ -327,7 +324,7 @@ class MarginalPlan:
 
     items: tuple[Item, ...] = ()
     mechanism: Mechanism = "auto"
-    """Law of the noise: Gaussian, geometric, or whichever is smaller for so many marginals."""
+    """Noise mechanism: Gaussian, geometric, or the one with less noise for the number of marginals ("auto")."""
     source: str = field(default="", compare=False)
 
     def of(self, sort: type[_I]) -> list[_I]:
@@ -335,22 +332,22 @@ class MarginalPlan:
         return [item for item in self.items if isinstance(item, sort)]
 
     def at(self, epsilon: float) -> MarginalPlan:
-        """Return the plan for a budget; PlanError if there is none."""
+        """Return the plan with the items that apply at this epsilon; raise PlanError if there are none."""
         items = tuple(item for item in self.items if item.holds(epsilon))
         if not items:
             raise PlanError(
-                f"{self.source or 'plan of marginals'}: nothing in it holds at epsilon {epsilon:g}: change above and "
-                "below, or leave the plan out"
+                f"{self.source or 'plan of marginals'}: no item applies at epsilon {epsilon:g}: change above and "
+                "below, or omit the plan"
             )
         return replace(self, items=items)
 
     def wrong_mechanism(self, text: str) -> PlanError:
-        """Return the error for the mechanism that is asked for, where it is."""
+        """Return the error for the requested mechanism, with its position."""
         asked = (item.place for item in self.items if getattr(item, "mechanism", "auto") == self.mechanism)
         return next(asked, replace(self.items[0].place, section="")).fault(text, "mechanism")
 
     def without(self, columns: Collection[str]) -> MarginalPlan:
-        """Return the plan without what it says of some columns: marginals over them, and items that name them."""
+        """Return the plan without marginals over these columns and items that name them."""
         kept: list[Item] = []
         for item in self.items:
             if isinstance(item, Given) and item.sets:
@@ -362,17 +359,17 @@ class MarginalPlan:
 
     @property
     def compress(self) -> Compress | None:
-        """How rare values are merged, if it says so; the last word counts."""
+        """Merging of rare values, if specified; the last item applies."""
         return next(reversed(self.of(Compress)), None)
 
     @property
     def measured(self) -> int:
-        """Number of marginals that it asks for."""
+        """Number of marginals to measure, including those of learned fills."""
         return sum(len(item.cliques()) for item in self.of(Given)) + sum(f.by == "learned" for f in self.of(Filled))
 
     @classmethod
     def read(cls, given: Any) -> MarginalPlan:
-        """Take a plan, the path of one, its TOML text, or what `to_dict` gave."""
+        """Return a plan given as a plan, a path, TOML text, or the result of `to_dict`."""
         if isinstance(given, MarginalPlan):
             return given
         if isinstance(given, Mapping):
@@ -385,37 +382,33 @@ class MarginalPlan:
     def load(cls, path: str | PathLike[str]) -> MarginalPlan:
         """Read a plan from a file."""
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
+            text = Path(path).read_text(encoding="utf-8-sig")  # some editors write a byte order mark
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise PlanError(
-                f"{path}: cannot read the plan of marginals: {reason}. Name a file of TOML; "
-                "`weft marginals draft SCHEMA -o plan.toml` begins one"
+                f"{path}: cannot read the plan of marginals: {reason}. Pass a TOML file; "
+                "`weft marginals draft SCHEMA -o plan.toml` drafts one"
             ) from None
         return cls.from_toml(text, str(path))
 
     @classmethod
     def from_toml(cls, text: str, source: str = "plan of marginals") -> MarginalPlan:
-        """Read a plan; a PlanError names the source, the line and the remedy."""
+        """Parse a plan; a PlanError names the source, the line and the remedy."""
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
             line = place[1] if place and place[1] else str(text.count("\n") + 1)
             reason = str(error)[: place.start()] if place else str(error)
-            twice = (
-                " (a map gives each value one answer, not two answers)"
-                if "overwrite" in reason or "Duplicate" in reason
-                else ""
-            )
+            twice = " (a map must not list a value twice)" if "overwrite" in reason or "Duplicate" in reason else ""
             raise PlanError(f"{source}, line {line}: not TOML: {reason}{twice}") from None
         except (ValueError, RecursionError):
-            raise PlanError(f"{source}: no plan is nested so deep. Check where the file comes from") from None
+            raise PlanError(f"{source}: the nesting is too deep for a plan. Check the file") from None
         return cls.from_dict(document, source, text)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], source: str = "", text: str = "") -> MarginalPlan:
-        """Make a plan from what `to_dict` gave."""
+        """Build a plan from the result of `to_dict`."""
         known = ("mechanism", *ITEMS)
         for key in document:
             if key not in known:
@@ -430,18 +423,18 @@ class MarginalPlan:
             raise ItemPlace("", 0, source, text).fault(told, "mechanism")
         plan = cls(tuple(items), _one_mechanism(items, mechanism), source)
         if not items:
-            raise PlanError(f"{source or 'plan of marginals'}: it asks for nothing: add a table such as [[marginals]]")
+            raise PlanError(f"{source or 'plan of marginals'}: it has no items: add a table such as [[marginals]]")
         return plan
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values in the shape of the TOML file."""
+        """Return plain values in the structure of the TOML file."""
         made: dict[str, Any] = {} if self.mechanism == "auto" else {"mechanism": self.mechanism}
         for item in self.items:
             made.setdefault(item.section, []).append(item.to_dict())
         return made
 
     def to_toml(self) -> str:
-        """Write the plan as TOML that `from_toml` reads back to an equal plan."""
+        """Return TOML that `from_toml` parses to an equal plan."""
         from weft.schema.schema_file import write_entry
 
         top = [] if self.mechanism == "auto" else [write_entry("mechanism", self.mechanism)]
@@ -457,7 +450,7 @@ def _read_section(document: Mapping[str, Any], name: str, kind: type[Item], sour
     if isinstance(entries, Mapping):  # a single table, as in [compress]
         entries = [entries]
     if not isinstance(entries, list | tuple) or not all(isinstance(entry, Mapping) for entry in entries):
-        raise ItemPlace(name, 0, source, text).fault(f"write each as a table under a line [[{name}]]")
+        raise ItemPlace(name, 0, source, text).fault(f"write each item as a table under a line [[{name}]]")
     made = []
     for index, entry in enumerate(entries):
         place = ItemPlace(name, index, source, text)
@@ -474,13 +467,13 @@ def _freeze_lists(value: Any) -> Any:
 
 
 def _one_mechanism(items: Sequence[Item], mechanism: Mechanism) -> Mechanism:
-    """Return the mechanism of a plan: one ledger adds up either Gaussian noise exactly, or geometric, not both."""
+    """Return the mechanism of a plan: exact accounting supports either Gaussian or geometric noise, not both."""
     asked = mechanism
     for item in items:
         own: Mechanism = getattr(item, "mechanism", "auto")
         if own != "auto" and asked not in ("auto", own):
             raise item.place.fault(
-                f"mechanism {own}, but {asked} elsewhere: one run adds up one sort of noise exactly, and a mixture "
+                f"mechanism {own}, but {asked} elsewhere: accounting is exact for one mechanism per run, and a mixture "
                 "would cost more than either. Choose one for the whole plan",
                 "mechanism",
             )

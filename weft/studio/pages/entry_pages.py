@@ -1,4 +1,4 @@
-"""The door of a studio that other machines can reach: a password."""
+"""The home page, which lists tables, and the login page. They import little, so that they load at once."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form
 from fastapi.responses import HTMLResponse, Response
+from starlette.background import BackgroundTask
 
 from weft.studio.access import let_in
 from weft.studio.app import TheStudio, redirect_to
 
 router = APIRouter()
 SLOW = 1.0
-"""Seconds that a wrong password costs."""
+"""Delay in seconds after a wrong password."""
+
+
+@router.get("/")
+def home(studio: TheStudio) -> HTMLResponse:
+    """Show the tables, and load the other pages in the background."""
+    page = studio.page("home", tables=studio.desk.tables(), table=None, step=None, wrong="")
+    page.background = BackgroundTask(studio.later.load)
+    return page
 
 
 @router.get("/login")
@@ -24,7 +33,7 @@ def login(studio: TheStudio) -> HTMLResponse:
 
 @router.post("/login")
 def enter(studio: TheStudio, password: Annotated[str, Form()] = "") -> Response:
-    """Let in whoever knows it."""
+    """Check the password and start a session."""
     if studio.keys.is_password(password):
         return let_in(redirect_to("/"), studio.keys, studio.cookie)
     time.sleep(SLOW)
