@@ -50,7 +50,7 @@ from weft.values.canonical import (
     require_exact_floats,
 )
 from weft.values.storage import decode_dictionary
-from weft.values.text_numbers import blank_marked_values, is_text
+from weft.values.text_numbers import BYTES, blank_marked_values, is_bytes, is_text
 from weft.values.timestamps import UNIT
 
 _GUESSABLE = re.compile(r"\s*([+-]?(\.?[0-9]|inf|nan)|(true|false)\s*$)", re.IGNORECASE)
@@ -330,13 +330,22 @@ def _convert_series_to_arrow(series: Any, column: Column, wanted: pa.DataType | 
     if isinstance(series.dtype, import_pandas().StringDtype):
         return make_text_column(series, column.name, is_id=isinstance(column, Id))
     if series.dtype == object:
-        write = _choose_writer(column, wanted)
+        write = partial(_write_unless_bytes, _choose_writer(column, wanted), column.name)
         return in_words(write, series.to_numpy(object), column.name, is_id=isinstance(column, Id))
     with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         array = in_one(pa.array(series, from_pandas=True))
+        if is_bytes(array.type):
+            raise DataError(f'column "{column.name}": {BYTES}')
         if not isinstance(array.type, pa.BaseExtensionType):  # periods, intervals
             return array
     raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; convert it to another')
+
+
+def _write_unless_bytes(write: Callable[[Any], str], name: str, value: Any) -> str:
+    """Return an object as text; refuse bytes, because a reader returns a whole column as bytes for one invalid cell."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise DataError(f'column "{name}": {BYTES}')
+    return write(value)
 
 
 def _choose_writer(column: Column, wanted: pa.DataType | None) -> Callable[[Any], str]:

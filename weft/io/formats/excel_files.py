@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.display import format_count
-from weft.errors import DataError, OutputError, SchemaError
+from weft.errors import DataError, OutputError, SchemaError, SourceError
 from weft.io.dialect import DEFAULT_DIALECT, Dialect
 from weft.io.file_faults import readable_file
 from weft.io.formats.format import CellFormat, Sink, Write, WriteOptions
@@ -164,6 +164,12 @@ def _open_sheet(path: Path, dialect: Dialect, schema: Schema | None) -> tuple[li
         raise DataError(f"{path}: the workbook is damaged or locked, or not an Excel file")
     first: list[Any] = next(rows, [])
     if not dialect.named:
+        if schema is not None and (not schema.columns or schema.extra_columns == "discover"):
+            # The widest row determines the width of a sheet, so the number of columns is not public.
+            raise SourceError(
+                f'{path}: a sheet without a header needs a schema that lists its columns; use kind = "unknown" for '
+                "those to be discovered"
+            )
         return make_column_names(len(first), schema), chain([first], rows)
     names = [write_value(cell).strip() for cell in first]
     while names and not names[-1]:

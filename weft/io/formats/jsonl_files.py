@@ -108,22 +108,24 @@ def jsonl_names(path: Path) -> list[str] | None:
 
 
 def find_shared_keys(paths: Sequence[Path]) -> list[str]:
-    """Return the keys of the rows, in the order of the first; DataError unless all rows have the same keys.
+    """Return the keys of the rows; DataError unless all rows have the same keys in the same order.
 
-    Privacy: with the same keys in every row, no single row determines the columns of the table.
+    Privacy: with the same keys in every row, no single row determines the columns of the table or their order.
     """
     names: list[str] | None = None
     for path in paths:
         with open_text_stream(path, DEFAULT_DIALECT) as stream:
             for line, rows in _iterate_objects(stream):
                 names = list(rows[0]) if names is None else names
-                if any(row.keys() != set(names) for row in rows):
-                    place = next(at for at, row in enumerate(rows) if row.keys() != set(names))
+                if any(list(row) != names for row in rows):
+                    place = next(at for at, row in enumerate(rows) if list(row) != names)
                     raise DataError(
-                        f"{path}, line {line + place}: it has other keys than the first row, so they cannot name the "
-                        'columns. List the columns in a schema, with kind = "unknown" for those to be discovered'
+                        f"{path}, line {line + place}: it has other keys than the first row, or another order, so they "
+                        'cannot name the columns. List them in a schema, with kind = "unknown" for those to discover'
                     )
-    return names or []
+    if names is None:
+        raise DataError(f"{paths[0]}: the file is empty, and no schema states its columns. Name another file")
+    return names
 
 
 def _transpose_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
