@@ -330,7 +330,8 @@ def _convert_series_to_arrow(series: Any, column: Column, wanted: pa.DataType | 
     if isinstance(series.dtype, import_pandas().StringDtype):
         return make_text_column(series, column.name, is_id=isinstance(column, Id))
     if series.dtype == object:
-        write = partial(_write_unless_bytes, _choose_writer(column, wanted), column.name)
+        strict = not column.modelled or is_canonical(column)
+        write = partial(_decode_bytes, _choose_writer(column, wanted), column.name, strict)
         return in_words(write, series.to_numpy(object), column.name, is_id=isinstance(column, Id))
     with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         array = in_one(pa.array(series, from_pandas=True))
@@ -341,10 +342,15 @@ def _convert_series_to_arrow(series: Any, column: Column, wanted: pa.DataType | 
     raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; convert it to another')
 
 
-def _write_unless_bytes(write: Callable[[Any], str], name: str, value: Any) -> str:
-    """Return an object as text; refuse bytes, because a reader returns a whole column as bytes for one invalid cell."""
+def _decode_bytes(write: Callable[[Any], str], name: str, strict: bool, value: Any) -> str:
+    """Write an object as text, bytes as their UTF-8 text: for one invalid cell a reader returns a column of bytes.
+
+    Bytes that are not UTF-8 are a value outside the schema; without one (`strict`) they are refused.
+    """
     if isinstance(value, bytes | bytearray | memoryview):
-        raise DataError(f'column "{name}": {BYTES}')
+        value = bytes(value).decode(errors="replace")
+        if strict and "\ufffd" in value:
+            raise DataError(f'column "{name}": {BYTES}')
     return write(value)
 
 
