@@ -19,6 +19,10 @@ SCHEMA = Schema.from_toml(
     '[columns.age]\nkind = "integer"\nrange = [0, 99]\n'
     '[columns.sex]\nkind = "category"\nvalues = ["f", "m"]\nother = "o"\n'
 )
+WITH_MISSING = Schema.from_toml(
+    '[columns.age]\nkind = "integer"\nrange = [0, 99]\n'
+    '[columns.sex]\nkind = "category"\nvalues = ["f", "m", "NA", "1", "05", "True"]\nother = "o"\nmissing = true\n'
+)
 READERS = {
     "pandas": lambda text: pd.read_csv(io.BytesIO(text), engine="pyarrow"),
     "pandas, Arrow types": lambda text: pd.read_csv(io.BytesIO(text), engine="pyarrow", dtype_backend="pyarrow"),
@@ -39,17 +43,27 @@ def test_a_cell_that_is_no_text_is_refused_before_a_charge(reader, tmp_path):
     assert raised.value.private and not journal.exists()
 
 
-def test_arrow_bytes_of_a_pandas_frame_are_refused_with_a_schema_too(tmp_path):
+@pytest.mark.parametrize("reader", ["pandas, Arrow types", "arrow"])
+@pytest.mark.parametrize("cell", [b"\xe9", b""])
+def test_a_column_of_bytes_is_refused_with_a_schema_too(reader, cell, tmp_path):
+    """An empty cell among bytes would not be missing, as it is among texts."""
     journal = tmp_path / "run.ledger.jsonl"
     with pytest.raises(DataError, match="bytes, not text") as raised:
-        fitted(READERS["pandas, Arrow types"](ODD), SCHEMA, journal)
+        fitted(READERS[reader](ODD + b"6," + cell + b"\n"), SCHEMA, journal)
     assert raised.value.private and not journal.exists()
 
 
-@pytest.mark.parametrize("reader", ["pandas", "arrow"])
-def test_bytes_have_the_codes_of_their_text(reader):
-    plain, odd = (open_engine(READERS[reader](text), SCHEMA).engine.count([("sex",)])[0] for text in (TEXT, ODD))
-    assert (odd - plain).tolist() == [0, 0, 1]
+CELLS = ["f", "", "NA", "null", "nan", "None", " f ", "True", "1", "1.50", "05", "#N/A"]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_bytes_objects_have_the_codes_of_their_text(cell):
+    text = TEXT + f"7,{cell}\n".encode() * 5
+    counts = [
+        open_engine(READERS["pandas"](each), WITH_MISSING).engine.count([("sex",)])[0]
+        for each in (text, text + b"5,\xe9\n")
+    ]
+    assert (counts[1] - counts[0]).tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("extra", [(), ("x",)])

@@ -50,11 +50,20 @@ from weft.values.canonical import (
     require_exact_floats,
 )
 from weft.values.storage import decode_dictionary
-from weft.values.text_numbers import BYTES, blank_marked_values, is_bytes, is_text
+from weft.values.text_numbers import blank_marked_values, is_text
 from weft.values.timestamps import UNIT
 
 _GUESSABLE = re.compile(r"\s*([+-]?(\.?[0-9]|inf|nan)|(true|false)\s*$)", re.IGNORECASE)
 GUESSED_UNIT = "us"  # unit of inferred time stamps, whichever the library chose
+
+
+BYTES = "it holds bytes, not text. Read the table with its encoding, such as latin-1, or decode the column"
+
+
+def is_bytes(declared: pa.DataType) -> bool:
+    """Return whether a type holds bytes."""
+    types = pa.types
+    return bool(types.is_binary(declared) or types.is_large_binary(declared) or types.is_binary_view(declared))
 
 
 def is_guessed(declared: pa.DataType) -> bool:
@@ -77,6 +86,8 @@ def frame_type(column: Column, declared: pa.DataType, *, objects: bool = False) 
     """
     if pa.types.is_dictionary(declared):
         return pa.dictionary(declared.index_type, frame_type(column, declared.value_type), declared.ordered)
+    if is_bytes(declared):  # what a reader makes of a whole column if one cell is not valid text
+        raise DataError(f'column "{column.name}": {BYTES}')
     if not is_guessed(declared):
         return declared
     if not objects:
@@ -311,6 +322,8 @@ def _infer_arrow_type(dtype: Any, column: Column) -> pa.DataType:
     if isinstance(dtype, pd.CategoricalDtype):
         # Its categories are often values of the rows: neither their number nor their type is public.
         return pa.dictionary(index_type(column), _infer_arrow_type(dtype.categories.dtype, column), bool(dtype.ordered))
+    if isinstance(dtype, pd.ArrowDtype) and is_bytes(dtype.pyarrow_dtype):
+        return frame_type(column, dtype.pyarrow_dtype)
     if isinstance(dtype, pd.StringDtype) or dtype.kind == "O":
         return frame_type(column, pa.string(), objects=not isinstance(dtype, pd.StringDtype))
     return frame_type(column, _convert_series_to_arrow(pd.Series([], dtype=dtype), column).type)
@@ -335,8 +348,6 @@ def _convert_series_to_arrow(series: Any, column: Column, wanted: pa.DataType | 
         return in_words(write, series.to_numpy(object), column.name, is_id=isinstance(column, Id))
     with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         array = in_one(pa.array(series, from_pandas=True))
-        if is_bytes(array.type):
-            raise DataError(f'column "{column.name}": {BYTES}')
         if not isinstance(array.type, pa.BaseExtensionType):  # periods, intervals
             return array
     raise DataError(f'column "{column.name}": its dtype {series.dtype} cannot be read; convert it to another')

@@ -36,16 +36,6 @@ def is_text(arrow_type: pa.DataType) -> bool:
     )
 
 
-def is_bytes(arrow_type: pa.DataType) -> bool:
-    """Return whether an Arrow type holds bytes."""
-    types = pa.types
-    tests = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
-    return any(test(arrow_type) for test in tests)
-
-
-BYTES = "it holds bytes, not text. Read the table with its encoding, such as latin-1, or decode the column"
-
-
 def is_utf8(array: pa.Array) -> bool:
     """Return whether every text is valid UTF-8, which Arrow neither requires of an array nor checks by default."""
     try:

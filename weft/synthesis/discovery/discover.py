@@ -21,7 +21,7 @@ import pyarrow as pa
 from weft.curator import Curator
 from weft.display import format_count
 from weft.encoding import Codec
-from weft.errors import DataError, SchemaError
+from weft.errors import SchemaError
 from weft.marginals.marginal import NoisyMarginal
 from weft.progress import Listener, ignore_event, report_stage
 from weft.schema import Column, Schema
@@ -52,7 +52,6 @@ from weft.synthesis.discovery.probes import (
     shape_look,
 )
 from weft.synthesis.discovery.ranges import NEAR, estimate_extent, found_range, select_outlying_specials
-from weft.values.text_numbers import BYTES, is_bytes
 
 KINDS, REPEATS = 0.15, 0.05  # parts of the share for kinds and distinct texts; the rest: ranges and values
 WEIGHT_VALUES = 4 / 3  # weight of a list of values relative to a range: values must exceed a release threshold
@@ -171,8 +170,6 @@ class _Discovery:
                     "state its values, or omit its kind"
                 )
             return Decision(entry, "text")
-        if is_bytes(arrow_type):
-            raise DataError(f'column "{column.name}": {BYTES}')
         if entry.get("kind") is None and not holds_text(arrow_type):
             raise SchemaError(
                 f'column "{column.name}": discovery does not support type {arrow_type}; remove the column from the '
