@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-
-from weft.evaluation.metrics import gini_gap
+from weft_lab.inequality import gini_gap
 
 COLUMNS = {"income": "a", "group": "b", "gender": "c"}
 AMOUNTS = [0.0, 10.0, 30.0, np.nan]

@@ -2,17 +2,10 @@ import sys
 
 import numpy as np
 import pytest
+from weft_lab.classifiers import LINEAR, TREES, classify, distinguishing
 
 from weft.errors import DataError, WeftError
-from weft.evaluation.metrics import (
-    LINEAR,
-    TREES,
-    AttributeAccuracy,
-    attribute_accuracy,
-    classify,
-    distinguishing,
-    svm_misclassification,
-)
+from weft.evaluation.metrics import svm_misclassification
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 
@@ -96,25 +89,6 @@ def test_distinguishing_game():
     apart = Records.of(DOMAIN, [np.zeros(500), np.zeros(500), np.ones(500), np.zeros(500)])
     for game in distinguishing(real, apart, models=("tree", *LINEAR)):
         assert game.accuracy == 1.0, game.model
-
-
-def test_attribute_accuracy():
-    result = attribute_accuracy(gate(1_500, 1), gate(800, 2), model="tree")
-    assert result.names == DOMAIN.names
-    assert result.synth[2] == result.real[2] == 1.0 and result.improvement[2] == 1.0
-    assert result.uniform.tolist() == [0.5, 0.5, 0.5, 1 / 3]
-    assert abs(result.synth[3] - 1 / 3) < 0.12
-
-
-def test_improvement_by_hand():
-    figures = AttributeAccuracy(
-        ("a", "b", "c"),
-        np.array([0.8, 0.5, 1.0]),
-        np.ones(3),
-        np.array([0.6, 0.6, 1.0]),
-        np.full(3, 0.5),
-    )
-    assert figures.improvement.tolist() == pytest.approx([0.5, -0.25, 0.0])
 
 
 def test_unknown_classifier_and_tiny_tables():

@@ -2,8 +2,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from weft_lab.nist_scores import nist_density
+from weft_lab.scorecard import pairwise_l1
 
-from weft.evaluation.metrics import distances, k_way, nist_density, pairwise_l1
+from weft.evaluation.metrics import distances, k_way
 from weft.evaluation.metrics import marginal_distances as module
 
 

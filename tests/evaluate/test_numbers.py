@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.evaluation.metrics.number_summaries import compare_numbers, describe_numbers, measure_wasserstein, values_of
+from weft.evaluation.report.report_values import compare_numbers, describe_numbers, measure_wasserstein, values_of
 from weft.schema import Schema
 
 SCHEMA = Schema.from_toml("""

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from weft_lab import nist_scores
+from weft_lab.nist_scores import nist_range
 
-from weft.evaluation.metrics import draw_queries, nist_range, range_queries, shares
+from weft.evaluation.metrics import draw_queries, range_queries, shares
 from weft.evaluation.metrics import range_query_error as module
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
@@ -66,7 +68,9 @@ def test_more_ways_than_columns_asks_about_all(table):
 def test_nist_range(table):
     # One binary column, all real rows at 1: the interval is [0, 1] or [1, 1], equally likely.
     real, synth = table((2,), [(1,)] * 10), table((2,), [(1,)] + [(0,)] * 9)
-    narrow = sum(low == 1 for ((_, low, _),) in module._draw_around_rows(real, 300, np.random.default_rng([7, 101])))
+    narrow = sum(
+        low == 1 for ((_, low, _),) in nist_scores._draw_around_rows(real, 300, np.random.default_rng([7, 101]))
+    )
     assert 100 < narrow < 200
     expected = 1 - math.sqrt(narrow / 300 * math.log(0.1) ** 2) / math.log(1e3)
     assert nist_range(real, synth, seed=7) == pytest.approx(expected, abs=1e-12)
@@ -77,14 +81,14 @@ def test_nist_range(table):
 
 def test_nist_queries_always_hold_for_some_real_row(random_table):
     real = random_table((300, 4, 70_000, 2, 256), 50, seed=1)
-    drawn = module._draw_around_rows(real, 200, np.random.default_rng(0))
+    drawn = nist_scores._draw_around_rows(real, 200, np.random.default_rng(0))
     assert (shares(real, drawn) > 0).all()
 
 
 def test_unordered_columns_are_asked_for_sets_that_hold_the_row(table):
     rng = np.random.default_rng(0)
     real = Records.of(Domain(("a", "b"), (9, 30)), [rng.integers(0, 9, 500), rng.integers(0, 30, 500)])
-    drawn = module._draw_sets(real, 200, ["b"], np.random.default_rng(1))
+    drawn = nist_scores._draw_sets(real, 200, ["b"], np.random.default_rng(1))
     for query in drawn:
         held = np.logical_and.reduce([asked[real.columns[column]] for column, asked in query])
         assert held.any()  # no real share is zero
@@ -92,7 +96,7 @@ def test_unordered_columns_are_asked_for_sets_that_hold_the_row(table):
     sets = [np.ptp(np.flatnonzero(asked)) + 1 == asked.sum() for q in drawn for column, asked in q if column == 0]
     assert all(intervals) and not all(sets)
     plain = [sum(np.logical_and.reduce([m[real.columns[c]] for c, m in q])) / len(real) for q in drawn]
-    assert module._set_shares(real, drawn, 1).tolist() == plain
+    assert nist_scores._set_shares(real, drawn, 1).tolist() == plain
 
 
 def test_the_score_with_sets_is_one_for_the_same_table_and_less_for_another():

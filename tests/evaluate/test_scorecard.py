@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from weft_lab.nist_scores import nist_range
+from weft_lab.scorecard import scorecard
 
-from weft.evaluation.metrics import k_way, nist_range, range_queries, scorecard
+from weft.evaluation.metrics import k_way, range_queries
 from weft.marginals.records import Records
 
 SCRIPT = Path(__file__).parents[2] / "../shared/bench/score.py"

@@ -9,6 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from weft_lab.itemsets import exact_top, market
+from weft_lab.privbasis import MAX_BASIS_ITEMS, choose_bases, find_itemsets, form_of, maximal_cliques
 
 from weft.curator.basket_queries import BasketForm
 from weft.engines.basket_rows import open_baskets
@@ -16,7 +17,6 @@ from weft.errors import BudgetError, MethodError
 from weft.privacy import Adjacency, Budget, Lifetime
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.noise import Noise
-from weft.synthesis.itemsets import MAX_BASIS_ITEMS, choose_bases, find_itemsets, form_of, maximal_cliques
 
 LISTS = [["a", "b"], ["a", "b", "c"], ["b", "c", "c"], [], ["a", " b "], None, ["c", ""], list("abcdefgh")]
 
@@ -203,3 +203,15 @@ def test_odd_items_and_hidden_members_are_no_failure():
     hidden = pa.ListArray.from_arrays(offsets, values, mask=pa.array([True, False]))
     read = open_baskets(pa.table({"basket": hidden}), BasketForm(lists="basket"), 1000)
     assert sorted(read.names.take(pa.array(read.item)).to_pylist()) == ["c", "d"]
+
+
+def test_a_threshold_keeps_the_sets_above_it():
+    table = market(4_000, 30)
+    form = form_of(table)
+    every = find_itemsets(table, form, 2.0, 1e-6, top=200, noise_seed=3)
+    least = 0.3 * every.baskets
+    kept = find_itemsets(table, form, 2.0, 1e-6, top=200, threshold=0.3, noise_seed=3)
+    assert 0 < len(kept) < len(every) and all(one.count >= least for one in kept)
+    assert {one.items for one in every if one.count > 1.2 * least} <= {one.items for one in kept}
+    with pytest.raises(MethodError, match="--threshold"):
+        find_itemsets(table, form, 2.0, 1e-6, threshold=5.0)

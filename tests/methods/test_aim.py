@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 from recipes import CHAIN, LINKS, assert_trace, chained, counts, random_rows, run
+from weft_lab.methods.aim import MIN_BUDGET_SHARE, Aim, _compute_overlap, make_pair_at_distance
 
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.noise_error import compute_projected_error, group_cells_by_size
 from weft.marginals.records import Records
-from weft.methods.aim import MIN_BUDGET_SHARE, Aim, _compute_overlap, make_pair_at_distance
 from weft.models.mrf import fit_mrf
 
 

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from weft.marginals import shrinkage as shrinking
 from weft.marginals.marginal import NoisyMarginal, compute_interaction
 from weft.marginals.noise_error import group_cells_by_size
-from weft.marginals.shrinkage import compute_shrinkage_error, shrink_difference
-from weft.methods.weave.pair_shrinkage import PairShrinkage
+from weft.methods.weave import pair_shrinkage as shrinking
+from weft.methods.weave.pair_shrinkage import PairShrinkage, compute_shrinkage_error, shrink_difference
 
 PAIR = ("a", "b")
 

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 from audit.programs import seeded, synthesise, with_row_replaced, without_last
 from conftest import SCHEMA, make_table
+from weft_lab.methods.bayesnet import BayesNet, Family
+from weft_lab.replay import find_reused_randomness, replay
 
 import weft
-from weft.audit.replay import find_reused_randomness, replay
 from weft.engines import MemoryEngine
 from weft.errors import BudgetError, DataError, MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.models.bayesnet import BayesNet, Family
 from weft.privacy import Budget
 from weft.privacy.deniability import MAX_DENIABLE_ROWS
 from weft.privacy.mechanisms import Mechanisms

@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, counts, random_rows, run
+from weft_lab.methods.bsg.bsg import Bsg
+from weft_lab.methods.bsg.entropy_network import compute_dirichlet_weights, compute_posterior
 
 from weft.curator import ENTROPY_STEPS
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.bsg.bsg import Bsg
-from weft.methods.bsg.entropy_network import compute_dirichlet_weights, compute_posterior
 from weft.privacy import Adjacency
 
 MODEL = [("total", 0.01), ("scores", 0.3), ("marginals", 0.69)]

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from audit.programs import seeded, synthesise, with_row_replaced, without_last
 from conftest import SCHEMA, by_turns, make_table
+from weft_lab.methods.bsg.bsg import list_seed_methods
+from weft_lab.replay import Recorder, check_ledger, couple_coins, find_reused_randomness, replay
 
 import weft
-from weft.audit.replay import Recorder, check_ledger, couple_coins, find_reused_randomness, replay
 from weft.engines import MemoryEngine, open_engine
 from weft.errors import BudgetError, MethodError, ModelFileError
-from weft.methods import METHODS, list_seed_methods
+from weft.methods import METHODS
 from weft.privacy import Budget, Ledger
 from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import Mechanisms

@@ -1,8 +1,7 @@
 """Cover: its split of the budget, and marginals that tell every strong pair."""
 
 from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, run
-
-from weft.methods.cover import Cover
+from weft_lab.methods.cover import Cover
 
 
 def test_columns_have_a_tenth_and_scores_a_twentieth():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from recipes import assert_trace, chained, random_rows, run
+from weft_lab.methods.dp_wgan import DpWgan
 
 from weft import Synthesizer
 from weft.curator import Curator
@@ -11,7 +12,6 @@ from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.network_gradients import MAX_GRADIENT_WEIGHT, STEPS, Critic
 from weft.marginals.records import Records
-from weft.methods.dp_wgan import DpWgan
 from weft.privacy import Adjacency, Budget, Ledger
 
 DOMAIN = Domain(("b", "a", "c"), (3, 2, 4))

@@ -6,11 +6,11 @@ from recipes import assert_trace, chained, run
 
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
+from weft.marginals.records import Records
 from weft.methods import make_method
 from weft.methods.common.required_marginals import random_views
-from weft.methods.dpsyn.dpsyn import DpSyn
-from weft.methods.dpsyn.joined_model import match_records
-from weft.models.gum.gum_model import GumOptions
+from weft.methods.dpsyn import DpSyn, match_records
+from weft.models.gum.gum_model import DPSYN, GumOptions
 
 
 @pytest.mark.parametrize("accounting", ["gaussian", "paper", "pure"])
@@ -43,8 +43,20 @@ def test_the_paper_preset_has_a_constant_alpha():
     options = run(
         make_method("dpsyn", preset="paper", gum={"iterations": 5}, rare_rows=0.0), chained(500)
     ).model.inner.options
-    assert options == GumOptions.challenge(iterations=5)
+    assert options == GumOptions(**{**DPSYN, "iterations": 5})
     assert {options.alpha_at(t) for t in range(100)} == {0.2}
+
+
+def test_merged_values_are_expanded_by_their_counts_or_uniformly():
+    """DPSyn, section 5.3: in the challenge, uniformly."""
+    rows = Records.of(Domain(("a", "b"), (5, 2)), [np.repeat(np.arange(5), [900, 40, 10, 30, 20]), np.arange(1000) % 2])
+    drawn = {}
+    for expansion in ("counts", "uniform"):
+        recipe = DpSyn(marginals=[["a", "b"]], rare_rows=60, rare_values="one", expansion=expansion)
+        made = run(recipe, rows, epsilon=20.0).model
+        assert made.maps["a"].merged.tolist() == [1, 2, 3, 4]
+        drawn[expansion] = made.maps["a"].shares()[1:].tolist()
+    assert drawn["counts"] == pytest.approx([0.4, 0.1, 0.3, 0.2], abs=0.05) and drawn["uniform"] == [0.25] * 4
 
 
 @pytest.mark.parametrize(

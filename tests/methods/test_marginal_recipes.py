@@ -51,7 +51,7 @@ def test_strong_pairs_are_found_and_kept(name, chained):
         ("privmrf", {"share_scores": 0.5, "share_columns": 0.5}, "Leave at least"),
         ("privmrf", {"share_scores": 0.5, "share_refine": 0.5}, "Leave at least"),
         ("privmrf", {"pairs": "magic"}, "'positive' or 'all'"),
-        ("privmrf", {"tables": 4.0}, "now an option of method 'cover'"),
+        ("privmrf", {"tables": 4.0}, "has no option 'tables'"),
         ("cover", {"tables": 0}, "tables must lie from"),
         ("mst", {"selection": "exponential"}, "zcdp"),
         ("aim", {"selection": "exponential"}, "zcdp"),

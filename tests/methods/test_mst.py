@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, counts, pairs_of, random_rows, run
+from weft_lab.methods.mst import Mst
 
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.pooling import common_total
 from weft.marginals.simplex import project_to_simplex
-from weft.methods.mst import Mst
 
 
 def test_a_tenth_for_columns_a_tenth_for_scores_the_rest_for_the_tree():

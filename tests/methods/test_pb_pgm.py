@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from recipes import assert_trace, chained, counts, random_rows, run
+from weft_lab.methods.comparison_steps import narrow_families
+from weft_lab.methods.pb_pgm import PbPgm
+from weft_lab.methods.privbayes import PrivBayes
 
 from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.errors import MethodError
-from weft.methods.common.indif_network import narrow_families
-from weft.methods.privbayes.pb_pgm import PbPgm
-from weft.methods.privbayes.privbayes import PrivBayes
 from weft.privacy import Adjacency, Budget, Ledger, Noise
 from weft.privacy.mechanisms import Mechanisms
 from weft.progress import ignore_event

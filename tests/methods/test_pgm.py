@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from recipes import assert_trace, assert_weighted_by_size, chained, counts, random_rows, run
+from weft_lab.methods.pgm import Pgm
 
 import weft
-from weft.methods.pgm import Pgm
 from weft.models.mrf import ModelTooLarge
 from weft.schema import Schema
 

@@ -11,7 +11,7 @@ import pytest
 import weft
 from weft.errors import MethodError
 from weft.methods import METHODS, make_method, published_settings
-from weft.methods.common.options import PAPER, compare_with_paper, convert_to_plain, options_of
+from weft.methods.common.options import PAPER, convert_to_plain, options_of
 
 OF_A_PAPER = [
     *(
@@ -32,6 +32,8 @@ OF_A_PAPER = [
         "privsyn",
     ),
 ]
+FEWER = {"passes": 60, "steps": 20}
+"""In place of the published numbers, for time."""
 OURS = ["cover", "independent", "marginals", "tree", "weave"]
 
 
@@ -43,6 +45,16 @@ def recipe(name):
 def told(value):
     """Return a value as the docstrings of recipes write it."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def compare_with_paper(recipe, paper):
+    """Return default and published value of each option for which they differ."""
+    usual = {option.name: option.default for option in options_of(recipe)}
+    return {
+        name: (usual[name], convert_to_plain(value))
+        for name, value in paper.items()
+        if usual[name] != convert_to_plain(value)
+    }
 
 
 def test_every_recipe_has_published_settings_or_none():
@@ -80,7 +92,7 @@ def test_a_preset_sets_what_it_says_and_nothing_else(name):
 def test_what_is_given_wins_over_the_preset():
     made = make_method("privsyn", preset=PAPER, accounting="gaussian", gum={"iterations": 3})
     assert made.accounting == "gaussian"
-    assert dict(made.gum) == {"strategy": "half-duplicate", "iterations": 3, "length": 20, "tolerance": 0.0}
+    assert dict(made.gum) == {**published_settings("privsyn")["gum"], "iterations": 3}
     assert made.rare_values == "one"
 
 
@@ -103,8 +115,7 @@ def test_a_plain_epsilon_wins_over_the_published_accounting(table, schema):
 
 @pytest.mark.parametrize("name", OF_A_PAPER)
 def test_every_method_runs_as_published_and_its_model_says_so(name, table, schema, tmp_path):
-    fewer = {"passes": 60, "steps": 20}
-    options = {key: fewer[key] for key in fewer.keys() & dict(published_settings(name)).keys()}
+    options = {key: FEWER[key] for key in FEWER.keys() & dict(published_settings(name)).keys()}
     made = weft.Synthesizer(2.0, 1e-6, method=name, preset=PAPER, seed=1, **options).fit(table, schema)
     ledger = made.ledger_
     assert ledger.spent == pytest.approx(ledger.capacity, rel=1e-6)
@@ -113,3 +124,37 @@ def test_every_method_runs_as_published_and_its_model_says_so(name, table, schem
     loaded = weft.load(tmp_path / "m.weft")
     assert loaded.fitted_.options["preset"] == PAPER
     assert loaded.sample(50, seed=2).equals(made.sample(50, seed=2))
+
+
+BINNED = """
+[columns.age]
+kind = "integer"
+range = [0, 99]
+bins = "each"
+
+[columns.sex]
+kind = "category"
+values = ["f", "m"]
+"""
+
+
+@pytest.mark.parametrize("name", OF_A_PAPER)
+def test_the_bins_of_the_schema_are_the_discretisation_of_the_preset(name, table):
+    """A hundred ordered codes are coarsened by default; with the preset, the paper's algorithm sees all of them."""
+    schema = weft.Schema.from_toml(BINNED)
+    chosen = []
+    for preset, fewer in ((PAPER, FEWER), (None, {})):
+        options = {key: fewer[key] for key in fewer.keys() & dict(published_settings(name)).keys()}
+        made = weft.Synthesizer(2.0, 1e-6, method=name, seed=1, preset=preset, **options)
+        made.fit(table.select(["age", "sex"]), schema)
+        # The rows, then the cells of age, then blocks or values of them: the charges of the resolution.
+        first = [charge.question for charge in made.ledger_.entries[:3]]
+        chosen.append(first == ["number of rows", "1 one-way marginal", "1 one-way marginal"])
+    assert chosen == [False, True]
+
+
+def test_attributes_too_wide_for_pairs_are_coarsened_with_the_preset_as_well(table):
+    """A thousand codes are the limit; the methods list it."""
+    schema = weft.Schema.from_toml(BINNED.replace("99]", "1999]"))
+    made = weft.Synthesizer(2.0, 1e-6, method="privsyn", seed=1, preset=PAPER).fit(table.select(["age", "sex"]), schema)
+    assert made.ledger_.entries[0].question == "number of rows"

@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 from recipes import Taped, assert_trace, assert_weighted_by_size, counts, random_rows, run
+from weft_lab.methods.privbayes import PrivBayes
+from weft_lab.methods.privbayes_indif import PrivBayesInDif
 
 from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.privbayes.privbayes import PrivBayes
-from weft.methods.privbayes.privbayes_indif import PrivBayesInDif
 from weft.privacy import Adjacency, Budget, Ledger
 from weft.progress import ignore_event
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 from recipes import LINKS, assert_trace, chained, literal_indif, pairs_of, random_rows, run
+from weft_lab.methods.privbayes_indif import PrivBayesInDif
 
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.privbayes.privbayes_indif import PrivBayesInDif
 
 
 @pytest.mark.parametrize("accounting", ["gaussian", "paper", "pure"])

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 from recipes import assert_trace, chained, counts, run
+from weft_lab.methods.priview import PriView
 
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.priview.priview import PriView
 
 
 def binary(n=20_000, d=12):

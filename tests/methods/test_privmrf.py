@@ -9,6 +9,7 @@ from recipes import LINKS, assert_trace, chained, counts, literal_indif, pairs_o
 
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
+from weft.marginals.records import Records
 from weft.methods import make_method
 from weft.methods.common.candidates import useful_limit
 from weft.methods.privmrf import PrivMrf
@@ -96,6 +97,18 @@ def test_dependent_pairs_are_inside_what_is_measured(recipe):
     made = run(recipe, chained(), epsilon=8.0)
     for pair in LINKS:
         assert any(set(pair) <= set(c) for c in made.measured)
+
+
+def test_theta_alone_bounds_the_published_candidates():
+    """Algorithm 2: with enough rows, marginals of more than six attributes are useful, and theta decides how many."""
+    rng = np.random.default_rng(0)
+    hidden = rng.random(20_000)
+    records = Records.of(Domain(tuple("abcdefghi"), (2,) * 9), [hidden < rng.random(20_000) for _ in range(9)])
+    widest = {
+        theta: max(map(len, run(paper(theta=theta, picks=0.5), records, epsilon=8.0).measured))
+        for theta in (2.0, 200.0)
+    }
+    assert widest[2.0] > 6 >= widest[200.0]
 
 
 def maximal_cliques(edges, names):

@@ -11,7 +11,7 @@ from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, liter
 import weft
 from weft.encoding import Codec
 from weft.evaluation.metrics import k_way
-from weft.methods.privsyn.privsyn import PrivSyn
+from weft.methods.privsyn import PrivSyn
 from weft.schema import Schema
 
 

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, counts, random_rows, run
+from weft_lab.methods.tree import Tree
 
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.pooling import common_total
 from weft.marginals.simplex import project_to_simplex
-from weft.methods.tree import Tree
 
 
 @pytest.mark.parametrize("ways", [2, 3])

@@ -18,8 +18,7 @@ from weft.marginals.records import Records
 from weft.marginals.simplex import project_to_simplex
 from weft.methods import AUTO, BEST, resolve_method_name
 from weft.methods.common.options import options_of
-from weft.methods.weave.batch_candidates import Batches
-from weft.methods.weave.batch_selection import choose_budgets
+from weft.methods.weave.batch_selection import Batches, choose_budgets
 from weft.methods.weave.dense_model import DenseField, sampling_error
 from weft.methods.weave.fine_marginals import find_lowest_unmeasured_order
 from weft.methods.weave.tuning import WeaveTuning

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from weft_lab.methods.one_batch import best_subset, choose_cover
 
 from weft.marginals.domain import Domain
-from weft.methods.common.allocation import allocate, allocate_equally, best_subset, choose_cover
+from weft.methods.common.allocation import allocate
 
 cell_lists = st.lists(st.integers(1, 5000), min_size=1, max_size=12)
 
@@ -18,11 +19,11 @@ def test_shares_add_up_and_follow_the_power(cells, rho):
     shares = allocate(cells, rho)
     assert shares.sum() == pytest.approx(rho)
     assert np.allclose(shares / shares[0], (np.array(cells) / cells[0]) ** (2 / 3))
-    assert np.allclose(allocate(cells, rho, exponent=0.0), allocate_equally(len(cells), rho))
+    assert np.allclose(allocate(cells, rho, exponent=0.0), rho / len(cells))
 
 
 def test_no_marginal_gets_no_share():
-    assert allocate([], 1.0).size == allocate_equally(0, 1.0).size == 0
+    assert allocate([], 1.0).size == 0
 
 
 def test_shares_make_the_total_l1_noise_least():
@@ -35,7 +36,7 @@ def test_shares_make_the_total_l1_noise_least():
         lambda logits: noise(rho * np.exp(logits) / np.exp(logits).sum()), np.zeros(4), options={"gtol": 1e-9}
     )
     assert noise(allocate(cells, rho)) == pytest.approx(found.fun, rel=1e-6)
-    assert noise(allocate(cells, rho)) < noise(allocate_equally(4, rho))
+    assert noise(allocate(cells, rho)) < noise(np.full(4, rho / 4))
 
 
 def objective(chosen, gains, cells, rho):

@@ -5,13 +5,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from weft_lab.methods.comparison_steps import all_subsets
 
 from weft.marginals.domain import Domain
 from weft.marginals.noise_error import compute_expected_noise
-from weft.methods.common.candidates import all_subsets, best_families, useful_subsets
+from weft.methods.common import candidates
+from weft.methods.common.candidates import best_families, useful_subsets
 
 
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 60), st.integers(1, 4))
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 60), st.none() | st.integers(1, 4))
 def test_useful_subsets_equal_brute_force(shape, limit, ways):
     names = tuple("abcdef"[: len(shape)])
     domain = Domain(names, tuple(shape))
@@ -19,7 +21,7 @@ def test_useful_subsets_equal_brute_force(shape, limit, ways):
     brute = {
         s
         for c in cliques
-        for k in range(1, ways + 1)
+        for k in range(1, (ways or len(c)) + 1)
         for s in itertools.combinations(c, k)
         if k == 1 or domain.cells(s) <= limit
     }
@@ -29,6 +31,13 @@ def test_useful_subsets_equal_brute_force(shape, limit, ways):
 def test_useful_subsets_never_enumerate_past_the_limit():
     domain = Domain(tuple(f"c{i:02}" for i in range(60)), (10,) * 60)
     assert len(useful_subsets([domain.names], domain, 100, 6)) == 60 + math.comb(60, 2)
+
+
+def test_without_a_limit_on_attributes_large_sets_are_left_out_as_a_whole_size(monkeypatch):
+    monkeypatch.setattr(candidates, "MAX_CANDIDATES", 20 + math.comb(20, 2) + 5)
+    domain = Domain(tuple(f"c{i:02}" for i in range(20)), (2,) * 20)
+    assert len(useful_subsets([domain.names], domain, 2**9, None)) == 20 + math.comb(20, 2)
+    assert len(useful_subsets([domain.names[:6]], domain, 2**4, None)) == 6 + 15 + 20 + 15
 
 
 def merit(a, members, related):

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from weft_lab.methods.bsg.entropy_network import correlation_network, symmetric_uncertainty
 
 from weft.marginals.domain import Domain
-from weft.methods.bsg.entropy_network import correlation_network, symmetric_uncertainty
 
 
 def merit(child, parents, corr):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.marginals.domain import Domain
-from weft.methods.privsyn.marginal_selection import combine_cliques
+from weft.methods.privsyn import combine_cliques
 
 
 def literal_algorithm_2(pairs, domain, max_cells, dependence):

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from weft.methods.aim import make_pair_at_distance
+from weft_lab.methods.aim import make_pair_at_distance
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.floats(0, 1), st.integers(0, 10**6))

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from weft_lab.methods.mst import fit_implied_tree
 
 from weft.marginals.spanning_tree import spanning_tree
-from weft.methods.mst import fit_implied_tree
 
 
 def implied_gaps(edges, correlation, d, total=1000.0):

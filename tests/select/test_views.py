@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from weft_lab.methods.covering_views import find_covering_views, find_plane_lines
+from weft_lab.methods.priview import random_views
 
 from weft.marginals.domain import Domain
-from weft.methods.common.view_cover import covers_all_sets, find_covering_views, random_views
 
 WIDE = Domain(("a", "b", "c", "d", "e", "f"), (2, 3, 5, 40, 7, 1))
 
@@ -23,9 +24,7 @@ def test_every_set_of_binary_columns_is_in_a_view(d, t):
     every = itertools.combinations(binary(d).names, t)
     inside = {each for view in views for each in itertools.combinations(view, t)}
     assert set(every) <= inside
-    assert covers_all_sets(views, binary(d), t, 256)
-    if d > 1:
-        assert not covers_all_sets(views[1:], binary(d), t, 256)
+    assert {name for view in views for name in view} == set(binary(d))
 
 
 def test_a_covering_design_is_not_far_from_the_best_known():
@@ -39,7 +38,7 @@ def test_wide_columns_are_bounded_by_cells():
     assert all(WIDE.cells(view) <= 120 for view in views)
     pairs = {pair for view in views for pair in itertools.combinations(view, 2)}
     assert pairs == {pair for pair in itertools.combinations(sorted(WIDE), 2) if WIDE.cells(pair) <= 120}
-    assert covers_all_sets(views, WIDE, 2, 120)
+    assert {name for view in views for name in view} == set(WIDE)
     huge = Domain(("x", "y"), (500, 500))
     assert sorted(find_covering_views(huge, 2, 100, np.random.default_rng(0))) == [("x",), ("y",)]
 
@@ -51,3 +50,24 @@ def test_random_views_leave_no_column_out():
         assert len(views) >= 4
         assert all(WIDE.cells(view) <= 120 for view in views)
     assert random_views(binary(3), 10, 256, np.random.default_rng(0)) == [("c00", "c01", "c02")]
+
+
+@pytest.mark.parametrize("q", [2, 3, 4, 5, 7, 8, 9])
+def test_two_points_of_a_plane_are_on_one_line(q):
+    affine, *others = find_plane_lines(q * q, q)
+    assert len(affine) == q * q + q and {len(line) for line in affine} == {q} and not others
+    projective = find_plane_lines(q * q + q + 1, q + 1)[0]
+    assert len(projective) == q * q + q + 1 and {len(line) for line in projective} == {q + 1}
+    for lines, points in ((affine, q * q), (projective, q * q + q + 1)):
+        pairs = [pair for line in lines for pair in itertools.combinations(sorted(line), 2)]
+        assert len(pairs) == len(set(pairs)) == math.comb(points, 2)
+
+
+@pytest.mark.parametrize(("attributes", "cells", "views"), [(64, 256, 72), (57, 256, 57), (16, 16, 20)])
+def test_designs_have_the_published_sizes(attributes, cells, views):
+    """PriView: 72 views of 8 attributes for 64 binary ones (DPSyn, section 3.3)."""
+    domain = Domain(tuple(f"c{i:02d}" for i in range(attributes)), (2,) * attributes)
+    found = find_covering_views(domain, 2, cells, np.random.default_rng(0), restarts=1)
+    assert len(found) == views
+    held = {frozenset(pair) for view in found for pair in itertools.combinations(view, 2)}
+    assert len(held) == math.comb(attributes, 2) and all(domain.cells(view) <= cells for view in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
@@ -12,6 +13,7 @@ import numpy as np
 from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
+from weft.methods.common.discretisation import MAX_PUBLISHED_CODES, SHARE, SHARE_ROWS
 from weft.methods.common.options import (
     Published,
     check_bounds,
@@ -30,76 +32,16 @@ from weft.privacy import AccountingName
 from weft.progress import Listener
 
 _OWN = {
-    "aim": ("weft.methods.aim", "Aim"),
-    "bsg": ("weft.methods.bsg.bsg", "Bsg"),
-    "cover": ("weft.methods.cover", "Cover"),
-    "dp-wgan": ("weft.methods.dp_wgan", "DpWgan"),
-    "dpsyn": ("weft.methods.dpsyn.dpsyn", "DpSyn"),
+    "dpsyn": ("weft.methods.dpsyn", "DpSyn"),
     "independent": ("weft.methods.independent", "Independent"),
     "marginals": ("weft.methods.independent", "Independent"),  # the name of this baseline in BSG
-    "mst": ("weft.methods.mst", "Mst"),
-    "pb-pgm": ("weft.methods.privbayes.pb_pgm", "PbPgm"),
-    "pgm": ("weft.methods.pgm", "Pgm"),
-    "privbayes": ("weft.methods.privbayes.privbayes", "PrivBayes"),
-    "privbayes-indif": ("weft.methods.privbayes.privbayes_indif", "PrivBayesInDif"),
-    "priview": ("weft.methods.priview.priview", "PriView"),
     "privmrf": ("weft.methods.privmrf", "PrivMrf"),
-    "privsyn": ("weft.methods.privsyn.privsyn", "PrivSyn"),
-    "tree": ("weft.methods.tree", "Tree"),
+    "privsyn": ("weft.methods.privsyn", "PrivSyn"),
     "weave": ("weft.methods.weave.weave", "Weave"),
 }
 
 METHODS = dict(sorted((_OWN | find_added_classes("weft.methods")).items()))
 """Module and class of every method by name: built-in, or from installed distributions such as weft-lab."""
-
-RENAMED: dict[str, dict[str, str]] = {
-    "aim": {"one_way": "share_columns", "first": "share_scores", "look": "part_scores", "rounds": "rounds_per_column"},
-    "bsg": {"count": "share_total", "structure": "share_structure", "seeds": "share_seeds"},
-    "mst": {"one_way": "share_columns", "look": "share_scores", "heaviest": "selection"},
-    "pb-pgm": {"structure": "share_structure"},
-    "pgm": {"one_way": "share_columns"},
-    "privbayes": {"count": "share_total", "columns": "share_columns", "structure": "share_structure"},
-    "privbayes-indif": {"count": "share_total", "look": "share_scores"},
-    "privmrf": {
-        "dependence": "share_scores",
-        "count": "share_columns",
-        "refine": "share_refine",
-    },
-    "privsyn": {"one_way": "share_columns", "look": "share_scores"},
-    "tree": {"one_way": "share_columns", "look": "share_scores", "outside": "extra_pairs_per_column"},
-    "weave": {
-        "one_way": "share_columns",
-        "count": "tuning.share_total",
-        "look": "tuning.part_scores",
-        "pairs": "tuning.part_pairs",
-        "hopeless": "tuning.columns_only_error",
-        "noise": "tuning.clique_error",
-        "most": "tuning.batch_cliques",
-        "rounds": "tuning.matching_rounds",
-        **{
-            name: f"tuning.{name}"
-            for name in (
-                "share_total",
-                "part_marginals",
-                "batches",
-                "column_error",
-                "overlap",
-                "candidates",
-                "max_tree",
-                "chains",
-                "sweeps",
-                "herding",
-                "feedback",
-            )
-        },
-    },
-}
-"""New names of options of version 0.1, for the error message."""
-
-MOVED: dict[str, dict[str, str]] = {
-    "privmrf": dict.fromkeys(("selection", "tables", "extra_pairs", "outside"), "cover"),
-}
-"""Options that moved to another method."""
 
 AUTO, BEST = "auto", "weave"
 """The alias "auto", and its method: the most accurate, or close to it, on nearly all tables measured
@@ -110,7 +52,7 @@ class Method(Protocol):
     """A synthesis algorithm: a frozen dataclass whose fields are its options."""
 
     completes_seeds: ClassVar[bool]
-    """Whether all its models have exact conditional distributions (`weft.models.Sequential`)."""
+    """Whether all its models have exact conditional distributions (a Bayesian network, in some order)."""
     paper: ClassVar[Published | None]
     """The published settings, for `preset="paper"`; None if the method follows no paper."""
 
@@ -139,9 +81,24 @@ def published_settings(name: str) -> Published | None:
     return found
 
 
-def list_seed_methods() -> list[str]:
-    """Return the methods whose models can complete seeds."""
-    return [name for name in METHODS if get_method_class(name).completes_seeds]
+COMMON_DIFFERENCES = (
+    f"Ordered attributes of more than {MAX_PUBLISHED_CODES:,} codes are coarsened before the method begins, for up to "
+    f"{SHARE + SHARE_ROWS:.1%} of the budget; with fewer codes, the bins of the schema are the paper's discretisation.",
+    "Where a person may have several rows, the distribution of rows per person is measured, for 2% of the budget.",
+    "Noise is on integers: rounded Gaussian, and two-sided geometric for Laplace.",
+)
+"""Differences between `preset="paper"` and the papers that all methods have."""
+
+
+def list_differences(name: str) -> list[str]:
+    """Return where a method still differs from its paper with `preset="paper"`: the end of its module's docstring.
+
+    >>> list_differences("privmrf")[2]
+    'Single attributes are always candidates, and the radicand of eq. 8 is at least 1: noise may make it negative.'
+    """
+    text = sys.modules[get_method_class(name).__module__].__doc__ or ""
+    _, found, own = " ".join(text.split()).partition("With the preset as well: - ")
+    return [*(own.split(" - ") if found else []), *COMMON_DIFFERENCES]
 
 
 def resolve_method_name(name: str) -> str:
@@ -164,10 +121,7 @@ def make_method(name: str, *, preset: str | None = None, **options: Any) -> Meth
     names = [field.name for field in fields(made)]
     for option in options:
         if option not in names:
-            now, moved = (table.get(resolve_method_name(name), {}).get(option) for table in (RENAMED, MOVED))
-            hint = f"It is now called {now}." if now else f"It is now an option of method {moved!r}." if moved else ""
-            hint = hint or suggest_word(option, names)
-            raise MethodError(f"method {name!r} has no option {option!r}. {hint}")
+            raise MethodError(f"method {name!r} has no option {option!r}. {suggest_word(option, names)}")
     kinds = get_type_hints(made)
     for option, value in options.items():
         if not matches_kind(value, kinds[option]):

@@ -25,6 +25,7 @@ class Laboratory(TyperGroup):
 
 app = typer.Typer(
     cls=Laboratory,
+    add_completion=False,
     rich_markup_mode="rich",
     help="""Repeat the experiments of the papers and every figure of the README.
 
@@ -46,6 +47,9 @@ app.command("accuracy")(laboratory.accuracy)
 app.command("ablations")(laboratory.ablations)
 app.command("structure")(laboratory.structure)
 app.command("raw")(laboratory.raw)
+app.command("related")(laboratory.related)
+app.command("histories")(laboratory.histories)
+app.command("coverage")(laboratory.coverage)
 app.command("orderings")(laboratory.orderings)
 app.command("plan")(laboratory.plan)
 app.command("priview")(baskets.priview)

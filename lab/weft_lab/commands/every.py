@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +28,7 @@ Quick = Annotated[
     typer.Option(
         "--quick",
         metavar="",
-        help="A short form: 2,000 rows, 12 columns, one run, the first and the last budget.",
+        help="A short form: 2,000 rows, 12 columns, three runs, the first and the last budget.",
         rich_help_panel=papers.WHAT,
     ),
 ]
@@ -46,7 +47,9 @@ Budgets = Annotated[
 Page = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Write the page here, too, its figures in figures/ beside it.", rich_help_panel=o.OUTPUT
+        metavar="FILE",
+        help="Write the page here, too, its figures in figures/ beside it. Sections that are not run now are kept.",
+        rich_help_panel=o.OUTPUT,
     ),
 ]
 
@@ -113,7 +116,8 @@ def every(
                 (folder / "all.md").write_text(written_page(outcomes, figures, command), encoding="utf-8")
         if page is not None:
             beside = {name: _copied(files, folder, page) for name, files in figures.items()}
-            page.write_text(written_page(outcomes, beside, command), encoding="utf-8")
+            before = page.read_text(encoding="utf-8") if page.is_file() else ""
+            page.write_text(written_page(outcomes, beside, command, before, _dates(folder, figures)), encoding="utf-8")
         _tell(outcomes, page or folder / "all.md", screen)
 
 
@@ -157,6 +161,16 @@ class _Wanted:
         words += [f"--data {','.join(Path(one).name for one in self.data)}"] if self.data else []
         command = " ".join(["weft bench all", *words, *([f"--only {self.only}"] if self.only else [])])
         return command, every(sources, folder, form, self.data_folder, listener)
+
+
+def _dates(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the day on which the last run of each experiment was written."""
+    files = {name: folder / f"{name}.jsonl" for name in names}
+    return {
+        name: datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
+        for name, file in files.items()
+        if file.is_file()
+    }
 
 
 def _copied(files: list[str], folder: Path, page: Path) -> list[str]:

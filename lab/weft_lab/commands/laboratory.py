@@ -174,17 +174,89 @@ def structure(
 def raw(
     tables: Tables = None,
     epsilon: Annotated[float, typer.Option(help="The budget.", rich_help_panel=WHAT)] = 1.0,
+    seeds: Seeds = 3,
+    rows_per_unit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Contribution bound.", rich_help_panel=WHAT)
+    ] = None,
     *,
     lab: Lab,
 ) -> None:
-    """Raw exports without a schema, file to file: time, memory, and the error beside a reviewed schema's."""
+    """Raw exports without a schema, file to file: time, memory, and what is wrong on the values as they are."""
 
     def made(listener: Listener) -> Iterator[Sheet]:
         from weft_lab.raw import TABLES, Raw
 
-        return Raw(TABLES if tables is None else words(tables), epsilon, lab.data_folder).sheets(listener)
+        bound = [] if rows_per_unit is None else ["--rows-per-unit", str(rows_per_unit)]
+        names = TABLES if tables is None else words(tables)
+        return Raw(names, epsilon, lab.data_folder, seeds, bound).sheets(listener)
 
     lab.tell("raw", made)
+
+
+@flatten_options
+def related(
+    epsilon: Annotated[float, typer.Option(help="The budget.", rich_help_panel=WHAT)] = 1.0,
+    seeds: Seeds = 1,
+    *,
+    lab: Lab,
+) -> None:
+    """Related tables: families, keys and rules of three public databases, in the folder that --data-folder names."""
+
+    def made(_: Listener) -> Iterator[Sheet]:
+        from weft_lab.related import related_sheets
+
+        return related_sheets(lab.data_folder, epsilon, seeds)
+
+    lab.tell("related", made)
+
+
+@flatten_options
+def histories(
+    epsilon: Annotated[list[float], typer.Option(help="A budget. Repeat it.", rich_help_panel=WHAT)] = [1.0, 4.0],  # noqa: B006
+    seeds: Seeds = 1,
+    *,
+    lab: Lab,
+) -> None:
+    """Histories: transitions and constants of a generated panel, and of rand_hie in the folder --data-folder names."""
+
+    def made(_: Listener) -> Iterator[Sheet]:
+        from weft_lab.histories import history_sheets
+
+        return history_sheets(lab.data_folder, epsilon, seeds)
+
+    lab.tell("histories", made)
+
+
+@flatten_options
+def coverage(
+    tables: Tables = None,
+    epsilons: Epsilons = None,
+    seeds: Seeds = 6,
+    rows: Annotated[
+        int, typer.Option(min=100, metavar="N", help="Rows of each private table.", rich_help_panel=WHAT)
+    ] = 8_000,
+    replicates: Annotated[
+        int, typer.Option(min=5, metavar="N", help="Replicates of each release.", rich_help_panel=WHAT)
+    ] = 20,
+    choose: Annotated[
+        bool, typer.Option("--choose", metavar="", help="On the tables that settings are chosen on.")
+    ] = False,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep all values (.npz).", rich_help_panel=o.OUTPUT)
+    ] = None,
+    *,
+    lab: Lab,
+) -> None:
+    """Coverage of intervals from replicates, beside naive intervals of the same releases."""
+
+    def made(_: Listener) -> Iterator[Sheet]:
+        from weft_lab import coverage as study
+
+        named = (study.CHOSEN_ON if choose else study.REPORTED_ON) if tables is None else words(tables)
+        size = study.Size(rows, seeds, replicates)
+        yield study.coverage_sheet(named, (1.0, 0.5, 4.0) if epsilons is None else numbers(epsilons), size, keep=keep)
+
+    lab.tell("coverage", made)
 
 
 @flatten_options

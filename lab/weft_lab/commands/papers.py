@@ -18,7 +18,7 @@ from weft_lab.commands import listing
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from weft.display import Spread
+    from weft_lab.charts import Spread
     from weft_lab.experiment import Experiment
     from weft_lab.results import Key
     from weft_lab.runner import Outcome

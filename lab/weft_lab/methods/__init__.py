@@ -1,1 +1,1 @@
-"""Methods that the papers compare with and that nobody would choose for a release: MWEM, DualQuery and DP-Copula."""
+"""Methods for comparison, not for releases: baselines of the papers, and two earlier methods of our own."""

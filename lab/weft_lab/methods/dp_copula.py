@@ -8,7 +8,9 @@ Where the defaults differ from the paper (`preset="paper"`):
 - `accounting` gaussian, published pure: the paper's Laplace noise (here geometric), for a delta of 0.
 - `share_columns` 0.5, published 0.8888888888888888: columns have eight times the budget of the correlations.
 
-With the preset, too:
+With the preset as well:
+- Added query, marginals: of pairs on a coarse grid.
+- Query left out, Kendall's tau.
 - Tau is computed from noisy tables of pairs on a coarse grid, which is post-processing. The paper adds noise to tau
   itself, by a sensitivity of 4 / (n + 1) that takes n as public and rows as replaced; we know n only with noise, and
   rows come and go. The tables need no proof but that of every marginal (`Curator.measure`).

@@ -15,11 +15,14 @@ Where the defaults differ from the paper (`preset="paper"`):
 - `keep` 0.95, published 1.0: by default a value of a record may be another with a small chance, so that no combination
   is impossible only because there are few records.
 
-With the preset, too:
-- The number of rows is paid for; neighbours add or remove a row by default. As many rounds are made as the budget
+With the preset as well:
+- Added query, number of rows: the paper takes it as known.
+- Neighbours add or remove a row by default. As many rounds are made as the budget
   allows at `step`; what would be left makes the step a little larger.
 - The record of a round is searched greedily from many starts, not by a solver of integer programs; on drawn queries
   alone, so that it costs no privacy.
+- The workload is all marginals of `ways` attributes. In PrivSyn's comparison, it is the pairs that DenseMarg selects;
+  their selection is neither charged nor described there.
 - Where the workload is larger than `max_queries` cells, marginals of it are taken at random.
 """
 
@@ -39,15 +42,15 @@ from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Marginal
 from weft.marginals.records import Records
-from weft.methods.common.budget_checks import check_candidates, check_noise, check_shares
-from weft.methods.common.candidates import all_subsets
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.options import Published, get_published_settings, option
-from weft.methods.privbayes.privbayes import check_choices
 from weft.models import stored_arrays as stored
 from weft.models.apportion import apportion_records
 from weft.models.conditional import Evidence, ImpossibleEvidenceError, Sampler
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
+from weft_lab.methods.comparison_steps import all_subsets, check_candidates
+from weft_lab.methods.privbayes import check_choices
 
 # A record that matches many weighted cells of marginals: a search on public numbers.
 

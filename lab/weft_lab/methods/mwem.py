@@ -11,7 +11,8 @@ Where the defaults differ from the paper (`preset="paper"`):
   right; in the paper it is uniform, and only the number of rows is paid for, which it takes as known.
 - `rare` 3.0, published 0.0: no value is merged.
 
-With the preset, too:
+With the preset as well:
+- Added query, number of rows: the paper takes it as known.
 - Queries are the cells of marginals, chosen and measured by whole tables: a row is in one cell of each, so that all its
   cells cost no more than one. The score of a table is its distance in counts, not that of its worst cell.
 - The distribution is kept in independent parts, of the columns that measured marginals connect; a marginal that would
@@ -34,16 +35,16 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.pooling import common_total
 from weft.marginals.simplex import project_to_simplex
-from weft.methods.common.budget_checks import check_candidates, check_noise, check_shares
-from weft.methods.common.candidates import all_subsets
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.options import Published, get_published_settings, only_with, option
-from weft.methods.privbayes.privbayes import check_choices
 from weft.models import Model
 from weft.models.conditional import compute_log_weights
 from weft.models.mrf import MAX_TOTAL, MrfModel, junction_tree
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
+from weft_lab.methods.comparison_steps import all_subsets, check_candidates
+from weft_lab.methods.privbayes import check_choices
 
 # Multiplicative weights over a joint distribution that is kept in independent parts.
 

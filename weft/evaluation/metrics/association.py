@@ -1,10 +1,9 @@
-"""Association between attributes: Cramer's V and correlation matrices of the real and the synthetic table."""
+"""Association between attributes: Cramer's V of all pairs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
@@ -17,27 +16,6 @@ from weft.marginals.records import Records
 
 _DENSE_CELLS = 1 << 18
 _BATCH_CELLS = 1 << 22
-_ROWS_A_BLOCK = 1 << 12
-
-
-@dataclass(frozen=True)
-class MatrixDifference:
-    """A matrix over the attributes for each table."""
-
-    names: tuple[str, ...]
-    real: Floats
-    synth: Floats
-
-    @property
-    def matrix(self) -> Floats:
-        """Synthetic minus real."""
-        return self.synth - self.real
-
-    @property
-    def mean_absolute(self) -> float:
-        """Mean absolute difference over pairs of different attributes (0 for a single attribute)."""
-        upper = np.abs(self.matrix)[np.triu_indices(len(self.names), 1)]
-        return float(np.mean(upper)) if len(upper) else 0.0
 
 
 def cramers_v(table: Array) -> float:
@@ -104,33 +82,3 @@ def pair_batches(domain: Domain) -> Iterator[list[Clique]]:
         batch.append(pair)
         cells += size
     yield batch
-
-
-def correlations(records: Records, columns: Sequence[str] | None = None) -> Floats:
-    """Compute Pearson correlations of the codes of `columns` (default: all); 0 with a constant attribute."""
-    domain = validate_shared_domain(records)
-    chosen = [records.column(name) for name in (domain.names if columns is None else columns)]
-    means = np.array([column.mean(dtype=np.float64) for column in chosen])
-    products = np.zeros((len(chosen), len(chosen)))
-    for start in range(0, len(records), _ROWS_A_BLOCK):
-        block = np.stack([column[start : start + _ROWS_A_BLOCK] for column in chosen]) - means[:, None]
-        products += block @ block.T
-    spread = np.sqrt(np.diag(products))
-    spread[[column.min() == column.max() for column in chosen]] = np.inf
-    matrix: Floats = np.clip(products / np.outer(spread, spread), -1.0, 1.0)
-    np.fill_diagonal(matrix, 1.0)
-    return matrix
-
-
-def association_difference(real: Records, synth: Records, *, threads: int | None = None) -> MatrixDifference:
-    """Compute Cramer's V of all pairs in both tables."""
-    domain = validate_shared_domain(real, synth)
-    matrices = (associations(records, threads=threads) for records in (real, synth))
-    return MatrixDifference(domain.names, *matrices)
-
-
-def correlation_difference(real: Records, synth: Records, columns: Sequence[str] | None = None) -> MatrixDifference:
-    """Compute correlations of `columns` (default: all) in both tables."""
-    domain = validate_shared_domain(real, synth)
-    names = domain.names if columns is None else tuple(columns)
-    return MatrixDifference(names, correlations(real, names), correlations(synth, names))

@@ -1,4 +1,4 @@
-"""Distances between the marginals of two tables: k-way total variation, pairwise L1, NIST density, coverage."""
+"""Distances between the marginals of two tables: k-way total variation, and coverage of rare values."""
 
 from __future__ import annotations
 
@@ -36,21 +36,6 @@ class KWay:
         return 2 * self.tvd
 
 
-@dataclass(frozen=True)
-class PairwiseL1:
-    """L1 distance of every 2-way marginal (PrivSyn's first task), in [0, 2]."""
-
-    names: tuple[str, ...]
-    matrix: Floats
-    """Symmetric; the diagonal contains the 1-way distances, which are those of the marginal of (a, a)."""
-
-    @property
-    def mean(self) -> float:
-        """Mean over all pairs of different attributes (the 1-way distance if there is only one attribute)."""
-        upper = self.matrix[np.triu_indices(len(self.names), min(1, len(self.names) - 1))]
-        return float(np.mean(upper))
-
-
 def k_way(
     real: Records,
     synth: Records,
@@ -64,25 +49,6 @@ def k_way(
     domain = validate_shared_domain(real, synth)
     chosen = _choose_cliques(domain, k, limit, np.random.default_rng([seed, k]))
     return KWay(k, tuple(chosen), distances(real, synth, chosen, threads))
-
-
-def pairwise_l1(real: Records, synth: Records, *, threads: int | None = None) -> PairwiseL1:
-    """Compare all 2-way and 1-way marginals."""
-    domain = validate_shared_domain(real, synth)
-    d = len(domain)
-    rows, columns = np.triu_indices(d)
-    cliques = [
-        (domain.names[i],) if i == j else (domain.names[i], domain.names[j])
-        for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
-    ]
-    matrix = np.zeros((d, d))
-    matrix[rows, columns] = matrix[columns, rows] = 2 * distances(real, synth, cliques, threads)
-    return PairwiseL1(domain.names, matrix)
-
-
-def nist_density(real: Records, synth: Records, *, limit: int | None = 300, seed: int = 0) -> float:
-    """Compute NIST's 2018 density score: 1 minus the mean 3-way distance, not scaled to 1e6 (1 is perfect)."""
-    return 1 - k_way(real, synth, 3, limit=limit, seed=seed).tvd
 
 
 def distances(real: Records, synth: Records, cliques: Sequence[Clique], threads: int | None = None) -> Floats:

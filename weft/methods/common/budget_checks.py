@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from weft.curator import Curator
@@ -10,11 +9,7 @@ from weft.display import format_count
 from weft.errors import MethodError
 from weft.marginals.counting import MAX_CELLS
 from weft.marginals.domain import Domain, make_clique
-from weft.privacy import AccountingName, find_accounting
 from weft.privacy.noise import MAX_NOISE_SCALE
-
-MAX_CANDIDATES = 20_000_000
-"""Maximum sets of attributes that are enumerated before the smallest are kept: about ten seconds."""
 
 
 def check_shares(**shares: float) -> None:
@@ -25,12 +20,6 @@ def check_shares(**shares: float) -> None:
     if sum(shares.values()) > 0.99:
         listed = ", ".join(shares)
         raise MethodError(f"options {listed} take the whole budget. Leave at least 1% for the marginals.")
-
-
-def check_mixed(accounting: AccountingName) -> None:
-    """Refuse accounting that does not cover the exponential mechanism together with Gaussian noise."""
-    if not find_accounting(accounting).pays_for_mixtures:
-        raise MethodError('option accounting must be "zcdp" or "paper", which cover the exponential mechanism.')
 
 
 def check_noise(curator: Curator, *, sensitivity: float = 8.0, **asked: tuple[float, int]) -> None:
@@ -46,16 +35,6 @@ def check_noise(curator: Curator, *, sensitivity: float = 8.0, **asked: tuple[fl
                 f"option {name}: too small a share of this budget for {format_count(answers, 'answer')}, whose noise "
                 f"would be above {MAX_NOISE_SCALE:g}. Raise it, or epsilon."
             )
-
-
-def check_candidates(domain: Domain, ways: int) -> None:
-    """Refuse domains with too many candidates of up to `ways` attributes."""
-    many = sum(math.comb(len(domain), k) for k in range(2, min(ways, len(domain)) + 1))
-    if many > MAX_CANDIDATES:
-        raise MethodError(
-            f"option ways: {ways} of {len(domain)} attributes make {many:,} candidates, above the limit of "
-            f"{MAX_CANDIDATES:,}. Lower it, or choose method mst."
-        )
 
 
 def check_marginals(domain: Domain, marginals: Iterable[Sequence[str]]) -> None:

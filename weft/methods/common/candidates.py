@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from weft.marginals.domain import Clique, Domain, make_clique
+from weft.marginals.domain import Clique, Domain
 from weft.marginals.noise_error import compute_expected_noise
 
 
@@ -16,25 +16,42 @@ def useful_limit(total: float, theta: float, sigma: float) -> float:
     return total / (theta * float(compute_expected_noise(1, sigma)))
 
 
-def useful_subsets(cliques: Iterable[Clique], domain: Domain, max_cells: float, max_ways: int) -> list[Clique]:
+MAX_CANDIDATES = 500_000
+"""Maximum candidates without a limit on their attributes; beyond it, larger sets of attributes are left out."""
+
+
+def useful_subsets(cliques: Iterable[Clique], domain: Domain, max_cells: float, max_ways: int | None) -> list[Clique]:
     """Return every subset of these cliques with at most `max_cells` cells and `max_ways` attributes; singletons always.
 
-    With max_cells = n / (theta * mean absolute noise), these are PrivMRF's theta-useful candidates (Algorithm 2; the
-    limit on attributes is that of its public code). Sets grow by one attribute, so none above the limit is enumerated.
+    With max_cells = n / (theta * mean absolute noise), these are PrivMRF's theta-useful candidates (Algorithm 2). The
+    paper has no limit on attributes (None), its public code has 6. Sets grow by one attribute, so none above the limit
+    is enumerated. With None, sizes are left out from the first with which there are more than MAX_CANDIDATES sets.
     """
     found: set[Clique] = set()
-    for c in cliques:
-        sizes = [domain.size(name) for name in c]
-        layer: list[tuple[tuple[int, ...], int]] = [((i,), size) for i, size in enumerate(sizes)]
-        for _ in range(max_ways):
-            found.update(tuple(c[i] for i in members) for members, _ in layer)
-            layer = [
-                ((*members, i), cells * sizes[i])
-                for members, cells in layer
-                for i in range(members[-1] + 1, len(c))
-                if cells * sizes[i] <= max_cells
-            ]
+    wholes = list(cliques)
+    sizes = [[domain.size(name) for name in c] for c in wholes]
+    layers: list[list[tuple[tuple[int, ...], int]]] = [[((i,), n) for i, n in enumerate(each)] for each in sizes]
+    most = MAX_CANDIDATES if max_ways is None else None
+    for _ in range(max_ways or len(domain)):
+        larger = {tuple(c[i] for i in members) for c, layer in zip(wholes, layers, strict=True) for members, _ in layer}
+        if most is not None and len(found) + len(larger) > most:
+            break
+        found |= larger
+        layers = [
+            list(itertools.islice(_widen_subsets(layer, each, max_cells), None if most is None else most + 1))
+            for layer, each in zip(layers, sizes, strict=True)
+        ]
     return sorted(found, key=lambda s: (len(s), s))
+
+
+def _widen_subsets(
+    layer: Iterable[tuple[tuple[int, ...], int]], sizes: Sequence[int], max_cells: float
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield the sets with one more position, a later one, and their cells."""
+    for members, cells in layer:
+        for i in range(members[-1] + 1, len(sizes)):
+            if cells * sizes[i] <= max_cells:
+                yield (*members, i), cells * sizes[i]
 
 
 def best_families(
@@ -70,53 +87,6 @@ def best_families(
     return chosen
 
 
-def all_subsets(domain: Domain, max_ways: int, max_cells: float) -> list[Clique]:
-    """Return every set of two to `max_ways` attributes with at most `max_cells` cells."""
-    names = sorted(domain)
-    return [c for k in range(2, max_ways + 1) for c in itertools.combinations(names, k) if domain.cells(c) <= max_cells]
-
-
 def useful_cells(total: float, scale: float, theta: float) -> float:
     """Return the maximum cells of a theta-useful table (PrivBayes); at least 1."""
     return max(1.0, total / (theta * scale))
-
-
-def parent_sets(domain: Domain, placed: Sequence[str], cells: float, limit: int) -> list[Clique]:
-    """Return the maximal sets of placed attributes whose table has at most `cells` cells; [()] if none fits.
-
-    If there are more than `limit`, return the maximal sets of at most t parents, for the largest t within the limit.
-    Privacy: only public domain sizes are used.
-
-    >>> parent_sets(Domain(("a", "b", "c"), (2, 3, 9)), ["a", "b", "c"], 10, limit=100)
-    [('a', 'b'), ('c',)]
-    """
-    names = sorted(placed, key=lambda name: (domain.size(name), name))
-    sizes = [domain.size(name) for name in names]
-    found: list[Clique] = [()]
-    for most in range(1, len(names) + 1):
-        longer = []
-        for chosen in _iterate_fitting_sets(sizes, cells, most):
-            longer.append(make_clique(names[i] for i in chosen))
-            if len(longer) > limit:
-                return found
-        if sorted(longer) == sorted(found):
-            return found
-        found = longer
-    return found
-
-
-def _iterate_fitting_sets(sizes: Sequence[int], cells: float, most: int) -> Iterator[tuple[int, ...]]:
-    """Yield the maximal sets of at most `most` positions whose product of sizes is at most `cells`."""
-
-    def grow(chosen: tuple[int, ...], product: int, start: int) -> Iterator[tuple[int, ...]]:
-        if len(chosen) < most:
-            for i in range(start, len(sizes)):  # ascending sizes: after the first that does not fit, none does
-                if product * sizes[i] > cells:
-                    break
-                yield from grow((*chosen, i), product * sizes[i], i + 1)
-        # Maximal: the set is full, or the smallest attribute left out does not fit.
-        left_out = next((i for i in range(len(sizes)) if i not in chosen), None)
-        if len(chosen) == most or left_out is None or product * sizes[left_out] > cells:
-            yield chosen
-
-    return grow((), 1, 0)

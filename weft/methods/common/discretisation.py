@@ -16,7 +16,7 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain, FineGrid, Order, make_clique
 from weft.marginals.marginal import Array, NoisyMarginal
-from weft.marginals.smoothing import CellGrid, smooth_counts
+from weft.marginals.smoothing import CellGrid, NoisyCells, extrapolate_tails, smooth_counts
 from weft.marginals.value_groups import ValueMap, coarse_groups, divide_groups, merge_rare
 from weft.models import Model
 from weft.models.arranged import ArrangedModel, Fill, Pattern
@@ -111,10 +111,17 @@ class Arrangement:
         return ArrangedModel(domain, model, self.patterns, fills) if self else model
 
 
+class PublishedBins(dict[str, Array]):
+    """Bins of a plan under `preset="paper"`: other attributes of up to MAX_PUBLISHED_CODES codes are not coarsened."""
+
+
 _NONE: Mapping[str, Array] = {}
 
 MAX_CODES_KEPT = 24
 """Ordered attributes with at most this many codes are not coarsened."""
+
+MAX_PUBLISHED_CODES = 1000
+"""The same under `preset="paper"`: the bins of the schema are the discretisation, unless pairs would be too large."""
 
 MAX_GROUPS = 32
 """Maximum coarse codes of an attribute with about equal numbers of rows."""
@@ -136,6 +143,9 @@ grows with the number of counts in its sum, so many fine cells locate the mass p
 
 BLOCKS_NOISE = 128.0
 """Minimum ratio of the rows to the noise of the sum of all blocks, if blocks were measured like the cells."""
+
+MAX_TAIL_CELLS = 48
+"""Maximum number of cells to which the tails of a column are fitted."""
 
 MIN_CELLS_PER_BLOCK = 4
 """Minimum ratio of cells to blocks at which blocks are measured too."""
@@ -160,16 +170,23 @@ def is_wide(domain: Domain, name: str) -> bool:
     return order.ordered and domain.size(name) - len(order.apart) > MAX_CODES_KEPT
 
 
+def _list_wide(domain: Domain, bins: Mapping[str, Array]) -> list[str]:
+    """Return the attributes that are measured alone and coarsened: with given bins, or with too many codes."""
+    kept = MAX_PUBLISHED_CODES if isinstance(bins, PublishedBins) else MAX_CODES_KEPT
+    return [name for name in domain if name in bins or (is_wide(domain, name) and domain.size(name) > kept)]
+
+
 def coarse_domain(domain: Domain, bins: Mapping[str, Array] = _NONE) -> Domain:
     """Return an upper bound of the domain that a method is given, for validation before anything is charged.
 
     Here and below, `bins` has the coarse codes of attributes with given bins.
     """
+    wide = set(_list_wide(domain, bins))
     sizes = tuple(
         int(bins[name].max()) + 1
         if name in bins
         else min(size, 2 * MAX_GROUPS + len(domain.order(name).apart) + len(_find_rule_breaks(domain, name)))
-        if is_wide(domain, name)
+        if name in wide
         else size
         for name, size in zip(domain.names, domain.shape, strict=True)
     )
@@ -178,13 +195,13 @@ def coarse_domain(domain: Domain, bins: Mapping[str, Array] = _NONE) -> Domain:
 
 def resolution_share(domain: Domain, bins: Mapping[str, Array] = _NONE) -> float:
     """Return the share of the budget for choosing the resolution."""
-    wide = sum(is_wide(domain, name) or name in bins for name in domain)
+    wide = len(_list_wide(domain, bins))
     return SHARE_ROWS + SHARE * wide / len(domain) if wide else 0.0
 
 
 def check_resolution(curator: Curator, domain: Domain, bins: Mapping[str, Array] = _NONE) -> None:
     """Refuse a budget so small that the noise of these measurements could not be drawn."""
-    wide = sum(is_wide(domain, name) or name in bins for name in domain)
+    wide = len(_list_wide(domain, bins))
     least = min(SHARE_ROWS, min(ZOOM, BLOCKS) * SHARE / len(domain)) if wide else 1.0
     if not curator.sigma(least) <= MAX_NOISE_SCALE:
         raise MethodError(
@@ -203,7 +220,7 @@ def choose_resolution(
     noise of two-way marginals allows, frequent values alone. Samples are refined by the smoothed fine counts.
     """
     domain = curator.domain
-    wide = [name for name in domain if is_wide(domain, name) or name in bins]
+    wide = _list_wide(domain, bins)
     if not wide:
         return {}
     share = resolution_share(domain, bins) - SHARE_ROWS
@@ -229,6 +246,11 @@ def choose_resolution(
                 )
                 for name in blocks
             }
+        fine |= {
+            name: _limit_tails(fine[name], (counts[name], grids[name]), orders[name])
+            for name in wide
+            if name not in blocks and orders[name].ordered
+        }
         if zoomed:
             fine |= _measure_values_in_cells(curator, {name: (grids[name], fine[name]) for name in zoomed}, deeper)
     joint = curator.sigma((1 - share - SHARE_ROWS) / (3 * len(domain)))
@@ -297,9 +319,33 @@ def _reconcile_levels(
     trust, own = 1 / known.sigma**2, 1 / (np.bincount(block, minlength=wide.size) * counted.sigma**2)
     pooled = (trust * known.table + own * summed) / (trust + own)
     made = _without_noise(pooled, float(np.sqrt(1 / (trust + np.median(own)))), wide, order)
-    held, codes = (np.bincount(wide.cells, weights=part, minlength=wide.size) for part in (fine, np.ones(len(fine))))
-    spread = np.where(held[wide.cells] > 0, fine, 1.0) / np.where(held > 0, held, codes)[wide.cells]
-    return np.asarray(spread * made[wide.cells])
+    return _limit_block_tails(_rescale_blocks(fine, wide.cells, made), wide, pooled, 1 / np.sqrt(trust + own), order)
+
+
+def _rescale_blocks(fine: Array, blocks: Array, made: Array) -> Array:
+    """Rescale the counts of codes to those of their blocks; counts of an empty block are spread evenly."""
+    held, codes = (np.bincount(blocks, weights=part, minlength=len(made)) for part in (fine, np.ones(len(fine))))
+    spread = np.where(held[blocks] > 0, fine, 1.0) / np.where(held > 0, held, codes)[blocks]
+    return np.asarray(spread * made[blocks])
+
+
+def _limit_tails(fine: Array, cells: tuple[NoisyMarginal, FineGrid], order: Order) -> Array:
+    """Replace noise in the tails of a column that was measured in cells only (`extrapolate_tails`)."""
+    counted, grid = cells
+    wide = grid.coarser(MAX_TAIL_CELLS, len(order.apart))
+    block = wide.cells[np.unique(grid.cells, return_index=True)[1]]
+    summed = np.bincount(block, weights=counted.table, minlength=wide.size)
+    noise = counted.sigma * np.sqrt(np.bincount(block, minlength=wide.size))
+    return _limit_block_tails(fine, wide, summed, noise, order)
+
+
+def _limit_block_tails(fine: Array, wide: FineGrid, table: Array, sigma: Array, order: Order) -> Array:
+    """Replace noise in the tails of the blocks and rescale the counts of codes to them."""
+    made = np.bincount(wide.cells, weights=fine, minlength=wide.size)
+    inside = np.setdiff1d(np.arange(wide.size), [int(wide.cells[code]) for code in order.apart])
+    cells = NoisyCells(table[inside], sigma[inside], wide.widths[inside])
+    made[inside] = extrapolate_tails(cells, made[inside])
+    return _rescale_blocks(fine, wide.cells, made)
 
 
 def _without_noise(table: Array, sigma: float, grid: FineGrid, order: Order) -> Array:
@@ -387,18 +433,13 @@ def merge_rare_values(
     Without either, nothing is merged. With `one_code`, all rare values of an attribute share one code, ordered or not.
     """
     return {
-        m.clique[0]: merge_rare(m, _compute_threshold(m, rare, rare_rows), _order_for_merging(domain, m, one_code))
+        m.clique[0]: merge_rare(m, _compute_threshold(m, rare, rare_rows), domain.order(m.clique[0]), one_code=one_code)
         for m in measured
     }
 
 
 def _compute_threshold(measured: NoisyMarginal, rare: float, rare_rows: float) -> float:
     return max(rare * measured.sigma, rare_rows) or -math.inf
-
-
-def _order_for_merging(domain: Domain, measured: NoisyMarginal, one_code: bool) -> Order:
-    order = domain.order(measured.clique[0])
-    return Order(apart=order.apart) if one_code else order
 
 
 def measure_columns(
@@ -412,7 +453,8 @@ def measure_columns(
 ) -> MergedColumns:
     """Measure all one-way marginals and merge rare values (`merge_rare_values`): the first step of most methods.
 
-    With `one_code`, no record has the merged code where its count is below the threshold too (PrivSyn, section 5.3).
+    With `one_code`, no record has the merged code where its count is below the threshold too (PrivSyn, section 5.3); a
+    single rare value always is.
     The map still sends every row to one cell; the cells are emptied afterwards, in the released tables.
     """
     with report_stage(listener, "measure columns"):
@@ -420,9 +462,10 @@ def measure_columns(
     maps = merge_rare_values(curator.domain, noisy, rare, rare_rows, one_code=one_code)
     dropped = set()
     for m in noisy if one_code else ():
-        found = maps[m.clique[0]]
+        found, threshold = maps[m.clique[0]], _compute_threshold(m, rare, rare_rows)
         last = np.flatnonzero(found.codes == found.size - 1)
-        if 1 < len(last) < len(found.codes) and m.table[last].sum() < _compute_threshold(m, rare, rare_rows):
+        special = curator.domain.order(m.clique[0]).apart
+        if len(last) < len(found.codes) and special.isdisjoint(last.tolist()) and m.table[last].sum() < threshold:
             dropped.add(m.clique[0])
     merged = curator.recode({name: (m.codes, m.size) for name, m in maps.items()})
     tables = [maps[m.clique[0]].fold(m) for m in noisy]

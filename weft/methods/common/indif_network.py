@@ -13,7 +13,6 @@ import numpy as np
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.methods.common.candidates import useful_cells
-from weft.models.mrf import fits_with_clique, junction_tree
 
 
 def sparse_network(
@@ -91,19 +90,3 @@ def indif_families(
     """Return the families of a network whose tables are theta-useful with equal shares of the remaining budget."""
     cells = useful_cells(total, curator.sigma(curator.left / len(curator.domain)), theta)
     return sparse_network(dependence, curator.domain, max_parents=max_parents, max_cells=int(cells))
-
-
-def narrow_families(domain: Domain, families: list[Clique], max_cells: int, max_total: int) -> list[Clique]:
-    """Return the families, with fewer parents where the junction tree would be too large."""
-    kept: list[Clique] = []
-    placed: set[str] = set()
-    for family in families:
-        tree = junction_tree(domain, kept, max_cells=max_cells, max_total=max_total)
-        parents = [name for name in family if name in placed]
-        while parents and not fits_with_clique(tree, family, max_cells=max_cells, max_total=max_total):
-            largest = max(parents, key=domain.size)
-            parents.remove(largest)
-            family = tuple(name for name in family if name != largest)
-        kept.append(family)
-        placed.update(family)
-    return kept

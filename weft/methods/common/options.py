@@ -274,13 +274,3 @@ def with_preset(name: str, paper: Published | None, preset: Any, options: Mappin
         if isinstance(value, Mapping) and isinstance(made[key], Mapping):
             made[key] = {**value, **made[key]}
     return made
-
-
-def compare_with_paper(recipe: type[Any], paper: Published) -> dict[str, tuple[Any, Any]]:
-    """Return default and published value of each option for which they differ."""
-    usual = {option.name: option.default for option in options_of(recipe)}
-    return {
-        name: (usual[name], convert_to_plain(value))
-        for name, value in paper.items()
-        if usual[name] != convert_to_plain(value)
-    }

@@ -33,8 +33,7 @@ from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import merge_rare_values
 from weft.methods.common.options import Published, check_fields, option
 from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given
-from weft.methods.weave.batch_candidates import MAX_TRIPLES, Batches
-from weft.methods.weave.batch_selection import RequiredCliques, choose_cliques
+from weft.methods.weave.batch_selection import MAX_TRIPLES, Batches, RequiredCliques, choose_cliques
 from weft.methods.weave.dense_model import DenseField
 from weft.methods.weave.fine_marginals import (
     FineColumns,

@@ -67,12 +67,12 @@ def count_rows(rows: Array, start: Array, column: Array, stride: Array, offset: 
 
 
 @kernel(cache=True, nogil=True)
-def compute_moves(counts: Array, target: Array, alpha: float) -> tuple[Array, Array]:
+def compute_moves(counts: Array, target: Array, alpha: float, fill: bool = True) -> tuple[Array, Array]:
     """Compute the gain and loss of each cell, in units; both sum to the same integer.
 
-    With count c and target t, an under-counted cell gains min(t - c, alpha c), an empty one min(t, alpha t), since it
-    cannot grow by a factor. Over-counted cells lose min(c - t, beta c) with the exact beta: sorted by (c - t)/c, the
-    loss is linear between thresholds.
+    With count c and target t, an under-counted cell gains min(t - c, alpha c). An empty one, which cannot grow by a
+    factor, gains min(t, alpha t) if `fill`, else nothing (PrivSyn as printed). Over-counted cells lose min(c - t, beta
+    c) with the exact beta: sorted by (c - t)/c, the loss is linear between thresholds.
     """
     unit = 1 << UNIT_BITS
     cells = len(counts)
@@ -81,6 +81,8 @@ def compute_moves(counts: Array, target: Array, alpha: float) -> tuple[Array, Ar
     for c in range(cells):
         gap = target[c] - counts[c]
         if gap > 0:
+            if counts[c] == 0 and not fill:
+                continue
             wish = alpha * (counts[c] if counts[c] > 0 else target[c])
             gain[c] = gap * unit if wish >= gap else np.int64(wish * unit)
             gained += gain[c]
@@ -126,7 +128,14 @@ def round_to_records(parts: Array, shift: int) -> Array:
 
 @kernel(cache=True, nogil=True)
 def update_rows(
-    rows: Array, column: Array, stride: Array, target: Array, alpha: float, share: float, state: Array
+    rows: Array,
+    column: Array,
+    stride: Array,
+    target: Array,
+    alpha: float,
+    share: float,
+    state: Array,
+    fill: bool = True,
 ) -> int:
     """Update the rows by one gradual step towards one marginal and return the number of changed rows.
 
@@ -143,7 +152,7 @@ def update_rows(
             cell += rows[i, column[q]] * stride[q]
         code[i] = cell
         counts[cell] += 1
-    gain, loss = compute_moves(counts, target, alpha)
+    gain, loss = compute_moves(counts, target, alpha, fill)
     shift = draw_bits(state) >> (32 - UNIT_BITS)
     gain, loss = round_to_records(gain, shift), round_to_records(loss, shift)
     copies = round_to_records(gain * np.int64(share * (1 << UNIT_BITS)), draw_bits(state) >> (32 - UNIT_BITS))

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise, repeat
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -24,13 +25,36 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Marginal
 from weft.marginals.records import Records, code_dtype
 from weft.models import stored_arrays as stored
-from weft.models.gum import gum_presets as published
 from weft.models.gum.gum_kernels import sweep_rows, update_rows
 from weft.models.gum.gum_plan import GumComponent, GumPlan, KernelLayout
 from weft.progress import Listener, ignore_event, report_stage
 
+PRIVSYN: Mapping[str, Any] = MappingProxyType(
+    {
+        "strategy": "half-duplicate",
+        "iterations": 100,
+        "alpha": 0.84,
+        "length": 20,
+        "fill_empty": False,
+        "peel": "once",
+    }
+)
+"""PrivSyn: S5, alpha starts below 1 and is multiplied by 0.84 every 20 of 100 iterations, empty cells stay empty."""
+
+DPSYN: Mapping[str, Any] = MappingProxyType(
+    {"strategy": "half-duplicate", "iterations": 100, "alpha": 0.2, "decay": "constant"}
+)
+"""DPSyn in NIST's challenge: S5, constant alpha 0.2, 100 iterations."""
+
+MCF: Mapping[str, Any] = MappingProxyType(
+    {"strategy": "replace", "iterations": 100, "alpha": math.inf, "decay": "constant", "fill_empty": True}
+)
+"""Min-cost flow, PrivSyn's baseline: replace until every gap is closed at once."""
+
+
 Strategy = Literal["guided", "replace", "duplicate", "half", "alternate", "half-duplicate", "half-replace"]
 Decay = Literal["step", "exponential", "linear", "sqrt", "constant"]
+Peel = Literal["repeat", "once"]
 
 _SHARES: dict[str, tuple[float, float]] = {
     "replace": (0.0, 0.0),
@@ -50,7 +74,7 @@ _EXACT_PASSES = 5
 
 @dataclass(frozen=True, kw_only=True)
 class GumOptions:
-    """Options of GUM; `alpha`, `decay`, `rate` and `length` have no effect on the strategy "guided"."""
+    """Options of GUM; `alpha`, `decay`, `rate`, `length` and `fill_empty` have no effect on the strategy "guided"."""
 
     strategy: Strategy = "guided"
     """"guided": change one attribute at a time, only if it reduces the error over all tables. The paper's strategies
@@ -70,8 +94,12 @@ class GumOptions:
     """Constant of the decay (the paper's k)."""
     length: Annotated[int, Bounds(1, 10_000)] = 5
     """Iterations between the steps of "step" (the paper's s)."""
+    fill_empty: bool = True
+    """Let a cell without records gain up to alpha times its target; else it never gains any (PrivSyn, section 5.2)."""
     append: bool = True
     """Exclude an attribute that is in a single table from the adjustment, and sample it last, given the others."""
+    peel: Peel = "repeat"
+    """With `append`: "repeat" with the attributes that are then in a single table, or "once" (PrivSyn, section 5.3)."""
     separate: bool = True
     """Adjust groups of attributes that no table connects separately, and join them."""
     least_rows: Annotated[int, Bounds(1, 1 << 24)] = 500
@@ -82,6 +110,8 @@ class GumOptions:
     def __post_init__(self) -> None:
         if self.strategy not in get_args(Strategy):
             raise ValueError(f"there is no strategy {self.strategy!r}; choose one of {', '.join(get_args(Strategy))}")
+        if self.peel not in get_args(Peel):
+            raise ValueError(f"peel must be one of {', '.join(get_args(Peel))}, not {self.peel!r}")
         if self.decay not in get_args(Decay):
             raise ValueError(f"there is no decay {self.decay!r}; choose one of {', '.join(get_args(Decay))}")
         for name, bounds in bounds_of(GumOptions).items():
@@ -92,18 +122,13 @@ class GumOptions:
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """Return the settings of PrivSyn's authors (`gum_presets.PRIVSYN`)."""
-        return cls(**{**published.PRIVSYN, **changes})
-
-    @classmethod
-    def challenge(cls, **changes: Any) -> Self:
-        """Return DPSyn's settings in NIST's challenge (`gum_presets.DPSYN`)."""
-        return cls(**{**published.DPSYN, **changes})
+        """Return the settings of PrivSyn's authors (`PRIVSYN`)."""
+        return cls(**{**PRIVSYN, **changes})
 
     @classmethod
     def mcf(cls, **changes: Any) -> Self:
-        """Return min-cost flow, the paper's baseline (`gum_presets.MCF`)."""
-        return cls(**{**published.MCF, **changes})
+        """Return min-cost flow, the paper's baseline (`MCF`)."""
+        return cls(**{**MCF, **changes})
 
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> Self:
@@ -232,7 +257,8 @@ class GumModel:
 
     @cached_property
     def _plan(self) -> GumPlan:
-        return GumPlan.of(self.domain, self.tables, self.options.append, self.options.separate)
+        options = self.options
+        return GumPlan.of(self.domain, self.tables, options.append, options.separate, once=options.peel == "once")
 
     def _block(self, n: int, rng: np.random.Generator, tell: Tell, threads: int | None) -> Records:
         columns: dict[str, Array] = {}
@@ -303,7 +329,8 @@ def _run_updates(
         moved = 0
         for m in np.argsort(-distance, kind="stable"):
             own, cells = slice(*layout.start[m : m + 2]), slice(*layout.offset[m : m + 2])
-            moved += update_rows(rows, layout.column[own], layout.stride[own], target[cells], alpha, share, state)
+            columns, strides = layout.column[own], layout.stride[own]
+            moved += update_rows(rows, columns, strides, target[cells], alpha, share, state, options.fill_empty)
         distance = layout.distances(layout.gaps(rows, target))
         done = moved < options.tolerance * n * len(distance)
         tell(float(distance.mean()) / (2 * n), options.iterations - t if done else 1)

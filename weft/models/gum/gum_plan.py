@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,15 +53,19 @@ def select_maximal_tables(tables: Sequence[Marginal]) -> list[Marginal]:
     return kept
 
 
-def peel_attributes(tables: Sequence[Marginal]) -> tuple[list[Marginal], list[Appended]]:
-    """Repeatedly remove attributes that are in one table only, which is then projected; a tree of pairs disappears."""
+def peel_attributes(tables: Sequence[Marginal], once: bool = False) -> tuple[list[Marginal], list[Appended]]:
+    """Repeatedly remove attributes that are in one table only, which is then projected; a tree of pairs disappears.
+
+    With `once`, only attributes that are in one of the given tables are removed.
+    """
     core, appended = list(tables), list[Appended]()
+    held = Counter(name for table in tables for name in table.clique)
     while True:
         homes: dict[str, list[Marginal]] = {}
         for table in core:
             for name in table.clique:
                 homes.setdefault(name, []).append(table)
-        lonely = [name for name, held in homes.items() if len(held) == 1]
+        lonely = [name for name, inside in homes.items() if len(inside) == 1 and (held[name] == 1 or not once)]
         if not lonely:
             return core, appended
         name = lonely[0]
@@ -100,11 +105,13 @@ class GumPlan:
     appended: tuple[Appended, ...]
 
     @classmethod
-    def of(cls, domain: Domain, tables: Sequence[Marginal], append: bool, separate: bool) -> Self:
-        """Create the plan for these tables."""
+    def of(
+        cls, domain: Domain, tables: Sequence[Marginal], append: bool, separate: bool, *, once: bool = False
+    ) -> Self:
+        """Create the plan for these tables; with `once`, attributes are peeled in a single round."""
         core, appended = select_maximal_tables(tables), list[Appended]()
         if append:
-            core, appended = peel_attributes(core)
+            core, appended = peel_attributes(core, once)
         later = {a.name for a in appended}
         names = [name for name in domain if name not in later]
         groups = group_connected_names(names, core) if separate else [names] if names else []

@@ -1,1 +1,0 @@
-"""DPSyn (JPC 2021): the method, and its model of separately synthesised groups of attributes."""

@@ -1,1 +1,0 @@
-"""PriView (SIGMOD 2014): the method, and its model of views."""

@@ -1,1 +1,0 @@
-"""PrivSyn (USENIX Security 2021): the method, and DenseMarg with the merging of pairs into larger marginals."""
