@@ -19,10 +19,10 @@ import pyarrow.parquet
 from conftest import SCHEMA, make_table
 from databases import fill_postgres, fill_sqlite
 from typer.testing import CliRunner
+from weft_lab.replay import replay
 
 import weft.curator.private_table
 import weft.synthesis.fit_plan
-from weft.audit.replay import replay
 from weft.cli import app
 from weft.cli.discovered_schema import write_found
 from weft.engines import open_engine

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from typer.testing import CliRunner
+from weft_lab.audit import Audit, run_attacks, worst_cases
 
-from weft.audit.attacks import Audit, run_attacks, worst_cases
 from weft.cli import app
 from weft.methods import METHODS
 from weft.privacy import Adjacency, Budget

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import by_turns
+from weft_lab.replay import replay
 
-from weft.audit.replay import replay
 from weft.schema import Schema
 
 from .programs import SOURCES, seeded, synthesise, without_last

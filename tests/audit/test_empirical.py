@@ -5,10 +5,9 @@ import math
 
 import numpy as np
 import pytest
+import weft_lab.audit
 from scipy.stats import binom, binomtest, norm
-
-import weft.audit.attacks
-from weft.audit.attacks import (
+from weft_lab.audit import (
     AttackEvidence,
     accuracy_bound,
     compute_claim,
@@ -17,6 +16,7 @@ from weft.audit.attacks import (
     trade_off_bound,
     upper_limit,
 )
+
 from weft.privacy import Budget, Noise
 from weft.privacy.mechanisms import GAUSSIAN, GEOMETRIC
 
@@ -29,7 +29,7 @@ def releases(noise, runs, figures=1):
 
 
 def test_examples():
-    assert doctest.testmod(weft.audit.attacks).failed == 0
+    assert doctest.testmod(weft_lab.audit).failed == 0
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 30), (3, 30), (29, 30), (30, 30), (500, 2000)])

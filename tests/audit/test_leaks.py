@@ -15,13 +15,13 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
+from weft_lab.replay import find_reused_randomness
 
 import weft.cli.output_files as releasing
 import weft.engines
 import weft.release.card
 import weft.synthesis.model_file
 import weft.synthesis.synthesizer
-from weft.audit.replay import find_reused_randomness
 from weft.curator import Curator
 from weft.encoding import Codec
 from weft.engines import open_engine

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import make_table
+from weft_lab.replay import Recorder, find_reused_randomness, wrong_law
 
-from weft.audit.replay import Recorder, find_reused_randomness, wrong_law
 from weft.privacy import Charge, Noise
 from weft.privacy.mechanisms import MECHANISMS, CountNoise, Mechanisms
 from weft.schema import Schema

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 from conftest import SCHEMA, make_table
+from weft_lab.replay import find_reused_randomness, replay
 
-from weft.audit.replay import find_reused_randomness, replay
 from weft.curator import Curator
 from weft.drafting.draft import draft
 from weft.engines import open_engine

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 from conftest import make_table
+from weft_lab.replay import replay
 
-from weft.audit.replay import replay
 from weft.curator import Curator
 from weft.curator.value_queries import ValueCurator
 from weft.marginals.marginal import NoisyMarginal

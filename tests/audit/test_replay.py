@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import make_table
+from weft_lab.replay import find_reused_randomness, replay
 
-from weft.audit.replay import find_reused_randomness, replay
 from weft.methods import METHODS, published_settings
+from weft.privacy import Ledger
 from weft.privacy.mechanisms import Mechanisms
 from weft.schema import Schema
 from weft.synthesis.synthesizer import Synthesizer
@@ -92,6 +93,33 @@ def test_records_tested_by_classes_of_likelihood_are_a_function_of_their_mechani
     options = {"omega": "1-3", "rows": 40, "guarantee": "deniability", "k": 3, "test": "classes"}
     program = synthesise("bsg", neighbours=relation, epsilon=2.0, **options)
     assert replay(program, table, RELATIONS[relation](table), seeded()) == []
+
+
+DENIABLE = {"guarantee": "deniability", "k": 3, "epsilon0": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("relation", "options"),
+    [
+        ("add-remove", DENIABLE),
+        ("replace-one", DENIABLE),
+        ("add-remove", {}),
+        ("add-remove", {"accounting": "gaussian"}),
+    ],
+)
+def test_published_seeds_are_a_function_of_their_mechanisms(relation, options):
+    """The amplification by sampling is spent, and Laplace noise is drawn for every entropy."""
+    table = make_table(300)
+    program = synthesise("bsg", neighbours=relation, epsilon=2.0, preset="paper", omega="1-3", rows=40, **options)
+    assert replay(program, table, RELATIONS[relation](table), seeded()) == []
+
+
+def test_amplification_that_does_not_hold_is_found(monkeypatch):
+    monkeypatch.setattr(Ledger, "can_amplify", property(lambda ledger: True))
+    table = make_table(300)
+    program = synthesise("bsg", neighbours="replace-one", epsilon=2.0, preset="paper", omega="1-3", rows=40, **DENIABLE)
+    found = replay(program, table, with_row_replaced(table), seeded())
+    assert any("holds only for units that are added or removed" in finding for finding in found)
 
 
 PLAN = """

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import by_turns, make_table
+from weft_lab.replay import find_reused_randomness, replay
 
 from weft import Synthesizer
-from weft.audit.replay import find_reused_randomness, replay
 from weft.errors import DataError
 from weft.privacy.mechanisms import Mechanisms
 from weft.schema import Schema

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 from conftest import SCHEMA, make_table
+from weft_lab.replay import replay
 
-from weft.audit.replay import replay
 from weft.schema import Schema
 
 from .programs import seeded, synthesise, without_last

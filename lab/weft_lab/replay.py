@@ -320,6 +320,18 @@ def couple_coins(names: Array, before: Array, words: Array) -> Array:
     return dealt
 
 
+def check_amplification(tape: Sequence[Answer], ledger: Mapping[str, Any], rate: float) -> list[str]:
+    """Return where the amplification by sampling is spent, but does not hold (`Ledger.can_amplify`)."""
+    (coins,) = (answer.charge for answer in tape if answer.charge.definition.divides_rows)
+    private = [a.charge for a in tape if a.charge.definition.is_private and not a.charge.definition.divides_rows]
+    asked = {charge.part for charge in private}
+    if "" in asked or math.fsum(coins.terms[part] for part in asked if part) > rate * (1 + TOLERANCE):
+        return ["amplification was spent, but queries were made to all rows or to more of them than it covers"]
+    if ledger["adjacency"]["relation"] != "add-remove" or ledger["lifetime"] is not None:
+        return ["amplification was spent, but holds only for units that are added or removed, and for one run"]
+    return []
+
+
 def check_ledger(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]:
     """Return the differences between a run's answers and its ledger (from `Ledger.to_dict`).
 
@@ -342,8 +354,13 @@ def check_ledger(tape: Sequence[Answer], ledger: Mapping[str, Any]) -> list[str]
         asked = [i for i, answer in enumerate(tape) if answer.charge.part in ("", part)]
         cost = math.fsum(prices[i] for i in asked)
         budget = Budget.from_dict(ledger["budget"])
+        rate = min((a.charge.scales[0] for a in tape if a.charge.definition.divides_rows), default=1.0)
+        findings += check_amplification(tape, ledger, rate) if rate < 1 else []
         if slack := math.fsum(tape[i].charge.slack for i in asked):
             budget = replace(budget, delta=budget.delta - slack * (1 + math.exp(budget.epsilon or 700.0)))
+        if rate < 1:
+            epsilon = math.log(1 + (math.exp(budget.epsilon or 700.0) - 1) / rate)
+            budget = replace(budget, epsilon=epsilon, delta=budget.delta / rate)
         allowed = budget.capacity(ledger["accounting"])
         if cost > allowed * (1 + TOLERANCE):
             findings.append(f"the answers cost {cost:g}, the budget allows {allowed:g}")

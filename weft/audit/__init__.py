@@ -1,1 +1,0 @@
-"""Privacy audits: replay on neighbouring tables, and membership attacks on releases."""
