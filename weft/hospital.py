@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,31 +22,10 @@ MAX_AGE = 104
 SEXES = ("female", "male", "other")
 SEVERITIES = ("minor", "moderate", "major", "extreme")
 INSURANCES = ("mutual", "national", "private", "self-pay")
-REGIONS = {
-    "Bobbin Hills": 0.10,
-    "Heddle Valley": 0.17,
-    "Loomshire": 0.28,
-    "Selvedge Coast": 0.13,
-    "Shuttle Bay": 0.11,
-    "Spindle Moor": 0.05,
-    "Treadle": 0.07,
-    "Warpdale": 0.09,
-}
+_FACTS = tomllib.loads((files("weft") / "hospital.toml").read_text(encoding="utf-8"))
+REGIONS: dict[str, float] = _FACTS["regions"]
 """Regions of residence, with their shares of patients."""
-
-WARDS = {
-    "cardiology": 920.0,
-    "intensive care": 2900.0,
-    "internal medicine": 560.0,
-    "maternity": 740.0,
-    "neurology": 810.0,
-    "oncology": 1150.0,
-    "orthopaedics": 870.0,
-    "paediatrics": 680.0,
-    "psychiatry": 390.0,
-    "respiratory": 640.0,
-    "surgery": 990.0,
-}
+WARDS: dict[str, float] = _FACTS["wards"]
 """Wards, with their cost per day."""
 
 
@@ -63,150 +44,27 @@ class Diagnosis(NamedTuple):
     days: float
 
 
-DIAGNOSES = tuple(
-    Diagnosis(*row)
-    for row in (
-        # code, meaning, ward, rate, typical age and its spread, share of women, gravity, share of emergencies, days
-        ("A09", "gastroenteritis", "internal medicine", 3.0, 30, 30, 0.5, -0.6, 0.8, 2.2),
-        ("A41", "sepsis", "internal medicine", 2.0, 70, 18, 0.48, 1.5, 0.95, 9.0),
-        ("B34", "viral infection", "internal medicine", 2.0, 20, 25, 0.5, -0.6, 0.8, 2.0),
-        ("C18", "cancer of the colon", "oncology", 1.5, 69, 11, 0.46, 0.8, 0.2, 7.5),
-        ("C34", "cancer of the lung", "oncology", 1.6, 68, 10, 0.42, 1.0, 0.25, 6.5),
-        ("C50", "cancer of the breast", "oncology", 1.8, 61, 12, 0.99, 0.4, 0.05, 3.5),
-        ("C61", "cancer of the prostate", "oncology", 1.3, 69, 8, 0.0, 0.4, 0.05, 3.8),
-        ("D50", "anaemia", "internal medicine", 1.5, 62, 22, 0.62, 0.0, 0.5, 3.0),
-        ("E10", "type 1 diabetes", "internal medicine", 1.0, 28, 18, 0.47, 0.1, 0.6, 3.5),
-        ("E11", "type 2 diabetes", "internal medicine", 2.4, 64, 13, 0.45, 0.2, 0.45, 4.5),
-        ("F10", "alcohol dependence", "psychiatry", 1.8, 47, 13, 0.28, 0.1, 0.6, 6.0),
-        ("F20", "schizophrenia", "psychiatry", 1.0, 39, 14, 0.42, 0.5, 0.55, 22.0),
-        ("F32", "depression", "psychiatry", 1.7, 42, 18, 0.62, 0.1, 0.35, 18.0),
-        ("G35", "multiple sclerosis", "neurology", 0.7, 42, 12, 0.72, 0.2, 0.15, 4.0),
-        ("G40", "epilepsy", "neurology", 1.4, 35, 25, 0.47, 0.1, 0.8, 3.0),
-        ("G45", "transient ischaemic attack", "neurology", 1.3, 71, 12, 0.49, 0.0, 0.9, 2.8),
-        ("H25", "cataract", "surgery", 2.2, 74, 9, 0.57, -1.3, 0.01, 0.3),
-        ("I10", "high blood pressure", "cardiology", 1.6, 66, 15, 0.58, -0.5, 0.6, 2.0),
-        ("I21", "heart attack", "cardiology", 2.6, 68, 12, 0.33, 1.0, 0.96, 5.5),
-        ("I25", "coronary disease", "cardiology", 2.4, 68, 10, 0.29, 0.3, 0.2, 3.2),
-        ("I48", "atrial fibrillation", "cardiology", 2.5, 71, 12, 0.47, 0.0, 0.55, 2.8),
-        ("I50", "heart failure", "cardiology", 3.2, 78, 10, 0.49, 0.9, 0.8, 8.0),
-        ("I63", "stroke", "neurology", 2.4, 74, 12, 0.48, 1.1, 0.97, 9.5),
-        ("J18", "pneumonia", "respiratory", 3.6, 66, 24, 0.46, 0.7, 0.92, 7.0),
-        ("J21", "bronchiolitis", "paediatrics", 1.6, 1, 1, 0.42, 0.0, 0.95, 3.2),
-        ("J44", "chronic lung disease", "respiratory", 2.8, 70, 10, 0.46, 0.7, 0.85, 7.0),
-        ("J45", "asthma", "respiratory", 1.4, 22, 22, 0.52, -0.2, 0.88, 2.5),
-        ("K35", "appendicitis", "surgery", 2.0, 28, 16, 0.46, 0.0, 0.95, 2.8),
-        ("K40", "inguinal hernia", "surgery", 2.3, 57, 18, 0.11, -1.1, 0.06, 0.7),
-        ("K80", "gallstones", "surgery", 2.6, 56, 17, 0.64, 0.0, 0.5, 3.5),
-        ("M16", "hip arthrosis", "orthopaedics", 2.0, 69, 10, 0.55, -0.3, 0.02, 6.0),
-        ("M17", "knee arthrosis", "orthopaedics", 2.2, 69, 9, 0.6, -0.3, 0.01, 5.8),
-        ("N17", "acute kidney failure", "internal medicine", 1.2, 72, 14, 0.46, 1.2, 0.9, 8.0),
-        ("N18", "chronic kidney disease", "internal medicine", 1.3, 68, 15, 0.42, 0.7, 0.35, 5.5),
-        ("N39", "urinary infection", "internal medicine", 2.4, 68, 24, 0.68, 0.1, 0.85, 5.0),
-        ("O80", "delivery", "maternity", 5.5, 31, 5, 1.0, -0.9, 0.55, 2.4),
-        ("O82", "delivery by caesarean", "maternity", 2.3, 33, 5, 1.0, 0.1, 0.4, 4.2),
-        ("S06", "head injury", "neurology", 2.0, 42, 28, 0.39, 0.3, 0.98, 2.8),
-        ("S72", "broken thigh", "orthopaedics", 2.2, 80, 13, 0.69, 0.9, 0.98, 10.0),
-        ("S82", "broken lower leg", "orthopaedics", 1.7, 45, 22, 0.48, 0.0, 0.9, 4.5),
-    )
-)
+DIAGNOSES = tuple(Diagnosis(*row) for row in _FACTS["diagnoses"]["rows"])
 """The forty diagnoses of the hospital, by ICD-10 code."""
-
-_SCHEMA = """\
-# Public schema of the stays table of Loomshire General, a fictional hospital.
-#
-# Nothing here was read from the rows: value lists come from the hospital's code books, ranges from common
-# knowledge. This is required for the end-to-end guarantee. Values are grouped into bins where noise would exceed
-# the counts of single values; synthetic values are drawn inside a bin.
-
-[columns.stay_id]
-kind = "id"                      # never measured: newly generated, unique by construction
-pattern = "STAY-{{:06d}}"
-
-[columns.admitted]
-kind = "datetime"                # the year that the table covers, by month
-edges = [{months}]
-
-[columns.discharged]
-kind = "datetime"
-after = "admitted"               # the duration is measured: never negative
-edges = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 16, 21, 31, {longest}]  # days; the longest possible stay
-
-[columns.age]
-kind = "integer"
-range = [0, 109]
-bins = 22                        # five years each
-
-[columns.sex]
-kind = "category"
-values = [{sexes}]
-
-[columns.region]
-kind = "category"                # the hospital's districts
-values = [{regions}]
-
-[columns.emergency]
-kind = "boolean"
-
-[columns.diagnosis]
-kind = "category"                # the hospital's list of main diagnoses (ICD-10)
-values = [
-{diagnoses}]
-
-[columns.severity]
-kind = "category"                # the four grades of the billing guide
-values = [{severities}]
-
-[columns.ward]
-kind = "category"
-values = [{wards}]
-
-[columns.length_of_stay]
-kind = "derived"                 # computed from both dates, never measured
-formula = "discharged - admitted"
-type = "int64"
-
-[columns.insurance]
-kind = "category"
-values = [{insurances}]
-missing = true                   # not always recorded
-
-[columns.cost]
-kind = "real"                    # the tariff ends at {highest:,.0f}
-edges = [0, 500, 1000, 1500, 2000, 3000, 4000, 6000, 8000, 12000, 20000, 40000, {highest:.0f}]
-special = [0]                    # nothing billed: a separate value
-decimals = 2
-
-[columns.creatinine]
-kind = "real"                    # mg/dl, range of the analyser
-edges = [0.1, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.7, 2.2, 3.0, 5.0, 12.0]
-decimals = 2
-missing = true                   # not every patient is tested
-
-[columns.readmitted]
-kind = "boolean"                 # within thirty days
-
-[[rules]]                        # combinations that never occur in synthetic rows
-forbid = [
-    {{diagnosis = "O80", sex = "male"}},
-    {{diagnosis = "O82", sex = "male"}},
-    {{diagnosis = "C61", sex = "female"}},
-]
-"""
 
 
 def hospital_schema() -> str:
     """Return the schema of the hospital's table as TOML: public knowledge only, nothing read from rows."""
     months = [*(f"{YEAR}-{month:02d}-01" for month in range(1, 13)), f"{YEAR}-12-31"]
-    return _SCHEMA.format(
-        months=_quote_words(months),
-        sexes=_quote_words(SEXES),
-        regions=_quote_words(REGIONS),
-        diagnoses="".join(f'    "{d.code}",  # {d.meaning}\n' for d in DIAGNOSES),
-        severities=_quote_words(SEVERITIES),
-        wards=_quote_words(WARDS),
-        insurances=_quote_words(INSURANCES),
-        longest=MAX_STAY,
-        highest=MAX_COST,
+    return (
+        (files("weft") / "hospital.schema.toml")
+        .read_text(encoding="utf-8")
+        .format(
+            months=_quote_words(months),
+            sexes=_quote_words(SEXES),
+            regions=_quote_words(REGIONS),
+            diagnoses="".join(f'    "{d.code}",  # {d.meaning}\n' for d in DIAGNOSES),
+            severities=_quote_words(SEVERITIES),
+            wards=_quote_words(WARDS),
+            insurances=_quote_words(INSURANCES),
+            longest=MAX_STAY,
+            highest=MAX_COST,
+        )
     )
 
 
@@ -263,6 +121,39 @@ def hospital(rows: int = ROWS, seed: int = SEED) -> pa.Table:
             "readmitted": pa.array(readmitted),
         }
     )
+
+
+def hospital_database(patients: int = 6_000, seed: int = SEED) -> dict[str, pa.Table]:
+    """Generate three related tables (`hospital-database.toml`): patients, their stays, and the drugs of each stay."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(seed)
+    sex, age = rng.choice(2, patients, p=[0.54, 0.46]), _draw_ages(patients, rng)
+    owner = np.repeat(np.arange(patients), np.minimum(rng.poisson(0.6 + age / 60), 5))
+    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    begin = np.datetime64("2023-01-01") + rng.integers(0, 365, patients)
+    usual = np.where(age > 75, 1, np.where((sex == 0) & (age > 18) & (age < 45), 2, rng.choice([0, 3], patients)))
+    ward = np.where(rng.random(len(owner)) < 0.7, usual[owner], rng.integers(0, 4, len(owner)))
+    nights = np.minimum(rng.poisson(np.array([5, 11, 3, 6])[ward] + age[owner] / 30), 60)
+    stay = np.repeat(np.arange(len(owner)), rng.integers(0, 5, len(owner)))
+    usually = np.array([2, 0, 3, 3])[ward[stay]]
+    drug = np.where(rng.random(len(stay)) < 0.6, usually, rng.integers(0, 4, len(stay)))
+    wards, drugs = (
+        ("cardiology", "geriatrics", "maternity", "surgery"),
+        ("antibiotic", "anticoagulant", "beta blocker", "painkiller"),
+    )
+    keys = np.array([f"P{i:05d}" for i in range(patients)]), np.array([f"S{i:06d}" for i in range(len(owner))])
+    admitted = begin[owner] + rank * 150 + rng.integers(0, 90, len(owner))
+    return {
+        "patients": pa.table({"patient": keys[0], "sex": _decode_words(SEXES, sex), "born": 2024 - age}),
+        "stays": pa.table(
+            {"stay": keys[1], "patient": keys[0][owner], "admitted": pa.array(admitted, pa.date32()),
+             "ward": _decode_words(wards, ward), "nights": nights}
+        ),
+        "drugs": pa.table(
+            {"stay": keys[1][stay], "drug": _decode_words(drugs, drug), "days": rng.integers(1, 15, len(stay))}
+        ),
+    }  # fmt: skip
 
 
 def _decode_words(words: tuple[str, ...], codes: Ints, known: NDArray[np.bool_] | None = None) -> pa.Array:

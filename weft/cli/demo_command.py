@@ -34,6 +34,9 @@ def demo(
     epsilon: o.Epsilon = 1.0,
     rows: Annotated[int, typer.Option(min=1, help="Number of rows (hospital stays) in the fictional table.")] = 20_000,
     method: o.Method = None,
+    related: Annotated[
+        bool, typer.Option("--related", metavar="", help="Three related tables instead: patients, stays and drugs.")
+    ] = False,
     *,
     screen: o.Screen,
 ) -> None:
@@ -43,9 +46,13 @@ def demo(
     [bold]Examples[/bold]
       weft demo
       weft demo --epsilon 0.1 --folder noisier
+      weft demo --related
     """
     terminal = screen.terminal()
     home = Path(folder)
+    if related:
+        _release_database(home / "database", epsilon, terminal)
+        return
     released = home / "released"
     journal = released / "synthetic.ledger.jsonl"
     out, model = released / "synthetic.csv", released / "model.weft"
@@ -80,6 +87,32 @@ def demo(
         terminal.warn_stamps(card["stamps"])
         if not (screen.as_json or screen.quiet):
             _print_demo(terminal, synthesizer.fitted_, rows, card, closeness, files)
+
+
+def _release_database(home: Path, epsilon: float, terminal: Terminal) -> None:
+    """Release three related tables by the command that a user would run."""
+    from importlib.resources import files
+
+    from weft.cli.database_commands import synth_tables
+    from weft.hospital import hospital_database
+    from weft.io.atomic_files import stage_files
+    from weft.io.table_files import write_table
+
+    made, schema = hospital_database(), home / "hospital-database.toml"
+    paths = {name: home / f"{name}.csv" for name in made}
+    with guard_command(terminal):
+        _make_folders(home)
+        with stage_files(*paths.values(), schema) as drafts:
+            for table, draft in zip(made.values(), drafts, strict=False):
+                write_table([table], draft, ".csv")
+            drafts[-1].write_text((files("weft") / schema.name).read_text(encoding="utf-8"), encoding="utf-8")
+    named = " ".join(map(str, paths.values()))
+    terminal.show(f"weft synth {named} --schema {schema} --epsilon {epsilon:g} -o {home / 'released'}")
+    journal = home / "released" / "database.ledger.jsonl"
+    request = FitRequest(
+        source=[str(path) for path in paths.values()], schema=str(schema), epsilon=epsilon, journal=journal
+    )
+    synth_tables(request, home / "released", terminal, None, None, True)
 
 
 def _make_folders(released: Path) -> None:

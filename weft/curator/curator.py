@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -54,17 +55,29 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuesti
         """Return a curator over the same rows whose shares refer to the remaining budget, not to the whole."""
         return self._beside(self._engine, self._part, self._whole * self.left)
 
-    def split(self, chances: Mapping[str, float]) -> dict[str, Curator]:
+    def of_table(self, name: str, later: float) -> Curator:
+        """Return a curator whose charges name a table of a database and leave the share `later` of the budget."""
+        made = self._beside(self._engine, self._part)
+        made._table, made._kept_back = name, later * self._ledger.capacity  # noqa: SLF001 (same class)
+        return made
+
+    def split(self, chances: Mapping[str, float], queried: Sequence[str] = ()) -> dict[str, Curator]:
         """Partition the rows by secret coins; return a curator per part, each with the whole remaining budget.
+
+        With `queried`, only these parts are queried with noise, and each has a larger budget: amplification by sampling
+        is spent, where it holds for the whole run (`Ledger.can_amplify`).
 
         Privacy: one coin per privacy unit, from the operating system's entropy and never released, puts the unit's rows
         in a part with the given probability, or in none. Neighbouring tables then yield neighbouring tables in one part
         and equal ones in all others (`weft.engines.recoding`), so costs do not add up over parts: the ledger counts the
-        part with the largest cost (`Ledger._branches`). A run partitions its rows once. Nothing is released.
+        part with the largest cost (`Ledger.branches`). A run partitions its rows once. Nothing is released.
         """
         self._engine.check_order()  # before anything is charged
         told = ", ".join(f"{part} {chance:.3g}" for part, chance in chances.items())
-        charge = self._enter(Charge.coins(f"secret random partition of the rows: {told}", chances=chances))
+        alone = self._whole == 1 and not self._kept_back and self._ledger.can_amplify
+        rate = math.fsum(chances[part] for part in queried) if queried and alone else 1.0
+        question = f"secret random partition of the rows: {told}"
+        charge = self._enter(Charge.coins(question, chances=chances, queried=min(rate, 1.0)))
         views = self._engine.split(list(chances.values()), lambda names: self._release(charge, [names])[0])
         return {part: self._beside(view, part) for part, view in zip(chances, views, strict=True)}
 
@@ -76,6 +89,7 @@ class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuesti
         if part == self._part:  # counts of a part of the rows differ from those of the table
             curator._released = self._released
         curator._part, curator._coding = part, self._coding
+        curator._table, curator._kept_back, curator._bound = self._table, self._kept_back, self._bound
         return curator
 
 
@@ -89,6 +103,11 @@ class _Seats:
 
     domain: Domain
     engine: Engine
+
+    @property
+    def mass(self) -> int | None:
+        """Maximum total weight of a unit's rows, as in the engine."""
+        return getattr(self.engine, "mass", None)
 
     def check_order(self) -> None:
         self.engine.check_order()

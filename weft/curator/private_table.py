@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.curator.curator import Curator
+from weft.curator.query_base import QueryBase
 from weft.curator.value_queries import ValueCurator
 from weft.engines import BATCH_ROWS, ROOM, Opened, open_engine
 from weft.engines.frames import find_ambiguous_types
@@ -19,6 +21,7 @@ from weft.engines.value_listing import Listing, open_listing
 from weft.errors import DataError
 from weft.io.dialect import DEFAULT_DIALECT, Dialect
 from weft.io.file_faults import NO_HEADER, NO_LABELS, looks_like_a_row
+from weft.marginals.marginal import Array
 from weft.memory_plan import MemoryPlan
 from weft.privacy import Ledger
 from weft.privacy.mechanisms import Release
@@ -28,6 +31,8 @@ from weft.schema.column_names import names_id, names_person
 from weft.schema.kinds import Unknown
 from weft.values.storage import decode_dictionary
 from weft.values.text_numbers import is_text, repair_text
+
+_Queries = TypeVar("_Queries", bound=QueryBase)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class PrivateTable:
     dialect: Dialect = DEFAULT_DIALECT
     listener: Listener = ignore_event
     room: MemoryPlan = ROOM
+    name: str | None = None
+    """Name of the table, if it is one of several of one unit: its queries then have the bound of its schema."""
 
     def columns(self, schema: Schema | None = None) -> pa.Schema:
         """Return the column names and types, declared or read with a schema; both are public, and no row is read."""
@@ -71,13 +78,16 @@ class PrivateTable:
         return find_ambiguous_types(self.source)
 
     def possible_units(self, names: Sequence[str]) -> list[str]:
-        """Return columns named like an identifier with repeated values. PRIVATE: a screen hint, never released."""
-        likely = [name for name in names if names_id(name) or names_person(name)]
-        if not likely:
-            return []
-        schema = Schema(tuple(Unknown(name, missing=True) for name in likely), extra_columns="ignore")
-        listed = self._listing(schema).values(likely)
-        return [name for name in likely if _comes_back(listed[name][0].tolist())]
+        """Return columns whose values repeat like those of persons, likeliest first. PRIVATE: a screen hint only.
+
+        Columns named after persons come first, then those named like an id, then numbers and codes that repeat alike.
+        """
+        known = [name for name in names if name]
+        schema = Schema(tuple(Unknown(name, missing=True) for name in known), extra_columns="ignore")
+        listed = self._listing(schema).values(known)
+        ranks = {name: 0 if names_person(name) else 1 if names_id(name) else 2 for name in known}
+        found = [name for name in known if _comes_back(listed[name], told=ranks[name] < 2)]
+        return sorted(found, key=lambda name: ranks[name])[:_MAX_HINTS]
 
     def has_rows(self, least: int) -> bool:
         """Return whether the table has at least `least` rows. PRIVATE: an exact answer, for the curator's screen."""
@@ -102,7 +112,7 @@ class PrivateTable:
         """Open the table with a schema; the curator's shares refer to `whole`, a part of the budget."""
         with report_stage(self.listener, "read"):
             opened = self.open(schema)
-        return Curator(opened.engine, ledger, release, whole, self.room.cells)
+        return self._bounded(Curator(opened.engine, ledger, release, whole, self.room.cells), schema)
 
     def open(self, schema: Schema) -> Opened:
         """Open the table with a schema, within the memory plan."""
@@ -112,7 +122,10 @@ class PrivateTable:
 
     def values(self, schema: Schema, ledger: Ledger, release: Release, whole: float) -> ValueCurator:
         """Open the table to query values as written."""
-        return ValueCurator(self._listing(schema), ledger, release, whole)
+        return self._bounded(ValueCurator(self._listing(schema), ledger, release, whole), schema)
+
+    def _bounded(self, curator: _Queries, schema: Schema) -> _Queries:
+        return curator if self.name is None else curator.of_bound(self.name, schema.rows_per_unit)
 
     def _listing(self, schema: Schema) -> Listing:
         return open_listing(self.source, schema, BATCH_ROWS, self.dialect, self.listener)
@@ -145,10 +158,24 @@ def _format_values(array: pa.Array) -> pa.Array:
         return pa.array([str(value) for value in decode_dictionary(array).to_pylist()])
 
 
-def _comes_back(rows: Sequence[int]) -> bool:
-    """Return whether values repeat like identifiers of persons: many distinct values, with few rows each on average."""
-    return len(rows) > _MIN_DISTINCT_IDS and sum(rows) > len(rows) and sum(rows) / len(rows) <= _ROWS_EACH
+def _comes_back(listed: Sequence[Array], told: bool) -> bool:
+    """Return whether values repeat like identifiers of persons: many distinct values, with few rows each on average.
+
+    Unless the name of the column is `told` to suggest it, values must also be whole numbers or codes, and none may be
+    much more frequent than the others, as round amounts are.
+    """
+    rows, lengths, octets = listed
+    if len(rows) <= _MIN_DISTINCT_IDS or rows.sum() <= len(rows) or rows.mean() > _ROWS_EACH:
+        return False
+    codes = np.isin(octets, _CODE_OCTETS).all() and np.isin(octets, _DIGITS).mean() >= _MIN_DIGITS
+    return bool(told or (codes and rows.max() <= _MAX_RATIO * rows.mean() and lengths.max() >= _MIN_LENGTH))
 
 
 _MIN_DISTINCT_IDS = 30
 _ROWS_EACH = 100
+_MAX_HINTS = 3
+_MAX_RATIO = 15.0  # of the most frequent value to the average, unless a name suggests an id
+_MIN_LENGTH = 4
+_MIN_DIGITS = 0.5
+_DIGITS = np.frombuffer(b"0123456789", np.uint8)
+_CODE_OCTETS = np.frombuffer(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", np.uint8)

@@ -3,7 +3,9 @@
 A query is first charged to the ledger, then computed, and released with integer noise. The holder of a curator can
 learn nothing about the rows beyond what the ledger records. Neighbouring tables differ in one privacy unit, added,
 removed or replaced (`Adjacency`). In the proofs, "a row" stands for the at most `rows_per_unit` rows of a unit; every
-sensitivity comes from `weft.privacy.sensitivity`, where it is scaled accordingly.
+sensitivity comes from `weft.privacy.sensitivity`, where it is scaled accordingly. The rows of an engine may have
+integer weights, with a public maximum `mass` of their sum over a unit: counts are then sums of weights, and a row of
+weight w counts as w equal rows (`Adjacency.weigh`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
@@ -55,6 +58,9 @@ class QueryBase:
         self._whole = whole
         self._cells = cells or CELLS_PER_PASS
         self._public = public
+        self._table = ""
+        self._kept_back = 0.0
+        self._bound: int | None = None
 
     @property
     def domain(self) -> Domain:
@@ -77,7 +83,7 @@ class QueryBase:
 
     def left_with(self, slack: float) -> float:
         """Return the share of the current budget that would be left after paying for this slack."""
-        return self._ledger.left_with(slack, self._part) / self._capacity
+        return max(0.0, self._ledger.left_with(slack, self._part) - self._kept_back) / self._capacity
 
     @property
     def measured(self) -> tuple[Measured, ...]:
@@ -116,7 +122,17 @@ class QueryBase:
 
     @property
     def _adjacency(self) -> Adjacency:
-        return self._ledger.adjacency
+        mass: int | None = getattr(self._engine, "mass", None)
+        bound = self._bound if mass is None else mass
+        return self._ledger.adjacency if bound is None else self._ledger.adjacency.weigh(bound)
+
+    def of_bound(self, name: str, rows: int) -> Self:
+        """Set the contribution bound of these rows, which differs from the ledger's: those of one of several tables.
+
+        Privacy: the engine must have been opened with this bound, so that a unit has at most `rows` rows in it.
+        """
+        self._bound, self._table = rows, name
+        return self
 
     def _marginal_sensitivity(self) -> float:
         return self._adjacency.marginal(self.accounting.counts.norm)
@@ -151,6 +167,8 @@ class QueryBase:
     def _enter(self, charge: Charge) -> Charge:
         if self._part:
             charge = replace(charge, question=f"{charge.question} (rows for {self._part})", part=self._part)
+        if self._table:
+            charge = replace(charge, question=f"{self._table}: {charge.question}")
         return self._ledger.charge(charge)
 
     def _check(self, cliques: Sequence[Clique]) -> None:

@@ -111,25 +111,34 @@ class ScoreQuestions(QueryBase):
 
     def gap_sigma(self, m: int, share: float) -> float:
         """Return the noise standard deviation of each of m distances that `gaps` releases for this share."""
-        return self._noise(share, self._joint(self._adjacency.gap(), m))[1]
+        parts = self._count_parts(m)
+        return self._noise(share / parts, self._joint(self._adjacency.gap(), m // parts))[1]
 
     def _joint(self, each: float, m: int) -> float:
         return self.accounting.counts.join_sensitivity(each, m)
 
+    def _count_parts(self, m: int) -> int:
+        """Return how many releases a vector of m numbers is: one, or m where the accounting prices each number."""
+        return m if self.accounting.releases_singly else 1
+
     def _scores(
         self, purpose: Purpose, question: str, cliques: Sequence[Clique], each: float, share: float, score: _Score
     ) -> Array:
-        """Release one integer score per clique, each of sensitivity `each`, as one vector."""
+        """Release one integer score per clique, each of sensitivity `each`, as one vector, or each on its own.
+
+        Privacy: as one vector, the noise has the sensitivity of all scores together; on its own, a score is released
+        with its own sensitivity and a part of the share, and the costs of the m releases add up.
+        """
         self._check(cliques)
-        m = len(cliques)
-        joint = self._joint(each, m)
-        scale, _ = self._noise(share, joint)
-        charge = self._charge(purpose, question, joint, [scale], draws=m)
+        m, parts = len(cliques), self._count_parts(len(cliques))
+        joint = self._joint(each, m // parts)
+        scale, _ = self._noise(share / parts, joint)
+        charge = self._charge(purpose, question, joint, [scale] * parts, draws=m)
         exact: list[int] = []
         for batch in self._passes(cliques):
             exact += [score(table, len(exact) + i) for i, table in enumerate(self._engine.count(batch))]
-        (released,) = self._release(charge, [np.array(exact, np.int64)])
-        return released.astype(np.float64)
+        released = self._release(charge, np.split(np.array(exact, np.int64), parts))
+        return np.concatenate(released).astype(np.float64)
 
 
 class _Score(Protocol):

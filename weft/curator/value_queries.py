@@ -64,6 +64,8 @@ class ValueCurator(QueryBase):
             rows=rows,
             slack=slack,
         )
+        if self._bound is not None:
+            charge = replace(charge, terms={**charge.terms, "bound": self._bound})
         charge = self._enter(replace(charge, purpose="discovery"))
         listed = self._listing.values(columns)
         released = self._release(charge, [array for name in columns for array in listed[name]])
@@ -92,3 +94,16 @@ class UnitQuestions(QueryBase):
         sizes[most - 1] = sizes[most - 1 :].sum()
         (released,) = self._release(charge, [sizes[:most]])
         return released
+
+    def unit_sigma(self, share: float) -> float:
+        """Return the noise standard deviation of each number that `rows_per_unit` releases for this share."""
+        return self._noise(share, self._adjacency.units(self.accounting.counts.norm))[1]
+
+    def bound_contributions(self, rows: int) -> None:
+        """Lower the contribution bound of all later queries, on tables opened with it, to a released number of rows.
+
+        This curator's rows are truncated to the former bound, so it cannot be used any longer.
+        """
+        if self._bound is None:  # of one of several tables: each is opened with a bound of its own
+            self._ledger.bound_contributions(rows)
+        del self._engine

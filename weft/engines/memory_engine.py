@@ -27,6 +27,18 @@ class MemoryEngine:
     threads: int | None = None
     owners: Owners | None = None
     """The privacy unit of each row, by number; None: every row is a unit of its own."""
+    weights: Counts | None = None
+    """Integer weight of each row, which its counts add up; None: 1."""
+    mass: int | None = None
+    """Public maximum of the total weight of a unit's rows; None: the contribution bound of the privacy unit."""
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            return
+        if self.mass is None or self.mass < 1:
+            raise ValueError("weighted rows need a maximum total weight per privacy unit")
+        if self.weights.shape != (len(self.records),) or self.weights.dtype != np.int64 or (self.weights < 0).any():
+            raise ValueError("rows need one weight each, a 64-bit integer of at least 0")
 
     @property
     def domain(self) -> Domain:
@@ -38,24 +50,31 @@ class MemoryEngine:
         counter = Counter(self.domain, tuple(cliques), self.threads)
         flat = counter.zeros()
         with report_stage(self.listener, "count", len(cliques)) as work:
-            counter.add(self.records, flat, work.advance)
+            counter.add(self.records, flat, work.advance, self.weights)
         return counter.tables(flat)
 
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
         """Return the distinct rows over some attributes and the count of each."""
+        self._refuse_weights("grouped")
         return group_distinct_rows(
             Records(self.domain.project(names), tuple(self.records.column(name) for name in names))
         )
 
     def unit_sizes(self, most: int) -> Counts:
         """Return the number of privacy units with 1, 2, ..., `most` rows."""
+        self._refuse_weights("counted by unit")
         return sizes_of(np.arange(len(self.records)) if self.owners is None else self.owners, most)
+
+    def _refuse_weights(self, what: str) -> None:
+        if self.mass is not None:
+            raise ValueError(f"weighted rows cannot be {what}")
 
     def check_order(self) -> None:
         """Accept: rows in memory keep their order."""
 
     def split(self, shares: Sequence[float], deal: Deal) -> list[MemoryEngine]:
         """Return the rows of each part, divided by one coin per privacy unit."""
+        self._refuse_weights("divided")
         part = divide_rows(names_of(self.records), self.owners, shares, deal)
         return [
             replace(

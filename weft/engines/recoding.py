@@ -169,7 +169,7 @@ def divide_rows(names: Array, owners: Owners | None, shares: Sequence[float], de
     coin on to the next row, and so move many rows to another part.
 
     `deal` gets a fingerprint of each unit, which a mechanism must not use. It is for the audit, which has to give the
-    same coin to the same unit on both tables, as in the argument (`weft.audit.replay.couple_coins`).
+    same coin to the same unit on both tables, as in the argument (`weft_lab.replay.couple_coins`).
 
     With `owners`, the rows of a unit share a coin: its fingerprint is the sum of its rows' fingerprints, in any order.
     """

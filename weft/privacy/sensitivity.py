@@ -48,6 +48,24 @@ class Adjacency:
         if self.row not in ("row", "basket") or (self.row == "basket" and self.rows_per_unit > 1):
             raise BudgetError("the privacy unit must be a row, several rows, or one basket")
 
+    def weigh(self, mass: int) -> Adjacency:
+        """Return the adjacency of weighted rows: integer weights of at least 0, at most `mass` in sum over a unit.
+
+        Every query here is a function of integer counts. A row of weight w adds w to its cell, as w equal rows of
+        weight 1 would: the weighted counts of a table are the counts of the table in which each row occurs w times. In
+        that table a unit has at most `mass` rows, and no unit affects the rows of another, so its contribution bound is
+        k = `mass`, and every proof below holds for it word by word. `mass` must be public, like k.
+
+        Unit-mass weights: a parent with k children gives each floor(W / k), each ordered pair of them floor(W / (k (k -
+        1))), and each pair with one of k' children of another table floor(W / (k k')). The weights of a parent then sum
+        to at most W, so a unit that owns one parent has mass W whatever k is, instead of k W with weight W for each
+        row. For W = lcm(1..s) and k <= s these are W / k and W / (k (k - 1)) exactly: k and k - 1 are coprime.
+
+        >>> Adjacency("replace-one", 9).weigh(840).marginal_l1()
+        1680
+        """
+        return Adjacency(self.relation, mass, self.row)
+
     @property
     def _units(self) -> int:
         # Replacing a unit is one removal and one addition.
