@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from weft_lab.methods.bayesnet import BayesNet, Family
+from weft_lab.methods.bsg.seeded_records import RandomOmega
 
 import weft
 from weft.curator import Curator
@@ -12,8 +14,6 @@ from weft.engines import MemoryEngine
 from weft.errors import BudgetError, MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.methods.bsg.seeded_records import RandomOmega
-from weft.models.bayesnet import BayesNet, Family
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
 from weft.privacy.deniability import (
     UNIT,

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from audit.programs import leaks, synthesise
 from conftest import SCHEMA, make_table
+from weft_lab.replay import Recorder, find_weak_noise, wrong_law
 
-from weft.audit.replay import Recorder, find_weak_noise, wrong_law
 from weft.curator import Curator
 from weft.errors import BudgetError, ModelFileError
 from weft.marginals.counting import count_marginals

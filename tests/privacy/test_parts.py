@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.errors import BudgetError, ModelFileError
-from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, gdp_delta, read_journal
+from weft.privacy import Adjacency, Budget, Charge, Ledger, Lifetime, Noise, gdp_delta, read_journal
+from weft.privacy.ledger import open_run_ledger
 from weft.privacy.mechanisms import Mechanisms
 
 PARTS = {"seeds": 0.4, "structure": 0.25, "parameters": 0.25}
@@ -187,3 +188,73 @@ def test_coins_of_many_units_are_drawn_a_few_at_a_time():
     assert noise.most <= 1 << 20
     (none,) = Mechanisms(noise)(coins(), [names[:0]])
     assert none.shape == (0,)
+
+
+# Amplification by sampling, spent.
+
+
+def sampled(rate=0.5, chances=PARTS):
+    return Charge.coins("coins", chances=chances, queried=rate)
+
+
+def spend_all(book, part):
+    book.charge(Charge("q", "geometric", "l1", 1.0, 1 / book.left_with(0.0, part), 1, part=part))
+
+
+@pytest.mark.parametrize("chances", [{"a": 0.3, "b": 0.2}, {"a": 0.1}, {"a": 0.5, "b": 0.25, "c": 0.25}])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_amplification_spends_a_pure_budget_exactly(chances, epsilon):
+    """Randomised response in each part, with all that the part may spend; all answers and both directions."""
+    book = ledger(sampled(sum(chances.values()), chances), budget=Budget(epsilon=epsilon, delta=0), accounting="pure")
+    for part in chances:
+        spend_all(book, part)
+    own = book.entries[-1].cost
+    ratios = []
+    for answers in np.ndindex(*(2,) * len(chances)):
+        turned = [math.exp(own if a else -own) for a in answers]
+        ratios.append(1 - sum(chances.values()) + sum(p * r for p, r in zip(chances.values(), turned, strict=True)))
+    assert max(ratios) == pytest.approx(math.exp(epsilon))
+    assert min(ratios) >= math.exp(-epsilon) * (1 - 1e-9)
+    assert book.spent_epsilon() == pytest.approx(epsilon) and book.used == pytest.approx(1)
+
+
+@pytest.mark.parametrize("accounting", ["gaussian", "zcdp", "paper"])
+@pytest.mark.parametrize("rate", [0.05, 0.4, 0.9])
+def test_amplification_with_gaussian_noise_keeps_its_delta(accounting, rate):
+    """The hockey-stick divergence of the mixture and the table without the unit, integrated, in both directions."""
+    epsilon, delta = 0.8, 1e-3
+    book = ledger(sampled(rate, {"a": rate}), budget=Budget(epsilon=epsilon, delta=delta), accounting=accounting)
+    mu = math.sqrt(2 * book.left_with(0.0, "a"))
+    assert mu > math.sqrt(2 * Budget(epsilon=epsilon, delta=delta).capacity(accounting))
+    x, step = np.linspace(-30, 30, 600_001, retstep=True)
+    without = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+    there = rate * np.exp(-((x - mu) ** 2) / 2) / math.sqrt(2 * math.pi) + (1 - rate) * without
+    for one, other in ((there, without), (without, there)):
+        assert np.maximum(one - math.exp(epsilon) * other, 0).sum() * step <= delta * (1 + 1e-6)
+    book.charge(asked(mu * 0.999, "a"))
+    assert 0.5 * epsilon < book.spent_epsilon() <= epsilon
+    again = Ledger.from_dict(book.to_dict())
+    assert again.used == pytest.approx(book.used) and again.to_dict() == book.to_dict()
+
+
+def test_amplification_is_not_spent_where_it_does_not_hold():
+    with pytest.raises(BudgetError, match="no query was made to all rows"):
+        ledger(asked(0.01), sampled())
+    with pytest.raises(BudgetError, match="no query was made to all rows"):
+        ledger(sampled(), relation="replace-one")
+    with pytest.raises(BudgetError, match="no query was made to all rows"):
+        ledger(sampled(), budget=Budget(rho=0.1))
+    book = ledger(sampled(), asked(0.1, "structure"))
+    for refused in (asked(0.001), asked(0.001, "seeds")):  # 0.25 + 0.4 is above 0.5
+        with pytest.raises(BudgetError, match="does not cover"):
+            book.charge(refused)
+    book.charge(asked(0.1, "parameters"))
+    with pytest.raises(BudgetError, match="at most 1"):
+        sampled(1.5)
+
+
+def test_a_lifetime_budget_is_not_amplified(tmp_path):
+    terms = (Adjacency(), "row", Budget(epsilon=1.0, delta=1e-6), "gaussian")
+    lifetime = Lifetime.create(tmp_path / "b", Budget(epsilon=5.0, delta=1e-5))
+    with open_run_ledger(terms, lifetime, journal=None, stamps=(), facts={"method": "m", "source": "s"}) as book:
+        assert not book.can_amplify

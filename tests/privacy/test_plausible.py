@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom, laplace
+from weft_lab.methods.bayesnet import BayesNet, Family
 
 from weft.engines import MemoryEngine
 from weft.errors import BudgetError, ModelFileError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.models.bayesnet import BayesNet, Family
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
 from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, PlausibleTest
 from weft.privacy.ledger import DENIABILITY

@@ -40,6 +40,8 @@ class Accounting(ABC):
     """Whether it converts by the loose closed form, only to reproduce published figures."""
     pays_for_mixtures: ClassVar[bool] = False
     """Whether it can account for Gaussian noise and private selection in the same run."""
+    releases_singly: ClassVar[bool] = False
+    """Whether the numbers of a vector are priced one by one: better for Laplace noise in rho, whose squares add up."""
     pays_for_seeds: ClassVar[bool] = False
     """Whether it can account for records generated from seeds, which need an exactly stated delta."""
     budget_units: ClassVar[tuple[BudgetUnit, ...]]
@@ -168,6 +170,21 @@ class PaperAccounting(RhoAccounting):
         return convert.zcdp_epsilon_closed_form(cost, delta)
 
 
+class LaplaceAccounting(PaperAccounting):
+    """Laplace noise in an (epsilon, delta) budget, in place of BSG's advanced composition.
+
+    Privacy: answers that are epsilon_i-DP together are rho-zCDP with rho = sum epsilon_i^2 / 2, hence (rho + 2 sqrt(rho
+    ln 1/delta), delta)-DP. Advanced composition states sum epsilon_i (e^epsilon_i - 1) in place of the first term.
+    """
+
+    releases_singly = True
+    pays_for_seeds = True
+
+    def find_gaussian_rho(self, cost: float) -> float:
+        """Return the rho of Gaussian noise with the variance of Laplace noise of epsilon = sqrt(2 cost)."""
+        return self.counts.rho_of_equal_variance(math.sqrt(2 * cost))
+
+
 class PureAccounting(Accounting):
     """Pure DP: epsilon adds up."""
 
@@ -212,10 +229,11 @@ EXACT_GAUSSIAN = GaussianAccounting("gaussian", GAUSSIAN, "Gaussian, for an epsi
 ZCDP = ZcdpAccounting("zcdp", GAUSSIAN, "Gaussian and others, for an epsilon at a delta")
 PURE = PureAccounting("pure", GEOMETRIC, "geometric, for a pure epsilon (delta 0)")
 CLOSED_FORM = PaperAccounting("paper", GAUSSIAN, "Gaussian, for an epsilon at a delta")
+LAPLACE = LaplaceAccounting("laplace", GEOMETRIC, "geometric, for an epsilon at a delta")
 
-ACCOUNTINGS: dict[str, Accounting] = {each.name: each for each in (EXACT_GAUSSIAN, ZCDP, PURE, CLOSED_FORM)}
+ACCOUNTINGS: dict[str, Accounting] = {each.name: each for each in (EXACT_GAUSSIAN, ZCDP, PURE, CLOSED_FORM, LAPLACE)}
 
-AccountingLike = Accounting | AccountingName
+AccountingLike = Accounting | AccountingName | Literal["laplace"]
 
 
 def find_accounting(accounting: AccountingLike) -> Accounting:

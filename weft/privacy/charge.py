@@ -156,9 +156,12 @@ class Charge:
         return cls(question, "deniable", "none", 1.0, 1.0, records, terms=terms)
 
     @classmethod
-    def coins(cls, question: str, *, chances: Mapping[str, float]) -> Charge:
-        """Charge for secret coins that put each privacy unit in one part of the rows or none. Nothing is released."""
-        return cls(question, "coins", "none", 1.0, 1.0, 1, terms=dict(chances))
+    def coins(cls, question: str, *, chances: Mapping[str, float], queried: float = 1.0) -> Charge:
+        """Charge for secret coins that put each privacy unit in one part of the rows or none. Nothing is released.
+
+        `queried` below 1 is the probability of all parts that will be queried, whose amplification is spent.
+        """
+        return cls(question, "coins", "none", 1.0, queried, 1, terms=dict(chances))
 
     @property
     def scales(self) -> tuple[float, ...]:

@@ -174,3 +174,10 @@ def at_most(value: float, digits: int = 4) -> str:
     written = Decimal(repr(value))
     unit = Decimal(1).scaleb(written.adjusted() - digits + 1)  # a power of 10 would have the exponent 0 when large
     return f"{float(written.quantize(unit, ROUND_CEILING)):.{digits}g}"
+
+
+def amplify(epsilon: float, factor: float) -> float:
+    """Return ln(1 + factor (exp(epsilon) - 1)): the epsilon of a sample of this rate, or with 1 / rate the inverse."""
+    if epsilon > 700:
+        return epsilon + math.log(factor)
+    return math.log1p(factor * math.expm1(epsilon))

@@ -56,10 +56,17 @@ class Journal:
 
     def write_stamp(self, text: str) -> None:
         """Append a warning, or keep it until the first charge."""
+        self._note({"stamp": text})
+
+    def write_bound(self, rows: int) -> None:
+        """Append the contribution bound of all later charges."""
+        self._note({"rows_per_unit": rows})
+
+    def _note(self, record: Mapping[str, Any]) -> None:
         if self._waiting:
-            self._waiting.append({"stamp": text})
+            self._waiting.append(record)
         else:
-            self._append([{"stamp": text}])
+            self._append([record])
 
     def write(self, charge: Mapping[str, Any]) -> None:
         """Append a charge and wait until it is on disk; OutputError if that fails."""
@@ -158,6 +165,8 @@ def read_journal(path: Path) -> list[Run]:
                 headers[run], charges[run], stamps[run] = record, [], []
             elif "stamp" in record:
                 stamps[run].append(str(record["stamp"]))
+            elif "rows_per_unit" in record:
+                headers[run]["adjacency"] |= {"rows_per_unit": int(record["rows_per_unit"])}
             else:
                 if not float(record["cost"]) >= 0:
                     raise ValueError("a cost cannot be negative")

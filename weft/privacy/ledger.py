@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -142,7 +143,8 @@ class Ledger:
         """
         self.budget: Final = budget
         self.accounting: Final[Accounting] = find_accounting(accounting)
-        self.adjacency: Final = adjacency
+        self.adjacency = adjacency
+        """The neighbouring relation and the contribution bound, which `bound_contributions` may lower."""
         self._whole = budget.capacity(accounting)
         self._entries: list[Charge] = []
         self._stamps = list(dict.fromkeys((*stamps, *(["INSECURE BUDGET"] if budget.insecure else []))))
@@ -167,6 +169,19 @@ class Ledger:
             "capacity": self._whole,
         }
 
+    def bound_contributions(self, rows: int) -> None:
+        """Lower the contribution bound of all later queries to `rows` per unit.
+
+        Privacy: `rows` must depend on released answers only. Every charge states its own sensitivity, so earlier
+        charges stay valid. Later queries read a table that was opened with this bound, hence truncated to it with fresh
+        randomness (`weft.engines.privacy_units`), and compose adaptively with the earlier ones.
+        """
+        if rows > self.adjacency.rows_per_unit:
+            raise BudgetError("a contribution bound can only be lowered during a run")
+        self.adjacency = replace(self.adjacency, rows_per_unit=rows)
+        if self._journal is not None:
+            self._journal.write_bound(rows)
+
     @property
     def run(self) -> str | None:
         """Id of the run in the journal; None without a journal."""
@@ -185,12 +200,12 @@ class Ledger:
     @property
     def spent(self) -> float:
         """Amount spent on any one unit, in rho or pure epsilon: the sum of costs, of parts only the largest one's."""
-        return max(cost for cost, _ in self._branches().values())
+        return max(cost for cost, _ in self.branches().values())
 
     @property
     def used(self) -> float:
         """Share of the budget spent on the unit with the largest cost, including slack."""
-        return max(cost / self._capacity(slack) for cost, slack in self._branches().values())
+        return max(cost / self._capacity(slack) for cost, slack in self.branches().values())
 
     @property
     def deniable(self) -> bool:
@@ -202,7 +217,7 @@ class Ledger:
         """Parts of the rows with their probabilities, if secret coins have partitioned the rows; else empty."""
         return next((dict(entry.terms) for entry in self._entries if entry.definition.divides_rows), {})
 
-    def _branches(self) -> dict[str, tuple[float, float]]:
+    def branches(self) -> dict[str, tuple[float, float]]:
         """Return the cost and slack of a unit in each part; "" is a unit in no part: queries to all rows only.
 
         Privacy: parallel composition, even if the queries to one part depend on answers from another. Coins independent
@@ -228,18 +243,41 @@ class Ledger:
     @property
     def slack(self) -> float:
         """Total-variation distance between the answers and answers that satisfy their costs exactly."""
-        return max(slack for _, slack in self._branches().values())
+        return max(slack for _, slack in self.branches().values())
 
     def _delta(self, slack: float) -> float:
         # As for the noise laws (`spend_statement`): a distance t adds (1 + e^epsilon) t to delta.
         return self.budget.delta - slack * (1 + math.exp(min(self.budget.epsilon or 0.0, 700.0)))
 
+    @property
+    def _queried(self) -> float:
+        """Probability that a unit is in a part that is queried, if amplification by sampling is spent; else 1."""
+        return next((entry.scales[0] for entry in self._entries if entry.definition.divides_rows), 1.0)
+
+    @property
+    def can_amplify(self) -> bool:
+        """Whether amplification by sampling can be spent: nothing was charged, and the budget is an epsilon of its own.
+
+        Privacy: a part's queries are (e, d)-DP by parallel composition (`_branches`). If no other query is made, and a
+        unit is in a queried part with probability p, the run is (ln(1 + p (exp(e) - 1)), p d)-DP. With M the run
+        without the unit and N that with the unit in a queried part, the unit's run is p N + (1 - p) M. As N <= exp(e) M
+        + d, it is at most (1 + p (exp(e) - 1)) M + p d. As M <= exp(e) N + d, M - (1 + p x) (p N + (1 - p) M), x =
+        exp(e) - 1, is at most p ((1 - (1 - p) x) M - (1 + p x) N); where the factor of M is positive, it is at most 1
+        and (1 + p x) / (1 - (1 - p) x) >= exp(e), so this is at most p d. Neighbours must add or remove the unit.
+        """
+        clean = not any(entry.cost or entry.slack or entry.definition.divides_rows for entry in self._entries)
+        own = self.budget.unit == "epsilon" and self._account is None and self._aside == 0
+        return clean and own and self.adjacency.relation == "add-remove"
+
     def _capacity(self, slack: float) -> float:
-        if slack == 0:
+        queried = self._queried
+        if slack == 0 and queried == 1:
             return self._whole
-        if self.budget.unit != "epsilon" or self._delta(slack) <= 0:
+        delta = self.budget.delta if slack == 0 else self._delta(slack)
+        if self.budget.epsilon is None or (slack and delta <= 0):
             raise BudgetError("a query with slack needs a budget in epsilon with a delta large enough to cover it")
-        return replace(self.budget, delta=self._delta(slack)).capacity(self.accounting)
+        epsilon = self.budget.epsilon if queried == 1 else convert.amplify(self.budget.epsilon, 1 / queried)
+        return replace(self.budget, epsilon=epsilon, delta=delta / queried).capacity(self.accounting)
 
     @property
     def left(self) -> float:
@@ -257,7 +295,7 @@ class Ledger:
 
     def left_with(self, slack: float, part: str = "") -> float:
         """Return the remaining capacity for a part of the rows, or for all rows, if this slack were paid too."""
-        branches = self._branches()
+        branches = self.branches()
         asked = [branches[part]] if part else branches.values()
         return max(0.0, min(self._capacity(before + slack + self._aside) - cost for cost, before in asked))
 
@@ -301,7 +339,7 @@ class Ledger:
         self._check_part(charge)
         charge.definition.check_unit(charge, self.adjacency)
         cost = charge.price(self.accounting)
-        branches, needed = self._branches(), charge.slack + self._aside_after(charge)
+        branches, needed = self.branches(), charge.slack + self._aside_after(charge)
         for before, slack in [branches[charge.part]] if charge.part else branches.values():
             if not before + cost <= self._capacity(slack + needed) * (1 + _ROUNDING):
                 raise BudgetError(
@@ -319,12 +357,19 @@ class Ledger:
                 raise BudgetError("the rows of a run can be partitioned only once")
             if not charge.terms or "" in charge.terms or not (min(chances) > 0 and sum(chances) <= 1 + 1e-9):
                 raise BudgetError("parts of the rows need names and positive probabilities that sum to at most 1")
+            if charge.scales[0] < 1 and not self.can_amplify:
+                raise BudgetError("amplification by sampling covers a run only if no query was made to all rows")
         elif charge.part and charge.part not in self.parts:
             raise BudgetError(f"the rows were not partitioned: there is no part {charge.part!r}")
+        elif self._queried < 1 and charge.definition.is_private:
+            asked = {entry.part for entry in self._entries if entry.cost} | {charge.part}
+            rates = {"": math.inf} | self.parts
+            if math.fsum(rates[part] for part in asked) > self._queried * (1 + _ROUNDING):
+                raise BudgetError("amplification by sampling does not cover a query to all rows, or to other parts")
 
     def share(self, entry: Charge, digits: int = 2) -> str:
         """Format the share of the budget that an entry cost."""
-        return f"{entry.cost / self._whole:.{digits}%}" if entry.definition.is_private else "unpriced"
+        return f"{entry.cost / self._capacity(0.0):.{digits}%}" if entry.definition.is_private else "unpriced"
 
     def stamp(self, text: str) -> None:
         """Add a warning to everything released from this run."""
@@ -343,9 +388,19 @@ class Ledger:
             return math.inf
         whole = delta is None and self.budget.epsilon is not None
         delta = self.budget.delta if delta is None else delta
-        spent = mixture_epsilon(self._branches(), self.parts, self.accounting, self.adjacency, delta)
+        if self._queried < 1:
+            spent = max(
+                _with_slack(partial(self._find_amplified, cost), delta, slack)
+                for cost, slack in self.branches().values()
+            )
+        else:
+            spent = mixture_epsilon(self.branches(), self.parts, self.accounting, self.adjacency, delta)
         # Every charge fitted the budget; the conversion back may round slightly above it.
         return min(spent, self.budget.epsilon or spent) if whole else spent
+
+    def _find_amplified(self, cost: float, delta: float) -> float:
+        """Return the epsilon of a run whose queried parts cost this much (`can_amplify`)."""
+        return convert.amplify(self.accounting.find_epsilon(cost, delta / self._queried), self._queried)
 
     def spend_statement(self) -> Statement:
         """Return the guarantee of the run, with the error of the noise laws included in delta.
@@ -368,6 +423,7 @@ class Ledger:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values for model files and releases."""
         return self._header() | {
+            "capacity": self._capacity(0.0),
             "stamps": list(self._stamps),
             "entries": [entry.to_dict() for entry in self._entries],
             "lifetime": None if self.lifetime is None else dict(self.lifetime),

@@ -110,7 +110,7 @@ class LifetimeRun:
 
     @property
     def spent(self) -> float:
-        """Cost of the run for any one unit: a unit is in at most one part of the rows (`Ledger._branches`)."""
+        """Cost of the run for any one unit: a unit is in at most one part of the rows (`Ledger.branches`)."""
         return self.costs.get("", 0.0) + max((cost for part, cost in self.costs.items() if part), default=0.0)
 
     @property

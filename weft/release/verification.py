@@ -38,15 +38,19 @@ from weft.io.sqlite import begin_sqlite, sqlite_columns
 from weft.io.table_addresses import SqliteAddress
 from weft.io.table_files import open_files
 from weft.privacy import Ledger, Lifetime
-from weft.release.card import CARD, render_card
+from weft.privacy.second_accountant import recount
+from weft.release.card import CARD, card_json, render_card
+from weft.release.database_release import describe_release, verify_database, verify_database_guarantee
+from weft.release.evidence import PACK, check_evidence
 from weft.release.row_checks import RowStatement, TableChecks
 from weft.release.spark_release import PARTS, dataset_sha256, parts_of
 from weft.schema import Column, Schema
 from weft.schema.kinds.unknown import Unknown
 from weft.schema.type_conversion import convert_type, interpret_values
 from weft.synthesis import model_file as modelfile
+from weft.synthesis.database_model import FittedDatabase
 from weft.synthesis.model_file import warns_of_facts
-from weft.synthesis.statement import compute_cost_shares, explain_ledger_guarantee
+from weft.synthesis.statement import compute_cost_shares, default_rows, explain_ledger_guarantee
 from weft.values.text_numbers import blank_marked_values, is_text
 
 
@@ -262,49 +266,126 @@ _DAMAGE = (OSError, ValueError, TypeError, LookupError, AttributeError, Arithmet
 _Back = Callable[[], Stored | str | None]
 
 
-def verify(place: Path | str, budget: Path | None = None) -> Findings:
-    """Verify the release of a table or card, or all releases and models in a folder.
+def verify(place: Path | str, budget: Path | None = None, second_accountant: bool = False) -> Findings:
+    """Verify the release of a table or card, or all releases, models and evidence in a folder.
 
     A database table is named by its address, with its card in the current folder, or by its card, and is read back.
 
     Given the file of the lifetime budget, also check that it contains the entry of each release: a file that was
-    truncated, recreated or replaced by an old copy does not.
+    truncated, recreated or replaced by an old copy does not. With `second_accountant`, recompute the epsilon of each
+    ledger with dp-accounting.
 
     Releases that were interrupted while their files were moved are completed first (`weft.io.atomic_files`).
     """
-    table = find_stored_table(place) if isinstance(place, str) else None
-    place = Path(place) if table is None else card_of_table(table, CARD_ENDING)
-    if table is not None and _get_nested(_read_card(place), "table", "file") != table.name:
-        raise WeftError(f"{place}: this card in the current folder is for another table than {table.name}.")
-    if not place.exists():
-        raise DataError(f"{place}: no such file or folder")
+    place, table = _locate(place)
     one = not place.is_dir() or Dataset(place.resolve()).card_json.is_file()
     folder = place.resolve().parent if one and place.is_dir() else place.parent if one else place
     recovered = tuple(recover_files(folder))
     if one:
-        card = Dataset(place.resolve()).card_json if place.is_dir() else _card_of(place)
-        if not card.is_file():
-            raise WeftError(
-                f"{place}: no card ({card.name}) in its folder, so it cannot be verified. Name a table with its card, "
-                "a card, or a folder of releases."
-            )
-        return Findings((*_verify_release(card, table), *_verify_lifetime_entries([card], budget)), recovered)
+        card = _only_card(place)
+        checks = [*_verify_release(card, table), *_verify_lifetime_entries([card], budget)]
+        return Findings((*checks, *(_recount(card) if second_accountant else ())), recovered)
     cards = sorted(folder.glob(f"*{CARD_ENDING}"))
     models = sorted(folder.glob("*.weft"))
     pages = [page for page in sorted(folder.glob("*.card.md")) if page.with_suffix(".json") not in cards]
-    if not (cards or models or pages):
-        raise WeftError(f"{place}: no release found. Name a folder with a card ({CARD_ENDING}) or a model (.weft).")
+    packed = (folder / PACK).is_file()
+    if not (cards or models or pages or packed):
+        raise WeftError(
+            f"{place}: no release found. Name a folder with a card ({CARD_ENDING}), a model (.weft) or evidence."
+        )
     checks = [check for card in cards for check in _verify_release(card)]
     checks += [Check(page.name, "card", f"its card ({page.with_suffix('.json').name}) is missing") for page in pages]
     checks += [_verify_model(model, cards) for model in models]
     checks += _verify_lifetime_entries(cards, budget)
-    named = {_find_released_table(_read_card(card), card) for card in cards}
+    checks += [check for card in cards if second_accountant for check in _recount(card)]
+    checks += _verify_evidence(folder) if packed else []
+    named = {path for card in cards for path in _list_released_tables(_read_card(card), card)}
     tables = [
         path.name
         for path in sorted(folder.iterdir())
         if get_ending(path) in list_writable_endings() and path not in named and not path.name.endswith(JOURNAL_ENDING)
     ]
     return Findings(tuple(checks), recovered, tuple(tables))
+
+
+def _locate(place: Path | str) -> tuple[Path, DatabaseTable | None]:
+    """Return the path of a release, and its database table if it was named by an address."""
+    table = find_stored_table(place) if isinstance(place, str) else None
+    place = Path(place) if table is None else card_of_table(table, CARD_ENDING)
+    if table is not None and _get_nested(_read_card(place), "table", "file") != table.name:
+        raise WeftError(f"{place}: this card in the current folder is for another table than {table.name}.")
+    if not place.exists():
+        raise DataError(f"{place}: no such file or folder")
+    return (place.parent if place.name == PACK else place), table
+
+
+def _only_card(place: Path) -> Path:
+    card = Dataset(place.resolve()).card_json if place.is_dir() else _card_of(place)
+    if not card.is_file():
+        raise WeftError(
+            f"{place}: no card ({card.name}) in its folder, so it cannot be verified. Name a table with its card, "
+            "a card, or a folder of releases."
+        )
+    return card
+
+
+def read_verified_card(place: Path | str) -> dict[str, Any]:
+    """Return the card of a table, card, model or folder with one release; WeftError if it fails verification."""
+    path, table = _locate(place)
+    if path.is_dir() and not Dataset(path.resolve()).card_json.is_file():
+        found = sorted(path.glob(f"*{CARD_ENDING}")) or sorted(path.glob("*.weft"))
+        if len(found) != 1:
+            listed = ", ".join(each.name for each in found) or "none"
+            raise WeftError(f"{path}: a folder with one release is needed, and this one has: {listed}. Name its card.")
+        path = found[0]
+    if path.suffix == ".weft":
+        fitted = modelfile.load_any_model(path)
+        if isinstance(fitted, FittedDatabase):
+            entry = {"file": path.name, "rows": 0, "sha256": hash_file(path), "public": False}
+            return _as_read(describe_release(fitted, {"model": entry}, {}))
+        return _as_read(card_json(fitted, default_rows(fitted), name=path.name, sha256=hash_file(path)))
+    if wrong := verify(path if table is None else place).wrong:
+        raise WeftError(
+            f"{place}: refused, because the release fails verification ({wrong[0].file}: {wrong[0].wrong}). Restore "
+            "the files as they were released; `weft verify` lists all checks."
+        )
+    return read_card_beside(path)
+
+
+def _as_read(card: dict[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(json.dumps(card))
+    return values
+
+
+def read_card_beside(place: Path) -> dict[str, Any]:
+    """Return the card of a released table; WeftError if it has none."""
+    return _read_card(_only_card(place))
+
+
+def _recount(card: Path) -> Iterator[Check]:
+    """Recompute the epsilon of a card's ledger by a second accountant."""
+    try:
+        for each in recount(Ledger.from_dict(_read_card(card)["ledger"])):
+            wrong = f"dp-accounting finds epsilon {each.dp_accounting:.5g}, Weft {each.weft:.5g}, of {each.stated:.5g}"
+            part = f" for {each.part}" if each.part else ""
+            yield Check(card.name, f"second accountant agrees{part}", None if each.agrees else wrong)
+    except KeyError:
+        yield Check(card.name, "second accountant agrees", _DAMAGED)
+
+
+def _verify_evidence(folder: Path) -> Iterator[Check]:
+    """Verify an evidence pack, and the card in it."""
+    try:
+        facts = json.loads((folder / PACK).read_bytes())["card"]
+        steps = (
+            (_verify_ledger, _verify_guarantee, _verify_stamps) if "table" in facts else (verify_database_guarantee,)
+        )
+        for step in steps:
+            yield Check(PACK, f"{step.__name__.removeprefix('_verify_')} of the card", step(facts, folder))
+        yield from (Check(*found) for found in check_evidence(folder))
+    except _DAMAGE as error:
+        told = str(error) if isinstance(error, WeftError) else "cannot be checked: the evidence is damaged"
+        yield Check(PACK, "evidence", told)
 
 
 def _card_of(place: Path) -> Path:
@@ -340,6 +421,14 @@ def _find_released_table(facts: dict[str, Any], card: Path) -> Path | None:
         return None
 
 
+def _list_released_tables(facts: dict[str, Any], card: Path) -> list[Path | None]:
+    """Return the files that a card names: one table, or related tables."""
+    tables = facts.get("tables")
+    if isinstance(tables, dict):
+        return [_find_released_table({"table": entry}, card) for entry in tables.values()]
+    return [_find_released_table(facts, card)]
+
+
 def _verify_release(card: Path, named: DatabaseTable | None = None) -> Iterator[Check]:
     """Check one card and its files; `named` is its database table, if the user named it."""
     facts = _read_card(card)
@@ -347,6 +436,12 @@ def _verify_release(card: Path, named: DatabaseTable | None = None) -> Iterator[
         newer = isinstance(facts.get("card"), int) and facts["card"] > CARD
         told = "written by a newer Weft. Update weft to check it" if newer else "not a card of this version, or damaged"
         yield Check(card.name, "card", told)
+        return
+    if "tables" in facts:  # related tables
+        try:
+            yield from (Check(*found) for found in verify_database(facts, card))
+        except _DAMAGE:
+            yield Check(card.name, "card of related tables", _DAMAGED)
         return
     back = cache(partial(_read_back, facts, card, named))
     steps: list[tuple[str, str, Callable[[dict[str, Any], Path], str | None]]] = [
@@ -545,9 +640,13 @@ def _agree_closely(own: Any, said: Any) -> bool:
 def _verify_model(model: Path, cards: list[Path]) -> Check:
     """Check that a model file loads, and name the cards of tables sampled from it."""
     try:
-        fitted = modelfile.load_model(model)
+        fitted = modelfile.load_any_model(model)
     except WeftError as error:
         return Check(model.name, "model file", str(error))
+    if isinstance(fitted, FittedDatabase):
+        ledger = json.loads(json.dumps(fitted.ledger.to_dict()))
+        own = [card.name for card in cards if _get_nested(_read_card(card), "ledger") == ledger]
+        return Check(model.name, f"model file, the source of {', '.join(own)}" if own else "model file")
     own = json.loads(json.dumps([fitted.method, fitted.options, fitted.ledger.to_dict()]))
     made = [card.name for card in cards if _get_fit_identity(_read_card(card)) == own]
     return Check(model.name, f"model file, the source of {', '.join(made)}" if made else "model file")

@@ -8,8 +8,15 @@ from weft.privacy.mechanisms.exponential import Exponential
 from weft.privacy.mechanisms.gaussian import Gaussian
 from weft.privacy.mechanisms.geometric import Geometric
 from weft.privacy.mechanisms.grown_records import DeniableRecords, SeededRecords
-from weft.privacy.mechanisms.mechanism import CountNoise, Mechanism, Norm, rho_of_gaussian, sigma_for
-from weft.privacy.mechanisms.noisy_release import Mechanisms, Release
+from weft.privacy.mechanisms.mechanism import (
+    CountNoise,
+    Mechanism,
+    Mechanisms,
+    Norm,
+    Release,
+    rho_of_gaussian,
+    sigma_for,
+)
 from weft.privacy.mechanisms.secret_coins import SecretCoins
 
 __all__ = [

@@ -37,7 +37,12 @@ class CommonValues(GaussianPriced):
             raise BudgetError(f"the slack of {charge.question!r} does not cover its threshold")
 
     def check_unit(self, charge: Charge, adjacency: Adjacency) -> None:
-        """Refuse a threshold and noise that do not protect the ledger's privacy unit."""
+        """Refuse a threshold and noise that do not protect the ledger's privacy unit.
+
+        The ledger's bound counts the rows of a unit in all tables; the term `bound` is that of the one that was listed.
+        """
+        if "bound" in charge.terms:
+            adjacency = adjacency.weigh(min(int(charge.terms["bound"]), adjacency.rows_per_unit))
         least = adjacency.marginal_l2() * (1 - _ROUNDING)
         if charge.terms["rows"] < adjacency.rows_per_unit or min(charge.sensitivities) < least:
             raise BudgetError(f"{charge.question!r} does not protect units of {adjacency.rows_per_unit} rows")

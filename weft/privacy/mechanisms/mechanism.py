@@ -1,6 +1,7 @@
 """Interface of a mechanism: the cost of a charge, the release of an answer, and the audit of its noise.
 
 A mechanism has no state. Ledgers, journals and model files store its name (`weft.privacy.mechanisms.MECHANISMS`).
+`Mechanisms` is the step that adds noise to exact answers: the last one before release.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 from scipy.special import gammaincc
@@ -21,6 +22,7 @@ from weft.privacy.noise import Integers, Law, Noise
 if TYPE_CHECKING:
     from weft.privacy.charge import Charge
     from weft.privacy.sensitivity import Adjacency
+
 
 Norm = Literal["l1", "l2", "linf", "values", "rows", "none"]
 """Norm of a sensitivity: l1 and l2 of a table, linf of scores, values (l2 over all values of either of two tables),
@@ -190,3 +192,28 @@ def sigma_for(rho: float, sensitivity: float) -> float:
     if not (rho > 0 and sensitivity > 0):
         raise BudgetError("Gaussian noise needs a positive budget and a positive sensitivity")
     return sensitivity / math.sqrt(2 * rho)
+
+
+class Release(Protocol):
+    """Turns exact integer answers into released ones. The audit substitutes a recording implementation."""
+
+    private: bool
+    """False if the noise is predictable, as with a seed; every release is then stamped."""
+
+    def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
+        """Return one released array for each exact one, by the mechanism of the charge."""
+        ...
+
+
+class Mechanisms:
+    """Integer noise as specified by the charge, from the operating system's entropy unless seeded for a test."""
+
+    def __init__(self, noise: Noise | None = None) -> None:
+        self.noise = self._noise = noise or Noise()
+        self.private = self._noise.private
+
+    def __call__(self, charge: Charge, exact: Sequence[Array]) -> list[Array]:
+        """Release the answers to a charged query; they must be integers, for the accounting to be exact (`Noise`)."""
+        if any(answer.dtype.kind not in "iu" for answer in exact):
+            raise TypeError("only integer answers may be released")
+        return charge.definition.release(charge, exact, self._noise)
