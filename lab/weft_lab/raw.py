@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
@@ -20,17 +21,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from weft.errors import DataError
 from weft.progress import Listener, ignore_event, report_stage
-from weft_lab.datasets import locate
+from weft_lab.raw_scores import RawScores, score_release, worst
+from weft_lab.raw_tables import EXPORTS, read_export
 from weft_lab.sheet import Sheet
 from weft_lab.structure import three_way
 
-GENERATED_ROWS = 1_000_000
 UNSPENT = "Nothing was spent."
 """What the command line says of a run that was refused before a charge."""
+
+
+TABLES = tuple(EXPORTS)
 
 
 @dataclass
@@ -40,64 +43,166 @@ class Raw:
     tables: Sequence[str] = ()
     epsilon: float = 1.0
     folder: str | None = None
+    runs: int = 1
+    options: Sequence[str] = ()
+    """Further options of `weft synth`, such as a contribution bound."""
 
     def sheets(self, listener: Listener = ignore_event) -> Iterator[Sheet]:
-        """Yield one sheet: time, memory, and the error of triples of columns with and without a schema."""
-        rows = []
-        with report_stage(listener, "run", len(self.tables or TABLES)) as work, tempfile.TemporaryDirectory() as place:
-            for name in self.tables or TABLES:
-                rows.append(self._row(name, Path(place)))
+        """Yield time, memory and 3-way error; what is wrong on raw values; and which columns are the worst."""
+        names = self.tables or TABLES
+        times, scores, found = [], [], dict[str, list[RawScores]]()
+        with report_stage(listener, "run", len(names)) as work, tempfile.TemporaryDirectory() as place:
+            for name in names:
+                row, found[name] = self._row(name, Path(place))
+                times.append(row)
+                scores += [_score_row(name, found[name])] if found[name] else []
                 work.advance(note=name)
+        told = f"epsilon {self.epsilon:g}, {self.runs} run{'s' * (self.runs > 1)}"
         heads = ("table", "rows", "columns", "seconds", "GiB", "3-way error", "with a reviewed schema", "ratio")
-        yield Sheet(f"raw exports without a schema, epsilon {self.epsilon:g}, file to file", heads, rows)
+        yield Sheet(f"raw exports without a schema, {told}, file to file", heads, times)
+        if scores:
+            yield Sheet(
+                f"on raw values, {told}", ("table", "chosen on", *(head for head, _, _ in SCORES)), scores, NOTES
+            )
+            yield Sheet("figures by half", ("figure", *HALVES.values()), list(_figures(found)))
+            yield Sheet(
+                "worst columns",
+                ("table", *WORST.values()),
+                [_worst_row(name, runs) for name, runs in found.items() if runs],
+            )
 
-    def _row(self, name: str, place: Path) -> list[str]:
-        real = MADE[name]() if name in MADE else _read(name, self.folder)
-        source = place / f"{name}.csv"
-        _export(real, source)
-        took, memory, refusal = self._run(source, place / "bare.csv", [])
-        told = [name, f"{len(real):,}", str(real.num_columns), f"{took:.0f}", f"{memory:.2f}"]
-        if refusal:
-            return [*told, "refused, nothing spent", "", ""]
-        bare = _error(real, place / "bare.csv")
-        schema = files("weft_lab") / "schemas" / f"{name}.toml"
-        if not schema.is_file():
-            return [*told, "" if math.isnan(bare) else f"{bare:.4f}", "", ""]
-        self._run(source, place / "reviewed.csv", ["--schema", str(schema)])
-        reviewed = _error(real, place / "reviewed.csv")
-        return [*told, f"{bare:.4f}", f"{reviewed:.4f}", f"{bare / reviewed:.2f}"]
+    def _row(self, name: str, place: Path) -> tuple[list[str], list[RawScores]]:
+        real, export = read_export(name, self.folder), EXPORTS[name]
+        source, out = place / f"{name}.csv", place / "bare.csv"
+        _export(real, source, export.encoding)
+        real = pyarrow.csv.read_csv(source, pyarrow.csv.ReadOptions(encoding=export.encoding))
+        took, errors, scores = list[float](), list[float](), list[RawScores]()
+        told = [name, f"{len(real):,}", str(real.num_columns)]
+        for seed in range(self.runs):
+            took.append(self._run(source, out, ["--few-rows", *export.options, *self.options], seed))
+            memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+            if not took[-1]:
+                return [*told, "", "", "refused, nothing spent", "", ""], []
+            made = pyarrow.csv.read_csv(out)  # always UTF-8
+            errors.append(_error(real, made))
+            schema = out.with_suffix(".schema.toml")
+            texts = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(_list_categories(schema), pa.string()))
+            written = pyarrow.csv.read_csv(
+                source, pyarrow.csv.ReadOptions(encoding=export.encoding), convert_options=texts
+            )
+            released = pyarrow.csv.read_csv(out, convert_options=texts)
+            scores.append(score_release(written, released, schema, export.dependencies))
+        told += [f"{np.median(took):.0f}", f"{memory:.2f}"]
+        bare = float(np.mean(errors))
+        reviewed_schema = files("weft_lab") / "schemas" / f"{name}.toml"
+        if not reviewed_schema.is_file():
+            return [*told, "" if math.isnan(bare) else f"{bare:.4f}", "", ""], scores
+        self._run(source, place / "reviewed.csv", ["--schema", str(reviewed_schema)], 0)
+        reviewed = _error(real, pyarrow.csv.read_csv(place / "reviewed.csv"))
+        return [*told, f"{bare:.4f}", f"{reviewed:.4f}", f"{bare / reviewed:.2f}"], scores
 
-    def _run(self, source: Path, out: Path, options: Sequence[str]) -> tuple[float, float, bool]:
-        """Return seconds, the most memory of any run so far in GiB, and whether it was refused before a charge."""
-        who = [] if options else ["--one-row-per-person", "--few-rows"]
-        command = [sys.executable, "-m", "weft.cli", "synth", str(source), "-e", f"{self.epsilon:g}", "-q"]
+    def _run(self, source: Path, out: Path, options: Sequence[str], seed: int) -> float:
+        """Return seconds; 0 if the run was refused before a charge."""
+        command = [sys.executable, "-m", "weft.cli", "synth", str(source), "-e", f"{self.epsilon:g}", "-q", *options]
+        out.with_suffix(".schema.toml").unlink(missing_ok=True)
         start = time.perf_counter()
-        done = subprocess.run([*command, *who, *options, "-o", str(out)], capture_output=True, text=True)  # noqa: S603
-        took = time.perf_counter() - start
-        refused = done.returncode != 0 and UNSPENT in done.stderr
-        if done.returncode and not refused:
+        command += ["--noise-seed", str(seed), "--overwrite", "-o", str(out)]
+        done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603
+        if done.returncode and UNSPENT not in done.stderr:
             raise DataError(f"{source.name}: {done.stderr.strip()}")
-        return took, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20, refused
+        return 0.0 if done.returncode else time.perf_counter() - start
 
 
-def _read(name: str, folder: str | None) -> pa.Table:
-    path = locate(name, folder)
-    if path is None:
-        raise DataError(f"{name}: there is no such table here; `weft bench data` has them")
-    return pq.read_table(path)
+HALVES = {True: "settings chosen here", False: "reported only"}
+NOTES = (
+    "outside: share of real rows outside the found range of a numeric or date column; lost: share of the values with "
+    "so many rows that do not occur in the release; shifts are relative",
+)
 
 
-def _export(table: pa.Table, path: Path) -> None:
+def _mean(values: Mapping[str, float]) -> float:
+    return float(np.mean([abs(value) for value in values.values()])) if values else math.nan
+
+
+def _median(values: Mapping[str, float]) -> float:
+    return float(np.median([abs(value) for value in values.values()])) if values else math.nan
+
+
+Summary = Callable[[Mapping[str, float]], float]
+SCORES: Sequence[tuple[str, str, Summary]] = (
+    ("outside, worst", "outside", worst),
+    ("outside, median", "outside", _median),
+    ("2% values lost", "lost_2", _mean),
+    ("1% values lost", "lost_1", _mean),
+    ("means of amounts", "means", _median),
+    ("worst mean", "means", worst),
+    ("worst median", "medians", worst),
+    ("worst 90% quantile", "tails", worst),
+    ("TVD", "variation", _mean),
+    ("correlations", "correlations", _mean),
+    ("dependencies broken", "broken", _mean),
+)
+"""Heads, attributes of `RawScores`, and how the columns of a table are summarised."""
+
+WORST = {"outside": "outside", "means": "mean", "medians": "median", "tails": "90% quantile", "variation": "TVD"}
+
+FIGURES: Sequence[tuple[str, str, float]] = (
+    ("columns with at most 2% of rows outside", "outside", 0.02),
+    ("columns without a lost 2% value", "lost_2", 0.0),
+    ("columns without a lost 1% value", "lost_1", 0.0),
+    ("means of skewed amounts within 15%", "means", 0.15),
+    ("medians within 10%", "medians", 0.10),
+    ("90% quantiles within 10%", "tails", 0.10),
+)
+
+
+def _score_row(name: str, runs: Sequence[RawScores]) -> list[str]:
+    found = [np.mean([summary(getattr(run, part)) for run in runs]) for _, part, summary in SCORES]
+    return [
+        name,
+        "yes" if EXPORTS[name].tuning else "no",
+        *("" if math.isnan(value) else f"{value:.3f}" for value in found),
+    ]
+
+
+def _worst_row(name: str, runs: Sequence[RawScores]) -> list[str]:
+    """Name the worst column of each score, by its mean over runs."""
+    told = [name]
+    for part in WORST:
+        both = {key: np.mean([abs(getattr(run, part).get(key, 0.0)) for run in runs]) for key in getattr(runs[0], part)}
+        place = max(both, key=lambda key: both[key], default="")
+        told.append(f"{place} {both[place]:.2f}" if place else "")
+    return told
+
+
+def _figures(found: Mapping[str, Sequence[RawScores]]) -> Iterator[list[str]]:
+    """Yield each figure with the share of columns and runs that reach it, by half."""
+    for head, part, most in FIGURES:
+        told = [head]
+        for half in HALVES:
+            tables = [run for name, runs in found.items() if EXPORTS[name].tuning is half for run in runs]
+            reached = [abs(value) <= most for run in tables for value in getattr(run, part).values()]
+            told.append(f"{np.mean(reached):.1%} of {len(reached)}" if reached else "")
+        yield told
+
+
+def _export(table: pa.Table, path: Path, encoding: str) -> None:
     """Write a CSV as pandas does where it is there: 3.0 for whole numbers beside blanks, offsets in times."""
     if find_spec("pandas") is None:
         pyarrow.csv.write_csv(table, path)
+        path.write_text(path.read_text(encoding="utf-8"), encoding=encoding)
     else:
-        table.to_pandas().to_csv(path, index=False)
+        table.to_pandas().to_csv(path, index=False, encoding=encoding)
 
 
-def _error(real: pa.Table, made: Path) -> float:
+def _list_categories(schema: Path) -> list[str]:
+    """Return the columns that were found to be categories, whose values are compared as they are written."""
+    columns = tomllib.loads(schema.read_text(encoding="utf-8")).get("columns", {})
+    return [name for name, entry in columns.items() if entry.get("kind") == "category"]
+
+
+def _error(real: pa.Table, read: pa.Table) -> float:
     """Return the mean total variation of triples of columns, numbers in twentieths of the real rows."""
-    read = pyarrow.csv.read_csv(made)
     shared = [name for name in real.column_names if name in read.column_names and not _all_differ(real.column(name))]
     if len(shared) < 3:
         return math.nan
@@ -116,58 +221,3 @@ def _like(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         return column.cast(kind, safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return column
-
-
-def generated(rows: int = GENERATED_ROWS, seed: int = 0) -> pa.Table:
-    """Return a table of twenty columns as a clinic might export them: ids, dates, money, codes, free text."""
-    rng = np.random.default_rng(seed)
-    ward = rng.choice(8, rows, p=[0.3, 0.2, 0.15, 0.1, 0.1, 0.08, 0.05, 0.02])
-    age = np.clip(rng.normal(45 + 4 * ward, 18), 0, 99).astype(int)
-    days = np.datetime64("2021-01-01") + rng.integers(0, 1000, rows)
-    cost = np.round(rng.gamma(2 + ward, 400), 2)
-    codes = np.array([f"{a}{b:02d}" for a in "ABCDEFGHIJ" for b in range(60)])
-    columns: dict[str, object] = {
-        "stay": np.char.add("S", np.arange(rows).astype(str)),
-        "ward": np.array(["surgery", "medicine", "heart", "eyes", "bones", "skin", "child", "other"])[ward],
-        "age": age,
-        "sex": rng.choice(["f", "m"], rows),
-        "admitted": days,
-        "left": days + rng.integers(0, 20, rows),
-        "cost": cost,
-        "paid": np.where(rng.random(rows) < 0.3, 0.0, np.round(cost * rng.random(rows), 2)),
-        "code": codes[np.minimum(rng.geometric(0.02, rows), len(codes)) - 1],
-        "note": np.char.add("seen by somebody who wrote a few words, number ", np.arange(rows).astype(str)),
-        "smoker": rng.random(rows) < 0.2 + 0.02 * ward,
-    }
-    for i in range(9):
-        columns[f"answer_{i + 1}"] = np.minimum(rng.geometric(0.3, rows), 6 + i)
-    return pa.table(columns)
-
-
-def wide(rows: int = 100_000, columns: int = 1_000, seed: int = 0) -> pa.Table:
-    """Return a survey of very many questions, each with a handful of answers that depend a little on the last one."""
-    rng = np.random.default_rng(seed)
-    made, last = {}, np.zeros(rows, np.int64)
-    for i in range(columns):
-        again = rng.random(rows) < 0.3
-        last = np.where(again, last, rng.integers(0, 2 + i % 5, rows)) % (2 + i % 5)
-        made[f"q{i + 1}"] = last
-    return pa.table(made)
-
-
-def strings(rows: int = GENERATED_ROWS, seed: int = 0) -> pa.Table:
-    """Return one column of texts that all differ, beside two of the usual sort."""
-    rng = np.random.default_rng(seed)
-    return pa.table(
-        {
-            "text": np.char.add("case ", rng.permutation(rows).astype(str)),
-            "age": rng.integers(0, 100, rows),
-            "sex": rng.choice(["f", "m"], rows),
-        }
-    )
-
-
-MADE: dict[str, Callable[[], pa.Table]] = {"generated": generated, "strings": strings, "wide": wide}
-"""Tables that are made where they are needed."""
-
-TABLES = ("adult_raw", "hotel_bookings_raw", "flights_raw", "acs_pums2018_west", *MADE)

@@ -113,7 +113,7 @@ def test_whatever_noise_finds_is_a_schema(seed):
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.tuples(st.integers(0, 573), st.integers(0, 573)), st.sampled_from([None, 0, 1, 2, 3, 4]))
+@given(st.tuples(*[st.integers(0, len(real_edges()) - 2)] * 2), st.sampled_from([None, 0, 1, 2, 3, 4]))
 def test_whatever_noise_takes_for_the_range_is_a_column(cells, decimals):
     """A range far from every row is a bad guess, and no reason to fail after it has been paid for."""
     found = number_range(real_edges(), (min(cells), max(cells)), False, decimals)
@@ -130,5 +130,5 @@ def test_a_few_rows_side_by_side_are_found_where_none_of_their_cells_stands_out(
         counts = np.zeros(574)
         counts[361:369] = 80  # each cell within two standard deviations of nothing; together, five
         first, last = estimate_extent(counts + rng.normal(0, sigma, 574), sigma)
-        right += 350 < first <= last < 380
+        right += 340 < first <= 364 and 366 <= last < 390  # wider where in doubt
     assert right >= 90  # the largest cell alone finds them in about half

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-
-from weft.marginals.simplex import apply_ripple
+from weft_lab.methods.priview import apply_ripple
 
 
 def literal(table, theta):

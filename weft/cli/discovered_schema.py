@@ -107,10 +107,9 @@ def paid_draft(terminal: Terminal, request: FitRequest, out: Path, few_rows: boo
     check_size(request, terminal, few_rows=few_rows, share=1.0)
     with terminal.progress() as listener:
         request, synthesizer = prepare_fit(request, listener)
-        from weft.synthesis.discovery import ROWS_PER_UNIT
-
-        bound = ROWS_PER_UNIT if request.rows_per_unit is None else request.rows_per_unit
-        schema = synthesizer.find_schema(request.source, unit=request.unit, rows_per_unit=bound, listener=listener)
+        schema = synthesizer.find_schema(
+            request.source, unit=request.unit, rows_per_unit=request.rows_per_unit, listener=listener
+        )
         write_found(schema, out, request.source, synthesizer.discovered_.stamps)
     terminal.show(
         summary.render_headline(f"{out}: {format_count(len(schema.columns), 'column')}, found privately"),

@@ -71,6 +71,14 @@ def _load_kernel() -> Any:
     return tally_records.dispatcher
 
 
+@cache
+def _load_weighted_kernel() -> Any:
+    """Return the compiled kernel of weighted records."""
+    from weft.marginals.counting_kernel import tally_weights
+
+    return tally_weights.dispatcher
+
+
 @dataclass(frozen=True)
 class Counter:
     """Counter of a fixed list of cliques that accumulates batches of records in one flat buffer.
@@ -120,19 +128,32 @@ class Counter:
             for clique, (lo, hi) in zip(self.cliques, pairwise(self._offsets.tolist()), strict=True)
         ]
 
-    def add(self, records: Records, into: Counts, advance: Callable[[int], None] | None = None) -> None:
-        """Add the counts of these records to a buffer; `advance` receives the number of newly completed cliques."""
+    def add(
+        self,
+        records: Records,
+        into: Counts,
+        advance: Callable[[int], None] | None = None,
+        weights: Counts | None = None,
+    ) -> None:
+        """Add the counts of these records, or their integer weights, to a buffer.
+
+        `advance` receives the number of newly completed cliques.
+        """
         if records.domain != self.domain:
             raise ValueError("the domain of the records differs from the counter's domain")
         if into.shape != (int(self._offsets[-1]),) or into.dtype != np.int64 or not into.flags.c_contiguous:
             raise ValueError("invalid buffer: use one returned by `zeros`")
         columns = _prepare_columns(records, np.unique(self._members).tolist())
-        if len(records) * len(self.cliques) <= _FEW and all(len(clique) <= 1 for clique in self.cliques):
+        if weights is not None and (weights.shape != (len(records),) or weights.dtype != np.int64):
+            raise ValueError("records need one weight each, a 64-bit integer")
+        few = len(records) * len(self.cliques) <= _FEW
+        if weights is None and few and all(len(clique) <= 1 for clique in self.cliques):
             self._add_columns(columns, len(records), into)
             if advance is not None:
                 advance(len(self.cliques))
             return
-        tally_records = _load_kernel()
+        tally_records = _load_kernel() if weights is None else _load_weighted_kernel()
+        more = () if weights is None else (np.ascontiguousarray(weights),)
         layout = (
             np.array([column.ctypes.data for column in columns], np.uint64),
             np.array([column.itemsize for column in columns], np.int64),
@@ -145,7 +166,7 @@ class Counter:
 
         def tally(first: int, last: int, lo: int, hi: int, flat: Counts) -> None:
             for start in range(lo, hi, _ROWS_A_CALL):
-                tally_records(*layout, first, last, start, min(start + _ROWS_A_CALL, hi), flat)
+                tally_records(*layout, first, last, start, min(start + _ROWS_A_CALL, hi), flat, *more)
 
         if n * q < _SMALL:
             tally(0, q, 0, n, into)

@@ -83,4 +83,31 @@ def tally_records(
                     table[i] += lanes[lane, i]
 
 
+@kernel(cache=True, nogil=True)
+def tally_weights(
+    addresses: Any, widths: Any, sizes: Any, members: Any, starts: Any, offsets: Any, first: int, last: int,
+    lo: int, hi: int, flat: Any, weights: Any,
+) -> None:  # fmt: skip
+    """Add the weights of records lo to hi (exclusive) to the tables; the other arguments as in `tally_records`."""
+    cell = np.empty(_TILE, np.uint32)
+    for q in range(first, last):
+        table = flat[offsets[q] : offsets[q + 1]]
+        for tile in range(lo, hi, _TILE):
+            rows = min(_TILE, hi - tile)
+            cells = cell[:rows]
+            cells[:] = 0
+            for member in range(starts[q], starts[q + 1]):
+                column = members[member]
+                radix = uint32(sizes[column])
+                at = _cast_pointer(addresses[column] + uint64(tile) * uint64(widths[column]))
+                if widths[column] == 1:
+                    _append_digit(cells, radix, carray(at, rows, np.uint8))
+                elif widths[column] == 2:
+                    _append_digit(cells, radix, carray(at, rows, np.uint16))
+                else:
+                    _append_digit(cells, radix, carray(at, rows, np.uint32))
+            for i in range(rows):
+                table[cells[i]] += weights[tile + i]
+
+
 SIGNATURE = types.void(types.uint64[::1], *[types.int64[::1]] * 5, *[types.int64] * 4, types.int64[::1])

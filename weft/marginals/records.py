@@ -72,3 +72,17 @@ class Records:
     def take(self, rows: Any) -> Records:
         """Select rows by index array, mask or slice."""
         return Records(self.domain, tuple(column[rows] for column in self.columns))
+
+
+def sibling_pairs(starts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of all ordered pairs of different rows of a family; family f has rows starts[f]:starts[f + 1].
+
+    >>> [pairs.tolist() for pairs in sibling_pairs(np.array([0, 2, 3]))]
+    [[0, 1], [1, 0]]
+    """
+    sizes = np.diff(starts)
+    begin, size = np.repeat(starts[:-1], sizes), np.repeat(sizes, sizes)
+    first = np.repeat(np.arange(starts[-1]), size - 1)
+    run = np.arange(len(first)) - np.repeat(np.cumsum(size - 1) - (size - 1), size - 1)
+    second = begin[first] + run
+    return first, second + (second >= first)

@@ -1,4 +1,4 @@
-"""Simplex projection: the non-negative table of a given total that is nearest (L2) to a noisy table; and Ripple.
+"""Simplex projection: the non-negative table of a given total that is nearest (L2) to a noisy table.
 
 The projection subtracts a threshold tau from every cell and truncates at zero ("norm-sub"). `project_to_simplex`
 computes tau by sorting; `find_simplex_threshold`, the kernel for many tables, uses Newton's method on the convex
@@ -6,8 +6,6 @@ function tau -> sum(max(v - tau, 0)) - total, which is exact after a few passes.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,18 +28,6 @@ def project_to_simplex(v: Array, total: float) -> Array:
     # The condition holds for a prefix, so its length is the number of cells that stay positive.
     support = np.count_nonzero(descending * count > excess)
     return np.asarray(np.maximum(flat - excess[support - 1] / support, 0.0).reshape(np.shape(v)))
-
-
-def simplex_each(tables: Sequence[Array], total: float) -> list[Array]:
-    """Return `project_to_simplex` of every table; faster than one call per table."""
-    if not total > 0:
-        raise ValueError("a table can only be projected onto a positive total")
-    done = []
-    for table in tables:
-        flat = np.array(table, dtype=np.float64).ravel()
-        _project_in_place(flat, total)
-        done.append(flat.reshape(np.shape(table)))
-    return done
 
 
 @kernel(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
@@ -75,38 +61,3 @@ def find_simplex_threshold(v, total, start):  # type: ignore[no-untyped-def]
             break
         support = kept
     return tau
-
-
-@kernel(cache=True, nogil=True)
-def _project_in_place(v, total):  # type: ignore[no-untyped-def]
-    tau = find_simplex_threshold(v, total, v.mean() - total / v.size)
-    for j in range(v.size):
-        v[j] = max(v[j] - tau, 0.0)
-
-
-WAVES = 1_000
-"""Maximum number of Ripple rounds."""
-
-
-def apply_ripple(table: Array, theta: float) -> Array:
-    """Move counts below -theta to neighbouring cells (Ripple; PriView, Qardaji, Yang, Li; SIGMOD 2014).
-
-    A cell below -theta becomes zero, and its deficit is taken evenly from its neighbours, the cells that differ in one
-    attribute; if these fall below -theta, the step is repeated. Keeps the total, which truncation would raise, and
-    unrelated cells. Cells below -theta remain only if the total is too small.
-
-    >>> apply_ripple(np.array([[-2.0, 5.0], [5.0, 9.0]]), 0.5)
-    array([[0., 4.],
-           [4., 9.]])
-    """
-    made = np.array(table, np.float64)
-    neighbours = sum(size - 1 for size in made.shape)
-    for _ in range(WAVES):
-        below = made < -theta
-        if not below.any() or not neighbours:
-            break
-        lacking = np.where(below, made, 0.0)
-        made = made - lacking
-        for axis in range(made.ndim):
-            made = made + (lacking.sum(axis=axis, keepdims=True) - lacking) / neighbours
-    return np.asarray(made)

@@ -15,6 +15,7 @@ Privacy: uses a released table and public facts about the grid only, so it is po
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,3 +143,132 @@ def _with_tails(y: Array, base: Array, live: NDArray[np.bool_], blocks: NDArray[
         if counts[:end][alive[:end]].sum() < 2 * sigma * np.sqrt(max(int(alive[:end].sum()), 1)):
             expected[:end] *= np.exp(-np.arange(end, 0, -1) / max(beside, 1))
     return base
+
+
+MIN_TAIL_DEVIATIONS = 3.5  # a fitted tail begins at or before the last run of cells so far above its noise
+GOOD_FIT, POOR_FIT = 2.5, 4.0  # misfit that is accepted at once, and maximum if no other fit is better
+MAX_LAST = 0.05  # maximum ratio of the last density to the largest: a fit that does not decay explains no tail
+MIN_DECAY = 1.5  # minimum exponent of a power-law tail beyond the last significant cell: its mean must be finite
+_MIN_FITTED = 4
+_TINY_WIDTH = 1e-9
+_RUN_ALLOWANCE = 1.0  # runs are compared with a higher threshold, since the largest of many deviations counts
+_GEOMETRIC = 4.0  # ratio of the widest cell to the narrowest above which a grid is geometric
+
+
+@dataclass(frozen=True)
+class NoisyCells:
+    """Noisy counts of adjacent cells, their standard deviations, and the widths of the cells."""
+
+    counts: Array
+    sigma: Array
+    widths: Array
+
+    def reverse(self) -> NoisyCells:
+        """Return the cells from the last to the first."""
+        return NoisyCells(self.counts[::-1], self.sigma[::-1], self.widths[::-1])
+
+    @property
+    def is_geometric(self) -> bool:
+        """Whether the widths of the cells grow with their distance from zero."""
+        return bool(self.widths.max() > _GEOMETRIC * self.widths.min())
+
+    def places(self) -> tuple[Array, Array]:
+        """Return the centres and widths of the cells, on a logarithmic scale if the grid is geometric.
+
+        The narrowest cells of a geometric grid are those at zero.
+        """
+        if not self.is_geometric:
+            return np.arange(len(self.widths)) + 0.5, np.ones(len(self.widths))
+        least = np.flatnonzero(self.widths == self.widths.min())
+        many = len(self.widths)
+        zero = 0 if least[0] == 0 else many if least[-1] + 1 == many else int(least[len(least) // 2])
+        right, left = np.cumsum(self.widths[zero:]), np.cumsum(self.widths[:zero][::-1])  # outwards, to keep precision
+        scaled = np.arcsinh(np.concatenate([-left[::-1], [0.0], right]) / self.widths.min())
+        return (scaled[1:] + scaled[:-1]) / 2, np.maximum(np.diff(scaled), _TINY_WIDTH)
+
+
+MAX_STARTS = 24
+"""Maximum number of cells at which a tail is tried to begin; of more, evenly spaced ones are tried."""
+
+
+def extrapolate_tails(cells: NoisyCells, smooth: Array) -> Array:
+    """Return smoothed counts with the noise in their tails replaced by tails that decay.
+
+    The noise of many empty cells can exceed a few rows: spread over a wide range, it would dominate means and maxima.
+    On either side, the longest run of cells up to the end that a log-quadratic density explains (normal, or log-normal
+    and power law on a geometric grid) is replaced by that density.
+
+    >>> noisy = np.array([900, 450, 200, 110, 60, -9, 12, -15, 5, 20])
+    >>> extrapolate_tails(NoisyCells(noisy, np.full(10, 15.0), np.ones(10)), noisy).round()
+    array([900., 446., 213.,  98.,  43.,  18.,   7.,   3.,   1.,   0.])
+    """
+    made = np.array(smooth, np.float64)
+    for side, view in ((cells, slice(None)), (cells.reverse(), slice(None, None, -1))):
+        start, fit = _fit_tail(side)
+        if np.isfinite(fit).all():
+            made[view][start:] = fit
+    return made
+
+
+def _fit_tail(cells: NoisyCells) -> tuple[int, Array]:
+    """Return the first cell of the right tail and the fitted counts from there on; no cell if nothing fits."""
+    y, sigma = np.asarray(cells.counts, np.float64), np.asarray(cells.sigma, np.float64)
+    place, width = cells.places()
+    best, start, made = POOR_FIT, len(y), np.zeros(0)
+    found = [np.flatnonzero(scores > MIN_TAIL_DEVIATIONS) for scores in _iterate_run_deviations(y, sigma)]
+    last = max((int(places[-1]) for places in found if len(places)), default=-1)
+    starts = max(min(last + 1, len(y) - _MIN_FITTED + 1), 0)
+    for first in np.unique(np.linspace(0, starts - 1, min(starts, MAX_STARTS)).astype(np.int64)).tolist():
+        fit = _fit_log_quadratic(y[first:], sigma[first:], place[first:], width[first:])
+        density = fit / width[first:]
+        if density[-1] > MAX_LAST * density.max():
+            continue
+        rest = y[first:] - fit
+        runs = max(float(np.abs(scores).max()) for scores in _iterate_run_deviations(rest, sigma[first:]))
+        square = float(((rest / sigma[first:]) ** 2).sum())
+        misfit = max((square - len(rest)) / np.sqrt(2 * len(rest)), runs - _RUN_ALLOWANCE)
+        if misfit < best:
+            best, start, made = misfit, first, fit
+        if misfit < GOOD_FIT:
+            break
+    if start <= last < len(y) - 1 and cells.is_geometric:
+        density, beyond = made / width[start:], slice(last - start + 1, None)
+        limit = density[last - start] * np.exp(-MIN_DECAY * (place[last + 1 :] - place[last]))
+        made[beyond] = np.minimum(density[beyond], limit) * width[last + 1 :]
+    return start, made
+
+
+def _iterate_run_deviations(y: Array, sigma: Array) -> Iterator[Array]:
+    """Yield, for runs of 1, 2, 4, ... cells, the sum of each run in standard deviations of its noise."""
+    held, noise = (np.concatenate([[0.0], np.cumsum(part)]) for part in (y, sigma**2))
+    length = 1
+    while length <= len(y):
+        yield (held[length:] - held[:-length]) / np.sqrt(noise[length:] - noise[:-length])
+        length *= 2
+
+
+def _fit_log_quadratic(y: Array, sigma: Array, place: Array, width: Array) -> Array:
+    """Fit width * exp(a + b place - c place^2 / 2) with c >= 0 to noisy counts, from several starting points."""
+    from scipy.optimize import least_squares  # loaded only where a column is wide
+
+    weight = np.maximum(y, 0)
+    total = max(float(weight.sum()), 1e-9)
+    middle = float(weight @ place) / total
+    spread = max(float(weight @ (place - middle) ** 2) / total, float(np.median(width)) ** 2)
+    scaled = (place - middle) / np.sqrt(spread)
+    basis = np.column_stack([np.ones(len(y)), scaled, -(scaled**2) / 2])
+
+    def curve(theta: Array) -> Array:
+        return np.asarray(width * np.exp(np.clip(basis @ theta, -50, 50)))
+
+    found = [
+        least_squares(
+            lambda theta: (curve(theta) - y) / sigma,
+            [np.clip(np.log(total * np.sqrt(start / (2 * np.pi * spread))), -40, 40), 0.0, start],
+            jac=lambda theta: (curve(theta) / sigma)[:, None] * basis,
+            bounds=([-50, -50, 1e-3], [50, 50, 1e4]),
+            max_nfev=60,
+        )
+        for start in (1.0, 4.0, 16.0)
+    ]
+    return curve(min(found, key=lambda each: float(each.cost)).x)

@@ -138,12 +138,15 @@ def sum_by_codes(table: Array, codes: Array, size: int, axis: int = 0) -> Array:
     return np.moveaxis(summed, 0, axis)
 
 
-def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = None) -> ValueMap:
+def merge_rare(
+    marginal: NoisyMarginal, threshold: float, order: Order | None = None, *, one_code: bool = False
+) -> ValueMap:
     """Return the map that keeps values with a noisy count of at least `threshold` and merges rarer ones.
 
     Rare unordered values become one group, the last. Rare ordered values are merged with adjacent ones until the sum of
     k values reaches sqrt(k) `threshold` (its noise is sqrt(k) times as large). Fewer than two rare values, or no two
-    adjacent ones of an ordered attribute, are left unmerged.
+    adjacent ones of an ordered attribute, are left unmerged. With `one_code`, all rare values are that last group,
+    ordered or not, and even if there is only one.
     """
     if marginal.table.ndim != 1:
         raise ValueError(f"merging values needs a one-way marginal, not one over {marginal.clique}")
@@ -151,9 +154,9 @@ def merge_rare(marginal: NoisyMarginal, threshold: float, order: Order | None = 
     counts = np.maximum(marginal.table, 0).astype(np.float64)
     rare = marginal.table < threshold
     rare[list(order.apart)] = False
-    if np.count_nonzero(rare) < 2:
+    if np.count_nonzero(rare) < (1 if one_code else 2):
         return ValueMap(np.arange(counts.size), counts.size, counts)
-    if order.ordered:
+    if order.ordered and not one_code:
         groups = _group_neighbours(np.asarray(marginal.table, np.float64), rare, threshold)
         return ValueMap(groups, int(groups.max()) + 1, counts)
     kept = int(counts.size - np.count_nonzero(rare))

@@ -1,7 +1,7 @@
 """Discovery: find column kinds, ranges and values that a schema does not state, for a share of the budget."""
 
 from weft.synthesis.discovery.entries import Discovered as Discovered
-from weft.synthesis.discovery.search import ROWS_PER_UNIT as ROWS_PER_UNIT
+from weft.synthesis.discovery.search import MAX_ROWS_PER_UNIT as MAX_ROWS_PER_UNIT
 from weft.synthesis.discovery.search import SHARE as SHARE
 from weft.synthesis.discovery.search import Search as Search
 from weft.synthesis.discovery.search import collect_stated_facts as collect_stated_facts

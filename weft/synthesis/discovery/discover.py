@@ -22,18 +22,20 @@ from weft.curator import Curator
 from weft.display import format_count
 from weft.encoding import Codec
 from weft.errors import SchemaError
-from weft.marginals.marginal import NoisyMarginal
-from weft.progress import Listener, ignore_event, report_stage
+from weft.marginals.marginal import Array, NoisyMarginal
+from weft.progress import report_stage
 from weft.schema import Column, Schema
 from weft.schema.column_names import names_id
 from weft.schema.kinds import Unknown, column_from_dict
 from weft.schema.rules import Rule
+from weft.synthesis.discovery.contribution_bound import choose_contribution_bound, estimate_unit_sizes
 from weft.synthesis.discovery.entries import (
     PAID,
     RANGED,
     Counted,
     Discovered,
     Doors,
+    Settings,
     choose_other_word,
     merge_missing,
     round_share,
@@ -51,8 +53,10 @@ from weft.synthesis.discovery.probes import (
     select_precision_facts,
     shape_look,
 )
-from weft.synthesis.discovery.ranges import NEAR, estimate_extent, found_range, select_outlying_specials
+from weft.synthesis.discovery.public_lists import find_public_list
+from weft.synthesis.discovery.ranges import NEAR, PAD, PAD_YEARS, estimate_extent, found_range, select_outlying_specials
 
+PERSONS = 0.1  # part of the share for rows per person, if they decide the contribution bound
 KINDS, REPEATS = 0.15, 0.05  # parts of the share for kinds and distinct texts; the rest: ranges and values
 WEIGHT_VALUES = 4 / 3  # weight of a list of values relative to a range: values must exceed a release threshold
 UNIQUE = 0.5  # distinct texts per non-missing row above which a column is an id or free text, without a list of values
@@ -70,12 +74,15 @@ def discover(
     schema: Schema,
     types: Mapping[str, pa.DataType],
     doors: Doors,
-    share: float,
-    slack: float,
-    listener: Listener = ignore_event,
+    settings: Settings,
 ) -> Discovered:
-    """Discover what is not stated, with a share of the budget and `slack` of its delta; `types` are declared types."""
-    return _Discovery(schema, types, doors, share, slack, listener).run()
+    """Discover what is not stated; `types` are declared types."""
+    return _Discovery(schema, types, doors, settings).run()
+
+
+def open_everything(schema: Schema, types: Mapping[str, pa.DataType], doors: Doors, settings: Settings) -> None:
+    """Open the table as discovery does first, so that what refuses its rows is refused; makes no query."""
+    _Discovery(schema, types, doors, settings).open_whole()
 
 
 class _Discovery:
@@ -86,21 +93,23 @@ class _Discovery:
         schema: Schema,
         types: Mapping[str, pa.DataType],
         doors: Doors,
-        share: float,
-        slack: float,
-        listener: Listener,
+        settings: Settings,
     ) -> None:
-        self._schema, self._doors, self._listener = schema, doors, listener
+        self._schema, self._doors, self._listener = schema, doors, settings.listener
         self._types = {name: get_plain_type(kind) for name, kind in types.items()}
-        self._share, self._slack = share, slack
+        self._share, self._slack, self._chooses_bound = settings.share, settings.slack, settings.chooses_bound
+        self._sizes: Array | None = None
         self._known: dict[str, Decision] = {c.name: self._declared(c) for c in schema.unknown}
         self._rows = 0.0
         self._require_stated_rules()
 
     def run(self) -> Discovered:
-        opened = self._open_whole()
-        shaped = [name for name in self._known if self._is_shaped(name)]
+        opened = self.open_whole()
         left = self._share
+        if self._chooses_bound:
+            opened = self._choose_bound(opened, PERSONS * self._share)
+            left -= PERSONS * self._share
+        shaped = [name for name in self._known if self._is_shaped(name)]
         if shaped:
             self._find_kinds(opened, shaped, KINDS * self._share)
             left -= KINDS * self._share
@@ -118,7 +127,7 @@ class _Discovery:
             self._find_values(listed, left * WEIGHT_VALUES * len(listed) / weight)
         return self._finished()
 
-    def _open_whole(self) -> Curator:
+    def open_whole(self) -> Curator:
         """Open the table with every column and every refusing rule, so that all refusals happen before any charge.
 
         All columns of all rows are read here, so that later steps read nothing that was not validated before.
@@ -133,6 +142,16 @@ class _Discovery:
             if any(map(self._is_shaped, ranged)):  # a stated kind may refuse values that a shape accepts
                 self._doors.look(grids)
         return self._doors.look(opened)
+
+    def _choose_bound(self, opened: Curator, share: float) -> Curator:
+        """Choose the contribution bound from noisy numbers of persons; return the table opened with it."""
+        with report_stage(self._listener, "count rows per person"):
+            noisy = opened.rows_per_unit(share)
+            self._sizes = estimate_unit_sizes(noisy, opened.unit_sigma(share))
+            most = choose_contribution_bound(self._sizes, len(self._known), opened.rho())
+            opened.bound_contributions(most)
+        self._schema = replace(self._schema, rows_per_unit=most)
+        return self.open_whole()
 
     def _first_look(self, name: str) -> Column:
         """Return the first probe of an unknown column: its shapes, its grid, or the column that its type declares."""
@@ -235,7 +254,8 @@ class _Discovery:
     def _ranged(self, name: str, look: GridLook, noisy: NoisyMarginal, sigma: float) -> Decision:
         known = self._known[name]
         counts, specials, missing = look.read(np.asarray(noisy.table))
-        cells = estimate_extent(counts, sigma)
+        pad = PAD_YEARS if known.entry["kind"] == "datetime" else PAD
+        cells = estimate_extent(counts, sigma, look.zero, pad)
         entry = {**known.entry, **found_range(known.entry, look.edges, cells, find_finest_unit(self._types[name]))}
         low, high = entry["range"]
         if found := select_outlying_specials(specials, sigma, low, high):
@@ -265,7 +285,7 @@ class _Discovery:
         sigma = curator.sigma(share / len(names))
         for name, values in zip(names, curator.values(names, share, self._slack / 2), strict=True):
             found[name] |= {value: Counted(count, sigma) for value, count in values.items()}
-        return [name for name in names if self._left_over(name, found[name])]
+        return [name for name in names if self._left_over(name, found[name]) and not find_public_list(found[name])]
 
     def _left_over(self, name: str, values: Mapping[str, Counted]) -> bool:
         """Return whether the number of unlisted rows exceeds the noise, or the number of rows is unknown."""
@@ -277,7 +297,12 @@ class _Discovery:
     def _listed(self, name: str, values: Mapping[str, Counted]) -> Decision:
         """Return a category of these values and one value for all others: no value is encoded as another listed one."""
         known = self._known[name]
-        other = choose_other_word(values)
+        public = find_public_list(values) if self._left_over(name, values) else frozenset()
+        other = choose_other_word({*values, *public})
+        if public:
+            told = f"{format_count(len(public), 'value')} of a public list; others as {other}"
+            entry = {**known.entry, "values": sorted({*public, other}), "other": other}
+            return replace(known, entry=entry, need="", why=told)
         if not values:
             told = f"no value exceeds the release threshold: all are {other}"
         elif self._left_over(name, values):
@@ -329,4 +354,5 @@ class _Discovery:
             else:
                 columns.append(column)
         extra = "refuse" if self._schema.extra_columns == "discover" else self._schema.extra_columns
-        return Discovered(replace(self._schema, columns=tuple(columns), extra_columns=extra), found)
+        complete = replace(self._schema, columns=tuple(columns), extra_columns=extra)
+        return Discovered(complete, found, unit_sizes=self._sizes)

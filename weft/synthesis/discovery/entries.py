@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from weft.curator import Curator, ValueCurator
+from weft.marginals.marginal import Array
+from weft.progress import Listener, ignore_event
 from weft.schema import Schema
 from weft.synthesis.discovery.kind_inference import without_inexact_type
 
@@ -23,6 +25,7 @@ class Discovered:
     found: dict[str, str] = field(default_factory=dict)
     cost: Mapping[str, float] = field(default_factory=dict)  # upper bound of the cost: epsilon and delta
     stamps: tuple[str, ...] = ()  # warnings stamped on everything that the run releases
+    unit_sizes: Array | None = None  # estimated numbers of persons with 1, 2, ... rows, if the bound was chosen by them
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,16 @@ class Doors:
     types: Callable[[Schema], pa.Schema]
     look: Callable[[Schema], Curator]
     values: Callable[[Schema], ValueCurator]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Terms of a discovery."""
+
+    share: float  # of the budget
+    slack: float  # of its delta
+    listener: Listener = ignore_event
+    chooses_bound: bool = False  # whether to choose the contribution bound privately
 
 
 RANGED = {"integer": "whole numbers", "real": "numbers", "datetime": "dates", "duration": "lengths of time"}

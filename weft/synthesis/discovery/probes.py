@@ -78,8 +78,11 @@ MARKED_DAYS = ("1900-01-01", "1970-01-01", "9999-12-31")  # dates that commonly 
 LAST_NANOSECOND = "2262"  # year in which nanoseconds since 1970 exceed 64 bits
 YEARS = range(1900, 2101)
 
-_MANTISSAS = (10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90)  # in tenths: the cells within each power of ten
+_MANTISSAS = (1, 2, 5)  # the cells within each power of ten: few, since the noise of a tail grows with their number
 _EACH = 20
+_YEAR_STEP = 5
+_OLD_YEARS = (1700, 1750, 1800, 1850, 1875)
+_NATURAL_ENDS = (24, 32, 60, 367)  # hours, days of a month, minutes, days of a year: a range should end there exactly
 
 _PARTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _CLOCK = (1, 2, 5, 10, 15, 20, 30, 45)
@@ -164,6 +167,11 @@ class GridLook:
                 cells[place] = 0
         return cells, apart, int(table[-1])
 
+    @property
+    def zero(self) -> int:
+        """Cell that begins at zero; the first one if there is none, as for dates."""
+        return next((place for place, edge in enumerate(self.edges) if edge in (0, "0d")), 0)
+
     def is_cell(self, value: Any) -> bool:
         """Return whether a special value is the only value of a cell."""
         return isinstance(value, int) and value in self.edges and value + 1 in self.edges
@@ -202,19 +210,19 @@ def grid_look(name: str, entry: Mapping[str, Any], arrow_type: pa.DataType) -> G
 
 
 def whole_edges() -> list[int]:
-    """Return the grid edges of whole numbers: every small number and year, then several per power of ten.
+    """Return the grid edges of whole numbers: every small number, several per power of ten, and years in fives.
 
-    >>> [edge for edge in whole_edges() if 18 <= edge <= 80]
-    [18, 19, 20, 25, 30, 35, 40, 50, 60, 70, 80]
+    >>> [edge for edge in whole_edges() if 18 <= edge <= 1910]
+    [18, 19, 20, 24, 32, 50, 60, 100, 200, 367, 500, 1000, 1700, 1750, 1800, 1850, 1875, 1900, 1905, 1910]
     """
-    above = [m * 10**k // 10 for k in range(1, 18) for m in _MANTISSAS]
-    sizes = sorted({*range(_EACH), *(edge for edge in above if edge >= _EACH), 10**18})
-    return [-edge for edge in reversed(sizes[1:])] + sorted({*sizes, *YEARS})
+    above = [m * 10**k for k in range(1, 18) for m in _MANTISSAS]
+    sizes = sorted({*range(_EACH), *_NATURAL_ENDS, *(edge for edge in above if edge >= _EACH), 10**18})
+    return [-edge for edge in reversed(sizes[1:])] + sorted({*sizes, *_OLD_YEARS, *YEARS[::_YEAR_STEP]})
 
 
 def real_edges() -> list[float]:
     """Return the grid edges of real numbers: several per power of ten, on both sides of zero."""
-    positive = [float(f"{m}e{k - 1}") for k in range(-6, 16) for m in _MANTISSAS] + [1e16]
+    positive = [float(f"{m}e{k}") for k in range(-6, 16) for m in _MANTISSAS] + [1e16]
     return [-edge for edge in reversed(positive)] + [0.0, *positive]
 
 

@@ -11,43 +11,68 @@ import numpy as np
 from weft.marginals.marginal import Array
 from weft.values.timestamps import name_span, name_step, parse_span, parse_step
 
-MIN_SUM_DEVIATIONS = 5.5  # threshold anywhere on a grid, in standard deviations of the noise of a sum of cells
-NEAR = 4.0  # threshold within `REACH` of cells already found to contain rows
-REACH = 16  # number of neighbouring cells to test next: a little more than a power of ten
+MIN_SUM_DEVIATIONS = 5.5  # threshold of a special value, in standard deviations of the noise
+NEAR = 4.0  # threshold of a count that is tested alone
+FAR = 4.5  # threshold of a run of cells anywhere on a grid, in standard deviations of the noise of its sum
+CLOSE = 3.0  # threshold of a run within `PAD` cells of those already found to contain rows
+SHARP = 5.0  # deviations of the noise above which the last cell may show that a range ends there
+DROP, SILENT = 0.2, 2.5  # the next cell is below this ratio to it, and below these deviations of the noise
+PAD = 6  # number of cells added beyond an end that is not sharp: two powers of ten
+PAD_YEARS = 2  # the same for dates
+MAX_PADS = 2  # maximum number of times that cells are added, the second time only if these seem to contain rows
 _STEPS = ("1d", "1h", "1min", "1s", "1ms", "1us")
 
 FINE = 1000  # minimum number of steps in the longest duration; a schema may state a coarser step
 
 
-def estimate_extent(counts: Array, sigma: float) -> tuple[int, int]:
-    """Estimate the first and the last cell that contain rows.
+def estimate_extent(counts: Array, sigma: float, zero: int = 0, pad: int = PAD) -> tuple[int, int]:
+    """Estimate the first and the last cell that contain rows; when in doubt, wider.
 
-    Runs of 1, 2, 4, ... cells are tested, since neighbouring cells may exceed the noise only together. Runs above the
-    threshold anywhere are found first; next to them a lower threshold applies. If there are none, the run with the
-    largest score is returned: a guess, and with few rows usually the right one.
+    The sums of runs of 1, 2, 4, ... cells are tested, up to all cells: a tail may exceed the noise only as a whole. If
+    no run does, the run with the largest score is returned, which is usually right even with few rows. Beyond an end
+    where counts do not drop sharply, the tail is continued by `pad` cells, but not across the cell `zero`.
 
-    >>> estimate_extent(np.array([0, 3, 90, 200, 40, 40, 0, 1]), 10.0)
+    >>> estimate_extent(np.array([0, 3, 90, 200, 90, 0, 0, 1]), 10.0)
     (2, 4)
+    >>> estimate_extent(np.array([200, 90, 40, 20, 15, 10, 0, 0, 0, 0, 0, 0]), 10.0)
+    (0, 8)
     """
     cells = np.asarray(counts, np.float64)
-    found = _find_filled_runs(cells, MIN_SUM_DEVIATIONS * sigma)
-    if not found:
-        return _find_likeliest_run(cells)
-    first, last = min(end for _, end in found), max(start for start, _ in found)
-    first, last = min(first, last), max(first, last)
-    while more := _find_filled_runs(cells[max(first - REACH, 0) : first][::-1], NEAR * sigma):
-        first -= max(start for start, _ in more) + 1
-    while more := _find_filled_runs(cells[last + 1 : last + 1 + REACH], NEAR * sigma):
-        last += max(start for start, _ in more) + 1
-    return first, last
+    end = len(cells) - 1
+    found = _find_filled_runs(cells, FAR * sigma) or [_find_likeliest_run(cells)]
+    last = _extend(cells, sigma, max(first for first, _ in found), zero, pad)
+    first = end - _extend(cells[::-1], sigma, max(end - last for _, last in found), end - zero, pad)
+    return min(first, last), max(first, last)
 
 
-def _find_filled_runs(cells: Array, sure: float) -> list[tuple[int, int]]:
-    """Return the first and last cell of each run of 1, 2, 4, ... cells, up to `REACH`, above the threshold."""
+def _extend(cells: Array, sigma: float, last: int, zero: int, pad: int) -> int:
+    """Return the last cell that contains rows, starting from one that is certainly needed.
+
+    Runs beyond it are tested in turn until none exceeds the threshold; then a tail that does not end sharply is
+    continued.
+    """
+    while more := (
+        _find_filled_runs(cells[last + 1 :], FAR * sigma)
+        or _find_filled_runs(cells[last + 1 : last + 1 + PAD], CLOSE * sigma)
+    ):
+        last += max(first for first, _ in more) + 1
+    for _ in range(MAX_PADS):
+        beyond = cells[last + 1 : min(last + pad, zero if last <= zero else len(cells)) + 1]
+        sharp = len(beyond) and cells[last] > SHARP * sigma and beyond[0] < min(DROP * cells[last], SILENT * sigma)
+        if sharp or not len(beyond):
+            break
+        last += len(beyond)
+        if beyond.sum() < 2 * sigma * math.sqrt(len(beyond)):
+            break
+    return last
+
+
+def _find_filled_runs(cells: Array, least: float) -> list[tuple[int, int]]:
+    """Return the first and last cell of each run of 1, 2, 4, ... cells with a score above the threshold."""
     return [
         (int(first), int(first) + length - 1)
         for length, scores in _iterate_run_scores(cells)
-        for first in np.flatnonzero(scores > sure)
+        for first in np.flatnonzero(scores > least)
     ]
 
 
@@ -61,9 +86,19 @@ def _iterate_run_scores(cells: Array) -> Iterator[tuple[int, Array]]:
     """Yield run lengths, and for each run of that length its sum divided by the square root of the length."""
     total = np.concatenate([[0.0], np.cumsum(cells)])
     length = 1
-    while length <= min(len(cells), REACH):
+    while length <= len(cells):
         yield length, (total[length:] - total[:-length]) / math.sqrt(length)
         length *= 2
+
+
+def include_zero(edges: Sequence[Any], cells: tuple[int, int]) -> tuple[int, int]:
+    """Extend a range of positive numbers to 0 if it spans a power of ten: the cells below cost little.
+
+    >>> include_zero([-1, 0, 1, 2, 5, 10, 20, 50], (3, 6))
+    (1, 6)
+    """
+    first, last = cells
+    return (edges.index(0), last) if 0 < 10 * edges[first] <= edges[last + 1] else cells
 
 
 def number_range(edges: Sequence[Any], cells: tuple[int, int], whole: bool, decimals: int | None = None) -> list[Any]:
@@ -97,6 +132,7 @@ def found_range(entry: Mapping[str, Any], edges: Sequence[Any], cells: tuple[int
         return {"range": [f"{edges[cells[0]][:4]}-01-01", f"{edges[cells[1]][:4]}-12-31"]}
     if entry["kind"] == "duration":
         return span_range(edges, cells, unit, entry.get("step"))
+    cells = include_zero(edges, cells)
     return {"range": number_range(edges, cells, entry["kind"] == "integer", entry.get("decimals"))}
 
 

@@ -20,15 +20,15 @@ from weft.privacy.mechanisms import Release
 from weft.privacy.partitions import find_release_threshold
 from weft.schema import Schema
 from weft.schema.kinds import Column, Id, Unknown
-from weft.synthesis.discovery.discover import FIRST_LIST, KINDS, REPEATS, discover, needs_slack
-from weft.synthesis.discovery.entries import Discovered, Doors
+from weft.synthesis.discovery.discover import FIRST_LIST, KINDS, REPEATS, discover, needs_slack, open_everything
+from weft.synthesis.discovery.entries import Discovered, Doors, Settings
 from weft.synthesis.discovery.probes import get_declared_kind
 
 SHARE = 0.1  # default share of the budget for discovery
 PART_OF_DELTA = 0.25  # share of delta for lists of values
 PART_OF_LIFETIME = 0.2  # share of the remaining discovery delta of a lifetime budget that one discovery may spend
 MIN_DISCOVERY_SLACK = 1e-200  # smaller probabilities are treated as zero
-ROWS_PER_UNIT = 5  # default contribution bound: maximum rows per person, chosen independently of any data
+MAX_ROWS_PER_UNIT = 64  # bound under which rows per person are counted, if no contribution bound is stated
 
 
 def collect_stated_facts(
@@ -37,7 +37,7 @@ def collect_stated_facts(
     unit: str | Literal[False] | None,
     rows_per_unit: int,
 ) -> Schema:
-    """Return the schema with an unknown column for each column left to discovery.
+    """Return the schema with an unknown column for each column left to discovery; `rows_per_unit` is for `unit`.
 
     The privacy unit is stated by the schema or by `unit`, never inferred from the rows. None means one row per person.
     """
@@ -99,6 +99,8 @@ class Search:
     types: Mapping[str, pa.DataType]
     share: float
     slack: float
+    chooses_bound: bool = False
+    """Whether the contribution bound is not stated, and chosen from the noisy distribution of rows per person."""
 
     @classmethod
     def prepare(
@@ -152,14 +154,22 @@ class Search:
         start, and stays reserved if it is not needed (`Ledger.set_aside`): no later step may spend it.
         """
         ledger.set_aside(self.slack)
-        whole, cost = ledger.left / ledger.capacity, self._cost(ledger)
+        cost = self._cost(ledger)
+        found = discover(self.schema, self.types, *self._terms(ledger, release))
+        return replace(found, cost=cost, stamps=ledger.stamps), ledger.left / ledger.capacity
+
+    def check(self, ledger: Ledger, release: Release) -> None:
+        """Open the table with everything that may refuse its rows; nothing is charged."""
+        open_everything(self.schema, self.types, *self._terms(ledger, release))
+
+    def _terms(self, ledger: Ledger, release: Release) -> tuple[Doors, Settings]:
+        whole = ledger.left / ledger.capacity
         doors = Doors(
             self.table.columns,
             partial(self.table.look, ledger=ledger, release=release, whole=whole),
             partial(self.table.values, ledger=ledger, release=release, whole=whole),
         )
-        found = discover(self.schema, self.types, doors, self.share, self.slack, self.table.listener)
-        return replace(found, cost=cost, stamps=ledger.stamps), ledger.left / ledger.capacity
+        return doors, Settings(self.share, self.slack, self.table.listener, self.chooses_bound)
 
     def _cost(self, ledger: Ledger) -> dict[str, float]:
         """Return the maximum cost as an epsilon at the budget's delta, known before the first answer.
