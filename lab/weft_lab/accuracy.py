@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean, pstdev
 from typing import Any
 
-from weft.evaluation.metrics import scorecard
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.rivals import RivalRun, rivals
+from weft_lab.scorecard import scorecard
 from weft_lab.sheet import Sheet
 from weft_lab.tables import BenchTable
 from weft_lab.trial import trial

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from weft.display import Spread
+from weft.display import format_count
+from weft_lab.charts import Spread
 from weft_lab.claims import Claim, Paper, papers
 from weft_lab.results import SECONDS, summary
 from weft_lab.runner import Outcome
 from weft_lab.sheet import Sheet
 from weft_lab.tasks import REFERENCES, title
-from weft_lab.verdicts import Judged, Tally, comparable, verdicts
+from weft_lab.verdicts import MIN_RUNS, Judged, Tally, comparable, is_copied, plain, verdicts
+
+WITHOUT = "Without lines that do not learn:"
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,10 @@ class Judgement:
     """Cells on tables that the paper speaks of."""
     elsewhere: list[Judged]
     """Cells on other tables: of interest, and no evidence for or against the paper."""
+    copied: list[Judged]
+    """Cells on the paper's tables with every row so often that there are as many as in the paper."""
+    few: int
+    """Cells of too few runs to be judged."""
 
     @property
     def disagreeing(self) -> list[Judged]:
@@ -34,23 +41,33 @@ class Judgement:
         """Return a sheet of statements for the paper's tables, and one for others."""
         made = []
         if self.counted:
-            told = [f"Disagrees: {cell}" for cell in self.disagreeing]
-            told += [f"Why, as far as we know: {self.paper.why}"] if told and self.paper.why else []
+            able = [cell for cell in self.counted if cell.learns]
+            told = [f"{WITHOUT} {Tally.of(able)}"] if len(able) < len(self.counted) else []
+            told += [f"Disagrees: {cell}" for cell in self.disagreeing]
+            told += [f"Why, as far as we know: {self.paper.why}"] if self.disagreeing and self.paper.why else []
             made.append(self._sheet("What the paper says", self.counted, told))
+        if self.few:
+            text = f"Not judged: {format_count(self.few, 'cell')} of fewer than {MIN_RUNS} runs."
+            made.append(Sheet("Too few runs", ("",), [], [text]))
+        if self.copied:
+            names = ", ".join(dict.fromkeys(cell.table for cell in self.copied))
+            notes = ["Every row so often that there are as many as in the paper: counted on their own."]
+            notes += [f"Disagrees: {cell}" for cell in self.copied if cell.verdict == "disagrees"]
+            made.append(self._sheet(f"The same on {names}", self.copied, notes, "With copied rows: "))
         if self.elsewhere:
             names = ", ".join(dict.fromkeys(cell.table for cell in self.elsewhere))
             note = f"The paper used {self.paper.on}: these cells are not counted."
             made.append(self._sheet(f"What the paper says, on {names}", self.elsewhere, [note]))
         return made
 
-    def _sheet(self, heading: str, cells: list[Judged], notes: list[str]) -> Sheet:
+    def _sheet(self, heading: str, cells: list[Judged], notes: list[str], before: str = "") -> Sheet:
         rows = []
         for claim in self.paper.says:
             own = Tally.of(cell for cell in cells if cell.claim is claim)
             if own.holds + own.level + own.disagrees:
                 rows.append([claim.where, said(claim), str(own.holds), str(own.level), str(own.disagrees)])
         columns = ("where", "what it says", "hold", "level", "disagree")
-        return Sheet(heading, columns, rows, [str(Tally.of(cells)), *notes])
+        return Sheet(heading, columns, rows, [f"{before}{Tally.of(cells)}", *notes])
 
 
 def judged(outcome: Outcome) -> Judgement | None:
@@ -59,9 +76,12 @@ def judged(outcome: Outcome) -> Judgement | None:
     if name not in papers():
         return None
     paper = papers()[name]
-    cells = verdicts(paper, outcome.rows)
+    found = verdicts(paper, outcome.rows)
+    cells = [cell for cell in found if cell.runs >= MIN_RUNS]
     counted = [cell for cell in cells if comparable(paper, cell.table)]
-    return Judgement(name, paper, counted, [cell for cell in cells if not comparable(paper, cell.table)])
+    copied = [cell for cell in cells if is_copied(cell.table) and plain(cell.table) in paper.tables]
+    elsewhere = [cell for cell in cells if cell not in counted and cell not in copied]
+    return Judgement(name, paper, counted, elsewhere, copied, len(found) - len(cells))
 
 
 def said(claim: Claim) -> str:

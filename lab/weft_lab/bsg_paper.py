@@ -20,12 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.evaluation.metrics import classify, distinguishing
 from weft.evaluation.metrics.aligned_tables import number_cells
-from weft.evaluation.metrics.classification import LINEAR, TREES
 from weft.marginals.records import Records
 from weft.models import Model
-from weft.models.bayesnet import BayesNet
 from weft.privacy.deniability import PlausibleTest
 from weft.progress import Listener, ignore_event, report_stage
 from weft.schema import Schema
@@ -33,7 +30,9 @@ from weft.synthesis.synthesizer import Synthesizer
 from weft_lab.acs import BUCKETS, SOURCE, eleven
 from weft_lab.catalogue import bsg
 from weft_lab.claims import papers
+from weft_lab.classifiers import LINEAR, TREES, classify, distinguishing
 from weft_lab.fetch import as_table
+from weft_lab.methods.bayesnet import BayesNet
 from weft_lab.settings import DENIABLE_AT_RANDOM
 from weft_lab.sheet import Sheet
 from weft_lab.tables import find, read

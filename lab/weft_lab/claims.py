@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from itertools import combinations, product
@@ -75,6 +75,8 @@ class Paper:
     """The tables it was run on there."""
     tables: Sequence[str]
     """Of these, the names of those that can be had, or come nearest."""
+    copies: Mapping[str, int] = field(default_factory=dict)
+    """How often the rows of a table are copied, to have as many as the paper's; judged on their own."""
     missing: Sequence[str]
     """What of it is not run here, and why."""
     figures: Figures | None
@@ -91,6 +93,7 @@ def papers() -> Mapping[str, Paper]:
         name: Paper(
             on=found["on"],
             tables=found["tables"],
+            copies=found.get("copies", {}),
             missing=found.get("missing", ()),
             figures=_figures(found["figures"]) if "figures" in found else None,
             says=[_claim(said) for said in found.get("says", ())],

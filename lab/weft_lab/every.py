@@ -1,6 +1,6 @@
 """All experiments of the papers, one after another, whole or in a short form, each on its paper's own tables.
 
-The short form is for a first look: few rows and columns, one run, the first and the last budget. What runs
+The short form is for a first look: few rows and columns, three runs, the first and the last budget. What runs
 cannot tell apart needs the whole.
 """
 
@@ -48,7 +48,7 @@ class Form:
 
 
 WHOLE = Form()
-QUICK = Form(rows=2_000, columns=12, seeds=1, budgets=2)
+QUICK = Form(rows=2_000, columns=12, seeds=3, budgets=2)
 REUSED: Mapping[str, str] = {"privmrf-figure6": "privmrf-figure4"}
 """Experiments that only need seconds, and which other one has run the same line."""
 
@@ -56,7 +56,9 @@ REUSED: Mapping[str, str] = {"privmrf-figure6": "privmrf-figure4"}
 def tables_of(name: str, folder: str | Path | None = None) -> list[str]:
     """Return the names of the tables that an experiment's paper used, or that come nearest, as far as they are here."""
     wanted = papers()[name].tables if name in papers() else TABLES
-    return [one for one in wanted if locate(acs.SOURCE if one in acs.CODED else one, folder) is not None]
+    there = [one for one in wanted if locate(acs.SOURCE if one in acs.CODED else one, folder) is not None]
+    copies = papers()[name].copies if name in papers() else {}
+    return [*there, *(f"{one} x{copies[one]}" for one in there if one in copies)]
 
 
 def at_hand(names: Iterable[str], folder: str | Path | None = None) -> dict[str, list[str]]:

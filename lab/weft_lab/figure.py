@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from weft.display import PALETTE, Spread, axis_range, axis_ticks, chart_page, dash_style, draw_dots, draw_marker, px
+from weft.display import px
+from weft_lab.charts import PALETTE, Spread, axis_range, axis_ticks, chart_page, dash_style, draw_dots, draw_marker
 from weft_lab.results import SECONDS, Key
 from weft_lab.tasks import REFERENCES, title
 

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from weft.encoding import Codec
-from weft.evaluation.metrics import nist_density, nist_range
 from weft.progress import Listener, ignore_event, report_stage
 from weft.schema import Schema
 from weft.synthesis.marginal_plan import MarginalPlan
 from weft.synthesis.synthesizer import Synthesizer
 from weft_lab.datasets import datasets
+from weft_lab.nist_scores import nist_density, nist_range
 from weft_lab.sheet import Sheet
 from weft_lab.tables import ORDERED_WORDS, find, read
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records, code_dtype
-from weft.models.bayesnet import BayesNet, Family
+from weft_lab.methods.bayesnet import BayesNet, Family
 
 ACS_SIZES = {
     "age": 80, "workclass": 8, "education": 24, "marital": 5, "occupation": 25, "relationship": 18, "race": 5, "sex": 2,

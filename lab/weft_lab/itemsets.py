@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.progress import Listener, ignore_event, report_stage
-from weft.synthesis.itemsets import find_itemsets, form_of
+from weft_lab.privbasis import find_itemsets, form_of
 from weft_lab.sheet import Sheet
 
 BASKETS, ITEMS, TOP, DELTA = 100_000, 1_000, 100, 1e-6

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from weft.evaluation.metrics.aligned_tables import Ints
-from weft.evaluation.metrics.classification import find_majority_label, make_classifier, stack_codes, train_and_predict
+from weft.evaluation.metrics.classification import find_majority_label, stack_codes, train_and_predict
 from weft.marginals.records import Records
-from weft.models.bayesnet import BayesNet, Family
+from weft_lab.classifiers import make_classifier
+from weft_lab.methods.bayesnet import BayesNet, Family
 
 MOST_ROWS = 1000
 """Rows that are asked about: real ones that the model has not seen."""
@@ -15,21 +16,26 @@ FOREST_ROWS = 2000
 """Rows that the forest beside it learns from, for each attribute in turn."""
 
 
-def accuracies(net: BayesNet, real: Records, test: Records, seed: int) -> dict[str, float]:
-    """Return the mean accuracy over attributes, beside a forest's, the most frequent value's, and guessing."""
+LINES = ("model_accuracy", "model_accuracy_nonpriv", "model_accuracy_majority", "model_accuracy_uniform")
+"""The model, a forest, the most frequent value, and guessing."""
+
+
+def accuracies(net: BayesNet, real: Records, test: Records, seed: int) -> dict[str, dict[str, float]]:
+    """Return the accuracy of each line by attribute (figure 2); the mean over attributes is figure 1."""
     domain, rng = net.domain, np.random.default_rng([seed, 106])
     rows = stack_codes(test.take(slice(MOST_ROWS)))
     learned = stack_codes(real.take(rng.permutation(len(real))[:FOREST_ROWS]))
-    found: list[list[float]] = []
+    found: dict[str, dict[str, float]] = {line: {} for line in LINES}
     for i, name in enumerate(domain.names):
         truth = rows[:, i]
         forest = train_and_predict(
             make_classifier("forest", rng), np.delete(learned, i, 1), learned[:, i], np.delete(rows, i, 1)
         )
         answers = (likeliest(net, rows, name), forest, find_majority_label(learned[:, i]))
-        found.append([*(float(np.mean(answer == truth)) for answer in answers), 1 / domain.size(name)])
-    names = ("model_accuracy", "model_accuracy_nonpriv", "model_accuracy_majority", "model_accuracy_uniform")
-    return dict(zip(names, np.mean(found, axis=0).tolist(), strict=True))
+        shares = [*(float(np.mean(answer == truth)) for answer in answers), 1 / domain.size(name)]
+        for line, share in zip(LINES, shares, strict=True):
+            found[line][name] = share
+    return found
 
 
 def likeliest(net: BayesNet, rows: Ints, name: str) -> Ints:

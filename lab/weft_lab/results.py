@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from weft.display import Spread
 from weft.errors import DataError, OutputError
 from weft.io.atomic_files import stage_files
+from weft_lab.charts import Spread
 
 SECONDS = "seconds"
 """The last row of every cell: how long fitting and sampling took, and which tasks were done, with commas. A cell

@@ -10,6 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
+from weft.encoding import Codec
 from weft.errors import WeftError
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records
@@ -85,7 +86,7 @@ def run(
             if label not in table.records.domain:
                 raise WeftError(f"{table.name} has no column {label!r} to predict. Check --target.")
             for seed in range(seeds):
-                seen, test = table.split(seed, ready.folds) if ready.held_out else (table, None)
+                seen, test = table.split(seed, ready.folds) if ready.held_out else (table.copied(), None)
                 for budget in budgets:
                     for line, variant in ready.variants.items():
                         cell = _cell(ready, table, line, variant, budget, seed, label)
@@ -170,9 +171,14 @@ def _run(
     cell: Cell, experiment: Experiment, seen: BenchTable, test: Records | None, variant: Variant, target: str
 ) -> list[Row]:
     begin = perf_counter()
-    model = fit(seen, variant, cell.epsilon, cell.delta, cell.seed).model_
-    # Codes are compared with codes: decoding and encoding again would change nothing.
-    synth = model.sample(max(round(variant.made * model.total), 1), np.random.default_rng(cell.seed))
+    fitted = fit(seen, variant, cell.epsilon, cell.delta, cell.seed)
+    model = fitted.model_
+    n = max(round(variant.made * model.total), 1)
+    if model.domain.names == seen.records.domain.names:
+        # Codes are compared with codes: decoding and encoding again would change nothing.
+        synth = model.sample(n, np.random.default_rng(cell.seed))
+    else:  # a plan of marginals has put columns together
+        synth = Codec(seen.schema, seen.rows.schema).encode(fitted.sample(n, seed=cell.seed))
     seconds = perf_counter() - begin
     made = Made(seen.records, synth, test, model, target, cell.seed, seen.ordered)
     done = ",".join(experiment.tasks)

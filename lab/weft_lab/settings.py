@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.models.gum import gum_presets as published
+from weft.models.gum import gum_model as published
 
 Options = Mapping[str, Any]
 
@@ -17,7 +17,7 @@ EXACT_SCORES: Options = {"share_scores": 1e-6}
 EQUAL_GAUSSIAN: Options = {"allocation": "equal"}
 EQUAL_LAPLACE: Options = {"allocation": "equal", "accounting": "pure"}
 SPARSE_NETWORK: Options = {"selection": "privbayes-indif"}
-GUIDED: Options = {"gum": {"strategy": "guided", "iterations": 40, "tolerance": 0.003}}
+GUIDED: Options = {"gum": {"strategy": "guided", "iterations": 40, "tolerance": 0.003, "peel": "repeat"}}
 """Our own way of adjusting records, in place of the published one."""
 GUM_PAPER: Options = {"gum": dict(published.PRIVSYN)}
 MCF: Options = {"gum": dict(published.MCF)}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from weft.encoding import Codec
 from weft.errors import DataError
-from weft.evaluation.metrics.number_summaries import NumberComparison, compare_numbers, values_of
+from weft.evaluation.report.report_values import NumberComparison, compare_numbers, values_of
 from weft.progress import Listener, ignore_event, report_stage
 from weft.schema import Column, Schema
 from weft.schema.kinds import Category, Datetime, Derived

@@ -15,9 +15,9 @@ from typing import Literal
 
 import numpy as np
 
-from weft.display import Spread
 from weft.errors import DataError
 from weft.progress import Listener, ignore_event, report_stage
+from weft_lab.charts import Spread
 from weft_lab.fetch import as_table
 from weft_lab.settings import Options
 from weft_lab.sheet import Sheet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from weft.drafting.draft import draft
 from weft.encoding import Codec
 from weft.errors import DataError
 from weft.io.formats.csv_files import read_csv
+from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.schema import Schema
 from weft_lab import acs
@@ -38,6 +40,8 @@ class BenchTable:
     rows: pa.Table
     schema: Schema
     records: Records
+    copies: int = 1
+    """How often a method is given every row: experiments on as many rows as a paper had."""
 
     @classmethod
     def of(cls, name: str, rows: pa.Table, schema: Schema) -> BenchTable:
@@ -58,7 +62,15 @@ class BenchTable:
             order = np.random.default_rng([seed // folds, 8]).permutation(n)
             held = order[seed % folds :: folds]
         seen = np.setdiff1d(order, held)
-        return replace(self, rows=self.rows.take(seen), records=self.records.take(seen)), self.records.take(held)
+        return self.take(seen).copied(), self.records.take(held)
+
+    def take(self, rows: Array) -> BenchTable:
+        """Return the table with these rows."""
+        return replace(self, rows=self.rows.take(rows), records=self.records.take(rows))
+
+    def copied(self) -> BenchTable:
+        """Return the table with its copies; rows that are held back are held back before."""
+        return self if self.copies == 1 else self.take(np.tile(np.arange(len(self.records)), self.copies))
 
     @property
     def ordered(self) -> tuple[str, ...]:
@@ -84,8 +96,11 @@ def open_table(
 
     Its schema is the one given, else NAME.domain.json or NAME.toml beside it, else drafted from the rows: experiments
     release nothing, so that the draft's facts stay with the curator. `columns` takes the first ones, `rows` takes so
-    many at random (the same every time).
+    many at random (the same every time). "NAME x13" has every row 13 times.
     """
+    if found := re.fullmatch(r"(.+) x(\d+)", source):
+        once = open_table(found[1], schema, rows=rows, columns=columns, folder=folder)
+        return replace(once, name=f"{once.name}, {found[2]} copies", copies=int(found[2]))
     if source in acs.CODED:
         records, name = acs.CODED[source](read(find(acs.SOURCE, folder))), source
         table = pa.table(dict(zip(records.domain.names, records.columns, strict=True)))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.display import Spread
 from weft.encoding import Codec
 from weft.evaluation.metrics import k_way
 from weft.marginals.records import Records
@@ -18,6 +17,7 @@ from weft.models.chains.chain_model import ChainsModel
 from weft.privacy import Ledger
 from weft.progress import Listener, ignore_event
 from weft.synthesis.synthesizer import Synthesizer
+from weft_lab.charts import Spread
 from weft_lab.tables import BenchTable
 
 DELTA = 1e-5

@@ -2,9 +2,12 @@
 
 A cell is a table, a budget, a figure and a pair of lines. Runs of one seed share their noise as far as they ask the
 same questions, so the lines are compared run by run. A cell is "level" if the mean difference lies within one standard
-deviation of the differences between runs; else it holds, or it disagrees. A single run has no spread and is taken at
-its word. Level cells are counted on their own: the share that holds is of the cells that the runs can tell apart.
-Lines that a paper calls similar hold where their means are within a tenth of the larger.
+deviation of the differences between runs; else it holds, or it disagrees. Cells of fewer than `MIN_RUNS` runs are not
+counted: their spread is not known. Level cells are counted on their own: the share that holds is of the cells that the
+runs can tell apart. Lines that a paper calls similar hold where their means are within a tenth of the larger.
+
+A line does not learn on a table if its figure at the largest budget is not better than at the smallest by a tenth. The
+share is counted without such lines, too: to be ahead of them is no evidence.
 """
 
 from __future__ import annotations
@@ -20,11 +23,15 @@ from weft_lab.tasks import REFERENCES, larger_is_better, title
 
 Verdict = Literal["holds", "level", "disagrees"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "level", "disagrees")
+MIN_RUNS = 3
+"""Fewest runs of a cell that is counted."""
 CLOSE = 0.1
 """What is called similar differs by no more than this share of the larger figure: the papers give no number."""
 HOW = (
     "A cell is a table, a budget, a figure and a pair of lines. Level: the mean difference is within one standard "
-    "deviation of the differences between runs; such cells do not enter the share. Similar: within a tenth."
+    "deviation of the differences between runs; such cells do not enter the share. Similar: within a tenth. Cells of "
+    f"fewer than {MIN_RUNS} runs are not counted. A line does not learn if its figure at the largest budget is not a "
+    "tenth better than at the smallest."
 )
 
 Runs = Mapping[int, float]
@@ -44,6 +51,9 @@ class Judged:
     ours: tuple[float, float]
     """Our mean figures of the two lines; of one line, at the smallest and largest budget or its own and the bound."""
     verdict: Verdict
+    runs: int = MIN_RUNS
+    learns: bool = True
+    """Whether both lines are better with more budget, as far as there are several budgets."""
 
     def __str__(self) -> str:
         budget = "all budgets" if self.epsilon is None else f"epsilon {self.epsilon:g}"
@@ -63,6 +73,8 @@ def judge(differences: Sequence[float]) -> Verdict:
 
     >>> judge([0.1, 0.2]), judge([-0.1, 0.2]), judge([-0.1]), judge([0.0])
     ('holds', 'level', 'disagrees', 'level')
+
+    A single difference has no spread; its cell is not counted (`MIN_RUNS`).
     """
     middle = mean(differences)
     if abs(middle) <= (stdev(differences) if len(differences) > 1 else 0.0):
@@ -71,8 +83,25 @@ def judge(differences: Sequence[float]) -> Verdict:
 
 
 def comparable(paper: Paper, table: str) -> bool:
-    """Whether the paper speaks of this table; of some of its rows and columns, it does."""
-    return plain(table) in paper.tables
+    """Whether the paper speaks of this table; of some of its rows and columns, it does, and not of copied rows."""
+    return plain(table) in paper.tables and not is_copied(table)
+
+
+def is_copied(table: str) -> bool:
+    """Whether a table has its rows several times over."""
+    return table.endswith(" copies")
+
+
+def learns(line: Mapping[float, Runs], sign: int) -> bool:
+    """Whether a line is better by a tenth at the largest budget than at the smallest; True with a single budget.
+
+    >>> learns({0.1: {0: 0.4}, 3.2: {0: 0.39}}, -1), learns({0.1: {0: 0.4}, 3.2: {0: 0.1}}, -1)
+    (False, True)
+    """
+    if len(line) < 2:
+        return True
+    low, high = (mean(line[end(line)].values()) for end in (min, max))
+    return sign * (high - low) >= CLOSE * abs(low)
 
 
 def plain(table: str) -> str:
@@ -118,7 +147,9 @@ def _judged(
     sign = 1 if larger_is_better(measure) else -1
 
     def cell(epsilon: float | None, ours: Sequence[float], differences: Sequence[float]) -> Judged:
-        return Judged(claim, table, epsilon, measure, pair, (ours[0], ours[1]), judge(differences))
+        able = all(learns(line, sign) for line in lines)
+        runs = MIN_RUNS if table.startswith("any ") else min(len(line[e]) for line in lines for e in budgets)
+        return Judged(claim, table, epsilon, measure, pair, (ours[0], ours[1]), judge(differences), runs, able)
 
     if claim.kind == "rises":
         if len(budgets) > 1:
@@ -163,6 +194,10 @@ class Tally:
         """Count verdicts."""
         found = [cell.verdict for cell in cells]
         return cls(*(found.count(verdict) for verdict in VERDICTS))
+
+    def __add__(self, other: Tally) -> Tally:
+        """Return the sums."""
+        return Tally(self.holds + other.holds, self.level + other.level, self.disagrees + other.disagrees)
 
     def __str__(self) -> str:
         """Say it in one sentence.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.display import Spread
 from weft.progress import Listener, ignore_event, report_stage
+from weft_lab.charts import Spread
 from weft_lab.figure import figure
 from weft_lab.results import Key
 from weft_lab.rivals import best, rivals

@@ -24,7 +24,19 @@ def test_the_list_names_every_experiment() -> None:
     assert all(name in shown for name in EXPERIMENTS)
     listed = json.loads(weft("--list", "--json").stdout)
     own = {"weave", "accuracy", "ablations", "orderings", "plan", "priview", "structure", "raw", "bsg-paper"}
-    own |= {"timings", "data", "fire", "mechanisms", "itemsets", "weave-suite", "learning", "all"}
+    own |= {
+        "related",
+        "histories",
+        "coverage",
+        "timings",
+        "data",
+        "fire",
+        "mechanisms",
+        "itemsets",
+        "weave-suite",
+        "learning",
+        "all",
+    }
     assert set(listed) == set(EXPERIMENTS) | own
     assert all(name in shown and listed[name]["about"] for name in own)
     assert "not there yet" not in shown

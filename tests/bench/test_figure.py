@@ -3,9 +3,8 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
+from weft_lab.charts import PALETTE, Spread
 from weft_lab.figure import figure
-
-from weft.display import PALETTE, Spread
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -77,9 +77,8 @@ def test_weave_is_judged_and_drawn(small: BenchTable) -> None:
 
 
 def test_a_target_is_met_or_not() -> None:
+    from weft_lab.charts import Spread
     from weft_lab.trial import Repeated
-
-    from weft.display import Spread
 
     result = Repeated({3: Spread(0.1, 0.0, 1), 5: Spread(0.2, 0.0, 1)}, 1.0)
     assert weave.Target(0.1, 0.2, 1.0).met(result)
@@ -113,7 +112,7 @@ def test_parts_that_would_change_nothing_are_left_out(small: BenchTable, monkeyp
 def test_orderings_are_judged(small: BenchTable, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = {name: replace(EXPERIMENTS[name], variants=_fast(name)) for name in orderings_of}
     monkeypatch.setattr(orderings, "EXPERIMENTS", quick)
-    sheets = list(orderings.orderings([small], 1))
+    sheets = list(orderings.orderings([small], 3))
     noise, said, selection, *_ = sheets
     assert [row[0] for row in noise.rows] == quick[orderings.NOISE].lines
     assert "reconciled" in noise.notes[0] and "private and exact selection share" in selection.notes[0]

@@ -10,6 +10,7 @@ import pytest
 from weft_lab import runner
 from weft_lab.catalogue import EXPERIMENTS, experiment
 from weft_lab.experiment import Experiment, Variant
+from weft_lab.methods.bayesnet import BayesNet, Family
 from weft_lab.results import SECONDS, Store, summary, write_parquet
 from weft_lab.runner import run
 from weft_lab.tables import BenchTable
@@ -18,7 +19,6 @@ from weft_lab.tasks import TASKS, Made
 from weft.errors import DataError, MethodError, WeftError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
-from weft.models.bayesnet import BayesNet, Family
 from weft.privacy import Noise
 from weft.schema import Schema
 

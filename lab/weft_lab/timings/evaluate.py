@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weft.evaluation.metrics import k_way, pairwise_l1, range_queries
+from weft.evaluation.metrics import k_way, range_queries
 from weft.marginals.counting import compile_kernels
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
+from weft_lab.scorecard import pairwise_l1
 from weft_lab.timings import Figures
 
 ROWS, COLUMNS = 300_000, 60
