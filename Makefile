@@ -22,6 +22,7 @@ $(READY): pyproject.toml lab/pyproject.toml
 
 demo: $(READY) ## make a fictional hospital table, release a private synthetic copy of it
 	@$(BIN)/weft demo
+	@$(BIN)/weft demo --related
 
 check: lint test ## what CI runs: lint, types, import contracts, tests
 

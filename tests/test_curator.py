@@ -219,3 +219,30 @@ def test_distances_and_tables_have_the_noise_that_is_stated(accounting, relation
     spread = np.std(made.gaps(asked, share=0.5) - 0.0)
     assert made.gap_sigma(len(asked), 0.5) == pytest.approx(spread, rel=0.06)
     assert made.sigma_of(made.rho(0.3)) == pytest.approx(made.sigma(0.3))
+
+
+def test_laplace_noise_on_scores_is_priced_score_by_score():
+    """Each of m entropies is released with its own sensitivity; their rhos add up to the share, and no L1 norm does."""
+    made, _, ledger = curator(accounting="laplace", rows=[(i % 2, i % 3) for i in range(60)])
+    made.entropies([("a",), ("b",), ("a", "b")], share=0.3, rows=50)
+    (charge,) = ledger.entries
+    assert charge.sensitivities == (1000.0,) * 3 and len(set(charge.scales)) == 1 and charge.mechanism == "geometric"
+    assert charge.cost == pytest.approx(3 * (1000 / charge.scales[0]) ** 2 / 2)
+    assert charge.cost == pytest.approx(0.3 * ledger.capacity)
+    assert made.gap_sigma(3, 0.1) == pytest.approx(math.sqrt(2) / math.sqrt(2 * 0.1 * ledger.capacity / 3))
+
+
+@pytest.mark.parametrize("accounting", ["laplace", "pure", "gaussian"])
+def test_scores_change_no_more_than_charged_when_a_row_is_added(accounting):
+    rows = [(0, 1), (1, 2), (1, 1), (0, 0)]
+    for added in itertools.product(range(2), range(3)):
+        answers = []
+        for held in (rows, [*rows, added]):
+            release = Exact()
+            made, _, ledger = curator(held, accounting=accounting, release=release)
+            made.entropies([("a",), ("a", "b")], share=0.3, rows=3)
+            answers.append(release.exact)
+        (charge,) = ledger.entries
+        norm = {"l1": 1, "l2": 2}[charge.norm]
+        for one, other, bound in zip(*answers, charge.sensitivities, strict=True):
+            assert np.linalg.norm((one - other).astype(float), norm) <= bound

@@ -16,8 +16,8 @@ def test_settings_that_there_are_not_are_refused_with_a_hint():
     assert made.set_params(epsilon=2.0, rare=1.0).get_params()["rare"] == 1.0
     with pytest.raises(MethodError, match="epsilom"):
         made.set_params(epsilom=3)
-    with pytest.raises(MethodError, match="It is now called share_scores"):
-        made.set_params(look=0.2)
+    with pytest.raises(MethodError, match="share_scores"):
+        made.set_params(share_score=0.2)
     assert made.set_params(method="weave", order=3).get_params()["order"] == 3
 
 

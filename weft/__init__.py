@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from weft.errors import OutputError as OutputError
     from weft.errors import SchemaError as SchemaError
     from weft.errors import WeftError as WeftError
+    from weft.evaluation.analysis import analyse as analyse
     from weft.io.dialect import Dialect as Dialect
     from weft.privacy import Budget as Budget
     from weft.privacy import Lifetime as Lifetime
     from weft.schema import Schema as Schema
+    from weft.schema.database import Database as Database
     from weft.synthesis.marginal_plan import MarginalPlan as MarginalPlan
     from weft.synthesis.synthesizer import Synthesizer as Synthesizer
     from weft.synthesis.synthesizer import load as load
@@ -27,10 +29,12 @@ _MODULES = {"demo": "weft.hospital", "evaluate": "weft.evaluation.metrics"}
 
 _HOME = {
     "Budget": "weft.privacy",
+    "analyse": "weft.evaluation.analysis",
     "Lifetime": "weft.privacy",
     "MarginalPlan": "weft.synthesis.marginal_plan",
     "BudgetError": "weft.errors",
     "DataError": "weft.errors",
+    "Database": "weft.schema.database",
     "Dialect": "weft.io.dialect",
     "ModelFileError": "weft.errors",
     "OutputError": "weft.errors",

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from weft_lab.exploration import explore_columns
 
 from weft.encoding import Codec
-from weft.evaluation.report.exploration import explore_columns
 from weft.schema import Schema
 
 from .conftest import Weft

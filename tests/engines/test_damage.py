@@ -145,6 +145,8 @@ def release(path: Path) -> subprocess.CompletedProcess[str]:
     limited += "sys.argv[0] = 'weft'; runpy.run_module('weft.cli', run_name='__main__')"
     command = [sys.executable, "-c", limited, *words[2:], "-o", "made.csv"]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "NO_COLOR": "1", "COLUMNS": "300"}
+    env["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # mimalloc reserves a gigabyte of addresses that it does not use
+    env["MALLOC_ARENA_MAX"] = "1"  # every arena of a thread reserves addresses, too, as many as chance wants
     return subprocess.run(command, cwd=path.parent, env=env, capture_output=True, text=True, check=False)
 
 

@@ -21,7 +21,7 @@ import xlsxwriter
 
 from weft import Dialect, Schema, Synthesizer
 from weft.drafting import draft_source
-from weft.drafting.draft_sources import source_schema
+from weft.drafting.draft import source_schema
 from weft.engines import open_engine
 from weft.engines.sources import is_written, names_are_in_file
 from weft.errors import DataError, OutputError, SchemaError, WeftError

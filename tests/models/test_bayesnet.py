@@ -5,13 +5,14 @@ from functools import reduce
 
 import numpy as np
 import pytest
+import weft_lab.methods.bayesnet as bayesnet
+from weft_lab.methods.bayesnet import BayesNet, Family, normalise_rows
+from weft_lab.methods.privbayes import fit_network, rake_to_parents
 
-import weft.models.bayesnet as bayesnet
 from weft.errors import ModelFileError
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
 from weft.models.apportion import _divide_groups, apportion_groups
-from weft.models.bayesnet import BayesNet, Family, fit_network, normalise_rows, rake_to_parents
 
 DOMAIN = Domain(("d", "a", "c", "b"), (3, 4, 2, 5))
 

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+from weft_lab.methods.bayesnet import BayesNet, Family
 
 from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Marginal
 from weft.marginals.value_groups import ValueMap
-from weft.models.bayesnet import BayesNet, Family
 from weft.models.chains.chain_model import ChainsModel
 from weft.models.conditional import ImpossibleEvidenceError, condition_model, select_possible_records
 from weft.models.gum.gum_model import GumModel

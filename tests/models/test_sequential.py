@@ -4,15 +4,15 @@ import itertools
 
 import numpy as np
 import pytest
+from weft_lab.methods.bayesnet import BayesNet, Family, convert_to_network, has_network
+from weft_lab.methods.bsg.seeded_records import SeededModel
 
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.records import Records
 from weft.marginals.value_groups import ValueMap
-from weft.methods.bsg.seeded_records import SeededModel
 from weft.models import MODELS, model_class
-from weft.models.bayesnet import BayesNet, Family, convert_to_network
 from weft.models.independent_model import IndependentModel
 from weft.models.mrf import fit_mrf
 from weft.models.recoded import RecodedModel
@@ -98,5 +98,9 @@ def test_every_model_says_what_it_can_do(kind):
     if kind not in ("recoded", "arranged"):  # these say what the model behind them does
         assert model.fixed_records == (model is SeededModel)
     assert hasattr(model, "relates_columns")
-    # What the protocol asks for at run time is a method of this name: nothing else may be called so.
-    assert hasattr(model, "network") == (kind in {"bayesnet", "independent", "mrf", "recoded"})
+
+
+def test_models_with_a_network_are_told_from_others():
+    rng = np.random.default_rng(0)
+    assert all(has_network(make(rng)) for make in (independent, mrf, recoded))
+    assert has_network(convert_to_network(mrf(rng))) and not has_network(SeededModel(Records.empty(DOMAIN)))

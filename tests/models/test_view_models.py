@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from weft_lab.methods.priview import ViewsModel, project_views, reconstruct_marginal
 
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
-from weft.methods.priview.view_model import ViewsModel, project_views, reconstruct_marginal
 from weft.models.gum.gum_model import GumModel
 
 

@@ -77,7 +77,7 @@ MUTANTS = {
         "marginals/value_groups.py", "rare[list(order.apart)] = False", "pass", "tests/test_recode.py"
     ),
     "correlated parents count as two": Mutant(
-        "methods/bsg/entropy_network.py",
+        "lab/weft_lab/methods/bsg/entropy_network.py",
         "np.sqrt(len(parents) + 1 + shared)",
         "np.sqrt(len(parents) + 1)",
         "tests/select/test_cfs.py",
@@ -92,9 +92,9 @@ MUTANTS = {
         "tests/methods/test_privmrf.py",
     ),
     "the authors' alpha does not decay": Mutant(
-        "models/gum/gum_presets.py",
-        '"iterations": 100, "length": 20',
-        '"iterations": 100, "length": 200',
+        "models/gum/gum_model.py",
+        '"length": 20,',
+        '"length": 200,',
         "tests/models/test_gum.py",
     ),
     "eq. 8 forgets how many a family has": Mutant(
@@ -167,46 +167,55 @@ MUTANTS = {
         "lab/weft_lab/settings.py", '"deniability", "k": 50}', '"deniability", "k": 5}', "tests/bench/test_published.py"
     ),
     "DenseMarg reckons with the whole budget": Mutant(
-        "methods/privsyn/privsyn.py", "curator.rho(curator.left)", "curator.rho(1.0)", "tests/methods/test_privsyn.py"
+        "methods/privsyn.py", "curator.rho(curator.left)", "curator.rho(1.0)", "tests/methods/test_privsyn.py"
     ),
     "pairs are not combined": Mutant(
-        "methods/privsyn/privsyn.py",
+        "methods/privsyn.py",
         "return combine_cliques(",
         "return pairs or combine_cliques(",
         "tests/methods/test_privsyn.py",
     ),
     "the tree is the lightest": Mutant(
-        "methods/mst.py",
+        "lab/weft_lab/methods/mst.py",
         "spanning_tree(weights) if",
         "spanning_tree({c: -w for c, w in weights.items()}) if",
         "tests/methods/test_mst.py",
     ),
     "a tree takes what gains less than its noise": Mutant(
-        "methods/tree.py", "best_subset([gaps[c] for c", "best_subset([2 * gaps[c] for c", "tests/methods/test_tree.py"
+        "lab/weft_lab/methods/tree.py",
+        "best_subset([gaps[c] for c",
+        "best_subset([2 * gaps[c] for c",
+        "tests/methods/test_tree.py",
     ),
     "AIM does not weigh a candidate by the workload": Mutant(
-        "methods/aim.py", "self.weights * (self.errors", "(self.errors", "tests/methods/test_aim.py"
+        "lab/weft_lab/methods/aim.py", "self.weights * (self.errors", "(self.errors", "tests/methods/test_aim.py"
     ),
     "AIM never anneals": Mutant(
-        "methods/aim.py", "self.share *= self.options.anneal", "pass", "tests/methods/test_aim.py"
+        "lab/weft_lab/methods/aim.py", "self.share *= self.options.anneal", "pass", "tests/methods/test_aim.py"
     ),
     "PrivBayes offers tables that are not useful": Mutant(
-        "methods/privbayes/privbayes.py",
+        "lab/weft_lab/methods/privbayes.py",
         "math.sqrt(2), self.theta",
         "math.sqrt(2), 1.0",
         "tests/methods/test_privbayes.py",
     ),
     "BSG offers tables that are not useful": Mutant(
-        "methods/bsg/entropy_network.py", "sigma, self.theta)", "sigma, 1.0)", "tests/methods/test_bsg_model.py"
+        "lab/weft_lab/methods/bsg/entropy_network.py",
+        "sigma, self.theta)",
+        "sigma, 1.0)",
+        "tests/methods/test_bsg_model.py",
     ),
     "a family that does not fit gives up its narrowest parent": Mutant(
-        "methods/common/indif_network.py",
+        "lab/weft_lab/methods/comparison_steps.py",
         "largest = max(parents",
         "largest = min(parents",
         "tests/methods/test_pb_pgm.py",
     ),
     "PGM leaves out what it has measured": Mutant(
-        "methods/pgm.py", "*columns.tables, *noisy]", "*columns.tables, *noisy[1:]]", "tests/methods/test_pgm.py"
+        "lab/weft_lab/methods/pgm.py",
+        "*columns.tables, *noisy]",
+        "*columns.tables, *noisy[1:]]",
+        "tests/methods/test_pgm.py",
     ),
     "weave believes what noise made of many candidates": Mutant(
         "methods/weave/batch_selection.py",
@@ -221,7 +230,7 @@ MUTANTS = {
         "tests/methods/test_pgm.py",
     ),
     "records grown from seeds count as a model": Mutant(
-        "methods/bsg/seeded_records.py",
+        "lab/weft_lab/methods/bsg/seeded_records.py",
         "fixed_records: ClassVar[bool] = True",
         "fixed_records: ClassVar[bool] = False",
         "tests/methods/test_bsg.py tests/models/test_sequential.py",

@@ -13,8 +13,15 @@ from typer.testing import CliRunner
 from weft import Schema, Synthesizer
 from weft.cli import app
 from weft.errors import BudgetError, MethodError, WeftError
-from weft.evaluation.forecast import CURVE, _find_required_epsilon, _interpolate_error, plan
-from weft.evaluation.forecast_page import describe_expectations, format_percent, render_forecast_page
+from weft.evaluation.forecast import (
+    CURVE,
+    _find_required_epsilon,
+    _interpolate_error,
+    describe_expectations,
+    format_percent,
+    plan,
+    render_forecast_page,
+)
 from weft.evaluation.forecast_simulation import APART, Simulation, draw_made_up_records, simulate_run
 from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Domain, Order

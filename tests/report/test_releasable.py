@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 from conftest import SCHEMA, make_table
+from weft_lab.replay import replay
 
-from weft.audit.replay import replay
 from weft.evaluation.report import render
 from weft.evaluation.report.measure_report import measure_private, measure_releasable
 from weft.privacy import Noise

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.drafting.draft import draft
-from weft.drafting.draft_sources import csv_text
+from weft.drafting.draft import csv_text, draft
 from weft.drafting.schema_check import SchemaFinding, review_schema
 from weft.encoding import Codec
 from weft.errors import DataError, SchemaError

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from weft.cli import app
-from weft.drafting.draft import draft
-from weft.drafting.draft_sources import draft_source, sketch_source
+from weft.drafting.draft import draft, draft_source, sketch_source
 from weft.drafting.guesses import guess_written
 from weft.drafting.schema_check import review_schema
 from weft.encoding import Codec

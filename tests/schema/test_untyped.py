@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.drafting.draft import draft
-from weft.drafting.draft_sources import csv_text
+from weft.drafting.draft import csv_text, draft
 from weft.encoding import Codec
 from weft.errors import DataError, SchemaError, WeftError
 from weft.io.dialect import DEFAULT_DIALECT

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli import (
-    audit_command,
+    analysis_commands,
     budget_commands,
     demo_command,
+    evidence_command,
     fit_commands,
-    itemsets_command,
     marginals_commands,
     methods_command,
     model_commands,
@@ -48,10 +48,10 @@ class WeftGroup(PrintableGroup):
     @cached_property
     def _added(self) -> dict[str, Any]:
         found = sorted(entry_points(group=COMMANDS), key=lambda point: point.name)
-        groups = {point.name: typer.main.get_group(point.load()) for point in found}
-        for name, group in groups.items():
-            group.name = name
-        return groups
+        commands = {point.name: typer.main.get_command(point.load()) for point in found}
+        for name, command in commands.items():
+            command.name = name
+        return commands
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
@@ -81,11 +81,11 @@ app.command("fit")(fit_commands.fit)
 app.command("sample")(fit_commands.sample)
 app.command("resume")(fit_commands.resume)
 app.command("query")(model_commands.query)
-app.command("itemsets")(itemsets_command.itemsets)
-app.command("explore")(report_commands.explore)
+app.command("replicates")(analysis_commands.replicates)
+app.command("analyse")(analysis_commands.analyse)
 app.command("report")(report_commands.report)
 app.command("verify")(model_commands.verify)
-app.command("audit")(audit_command.audit)
+app.command("evidence")(evidence_command.evidence)
 app.command("ledger")(model_commands.ledger)
 app.command("methods")(methods_command.methods)
 app.add_typer(budget_commands.app, name="budget")

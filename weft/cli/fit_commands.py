@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli import shared_options as o
+from weft.cli.database_commands import (
+    describes_several_tables,
+    fit_related_tables,
+    is_related_model,
+    sample_database,
+    states_time,
+    synth_database,
+    synth_history,
+)
 from weft.cli.discovered_schema import found_beside, keep_found, show_discovered_columns
 from weft.cli.failure import guard_command
 from weft.cli.fit_options import (
@@ -60,6 +69,10 @@ share of the budget (--discover), and writes them to NAME.schema.toml.
   weft synth stays.csv -s stays.toml -e 1 --formulas escape -o for-excel.csv
   weft synth stays.csv -s stays.toml -e 1 -o - | head
   weft synth 'postgresql://host/db?table=stays' -s stays.toml -e 1 -o made.csv
+  weft synth patients.csv stays.csv -s hospital.toml -e 1 -o made/
+  weft synth patients.csv stays.csv --root patients --key patients.id \\
+    --link stays.patient -e 1 -o made/
+  weft synth panel.csv --unit person --time year -e 1 -o made.csv
 
 \b
 [bold]Records derived from private rows[/bold] (method bsg)
@@ -105,6 +118,14 @@ def synth(
 ) -> None:
     """Make a differentially private synthetic copy of a table."""
     terminal = screen.terminal(data_on_stdout=output == "-")
+    several = options.keys.root is not None or describes_several_tables(options.schema)
+    if several or options.protected.time is not None or states_time(options.schema):
+        if formulas != "keep" or metadata:
+            with guard_command(terminal):
+                told = "--formulas and --metadata are not supported for related tables and histories: leave them out"
+                raise o.UsageError(told)
+        (synth_database if several else synth_history)(options, output, terminal, rows, model, overwrite)
+        return
     with guard_command(terminal):
         out = resolve_destination(output)
     place = place_of(out)
@@ -165,6 +186,10 @@ def fit(
     """
     model = Path(output)
     terminal = screen.terminal()
+    several = options.keys.root is not None or describes_several_tables(options.schema)
+    if several or options.protected.time is not None or states_time(options.schema):
+        fit_related_tables(options, model, terminal, overwrite)
+        return
     spending = journal_beside(model, options.journal)
     with guard_command(terminal, spending, model) as rescue:
         request = options.request(spending)
@@ -284,6 +309,13 @@ def sample(
             if overwrite:
                 raise o.UsageError("--spark writes to a new folder and replaces nothing: leave out --overwrite")
             _on_spark(terminal, Path(model), output, rows, where, seed, formulas)
+            return
+        if is_related_model(Path(model)):
+            if where or formulas != "keep":
+                raise o.UsageError("--where and --formulas are not supported for related tables: leave them out")
+            from weft.synthesis.synthesizer import load
+
+            sample_database(load(model), output, terminal, rows, seed, overwrite)
             return
         out = resolve_destination(output)
         check_files({"the model": Path(model)}, release_files(out))

@@ -49,10 +49,79 @@ RowsPerUnit = Annotated[
         min=1,
         metavar="N",
         help="With --unit: contribution bound, the maximum number of rows used per person. Further rows are left out "
-        "at random. Default: 5.",
+        "at random. Default: chosen privately, from a noisy distribution of rows per person.",
         rich_help_panel=PRIVACY,
     ),
 ]
+
+
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="COLUMN",
+        help="With --unit: column that orders the rows of a person in time, such as a year or a date. The rows are "
+        "released as histories: constants stay constant, and consecutive rows depend on each other.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+
+
+Root = Annotated[
+    str | None,
+    typer.Option(
+        "--root",
+        metavar="TABLE",
+        help="Of several related tables: the one whose key identifies the person. Its tables are found by the names of "
+        "the files; what --key and --link do not state is discovered privately.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key", metavar="TABLE.COLUMN", help="With --root: key of a table. Repeat it.", rich_help_panel=PRIVACY
+    ),
+]
+Links = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--link",
+        metavar="TABLE.COLUMN",
+        help="With --root: foreign key of a table, to the root, or to another table as in drugs.stay=stays.stay. "
+        "Repeat it.",
+        rich_help_panel=PRIVACY,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyOptions:
+    """Options that state the keys of related tables if no schema does."""
+
+    root: Root = None
+    key: Keys = None
+    link: Links = None
+
+    def describe(self, source: list[str]) -> dict[str, Any]:
+        """Return the schema of several tables that these options state."""
+        if len(source) == 1 and Path(source[0]).is_dir():
+            source = [str(path) for path in sorted(Path(source[0]).iterdir()) if path.is_file()]
+        tables: dict[str, dict[str, Any]] = {Path(path).name.split(".")[0]: {} for path in source}
+        for option, texts in (("--key", self.key), ("--link", self.link)):
+            for text in texts or ():
+                place, _, target = text.partition("=")
+                table, dot, column = place.partition(".")
+                if not dot or not column or table not in tables:
+                    raise UsageError(f"{option} {text}: name a table and a column, such as {next(iter(tables))}.id")
+                if option == "--key":
+                    tables[table]["key"] = column
+                else:
+                    key = tables.get(str(self.root), {}).get("key")
+                    tables[table].setdefault("foreign_keys", {})[column] = target or f"{self.root}.{key}"
+        if self.root not in tables:
+            raise UsageError(f"--root {self.root}: there is no file of this name among the tables")
+        return {"root": self.root, "tables": tables}
 
 
 @dataclass(frozen=True)
@@ -70,6 +139,7 @@ class PrivacyUnitOptions:
     unit: Unit = None
     one_row_per_person: OneRow = False
     rows_per_unit: RowsPerUnit = None
+    time: Time = None
 
     def who(self, schema: str | None) -> DeclaredUnit:
         """Return the privacy unit; raise UsageError if options contradict each other or the schema declares it."""
@@ -79,6 +149,8 @@ class PrivacyUnitOptions:
             raise UsageError("with --schema, the schema states who is protected: set unit and rows_per_unit there")
         if self.rows_per_unit is not None and self.unit is None:
             raise UsageError("--rows-per-unit requires --unit COLUMN")
+        if self.time is not None and self.unit is None:
+            raise UsageError("--time requires --unit COLUMN")
         return DeclaredUnit(False if self.one_row_per_person else self.unit, self.rows_per_unit)
 
 
@@ -113,7 +185,7 @@ def check_request(request: FitRequest, terminal: Terminal, targets: Mapping[str,
     assert request.journal is not None
     inputs: dict[str, Source | None] = {
         "the private table": request.source,
-        "the schema": None if request.schema is None else Path(str(request.schema)),
+        "the schema": Path(request.schema) if isinstance(request.schema, str) else None,
         "the lifetime budget": None if request.budget_file is None else Path(request.budget_file),
         "the public table": request.options.get("public") or None,
         "the plan of marginals": plan if isinstance(plan, Path) else None,
@@ -188,7 +260,7 @@ def ask_who_is_protected(request: FitRequest, terminal: Terminal) -> FitRequest:
     terminal.say("Who is protected? Weft needs to know which rows belong to the same person.")
     if likely := possible_units(request.source, *([] if request.dialect is None else [request.dialect])):
         told = ", ".join(f'"{name}"' for name in likely)
-        terminal.say(f"PRIVATE hint from the rows: {told} may identify a person with several rows.")
+        terminal.say(f"PRIVATE hint from the rows: {told} may identify a person with several rows (likeliest first).")
     if said := terminal.prompt("Column that identifies the person (empty: every row belongs to a different person)"):
         return replace(request, unit=said)
     if terminal.confirm("Does every row belong to a different person?"):
@@ -211,10 +283,10 @@ def check_size(request: FitRequest, terminal: Terminal, *, few_rows: bool, share
     from weft.errors import DataError
     from weft.io.dialect import DEFAULT_DIALECT
     from weft.privacy import Adjacency
-    from weft.synthesis.discovery import ROWS_PER_UNIT, rows_needed
+    from weft.synthesis.discovery import rows_needed
 
     table = PrivateTable(request.source, dialect=request.dialect or DEFAULT_DIALECT)
-    bound = (request.rows_per_unit or ROWS_PER_UNIT) if request.unit else 1
+    bound = (request.rows_per_unit or 1) if request.unit else 1
     columns = len(table.column_names())
     needed = rows_needed(columns, request.read_budget(), Adjacency(request.neighbours, bound), share)
     if table.has_rows(needed):
@@ -246,6 +318,7 @@ class FitOptions:
     neighbours: o.Neighbours = "add-remove"
     discover: o.Discover = 0.1
     protected: PrivacyUnitOptions
+    keys: KeyOptions
     journal: o.Journal = None
     budget: o.LifetimeBudget = None
     seed: o.Seed = None
@@ -260,11 +333,16 @@ class FitOptions:
     def request(self, journal: Path) -> FitRequest:
         """Return the fit request, with each option parsed and validated."""
         source, who = one_or_several(self.source), self.protected.who(self.schema)
+        if self.keys.root is None and (self.keys.key or self.keys.link):
+            raise UsageError("--key and --link require --root TABLE")
+        if self.keys.root is not None and self.schema is not None:
+            raise UsageError("--root, --key and --link have no effect with --schema: state the keys there")
         return FitRequest(
             source=source,
-            schema=self.schema,
+            schema=self.schema if self.keys.root is None else self.keys.describe(self.source),
             unit=who.unit,
             rows_per_unit=who.rows_per_unit,
+            time=self.protected.time,
             epsilon=self.epsilon,
             delta=self.delta,
             insecure=self.insecure,

@@ -53,7 +53,7 @@ def methods(
 def _describe_method(name: str) -> dict[str, Any]:
     from importlib import import_module
 
-    from weft.methods import BEST, METHODS
+    from weft.methods import BEST, METHODS, list_differences
     from weft.methods.common.options import convert_to_plain, options_of
     from weft.privacy import find_accounting
 
@@ -68,6 +68,7 @@ def _describe_method(name: str) -> dict[str, Any]:
         "noise": find_accounting(made().accounting).noise,
         "options": {option.name: option.default for option in options},
         "paper": paper,
+        "differences": [] if paper is None else list_differences(name),
         "meanings": {option.name: option.meaning for option in options},
         "bounds": {option.name: [option.bounds.low, option.bounds.high] for option in options if option.bounds},
     }
@@ -117,6 +118,8 @@ def _print_options(terminal: Terminal, facts: dict[str, Any]) -> None:
         *([] if paper is None else ["--preset paper uses the column paper, and the defaults where it is empty."]),
         "",
         table,
+        *([] if paper is None else ["", "With --preset paper, these differences from the paper remain:"]),
+        *(f"- {escape(each)}" for each in facts["differences"]),
     )
 
 

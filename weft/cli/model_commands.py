@@ -206,7 +206,7 @@ def _read_ledgers(path: Path) -> list[Ledger]:
     if _is_journal(path):
         return [ledger_of(run) for run in read_journal(path)]
     o.check_model_file(path, "neither a model file nor a journal (NAME.ledger.jsonl)")
-    return [modelfile.load_model(path).ledger]
+    return [modelfile.load_any_model(path).ledger]
 
 
 def _is_journal(path: Path) -> bool:
@@ -221,7 +221,7 @@ def _is_journal(path: Path) -> bool:
 @flatten_options
 def verify(
     place: Annotated[
-        str, typer.Argument(metavar="PLACE", help="A folder of releases, a released table, or a card.")
+        str, typer.Argument(metavar="PLACE", help="A folder of releases or of evidence, a released table, or a card.")
     ] = ".",
     budget: Annotated[
         str | None,
@@ -229,6 +229,12 @@ def verify(
             metavar="FILE", help="Lifetime budget of the table: check that it contains the charges of the releases."
         ),
     ] = None,
+    second_accountant: Annotated[
+        bool,
+        typer.Option(
+            "--second-accountant", metavar="", help="Also recompute epsilon with dp-accounting (weft[evidence])."
+        ),
+    ] = False,
     *,
     screen: o.Screen,
 ) -> None:
@@ -244,7 +250,8 @@ def verify(
 
     \b
     [bold]Examples[/bold]
-      weft verify released
+      weft verify released --second-accountant
+      weft verify evidence
       weft verify synthetic.csv
       weft verify 'sqlite:made.sqlite?table=stays'
       weft verify released --budget clinic.budget
@@ -254,7 +261,7 @@ def verify(
     with guard_command(terminal):
         from weft.release.verification import verify as checked
 
-        found = checked(place, None if budget is None else Path(budget))
+        found = checked(place, None if budget is None else Path(budget), second_accountant)
         terminal.answer(
             {
                 "ok": not found.wrong,

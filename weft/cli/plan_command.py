@@ -99,7 +99,7 @@ def _schema_file(table: str, schema: str | None) -> Path:
 
 
 def _write_plan_page(made: Plan, out: Path) -> None:
-    from weft.evaluation.forecast_page import render_forecast_page
+    from weft.evaluation.forecast import render_forecast_page
     from weft.io.atomic_files import stage_files
 
     with stage_files(out) as (draft,):
@@ -110,7 +110,7 @@ def _render_plan(made: Plan, assumed: bool, out: Path | None) -> list[Renderable
     from rich.padding import Padding
     from rich.text import Text
 
-    from weft.evaluation.forecast_page import ERRORS, NOT_READ, describe_effort, describe_expectations
+    from weft.evaluation.forecast import ERRORS, NOT_READ, describe_effort, describe_expectations
 
     def wrapped(text: str) -> RenderableType:
         return Padding(Text(text), 0)  # column names are never interpreted as markup

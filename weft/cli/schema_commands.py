@@ -1,15 +1,15 @@
-"""`weft schema`: draft and check schemas."""
+"""`weft schema`: draft and check schemas; import and export them from and to other metadata formats."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from weft.cli import schema_exchange as exchange
 from weft.cli import schema_review as review
 from weft.cli import shared_options as o
 from weft.cli.discovered_schema import paid_draft
@@ -30,14 +30,93 @@ if TYPE_CHECKING:
     from weft.io.dialect import Dialect
     from weft.schema import Schema
 
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Draft a schema from a table or a data dictionary, review it and check it.",
 )
 app.command("review")(review.review)
-app.command("import")(exchange.import_schema)
-app.command("export")(exchange.export_schema)
+
+Format = Literal["frictionless", "csvw", "croissant"]
+
+
+@app.command("import")
+def import_schema(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help="SDV, Frictionless or CSVW JSON, or a data dictionary as CSV.")
+    ],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The schema; - for stdout.")] = "-",
+    table: Annotated[str | None, typer.Option(metavar="NAME", help="Table to import, if there are several.")] = None,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace an existing file.")] = False,
+    debug: o.Debug = False,
+) -> None:
+    """Create a schema from existing metadata. No row is read.
+
+    Reads SDV metadata, Frictionless schemas and packages, CSVW, and data dictionaries as
+    CSV (column, description, type, values). Facts that the metadata does not state are left out.
+
+    \b
+    [bold]Examples[/bold]
+      weft schema import dictionary.csv -o stays.toml
+      weft schema import datapackage.json --table stays -o stays.toml
+    """
+    terminal = Terminal(debug=debug, data_on_stdout=output == "-")
+    with guard_command(terminal):
+        from weft.drafting.exchange import read_metadata
+
+        text, form = read_metadata(Path(source), table)
+        _write_output(terminal, text, output, source, force)
+        terminal.show(f"[bold green]✓[/bold green] read as {form}; next: weft schema check {output}")
+
+
+@app.command("export")
+def export_schema(
+    schema: Annotated[str, typer.Argument(metavar="SCHEMA", help="A schema file.")],
+    to: Annotated[Format, typer.Option(metavar="FORMAT", help="frictionless, csvw or croissant.")],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The metadata; - for stdout.")] = "-",
+    table: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File name of the table. Default: the schema's name with .csv.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace an existing file.")] = False,
+    debug: o.Debug = False,
+) -> None:
+    """Export a schema as metadata for other programs, to accompany a release.
+
+    \b
+    [bold]Examples[/bold]
+      weft schema export stays.toml --to frictionless --table made.csv -o datapackage.json
+      weft schema export stays.toml --to croissant --table made.csv -o croissant.json
+    """
+    terminal = Terminal(debug=debug, data_on_stdout=output == "-")
+    with guard_command(terminal):
+        from weft.drafting.exchange import EXPORTS
+        from weft.schema import Schema
+
+        read = Schema.load(schema)
+        made = EXPORTS[to](read, table or f"{Path(schema).stem}.csv")
+        _write_output(
+            terminal, json.dumps(made, indent=1, ensure_ascii=False, default=str) + "\n", output, schema, force
+        )
+        if read.from_data_facts():
+            terminal.warn("this file has facts that the schema read from private rows: review the schema first")
+
+
+def _write_output(terminal: Terminal, text: str, output: str, source: str, force: bool) -> None:
+    """Write a text to stdout or to a file; replace an existing file only with --force."""
+    if output == "-":
+        sys.stdout.buffer.write(text.encode())
+        return
+    from weft.cli.fit_options import check_files
+    from weft.io.atomic_files import stage_files
+
+    out = Path(output)
+    check_files({"the input file": Path(source)}, {"the output file": out})
+    if out.is_file() and not force:
+        raise OutputError(f"{out} already exists. Choose another name, or pass --force.")
+    with stage_files(out) as (file,):
+        file.write_text(text, encoding="utf-8")
+    terminal.show(f"[bold green]✓[/bold green] {out} written")
 
 
 @app.command()
@@ -88,7 +167,7 @@ def draft(
 
 
 def _read_draft(terminal: Terminal, source: str | list[str], dialect: Dialect, out: Path | None, force: bool) -> None:
-    from weft.drafting.draft_sources import sketch_source
+    from weft.drafting.draft import sketch_source
 
     if out is not None:
         check_files({"the private table": source}, {"the draft": out})
@@ -295,7 +374,7 @@ def _check_free(out: Path, force: bool) -> None:
 
 
 def _arrow_schema(schema: Schema, source: str | None, dialect: Dialect) -> pa.Schema:
-    from weft.drafting.draft_sources import source_schema
+    from weft.drafting.draft import source_schema
     from weft.io.text_to_types import csv_arrow_schema
 
     if source is None:

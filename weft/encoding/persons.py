@@ -147,6 +147,11 @@ class People:
         counts = np.maximum(np.asarray(noisy, np.float64), 0)
         return cls(counts if counts.sum() > 0 else np.eye(1, len(counts))[0], same)
 
+    def ratio_of_all_rows(self, bound: int) -> float:
+        """Return the number of rows of all persons divided by those within the contribution bound."""
+        rows = np.arange(1, len(self.sizes) + 1)
+        return float(self.sizes @ rows) / max(float(self.sizes @ np.minimum(rows, bound)), 1e-300)
+
     def assign(
         self, table: pa.Table, codec: Codec, rng: np.random.Generator, meets: Meets | None = None
     ) -> tuple[pa.Table, Ints]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.progress import Listener, ignore_event
-
-if TYPE_CHECKING:
-    from weft.models.bayesnet import BayesNet
 
 
 class Model(Protocol):
@@ -63,15 +60,6 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class Sequential(Protocol):
-    """Model with exact conditional distributions in some attribute order, as records generated from seeds need."""
-
-    def network(self) -> BayesNet:
-        """Return the same distribution as a Bayesian network; raise MethodError if there is no exact one."""
-        ...
-
-
-@runtime_checkable
 class Answering(Protocol):
     """Model whose expected counts may be estimated from sampled records and then have a sampling error."""
 
@@ -92,16 +80,12 @@ def find_added_classes(group: str) -> dict[str, tuple[str, str]]:
 
 MODELS = {
     "arranged": ("weft.models.arranged", "ArrangedModel"),
-    "bayesnet": ("weft.models.bayesnet", "BayesNet"),
     "chains": ("weft.models.chains.chain_model", "ChainsModel"),
-    "generator": ("weft.methods.dp_wgan", "GeneratorModel"),
     "gum": ("weft.models.gum.gum_model", "GumModel"),
     "independent": ("weft.models.independent_model", "IndependentModel"),
-    "joined": ("weft.methods.dpsyn.joined_model", "JoinedModel"),
+    "joined": ("weft.methods.dpsyn", "JoinedModel"),
     "mrf": ("weft.models.mrf", "MrfModel"),
     "recoded": ("weft.models.recoded", "RecodedModel"),
-    "seeded": ("weft.methods.bsg.seeded_records", "SeededModel"),
-    "views": ("weft.methods.priview.view_model", "ViewsModel"),
 } | find_added_classes("weft.models")
 """Model types by their name in a model file: module and class."""
 

@@ -14,7 +14,6 @@ from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.models import stored_arrays as stored
 from weft.models.apportion import apportion_records
-from weft.models.bayesnet import BayesNet, chain_cliques
 from weft.models.conditional import Evidence, ImpossibleEvidenceError, Sampler
 from weft.progress import Listener, ignore_event
 
@@ -56,10 +55,6 @@ class IndependentModel:
         if any(not table.any() for table in tables):
             raise ImpossibleEvidenceError("no record is possible under these conditions; relax one of them")
         return replace(self, tables=tuple(tables))
-
-    def network(self) -> BayesNet:
-        """Return the network without parents."""
-        return chain_cliques(self, [(name,) for name in self.domain])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the concatenated tables."""

@@ -14,7 +14,6 @@ from weft.marginals.records import Records
 from weft.marginals.value_groups import ValueMap
 from weft.models import Model, model_class
 from weft.models import stored_arrays as stored
-from weft.models.bayesnet import BayesNet, Family, convert_to_network
 from weft.models.conditional import Evidence, Sampler, condition_model
 from weft.progress import Listener, ignore_event
 
@@ -95,24 +94,6 @@ class RecodedModel:
                 maps[name] = replace(maps[name], counts=parts)
         inner = condition_model(self.inner, inside)
         return None if inner is None else Unfolded(self.domain, inner, maps)
-
-    def network(self) -> BayesNet:
-        """Return the inner model's network over original codes, with merged values as the buckets that children use."""
-        inner = convert_to_network(self.inner)
-        families = tuple(
-            Family(
-                family.child,
-                family.parents,
-                family.table[:, self.maps[family.child].codes] * self.maps[family.child].shares()
-                if family.child in self.maps
-                else family.table,
-            )
-            for family in inner.families
-        )
-        buckets = dict(inner.buckets)
-        for name, value_map in self.maps.items():
-            buckets[name] = buckets[name][value_map.codes] if name in buckets else value_map.codes
-        return BayesNet(self.domain, self.total, families, buckets)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the arrays of the inner model and of the maps."""

@@ -23,7 +23,7 @@ from weft.values.text_numbers import Marker
 BEYOND = "invalid schema: nested too deeply, or a number with too many digits. Check where the file comes from"
 """Error message for text that exceeds the limits of the JSON or TOML parser."""
 
-_KEYS = ("unit", "rows_per_unit", "per_unit", "extra_columns", "groups", "discovery", "columns", "rules")
+_KEYS = ("unit", "rows_per_unit", "per_unit", "time", "extra_columns", "groups", "discovery", "columns", "rules")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Schema:
     """Treatment of columns that the schema does not name: "discover" finds their kinds and values privately."""
     per_unit: tuple[str, ...] = ()
     """Columns that are constant within a unit, such as sex and year of birth; enforced in synthetic rows."""
+    time: str | None = None
+    """Column that orders the rows of a unit in time, such as year; they are then released as histories."""
     rules: tuple[Rule, ...] = ()
     """Public facts about every row."""
     groups: tuple[tuple[str, ...], ...] = ()
@@ -78,6 +80,10 @@ class Schema:
                 raise SchemaError(f'per_unit: "{name}" is not a modelled column.{suggest_known_word(name, known)}')
         if self.per_unit and self.rows_per_unit == 1:
             raise SchemaError("per_unit needs a unit with several rows: set unit and rows_per_unit above 1")
+        if self.time is not None and (self.time not in known or self.time in self.per_unit or self.unit is None):
+            raise SchemaError(
+                f'time: "{self.time}" must be a modelled column that is not in per_unit, in a schema with a unit'
+            )
         self._check_groups()
         self._check_discovery()
         if self.rules:
@@ -154,6 +160,7 @@ class Schema:
             columns=kept,
             extra_columns="ignore",
             per_unit=tuple(name for name in self.per_unit if name not in left),
+            time=None if self.time in left else self.time,
             rules=tuple(rule for rule in self.rules if not left & set(rule.columns)),
             groups=tuple(group for group in self.groups if not left & set(group)),
         )
@@ -240,6 +247,8 @@ class Schema:
             document |= {"unit": self.unit, "rows_per_unit": self.rows_per_unit}
         if self.per_unit:
             document["per_unit"] = list(self.per_unit)
+        if self.time is not None:
+            document["time"] = self.time
         if self.extra_columns != "refuse":
             document["extra_columns"] = self.extra_columns
         if self.discovery is not None:
@@ -255,6 +264,11 @@ class Schema:
     def from_dict(cls, document: Mapping[str, Any], source: str = "", folder: Path | None = None) -> Schema:
         """Make a schema from the result of `to_dict`; files of lists and rules are read from `folder` only."""
         document = with_lists(document, folder)
+        if "tables" in document:
+            raise SchemaError(
+                "tables: a schema of several tables, which only `weft synth`, `weft fit`, `weft sample` and "
+                "`weft verify` support, and weft.Database in Python"
+            )
         for key in document:
             if key not in _KEYS:
                 near = suggest_known_word(key, _KEYS) or f" Known keys are {', '.join(_KEYS)}."

@@ -62,7 +62,7 @@ class SklearnChecks:
     """Methods that scikit-learn expects of an estimator, so that `check_is_fitted` works."""
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "fitted_")
+        return hasattr(self, "fitted_") or hasattr(self, "related_")
 
     def __sklearn_tags__(self) -> Any:
         """Return the default tags. Only scikit-learn calls this, so it is installed."""

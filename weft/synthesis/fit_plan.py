@@ -29,7 +29,7 @@ from weft.marginals.domain import Domain
 from weft.memory_plan import MemoryPlan
 from weft.methods import AUTO, Method, check_effects, resolve_method_name, takes_option
 from weft.methods import make_method as recipe
-from weft.methods.common.discretisation import Arrangement, coarse_domain
+from weft.methods.common.discretisation import Arrangement, PublishedBins, coarse_domain
 from weft.methods.common.options import convert_to_plain
 from weft.privacy import Adjacency, Budget, Lifetime, Noise, Relation
 from weft.privacy.accounting import PURE
@@ -38,7 +38,7 @@ from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener, report_stage
 from weft.schema import Schema
 from weft.synthesis.arguments import check_data, check_seed
-from weft.synthesis.discovery import ROWS_PER_UNIT, Search, collect_stated_facts, states_person
+from weft.synthesis.discovery import MAX_ROWS_PER_UNIT, Search, collect_stated_facts, states_person
 from weft.synthesis.fit_request import FitRequest
 from weft.synthesis.marginal_plan import CompiledPlan, MarginalPlan, PlanError, compile_plan, extend_schema, with_maps
 from weft.synthesis.marginal_plan.compiled_plan import accounting_of, extract_plan, refuse_for
@@ -145,6 +145,7 @@ class MethodPlan:
     chosen: Method
     schema: Schema  # the schema, extended by the marginal plan
     plan: MarginalPlan | None = None  # the marginal plan at this budget; None if there is none
+    published: bool = False  # whether the settings are those of the paper (preset)
 
     @classmethod
     def of(cls, name: str, options: Mapping[str, Any], schema: Schema, budget: Budget) -> MethodPlan:
@@ -162,7 +163,8 @@ class MethodPlan:
             usual = {"accounting": accounting_of(plan, schema, budget.nominal(), budget.delta)}
         # delta = 0 requests pure epsilon, an option of methods that can do without Gaussian noise.
         usual |= {"accounting": PURE.name} if budget.delta == 0 else {}
-        return cls(name, frozenset(own), recipe(name, **(usual | convert_to_plain(own))), schema, plan)
+        made = recipe(name, **(usual | convert_to_plain(own)))
+        return cls(name, frozenset(own), made, schema, plan, own.get("preset") is not None)
 
     @property
     def kept(self) -> dict[str, Any]:
@@ -179,8 +181,11 @@ class MethodPlan:
             given = {name: value for name, value in made.options.items() if name in accepted - self.given}
             chosen = replace(chosen, **given)  # type: ignore[type-var]
             check_effects(chosen, {name: {} for name in self.given & accepted})  # their members were validated before
-        chosen.check(coarse_domain(made.arrangement.domain(codec.domain), made.arrangement.bins))
-        return chosen, made.arrangement
+        arrangement = made.arrangement
+        if self.published:
+            arrangement = replace(arrangement, bins=PublishedBins(arrangement.bins))
+        chosen.check(coarse_domain(arrangement.domain(codec.domain), arrangement.bins))
+        return chosen, arrangement
 
 
 @dataclass(frozen=True)
@@ -236,7 +241,7 @@ def plan_fit(request: FitRequest, release: Release | None, listener: Listener) -
     data, dialect = collect_lazy_frame(request.source), request.dialect or DEFAULT_DIALECT
     source = make_repeatable(data) if schema is None or schema.incomplete else data
     table = PrivateTable(source, request.engine, dialect, listener, MemoryPlan.of(request.memory))
-    bound = ROWS_PER_UNIT if request.rows_per_unit is None else request.rows_per_unit
+    bound = MAX_ROWS_PER_UNIT if request.rows_per_unit is None else request.rows_per_unit
     public = dialect.marking(collect_stated_facts(table, schema, request.unit, bound))
     facts = require_accepted_facts(public, request.trust_data_for_schema)
     budget = request.read_budget()
@@ -248,13 +253,15 @@ def plan_fit(request: FitRequest, release: Release | None, listener: Listener) -
     # Quoted, so that a column named "row" is not confused with rows.
     whose = "row" if public.unit is None else f'"{public.unit}"'
     terms = (adjacency, whose, budget, chosen.accounting)
-    _check_files(request, source)
+    check_file_roles(request, source)
     lifetime = None if request.budget_file is None else Lifetime(request.budget_file)
     if lifetime is not None:  # before anything is read
         lifetime.check(*terms)
         check_unbounded(getattr(chosen, "deniable", False), facts, release.private)
     most = math.inf if lifetime is None else lifetime.slack_left()
     search = Search.prepare(table, public, request.discover, budget, chosen.accounting, most)
+    if search is not None and request.rows_per_unit is None and not (schema is not None and schema.unit):
+        search = replace(search, chooses_bound=public.unit is not None)
     # Before discovery the number of columns can be checked, but not options that name attributes.
     if search is not None and not (
         takes_option(name, "marginals") and convert_to_plain(request.options).get("marginals")
@@ -281,7 +288,7 @@ def warn_without_person(request: FitRequest, stacklevel: int) -> None:
 _WARNED: set[str] = set()
 
 
-def _check_files(request: FitRequest, data: Any) -> None:
+def check_file_roles(request: FitRequest, data: Any) -> None:
     """Refuse a journal that is also the private table, the lifetime budget or the public table."""
     if request.journal is not None:
         named = isinstance(data, str | PathLike | list | tuple)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from weft.io.dialect import Dialect
     from weft.privacy import Budget, Relation
     from weft.schema import Schema
+    from weft.schema.database import Database
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,11 +21,13 @@ class FitRequest:
 
     source: Any
     """The private table: a data frame, a path, several paths, or the address of a database table."""
-    schema: Schema | str | PathLike[str] | Mapping[str, Any] | None = None
+    schema: Schema | Database | str | PathLike[str] | Mapping[str, Any] | None = None
     unit: str | Literal[False] | None = None
     """Column that identifies the person; False if every row is another person's; None if the schema states it."""
     rows_per_unit: int | None = None
     """Contribution bound if `unit` is a column; None for the default."""
+    time: str | None = None
+    """Column that orders the rows of a person in time, if no schema states it."""
     epsilon: float = 1.0
     delta: float = 1e-5
     budget: Budget | None = None
@@ -57,7 +60,8 @@ class FitRequest:
         check_schema(self.schema)
         if self.schema is None or isinstance(self.schema, Schema):
             return self.schema
-        return Schema.stating(self.schema) if isinstance(self.schema, Mapping) else Schema.load(Path(self.schema))
+        given: Any = self.schema
+        return Schema.stating(given) if isinstance(given, Mapping) else Schema.load(Path(given))
 
     def read_budget(self) -> Budget:
         """Return the budget; raise BudgetError if it is invalid."""

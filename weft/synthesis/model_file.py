@@ -7,6 +7,7 @@
 | `schema.json` | the schema, and the Arrow types of the table it was fitted on |
 | `ledger.json` | the budget and every charge |
 | `model.json` | the model's type and its plain values |
+| `database.json` | of related tables, instead of the first three: their schema, codecs, models and tables of families |
 | `arrays/*.npy` | the model's arrays, and the released tables (`weft.synthesis.noisy_tables`) |
 
 Privacy: the file contains no private row, no exact count, and no time, since durations reveal the number of rows.
@@ -32,10 +33,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from weft.curator.value_queries import MAX_UNIT_SIZE
 from weft.encoding import Codec
 from weft.encoding.persons import People
+from weft.engines.family_rows import own_domain, view_domain
 from weft.errors import ModelFileError, WeftError
 from weft.io.atomic_files import stage_files
 from weft.marginals.domain import Domain
@@ -46,7 +49,9 @@ from weft.methods import make_method as recipe
 from weft.models import Model, model_class
 from weft.privacy import Ledger
 from weft.schema import Schema
+from weft.schema.database import Database
 from weft.synthesis import noisy_tables as noisy
+from weft.synthesis.database_model import FittedDatabase, LinkTargets
 from weft.synthesis.fitted import Fitted
 from weft.synthesis.marginal_plan.compiled_plan import extract_plan
 
@@ -87,13 +92,114 @@ def save_model(fitted: Fitted, path: Path) -> None:
         "ledger.json": fitted.ledger.to_dict(),
         "model.json": {"kind": fitted.model.kind, "arrays": sorted(arrays), "values": meta},
     }
+    _write_archive(path, documents, {**arrays, **noisy_arrays})
+
+
+def _write_archive(path: Path, documents: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Write the members of a model file and their manifest."""
     hashes: dict[str, str] = {}
     with stage_files(path) as (draft,), zipfile.ZipFile(draft, "w") as file:
         for name, document in documents.items():
             hashes[name] = _write_member(file, name, json.dumps(document, indent=1, allow_nan=False).encode())
-        for name, array in {**arrays, **noisy_arrays}.items():
+        for name, array in arrays.items():
             hashes[f"arrays/{name}.npy"] = _write_member(file, f"arrays/{name}.npy", _serialise_array(array))
         _write_member(file, MANIFEST, json.dumps({"format": FORMAT, "members": hashes}, indent=1).encode())
+
+
+def save_database(fitted: FittedDatabase, path: Path) -> None:
+    """Write the model of related tables atomically: `database.json`, `ledger.json` and all arrays."""
+    arrays: dict[str, Array] = {}
+    tables: dict[str, Any] = {}
+    for name, model in fitted.models.items():
+        meta, held = model.to_arrays()
+        number = len(tables)
+        arrays |= {f"{number}.{key}": array for key, array in held.items()}
+        tables[name] = {
+            "number": number,
+            "codec": fitted.codecs[name].to_dict(),
+            "model": {"kind": model.kind, "arrays": sorted(held), "values": meta},
+            "targets": _store_targets(fitted.targets.get(name), f"{number}.link", arrays),
+        }
+    for name, rows in fitted.public.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as out:
+            out.write_table(rows)
+        tables[name] = {"number": len(tables)}
+        arrays[f"{tables[name]['number']}.public"] = np.frombuffer(sink.getvalue(), np.uint8)
+    documents = {
+        "database.json": {"schema": fitted.database.to_dict(), "options": fitted.options, "tables": tables},
+        "ledger.json": fitted.ledger.to_dict(),
+    }
+    _write_archive(path, documents, arrays)
+
+
+def _store_targets(targets: LinkTargets | None, prefix: str, arrays: dict[str, Array]) -> Any:
+    if targets is None:
+        return None
+    arrays |= {f"{prefix}.own{i}": codes for i, codes in enumerate(targets.own.values())}
+    arrays |= {f"{prefix}.above{i}": codes for i, codes in enumerate(targets.above.values())}
+    for what, tables in (("siblings", targets.siblings), ("parents", targets.parents)):
+        arrays |= {f"{prefix}.{what}{i}": table for i, (_, _, table, _) in enumerate(tables)}
+    return {
+        "own": list(targets.own),
+        "above": list(targets.above),
+        "siblings": [[a, b, sigma] for a, b, _, sigma in targets.siblings],
+        "parents": [[a, b, sigma] for a, b, _, sigma in targets.parents],
+    }
+
+
+def _read_database(members: _Members) -> FittedDatabase:
+    head = members.document("database.json")
+    database = Database.from_dict(head["schema"])
+    codecs = {table.name: Codec.from_dict(head["tables"][table.name]["codec"]) for table in database.private}
+    domains = {name: codec.domain for name, codec in codecs.items()}
+    models: dict[str, Model] = {}
+    targets: dict[str, LinkTargets] = {}
+    for table in database.private:
+        entry = head["tables"][table.name]
+        number, stored = int(entry["number"]), entry["model"]
+        arrays = {str(name): members.array(f"arrays/{number}.{name}.npy") for name in stored["arrays"]}
+        domain = view_domain(database, table.name, domains)
+        models[table.name] = model_class(stored["kind"]).from_arrays(domain, stored["values"], arrays)
+        if entry["targets"] is not None:
+            above = own_domain(database, str(table.parent), domains[str(table.parent)])
+            own = own_domain(database, table.name, domains[table.name])
+            targets[table.name] = _read_targets(entry["targets"], f"arrays/{number}.link", members, own, above)
+    ledger = Ledger.from_dict(members.document("ledger.json"))
+    if database.from_data_facts() and not warns_of_facts(ledger.stamps):
+        raise ModelFileError("refused: schema facts were read from private rows, but the file does not warn of this")
+    public = {}
+    for table in database.public:
+        number = int(head["tables"][table.name]["number"])
+        held = members.array(f"arrays/{number}.public.npy").astype(np.uint8)
+        public[table.name] = pa.ipc.open_stream(pa.py_buffer(held.tobytes())).read_all()
+    return FittedDatabase(database, dict(head["options"]), codecs, models, targets, ledger, public)
+
+
+def _read_targets(entry: dict[str, Any], prefix: str, members: _Members, own: Domain, above: Domain) -> LinkTargets:
+    """Read the tables of families; a code outside a domain, or a table of another shape, is refused."""
+
+    def read_groups(what: str, domain: Domain) -> dict[str, Array]:
+        found = {str(name): members.array(f"{prefix}.{what}{i}.npy") for i, name in enumerate(entry[what])}
+        for name, codes in found.items():
+            if codes.shape != (domain.size(name),) or codes.dtype.kind not in "iu" or codes.min() < 0:
+                raise ModelFileError("damaged: its groups of codes do not fit its attributes")
+        return found
+
+    def read_tables(what: str, first: dict[str, Array], second: dict[str, Array]) -> tuple[Any, ...]:
+        made = []
+        for i, (a, b, sigma) in enumerate(entry[what]):
+            table = members.array(f"{prefix}.{what}{i}.npy").astype(np.float64)
+            shape = (int(first[a].max()) + 1, int(second[b].max()) + 1)
+            if table.shape != shape or not np.isfinite(table).all() or not 0 < float(sigma) < math.inf:
+                raise ModelFileError("damaged: its tables of families do not fit its attributes")
+            made.append((a, b, table, float(sigma)))
+        return tuple(made)
+
+    children, parents = read_groups("own", own), read_groups("above", above)
+    return LinkTargets(
+        children, parents, read_tables("siblings", children, children), read_tables("parents", parents, children)
+    )
 
 
 def _write_member(file: zipfile.ZipFile, name: str, content: bytes | bytearray) -> str:
@@ -112,10 +218,19 @@ def _serialise_array(array: Array) -> bytes:
 
 
 def load_model(path: Path) -> Fitted:
-    """Read a model file; raise ModelFileError if it is invalid, damaged, or of another format version."""
+    """Read a model file; raise ModelFileError if it is invalid, damaged, of another version, or of related tables."""
+    found = load_any_model(path)
+    if isinstance(found, FittedDatabase):
+        raise ModelFileError(f"{path}: a model of related tables, which only `weft sample` and `weft verify` support")
+    return found
+
+
+def load_any_model(path: Path) -> Fitted | FittedDatabase:
+    """Read a model file of one table or of related tables; raise ModelFileError if it is invalid."""
     try:
         with zipfile.ZipFile(path) as file:
-            return _read_model(_Members(file))
+            members = _Members(file)
+            return _read_database(members) if "database.json" in file.namelist() else _read_model(members)
     except FileNotFoundError:
         raise ModelFileError(f"{path}: no such file") from None
     except ModelFileError as error:
@@ -223,7 +338,8 @@ def _read_people(schema: Schema, sizes: list[float] | None) -> People | None:
         return None
     shares = np.array(sizes, np.float64)
     if (
-        shares.shape != (min(schema.rows_per_unit, MAX_UNIT_SIZE),)
+        shares.ndim != 1
+        or not min(schema.rows_per_unit, MAX_UNIT_SIZE) <= len(shares) <= MAX_UNIT_SIZE
         or not (shares >= 0).all()
         or not 0 < shares.sum() < math.inf
     ):

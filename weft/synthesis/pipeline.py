@@ -67,9 +67,10 @@ def run_stages(plan: FitPlan, state: FitState) -> Fitted:
         chosen, arrangement = plan.method.compiled(opened.codec)
         coarse = coarse_domain(arrangement.domain(opened.codec.domain), arrangement.bins)
         dry_run = partial(DryRunCurator, opened.engine, ledger, plan.release, coarse, left, public)
-        several = schema.rows_per_unit > 1
+        sizes = None if state.discovered is None else state.discovered.unit_sizes
+        several = schema.rows_per_unit > 1 and sizes is None
         model, people = learn_model(chosen, curator, several, dry_run, rng, plan.table.listener, arrangement)
-        return wrap_model(plan, schema, opened, curator, model, people, ledger)
+        return wrap_model(plan, schema, opened, curator, model, people if sizes is None else sizes, ledger)
 
 
 def find_schema(plan: FitPlan) -> Discovered:

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from weft.display import format_count
 from weft.errors import WeftError
 from weft.models.arranged import ArrangedModel
@@ -133,7 +135,7 @@ def describe_seeds(fitted: Fitted) -> str | None:
 
 def list_cautions(fitted: Fitted) -> list[str]:
     """List the limitations of this model in particular."""
-    lost = [f"{name}: {told}." for name, told in describe_lost_values(fitted.schema).items()]
+    lost = [f"{name}: {told}." for name, told in describe_lost_columns(fitted).items()]
     return [
         *([FAINT] if is_row_count_faint(fitted) else []),
         *lost,
@@ -155,6 +157,37 @@ def describe_lost_values(schema: Schema) -> dict[str, str]:
                 else f"{share} could not be read as {column.kind} and appear as missing"
             )
     return found
+
+
+NEARLY_ALL = 0.995
+"""Share of the rows from which a column with further values counts as emptied."""
+
+
+def describe_lost_columns(fitted: Fitted) -> dict[str, str]:
+    """Describe, by column, what the release lost: values that are not listed, emptied columns, and left-out rows."""
+    found = describe_lost_values(fitted.schema)
+    domain = fitted.codec.domain
+    for column in fitted.schema.modelled:
+        if column.name not in domain or column.name in found:
+            continue
+        counts = np.asarray(fitted.model.marginal((column.name,)), np.float64)
+        if domain.size(column.name) == 1:
+            if "range" in column.paid or "values" in column.paid:
+                found[column.name] = "only one value was found; values with few rows cannot be told from noise"
+        elif counts.sum() > 0 and counts.max() > NEARLY_ALL * counts.sum():
+            found[column.name] = "nearly all synthetic rows have the same value; others are too rare for this budget"
+    people, bound = fitted.people, fitted.ledger.adjacency.rows_per_unit
+    beyond = 0.0 if people is None else 1 - 1 / max(people.ratio_of_all_rows(bound), 1.0)
+    if beyond > LITTLE_BEYOND and fitted.schema.unit is not None:
+        found[fitted.schema.unit] = (
+            f"about {beyond:.0%} of the rows exceed the contribution bound of {format_count(bound, 'row')} per person; "
+            "which of a person's rows were used was chosen at random"
+        )
+    return found
+
+
+LITTLE_BEYOND = 0.02
+"""Share of rows beyond the contribution bound that is not worth a caution."""
 
 
 def describe_relation_sources(fitted: Fitted) -> list[str]:
@@ -195,7 +228,8 @@ def default_rows(fitted: Fitted) -> int:
 
     Privacy: the check uses released values only, so the refusal reveals nothing more.
     """
-    rows = max(round(fitted.model.total), 0)
+    beyond = 1.0 if fitted.people is None else fitted.people.ratio_of_all_rows(fitted.ledger.adjacency.rows_per_unit)
+    rows = max(round(fitted.model.total * beyond), 0)
     if rows > MAX_DEFAULT_ROWS or (rows > MAX_DEFAULT_FAINT_ROWS and is_row_count_faint(fitted)):
         why = (
             "may be due to noise alone"
@@ -294,7 +328,9 @@ def describe_joint_cost(ledgers: Iterable[Ledger]) -> str | None:
     runs = format_count(len(asked), "run")
     if any(ledger.deniable for ledger in asked):
         return f"{runs}: no epsilon holds for all of them, since some released records that are only deniable"
-    if len({ledger.adjacency for ledger in asked}) > 1:
+    # Contribution bounds may differ: each charge has the sensitivity of its own, for the same unit.
+    relations = {(each.relation, each.row, each.rows_per_unit > 1) for each in (ledger.adjacency for ledger in asked)}
+    if len(relations) > 1:
         return f"{runs}: their neighbouring relations differ, so no epsilon can be stated for all of them"
     # Basic composition holds for every accounting. It is applied to the budgets, not to what was spent: that may depend
     # on noisy answers, and no guarantee is stated for it (`Ledger.spend_statement`).

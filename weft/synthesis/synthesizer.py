@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from weft.display import format_as_code
 from weft.engines.frames import as_is, frame_maker
-from weft.errors import WeftError
+from weft.errors import ConditionError, WeftError
 from weft.io.adbc import hold_snapshots
 from weft.io.dialect import Dialect
 from weft.memory_plan import MemoryPlan
@@ -22,14 +23,18 @@ from weft.privacy import Budget, Ledger, Relation
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener, ignore_event
 from weft.schema import Schema
+from weft.schema.database import Database
 from weft.schema.rules.conditions import Where
 from weft.synthesis import model_file as modelfile
 from weft.synthesis.arguments import SklearnChecks, as_text, check_rows, check_seed, column_names
 from weft.synthesis.conditional_sampling import BLOCK_ROWS, Conditioned
-from weft.synthesis.discovery import ROWS_PER_UNIT, SHARE, with_cost
+from weft.synthesis.database_fit import describes_database, fit_database, plan_database
+from weft.synthesis.database_model import FittedDatabase, join_history, joined_schema
+from weft.synthesis.discovery import SHARE, with_cost
 from weft.synthesis.fit_plan import check_settings, name_public_table, plan_fit, warn_without_person
 from weft.synthesis.fit_request import FitRequest
 from weft.synthesis.fitted import Fitted
+from weft.synthesis.history_fit import describes_history, fit_history, plan_history
 from weft.synthesis.pipeline import FitState, find_schema, run_stages
 from weft.synthesis.statement import default_rows
 
@@ -142,10 +147,11 @@ class Synthesizer(SklearnChecks):
     def fit(
         self,
         data: Any,
-        schema: Schema | str | PathLike[str] | Mapping[str, Any] | None = None,
+        schema: Schema | Database | str | PathLike[str] | Mapping[str, Any] | None = None,
         *,
         unit: str | Literal[False] | None = None,
-        rows_per_unit: int = ROWS_PER_UNIT,
+        rows_per_unit: int | None = None,
+        time: str | None = None,
         listener: Listener = ignore_event,
         release: Release | None = None,
     ) -> Self:
@@ -153,15 +159,20 @@ class Synthesizer(SklearnChecks):
 
         Args:
             data: a data frame (anything with the Arrow stream interface), a path, or the address of a database table.
+                For related tables, a dict of them by name, with a schema of several tables (`weft.Database`).
             schema: a schema, its path, or a mapping of some columns to kinds, such as {"seen": "datetime"}. Discovery
                 finds what it does not state (`discover`); by default, everything.
             unit: privacy unit if no schema states it: the column that identifies the person, or False if every row is
                 another person's. Omitting it raises a warning, and will be an error.
-            rows_per_unit: contribution bound: maximum rows per person that are used.
+            rows_per_unit: contribution bound: maximum rows per person that are used (default: chosen privately, from a
+                noisy distribution of rows per person).
+            time: column that orders the rows of a person in time, such as a year or a date; the rows are then released
+                as histories.
             release: replaces the mechanisms, for audits.
         """
-        request = self._request(data, schema, unit, rows_per_unit)
-        warn_without_person(request, stacklevel=3)
+        request = replace(self._request(data, schema, unit, rows_per_unit), time=time)
+        if not describes_database(request):
+            warn_without_person(request, stacklevel=3)
         return self.fit_request(request, listener=listener, release=release)
 
     @hold_snapshots()
@@ -169,6 +180,19 @@ class Synthesizer(SklearnChecks):
         self, request: FitRequest, *, listener: Listener = ignore_event, release: Release | None = None
     ) -> Self:
         """Fit a model by a request, whose settings replace those of the synthesizer."""
+        if describes_database(request):
+            related = plan_database(request, release, listener)
+            self.related_, self.discovered_tables_ = fit_database(related)
+            schemas = {table.name: table.schema for table in self.related_.database.tables}
+            self._frames = {name: frame_maker(source, schemas[name]) for name, source in related.sources.items()}
+            return self
+        if describes_history(request):
+            history = plan_history(request, release, listener)
+            self.related_, found = fit_history(history)
+            if found is not None:
+                self.discovered_ = found
+            self._frame = frame_maker(history.table.source, joined_schema(self.related_))
+            return self
         plan = plan_fit(request, release, listener)
         state = FitState()
         try:
@@ -187,7 +211,7 @@ class Synthesizer(SklearnChecks):
         schema: Schema | str | PathLike[str] | Mapping[str, Any] | None = None,
         *,
         unit: str | Literal[False] | None = None,
-        rows_per_unit: int = ROWS_PER_UNIT,
+        rows_per_unit: int | None = None,
         listener: Listener = ignore_event,
         release: Release | None = None,
     ) -> Schema:
@@ -203,7 +227,9 @@ class Synthesizer(SklearnChecks):
         self.discovered_ = find_schema(plan)
         return with_cost(self.discovered_)
 
-    def _request(self, data: Any, schema: Any, unit: str | Literal[False] | None, rows_per_unit: int) -> FitRequest:
+    def _request(
+        self, data: Any, schema: Any, unit: str | Literal[False] | None, rows_per_unit: int | None
+    ) -> FitRequest:
         settings = {name: getattr(self, name) for name in _list_setting_names()}
         return FitRequest(
             source=data, schema=schema, unit=unit, rows_per_unit=rows_per_unit, options=self.options, **settings
@@ -212,7 +238,7 @@ class Synthesizer(SklearnChecks):
     @property
     def ledger_(self) -> Ledger:
         """The ledger of all charges."""
-        return self._fitted().ledger
+        return self.related_.ledger if hasattr(self, "related_") else self._fitted().ledger
 
     @property
     def model_(self) -> Any:
@@ -236,11 +262,31 @@ class Synthesizer(SklearnChecks):
         {"min": 65}}, or a list of both, all of which hold in every row. Without n, a whole table is sampled and the
         rows that meet the conditions are returned. Raises ConditionError if no such row can be made, or not n of them
         within bounded work.
+
+        For related tables, n is the number of rows of the root; the result is a dict of all tables. For histories, n is
+        the number of persons.
         """
         import pyarrow as pa
 
+        if hasattr(self, "related_"):
+            if where is not None:
+                raise ConditionError("conditions are not supported for related tables: sample all and filter the root")
+            frames = getattr(self, "_frames", {})
+            made = self.sample_tables(n, seed=seed, listener=listener)
+            if self.related_.joined:
+                return getattr(self, "_frame", as_is)(join_history(self.related_, made))
+            return {name: frames.get(name, as_is)(table) for name, table in made.items()}
         tables = list(self.tables(n, where=where, seed=seed, listener=listener))
         return getattr(self, "_frame", as_is)(pa.concat_tables(tables))
+
+    def sample_tables(
+        self, n: int | None = None, *, seed: int | None = None, listener: Listener = ignore_event
+    ) -> dict[str, pa.Table]:
+        """Sample related tables as pyarrow Tables: n rows of the root (default: their noisy number), and families."""
+        check_rows(n)
+        check_seed("seed", seed)
+        rows = self.related_.default_rows() if n is None else int(n)
+        return self.related_.sample(rows, np.random.default_rng(seed), listener)
 
     def tables(
         self,
@@ -288,11 +334,34 @@ class Synthesizer(SklearnChecks):
         counts: Counts = answer(self._fitted(), column_names(columns), where, bins)
         return counts
 
+    def replicates(
+        self,
+        n: int = 20,
+        *,
+        folder: str | PathLike[str] | None = None,
+        seed: int = 0,
+        processes: int = 2,
+        listener: Listener = ignore_event,
+    ) -> Any:
+        """Repeat the release n times on tables drawn from it, at no budget cost, for `weft.analyse`.
+
+        Each replicate is fitted with the same method and budget to a table of the noisy size that is drawn from this
+        model. The result (`weft.synthesis.replicates.Replicates`) has pairs of these tables. A `folder` keeps them, and
+        an interrupted run continues in it; it can be published with the release.
+        """
+        make = import_module("weft.synthesis.replicates").make_for
+        return make(self._fitted(), None if folder is None else Path(folder), n, seed, processes, listener)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, its schema and its ledger to one file."""
-        modelfile.save_model(self._fitted(), Path(path))
+        if hasattr(self, "related_"):
+            modelfile.save_database(self.related_, Path(path))
+        else:
+            modelfile.save_model(self._fitted(), Path(path))
 
     def _fitted(self) -> Fitted:
+        if hasattr(self, "related_"):
+            raise WeftError("this is not supported for related tables: use sample, save or ledger_")
         if not hasattr(self, "fitted_"):
             raise WeftError("this synthesizer is not fitted: call fit(data, schema) first")
         return self.fitted_
@@ -308,7 +377,12 @@ def load(path: str | PathLike[str]) -> Synthesizer:
     Its `sample` returns a pyarrow Table with the types of the private table; convert it with `.to_pandas()` or
     `polars.from_arrow`.
     """
-    fitted = modelfile.load_model(Path(path))
+    fitted = modelfile.load_any_model(Path(path))
+    if isinstance(fitted, FittedDatabase):
+        ledger = fitted.ledger
+        related = Synthesizer(budget=ledger.budget, neighbours=ledger.adjacency.relation)
+        related.related_ = fitted
+        return related
     budget = fitted.ledger.budget
     synthesizer = Synthesizer(
         method=fitted.method, budget=budget, neighbours=fitted.ledger.adjacency.relation, **fitted.options

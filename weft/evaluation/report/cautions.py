@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from weft.display import format_count
 from weft.evaluation.report.report_figures import (
@@ -14,8 +14,6 @@ from weft.evaluation.report.report_figures import (
     RuleFigures,
 )
 from weft.evaluation.report.report_texts import WEEKDAYS, format_figure, format_share, name_round_numbers
-from weft.schema import Schema
-from weft.synthesis.statement import describe_lost_values
 
 MIN_CAUTION_DISTANCE = 0.05
 """Threshold of a caution: distance of a single attribute."""
@@ -112,17 +110,12 @@ def _conjugate_break(rows: int) -> str:
     return "breaks" if rows == 1 else "break"
 
 
-def join_cautions(schema: Schema, *cautions: Caution) -> tuple[Caution, ...]:
-    """Return all cautions, those of the schema first, with the reasons for the same columns joined."""
+def join_cautions(lost: Mapping[str, str], *cautions: Caution) -> tuple[Caution, ...]:
+    """Return all cautions, those of lost values first, with the reasons for the same columns joined."""
     said: dict[tuple[str, ...], list[str]] = {}
-    for caution in (*of_schema(schema), *cautions):
+    for caution in (*(Caution((name,), told) for name, told in lost.items()), *cautions):
         said.setdefault(caution.columns, []).append(caution.reason)
     return tuple(Caution(columns, "; ".join(reasons)) for columns, reasons in said.items())
-
-
-def of_schema(schema: Schema) -> tuple[Caution, ...]:
-    """List the columns of which discovery did not keep all values."""
-    return tuple(Caution((name,), told) for name, told in describe_lost_values(schema).items())
 
 
 def against_model(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]) -> tuple[Caution, ...]:
@@ -142,6 +135,8 @@ def against_model(columns: Sequence[ColumnFigures], pairs: Sequence[PairFigures]
 
 
 def _describe_cause(column: ColumnFigures) -> str:
+    if column.outside > 0:
+        return f"; {format_share(column.outside)} have values that are not listed or out of range"
     if column.noise is None:
         return ""
     within = column.distance <= 1.5 * column.noise

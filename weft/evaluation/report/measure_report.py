@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft import __version__
 from weft.encoding import Codec
@@ -52,9 +53,10 @@ from weft.marginals.marginal import Array, Measured
 from weft.marginals.records import Records
 from weft.progress import Listener, ignore_event, report_stage
 from weft.schema.kinds import Id
-from weft.schema.kinds.kind import Label
+from weft.schema.kinds.attributes import Single, plain_coder
+from weft.schema.kinds.kind import CheckingCoder, Label
 from weft.synthesis.fitted import Fitted
-from weft.synthesis.statement import explain_guarantee
+from weft.synthesis.statement import describe_lost_columns, describe_lost_values, explain_guarantee
 
 GRID_SIZE = 14
 """Maximum number of values, and of bins, of an attribute in a heat map."""
@@ -96,6 +98,7 @@ def measure_private(
             _make_column_figures(codec, name, named[name], a, b, index)
             for name, a, b in zip(domain, *ones, strict=True)
         )
+        columns = _count_as_wrong(columns, {} if tables is None else _find_outside_shares(codec, *tables))
         rare = coverage(real, synth)
     with report_stage(listener, "compare pairs"):
         found = compare_pairs(real, synth)
@@ -108,6 +111,7 @@ def measure_private(
         questions = _run_range_queries(real, synth)
     with report_stage(listener, "predict"):
         predictions, note = _measure_predictions(real, synth, ones[0], found.real)
+    lost = describe_lost_values(codec.schema) if fitted is None else describe_lost_columns(fitted)
     with report_stage(listener, "weigh noise"):
         weighed = () if fitted is None else marginal_figures(fitted, measured, made, lambda c: of_records(c, rows))
     return Report(
@@ -118,7 +122,7 @@ def measure_private(
         stamps=() if fitted is None else fitted.ledger.stamps,
         guarantee=None if fitted is None else _make_guarantee(fitted),
         headlines=words.against_real(columns, pairs, questions, rare, predictions),
-        cautions=cautions.join_cautions(codec.schema, *seen, *cautions.against_real(columns, pairs)),
+        cautions=cautions.join_cautions(lost, *seen, *cautions.against_real(columns, pairs)),
         columns=columns,
         numbers=numbers,
         rules=rules,
@@ -249,7 +253,7 @@ def measure_releasable(
         stamps=fitted.ledger.stamps,
         guarantee=_make_guarantee(fitted),
         headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
-        cautions=cautions.join_cautions(codec.schema, *seen, *cautions.against_model(columns, pairs)),
+        cautions=cautions.join_cautions(describe_lost_columns(fitted), *seen, *cautions.against_model(columns, pairs)),
         columns=columns,
         numbers=numbers,
         rules=rules,
@@ -318,6 +322,36 @@ def _make_column_figures(
         float(np.abs(a - b).sum()) / 2,
         None if sigma is None else compute_expected_tvd(reference, sigma),
         make_bars(named, a, b, None if sigma is None else sigma / max(float(reference.sum()), 1.0)),
+    )
+
+
+def _find_outside_shares(codec: Codec, real: pa.Table, synth: pa.Table) -> dict[str, float]:
+    """Return, by column, the share of real rows that the same code hides although their value is another. PRIVATE.
+
+    These are values out of range, and values that are not listed and meet synthetic rows with the word for them.
+    """
+    arrays, found = codec.arrays(real), dict[str, float]()
+    for part in codec.parts:
+        coder: Any = plain_coder(part.coder) if isinstance(part, Single) else None
+        name = part.columns[0]
+        if isinstance(coder, CheckingCoder) and len(real) and len(synth):
+            found[name] = float(np.mean(~coder.fits(arrays[name])))
+            other = getattr(codec.schema.column(name), "other", None)
+            if other is not None:
+                same = pc.sum(pc.equal(synth.column(name).cast(pa.string()), str(other))).as_py() or 0
+                found[name] = min(found[name], same / len(synth))
+    return found
+
+
+def _count_as_wrong(columns: Sequence[ColumnFigures], outside: Mapping[str, float]) -> tuple[ColumnFigures, ...]:
+    """Add the rows with values outside the schema to the distances: the synthetic table cannot contain these values."""
+    return tuple(
+        replace(
+            column, distance=min(column.distance + outside[column.name], 1.0), outside=round(outside[column.name], 4)
+        )
+        if outside.get(column.name)
+        else column
+        for column in columns
     )
 
 

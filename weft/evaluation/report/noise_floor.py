@@ -17,7 +17,7 @@ from weft.marginals.marginal import Array, Measured
 from weft.marginals.noise_error import compute_projected_error, group_cells_by_size
 from weft.marginals.pooling import compute_pooled_sigma
 from weft.synthesis.fitted import Fitted
-from weft.synthesis.statement import describe_lost_values
+from weft.synthesis.statement import describe_lost_columns
 
 
 def compute_expected_tvd(counts: Array, sigma: float) -> float:
@@ -68,7 +68,7 @@ class Points:
 def describe_noise_points(fitted: Fitted) -> Points:
     """List the columns with the least and the most noise, and state how many attribute pairs were measured."""
     errors = _estimate_errors(fitted)
-    lost = describe_lost_values(fitted.schema)
+    lost = describe_lost_columns(fitted)
     ranked = sorted((name for name in errors if name not in lost), key=lambda name: errors[name])
     half = len(ranked) // 2
     best = [_describe_noise_error(name, errors[name]) for name in ranked[: min(MAX_POINTS, max(1, half))]]

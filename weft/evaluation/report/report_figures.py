@@ -47,6 +47,8 @@ class ColumnFigures:
     noise: float | None
     """Expected total variation distance from privacy noise alone (None: unknown)."""
     bars: tuple[Bar, ...]
+    outside: float = 0.0
+    """Share of real rows with a value that is not listed or out of range, which counts as wrong. PRIVATE."""
 
     @property
     def constant(self) -> bool:

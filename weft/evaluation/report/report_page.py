@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weft.errors import WeftError
+from weft.display import load_template
 from weft.evaluation.report import report_charts as charts
 from weft.evaluation.report import report_charts as maps
 from weft.evaluation.report.cautions import few_cells
@@ -62,7 +61,7 @@ def render(report: Report) -> str:
     place = {name: i for i, name in enumerate(names)}
     pairs = {pair.columns: pair for pair in report.pairs}
     bound = report.guarantee
-    page: str = _load_template().render(
+    page: str = load_template("weft.evaluation.report", "report.html.j2", "report").render(
         report=report,
         private=private,
         percent=format_share,
@@ -92,22 +91,6 @@ def render(report: Report) -> str:
         entries=_make_ledger_rows(report),
     )
     return page
-
-
-@cache
-def _load_template() -> Any:
-    try:
-        import jinja2
-    except ImportError:
-        raise WeftError("the report requires jinja2: pip install 'weft[report]'") from None
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("weft.evaluation.report", "."),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template("report.html.j2")
 
 
 def _make_column_card(column: ColumnFigures, report: Report) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Distances and associations of all attribute pairs of two tables, heat maps of pairs, and measured marginals.
 
-Figures of pairs equal those of `weft.evaluation.metrics.pairwise_l1` and `associations`, computed in one pass.
+Figures of pairs equal those of `weft.evaluation.metrics.distances` and `associations`, computed in one pass.
 """
 
 from __future__ import annotations

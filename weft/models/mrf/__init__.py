@@ -9,7 +9,6 @@ from weft.models.mrf.junction_tree import (
     ModelTooLarge,
     fits_with_clique,
     grow_tree,
-    grow_tree_from_pairs,
     has_tree,
     junction_tree,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "fit_mrf",
     "fits_with_clique",
     "grow_tree",
-    "grow_tree_from_pairs",
     "has_tree",
     "junction_tree",
 ]

@@ -9,7 +9,7 @@ every v exactly if the running-intersection property holds; so any positive weig
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -314,35 +314,6 @@ def grow_tree(
     if not kept:
         return junction_tree(domain, [], max_cells=max(domain.shape), max_total=sum(domain.shape))
     return junction_tree(domain, kept, max_cells=max_cells, max_total=max_total)
-
-
-def grow_tree_from_pairs(
-    domain: Domain,
-    gaps: Mapping[Clique, float],
-    *,
-    prices: Sequence[float] = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
-    max_cells: int = MAX_CELLS,
-    max_total: int = MAX_TOTAL,
-) -> JunctionTree:
-    """Grow several trees from pairs, farthest from independence first; return the one with the largest sum of gaps.
-
-    A tree of the strongest pairs, regardless of size, may be full after a few of them. So one tree is grown for each
-    price per cell, with pairs ranked by gap - price * cells; only for the extreme prices if these give the same sum.
-    """
-    pairs = [c for c in gaps if len(c) == 2]
-
-    def grown(price: float) -> JunctionTree:
-        value = {c: gaps[c] - price * domain.cells(c) for c in pairs}
-        ranked = sorted((c for c in pairs if value[c] > 0), key=lambda c: (-value[c], c))
-        return grow_tree(domain, ranked, max_cells=max_cells, max_total=max_total)
-
-    def held(tree: JunctionTree) -> float:
-        return sum(gaps[c] for c in pairs if tree.home(c) is not None)
-
-    ends = [grown(price) for price in dict.fromkeys((min(prices), max(prices)))]
-    if len({held(tree) for tree in ends}) == 1:
-        return ends[0]
-    return max([*ends, *(grown(price) for price in sorted(set(prices))[1:-1])], key=held)
 
 
 def _log_with_margin(cells: float) -> float:

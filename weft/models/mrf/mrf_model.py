@@ -15,7 +15,6 @@ from weft.marginals.marginal import Array, Marginal, Measured
 from weft.marginals.pooling import compute_pooled_sigma
 from weft.marginals.records import Records
 from weft.models import stored_arrays as stored
-from weft.models.bayesnet import BayesNet, chain_cliques
 from weft.models.conditional import Evidence, Sampler, compute_log_weights
 from weft.models.gum.gum_plan import adjust_records
 from weft.models.mrf.inference import Calibrated, CalibratedTree, calibrate_tree, sample_from_tree
@@ -108,10 +107,6 @@ class MrfModel:
         for name, weights in evidence.items():
             potentials[(name,)] = potentials.get((name,), 0.0) + compute_log_weights(weights)
         return Calibrated(calibrate_tree(self.tree, potentials, self.total, self.zeros))
-
-    def network(self) -> BayesNet:
-        """Return the junction tree as a network: the new attributes of a clique depend on its others."""
-        return chain_cliques(self, self.tree.cliques)  # parents come first
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the cliques as JSON and the potentials as arrays."""

@@ -85,6 +85,11 @@ class ColumnReader:
         return isinstance(self.column, Integer) or (self._table is not None and self._table.dtype.kind in "iu")
 
     @property
+    def listed(self) -> bool:
+        """Whether the values are those of a list."""
+        return self._table is not None
+
+    @property
     def moments(self) -> bool:
         """Whether the values are dates or times."""
         return isinstance(self.column, Datetime) or pa.types.is_temporal(self.type)
@@ -270,12 +275,14 @@ class ColumnReader:
             return np.empty(0)
         if isinstance(self.column, Real):
             return np.asarray(rng.uniform(low, high, count))
-        step = self._step()
+        step = self.step
         start = first - (first - int(np.ceil(low))) // step * step
         places = (int(high) - start) // step + 1
         return start + step * rng.integers(0, places, count) if places > 0 else np.empty(0, np.int64)
 
-    def _step(self) -> int:
+    @property
+    def step(self) -> int:
+        """Distance between possible numbers of dates, times and integers."""
         if isinstance(self.column, Datetime):
             whole = DAY if self.column.plain_date or pa.types.is_date(self.type) else 1_000_000 * MICRO
             return max((parse_step(self.column.step) if self.column.step else whole) // MICRO, 1)

@@ -97,17 +97,6 @@ def choose_accounting(marginals: int, epsilon: float, delta: float) -> Accountin
     return "pure" if found["laplace, basic"] < found.get("gaussian, exact", math.inf) else "gaussian"
 
 
-def find_crossover(epsilon: float, delta: float, counted: Noise = "gaussian, exact") -> int:
-    """Return the minimum number of marginals at which `counted` beats Laplace noise with basic composition."""
-    k = 1
-    while k < 1_000_000:
-        found = noise_of(k, epsilon, delta)
-        if found[counted] < found["laplace, basic"]:
-            return k
-        k += 1
-    return k
-
-
 def extend_schema(schema: Schema, plan: MarginalPlan) -> Schema:
     """Return the schema extended by the groups and public maps of the plan."""
     groups = list(schema.groups)
