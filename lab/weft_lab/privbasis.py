@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from weft.curator import PrivateTable
-from weft.curator.basket_queries import BasketCurator, BasketForm, BasketTable, list_columns
 from weft.errors import BudgetError, MethodError
 from weft.io.dialect import DEFAULT_DIALECT, Dialect
 from weft.marginals.domain import Domain
@@ -33,6 +32,7 @@ from weft.privacy.ledger import Terms, open_run_ledger
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.privacy.noise import MAX_NOISE_SCALE
 from weft.progress import Listener, ignore_event, report_stage
+from weft_lab.baskets.basket_queries import BasketCurator, BasketForm, BasketTable, list_columns
 from weft_lab.methods.covering_views import find_covering_views
 
 # Basis set (PrivBasis; Li, Qardaji, Su, Cao; PVLDB 2012): a few sets of items that contain all item sets of interest.

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from weft_lab.baskets.basket_queries import BasketForm
+from weft_lab.baskets.basket_rows import open_baskets
 from weft_lab.itemsets import exact_top, market
 from weft_lab.privbasis import MAX_BASIS_ITEMS, choose_bases, find_itemsets, form_of, maximal_cliques
 
-from weft.curator.basket_queries import BasketForm
-from weft.engines.basket_rows import open_baskets
 from weft.errors import BudgetError, MethodError
 from weft.privacy import Adjacency, Budget, Lifetime
 from weft.privacy.mechanisms import Mechanisms

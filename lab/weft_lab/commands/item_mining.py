@@ -21,8 +21,8 @@ from weft.errors import OutputError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from weft.curator.basket_queries import BasketForm
     from weft.progress import Listener
+    from weft_lab.baskets.basket_queries import BasketForm
     from weft_lab.privbasis import Found
 
 SHOWN = 25

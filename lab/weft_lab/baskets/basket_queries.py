@@ -14,9 +14,6 @@ import numpy as np
 from weft.curator.query_base import QueryBase
 from weft.display import format_count
 from weft.engines import BATCH_ROWS
-from weft.engines.basket_rows import BasketForm as BasketForm
-from weft.engines.basket_rows import list_columns as list_columns
-from weft.engines.basket_rows import open_baskets
 from weft.engines.sources import source_name, table_identity
 from weft.io.dialect import DEFAULT_DIALECT, Dialect
 from weft.marginals.marginal import Array
@@ -24,9 +21,12 @@ from weft.privacy import Charge, Ledger
 from weft.privacy.mechanisms import Release
 from weft.privacy.partitions import unpack_value_counts
 from weft.progress import Listener, ignore_event
+from weft_lab.baskets.basket_rows import BasketForm as BasketForm
+from weft_lab.baskets.basket_rows import list_columns as list_columns
+from weft_lab.baskets.basket_rows import open_baskets
 
 if TYPE_CHECKING:
-    from weft.engines.basket_rows import Baskets
+    from weft_lab.baskets.basket_rows import Baskets
 
 
 class BasketCurator(QueryBase):
