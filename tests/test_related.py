@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import weft
 from weft.cli import app
-from weft.errors import DataError, MethodError, SchemaError, WeftError
+from weft.errors import ConditionError, DataError, MethodError, SchemaError, WeftError
 from weft.models.given_records import sample_given
 from weft.release.database_release import count_broken_families
 from weft.schema.database import Database
@@ -236,8 +236,17 @@ def test_missing_tables_and_columns_are_refused_before_spending(tmp_path):
 def test_queries_of_one_table_say_that_they_are_not_supported(fitted):
     with pytest.raises(WeftError, match="not supported for related tables"):
         fitted.query("age")
-    with pytest.raises(WeftError, match="not supported for related tables"):
-        fitted.sample(10, where="region = n")
+
+
+def test_conditions_on_the_root_keep_whole_families(fitted):
+    made = fitted.sample(40, where="region = n", seed=1)
+    assert len(made["households"]) == 40 and set(made["households"]["region"]) == {"n"}
+    assert set(made["persons"]["home"]) <= set(made["households"]["id"]) and len(made["persons"]) > 40
+    assert not any(count_broken_families(fitted.related_.database, arrow(made)).values())
+    among = fitted.sample(where={"region": "n"}, seed=1)["households"]
+    assert 0 < len(among) < fitted.related_.default_rows() and set(among["region"]) == {"n"}
+    with pytest.raises(ConditionError, match="mode"):  # a column of another table
+        fitted.sample(10, where="mode = bus")
 
 
 def run(*words):
@@ -264,6 +273,10 @@ def test_files_in_a_folder_out(tmp_path):
     assert run("verify", tmp_path / "few").exit_code == 0
     refused = run("synth", *files, "--schema", tmp_path / "db.toml", "-e", 2, "-o", out)
     assert refused.exit_code == 7
+    part = run("sample", out / "m.weft", "-n", 9, "--where", "region=s", "-o", tmp_path / "part")
+    assert part.exit_code == 0, part.output
+    assert set(pd.read_csv(tmp_path / "part" / "households.csv")["region"]) == {"s"}
+    assert "every family meets the condition" in (tmp_path / "part" / "database.card.md").read_text()
     persons = (out / "persons.csv").read_text().splitlines()
     (out / "persons.csv").write_text("\n".join(persons[:-3]) + "\n")
     assert run("verify", out).exit_code != 0
@@ -284,6 +297,38 @@ def test_a_model_is_fitted_alone_and_other_commands_say_what_they_do_not_support
     query = run("query", tmp_path / "m.weft", "age")
     assert query.exit_code != 0
     assert "related tables" in query.output
+
+
+def test_columns_that_lost_values_are_named_on_screen_and_card(tmp_path):
+    parents = pd.DataFrame({"id": np.arange(800), "rare": ["common"] * 797 + ["a", "b", "c"]})
+    children = pd.DataFrame({"id": np.arange(800), "x": 1})
+    for name, frame in {"parents": parents, "children": children}.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    out = tmp_path / "made"
+    files = [tmp_path / "parents.csv", tmp_path / "children.csv"]
+    keys = ["--root", "parents", "--key", "parents.id", "--link", "children.id"]
+    done = run("synth", *files, *keys, "-e", 1, "-o", out, "--noise-seed", 1)
+    assert done.exit_code == 0, done.output
+    assert "Strengths and limitations of parents" in done.output
+    told = [line for line in json.loads((out / "database.card.json").read_text())["limits"] if "parents.rare:" in line]
+    assert len(told) == 1 and "rare:" in done.output
+
+
+def test_an_interrupt_keeps_a_paid_model_of_related_tables(tmp_path, monkeypatch):
+    for name, frame in town(200).items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "db.toml").write_text(SCHEMA)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("weft.synthesis.database_model.FittedDatabase.sample", stop)
+    files = [tmp_path / f"{name}.csv" for name in town(1)]
+    done = run("synth", *files, "--schema", tmp_path / "db.toml", "-e", 2, "-o", tmp_path / "made")
+    assert done.exit_code == 130
+    (kept,) = (tmp_path / "made").glob("*.weft")
+    monkeypatch.undo()
+    assert weft.load(kept).sample(5)["households"].num_rows == 5
 
 
 def test_a_bad_schema_file_is_refused_before_anything_is_written(tmp_path):

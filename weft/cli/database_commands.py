@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.discovered_schema import found_beside, keep_found
+from weft.cli.discovered_schema import JOURNAL_PURPOSE, found_beside, keep_found, show_discovered_columns
 from weft.cli.failure import guard_command
-from weft.cli.fit_options import FitOptions, check_files, check_request, check_size, is_incomplete, journal_beside
+from weft.cli.fit_options import (
+    FitOptions,
+    check_files,
+    check_request,
+    check_size,
+    fit_table,
+    is_incomplete,
+    journal_beside,
+)
 from weft.cli.output_files import confirm_overwrite
 from weft.cli.terminal import Terminal
 from weft.display import format_count
@@ -17,7 +27,6 @@ from weft.errors import OutputError
 from weft.io.addresses import kind_of_address
 from weft.io.atomic_files import stage_files
 from weft.io.formats import get_ending, list_writable_endings
-from weft.progress import Listener
 
 if TYPE_CHECKING:
     from weft.schema.database import Database
@@ -70,36 +79,49 @@ def synth_database(
     synth_tables(request, folder, terminal, rows, None if model is None else Path(model), overwrite)
 
 
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Make a folder for the output, and remove it again if nothing was written to it."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it has files
+            for each in missing:
+                each.rmdir()
+
+
 def synth_tables(
     request: FitRequest, folder: Path, terminal: Terminal, rows: int | None, kept: Path | None, overwrite: bool
 ) -> None:
     """Make synthetic copies of related tables by a request whose journal is named."""
+    from weft.release.database_release import publish_database
     from weft.synthesis.database_fit import name_sources, read_database
-    from weft.synthesis.synthesizer import Synthesizer
 
     spending = Path(str(request.journal))
-    with guard_command(terminal, spending, kept) as rescue:
+    with guard_command(terminal, spending, kept) as rescue, new_folder(folder):
         database = read_database(request.schema)
         sources = name_sources(database, request.source, request.schema)
         ending = find_ending(database, sources)
         targets = list_outputs(database, folder, ending) | ({"the model": kept} if kept else {})
         if database.incomplete:
             targets["the discovered schema"] = folder / "database.schema.toml"
-        folder.mkdir(parents=True, exist_ok=True)
         check_request(replace(request, source=None), terminal, targets)
         check_files({f"the table {name}": str(path) for name, path in sources.items()}, targets)
         confirm_overwrite(terminal, targets, overwrite)
         with terminal.progress() as listener:
-            synthesizer = Synthesizer.of_request(request).fit_request(request, listener=listener)
+            synthesizer = fit_table(request, None, listener, rescue.hold)
             if kept is not None:
                 synthesizer.save(kept)
                 rescue.safe()
-            card = _release(synthesizer, folder, ending, rows, request.seed, listener)
+            tables = synthesizer.sample_tables(rows, seed=request.seed, listener=listener)
+            card = publish_database(synthesizer.related_, tables, folder, ending)
         rescue.safe()
         if database.incomplete:
             with stage_files(targets["the discovered schema"]) as (file,):
                 file.write_text(synthesizer.related_.database.to_toml(), encoding="utf-8")
-        _tell(terminal, card, [*targets.values(), spending])
+        _tell(terminal, synthesizer, card, targets | {"the journal": spending}, f"weft verify {folder}")
 
 
 def states_time(schema: str | None) -> bool:
@@ -124,7 +146,6 @@ def synth_history(
 ) -> None:
     """Make a synthetic copy of a table whose rows are histories."""
     from weft.release.database_release import publish_history
-    from weft.synthesis.synthesizer import Synthesizer
 
     out, kept = Path(output), None if model is None else Path(model)
     spending = journal_beside(out, options.journal)
@@ -138,7 +159,7 @@ def synth_history(
         confirm_overwrite(terminal, targets, overwrite)
         check_size(request, terminal, few_rows=options.few_rows)
         with terminal.progress() as listener:
-            synthesizer = Synthesizer.of_request(request).fit_request(request, listener=listener)
+            synthesizer = fit_table(request, None, listener, rescue.hold)
             if kept is not None:
                 synthesizer.save(kept)
                 rescue.safe()
@@ -146,7 +167,7 @@ def synth_history(
             card = publish_history(synthesizer.related_, tables, out)
         rescue.safe()
         keep_found(synthesizer, found, request.source)
-        _tell(terminal, card, [*targets.values(), spending])
+        _tell(terminal, synthesizer, card, targets | {"the journal": spending}, f"weft verify {out}")
 
 
 def _check_history_output(output: str) -> None:
@@ -157,7 +178,6 @@ def _check_history_output(output: str) -> None:
 def fit_related_tables(options: FitOptions, model: Path, terminal: Terminal, overwrite: bool) -> None:
     """Fit a model to related tables, or to histories, and save it."""
     from weft.synthesis.database_fit import name_sources, read_database
-    from weft.synthesis.synthesizer import Synthesizer
 
     spending = journal_beside(model, options.journal)
     with guard_command(terminal, spending, model) as rescue:
@@ -169,7 +189,7 @@ def fit_related_tables(options: FitOptions, model: Path, terminal: Terminal, ove
         check_request(replace(request, source=None) if several else request, terminal, {"the model": model})
         confirm_overwrite(terminal, {"the model": model}, overwrite)
         with terminal.progress() as listener:
-            synthesizer = Synthesizer.of_request(request).fit_request(request, listener=listener)
+            synthesizer = fit_table(request, None, listener, rescue.hold)
             synthesizer.save(model)
         rescue.safe()
         ledger = synthesizer.ledger_
@@ -179,10 +199,18 @@ def fit_related_tables(options: FitOptions, model: Path, terminal: Terminal, ove
 
 
 def sample_database(
-    synthesizer: Synthesizer, output: str, terminal: Terminal, rows: int | None, seed: int | None, overwrite: bool
+    synthesizer: Synthesizer,
+    output: str,
+    terminal: Terminal,
+    wanted: tuple[int | None, list[str] | None, int | None],
+    overwrite: bool,
 ) -> None:
-    """Sample related tables from a model into a folder, or histories into a file."""
-    from weft.release.database_release import publish_history
+    """Sample related tables from a model into a folder, or histories into a file.
+
+    `wanted`: the number of rows of the root, conditions on them, and a seed.
+    """
+    from weft.release.database_release import publish_database, publish_history
+    from weft.schema.rules.conditions import read_where, write_conditions
 
     folder, related = Path(output), synthesizer.related_
     if related.joined:
@@ -192,41 +220,67 @@ def sample_database(
         if output == "-" or folder.is_file():
             raise OutputError("related tables are written to a folder: name one with -o FOLDER")
         targets = list_outputs(related.database, folder, ".csv")
-        folder.mkdir(parents=True, exist_ok=True)
-    check_files({}, targets)
-    confirm_overwrite(terminal, targets, overwrite)
-    with terminal.progress() as listener:
+    rows, where, seed = wanted
+    part = write_conditions(read_where(where, related.codecs[related.database.root].readers)) if where else ()
+    with new_folder(folder.parent if related.joined else folder), terminal.progress() as listener:
+        check_files({}, targets)
+        confirm_overwrite(terminal, targets, overwrite)
+        tables = synthesizer.sample_tables(rows, where=where or None, seed=seed, listener=listener)
         if related.joined:
-            tables = synthesizer.sample_tables(rows, seed=seed, listener=listener)
-            card = publish_history(related, tables, folder)
+            card = publish_history(related, tables, folder, part)
         else:
-            card = _release(synthesizer, folder, ".csv", rows, seed, listener)
-    _tell(terminal, card, list(targets.values()))
+            card = publish_database(related, tables, folder, ".csv", part=part)
+    _tell(terminal, synthesizer, card, targets, f"weft verify {folder}")
 
 
-def _release(
-    synthesizer: Synthesizer, folder: Path, ending: str, rows: int | None, seed: int | None, listener: Listener
-) -> dict[str, Any]:
-    from weft.release.database_release import publish_database
+PURPOSES = {
+    "the card": "its card: guarantee, method, limitations",
+    "the card as JSON": "the card as JSON",
+    "the model": "the model; sampling from it has no further privacy cost",
+    "the discovered schema": "the discovered schema; reusing it has no further privacy cost",
+    "the journal": JOURNAL_PURPOSE,
+}
 
-    tables = synthesizer.sample_tables(rows, seed=seed, listener=listener)
-    return publish_database(synthesizer.related_, tables, folder, ending)
 
-
-def _tell(terminal: Terminal, card: dict[str, Any], files: list[Path]) -> None:
-    """Summarise a release: tables, guarantee, checks and files."""
+def _tell(
+    terminal: Terminal, synthesizer: Synthesizer, card: dict[str, Any], files: dict[str, Path], following: str
+) -> None:
+    """Summarise a release: tables, guarantee, what was found and what to rely on, checks and files."""
     from weft.cli import summary
+    from weft.synthesis.statement import describe_lifetime
 
-    terminal.answer(card | {"files": [str(path) for path in files]})
+    terminal.answer(card | {"files": [str(path) for path in files.values()]})
     terminal.warn_stamps(card["stamps"])
     if terminal.json or terminal.quiet:
         return
+    related, ledger = synthesizer.related_, synthesizer.ledger_
     told = ", ".join(f"{name} {entry['rows']:,}" for name, entry in card["tables"].items())
     broken = sum(card["checks"].values())
+    facts = {
+        "protected": summary.describe_protection(ledger, card["privacy"]["unit"]),
+        "spent": f"{summary.describe_spent(ledger)}: {summary.describe_purposes(ledger)}",
+        "meaning": card["privacy"]["meaning"],
+        "lifetime": describe_lifetime(ledger.lifetime),
+        "families": f"{format_count(len(card['checks']), 'check')} of keys and families: {broken or 'none'} broken",
+    }
+    found = getattr(synthesizer, "discovered_tables_", {})
+    if hasattr(synthesizer, "discovered_"):
+        found = {related.database.root: synthesizer.discovered_}
     terminal.show(
         summary.render_headline(f"{format_count(len(card['tables']), 'table')}: {told} rows"),
         *summary.render_stamps(card["stamps"]),
-        card["privacy"]["meaning"],
-        f"{format_count(len(card['checks']), 'check')} of keys and families: {broken or 'none'} broken",
-        *(str(path) for path in files),
+        summary.render_facts(facts),
+        *(
+            part
+            for name, each in found.items()
+            for part in (summary.render_heading(name), show_discovered_columns(each))
+        ),
+        *(
+            part
+            for table in related.database.private
+            for part in summary.render_noise_points(related.view(table.name), f" of {table.name}")
+        ),
+        *summary.render_files({path: PURPOSES.get(role, "synthetic table") for role, path in files.items()}),
+        summary.render_heading("Try next"),
+        summary.render_commands(following),
     )

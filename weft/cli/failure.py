@@ -114,7 +114,7 @@ class Rescue:
     @property
     def whole(self) -> bool:
         """Whether the model is fitted, so that more than a discovered schema can be saved."""
-        return self._held is not None and hasattr(self._held, "fitted_")
+        return hasattr(self._held, "fitted_") or hasattr(self._held, "related_")
 
     def save(self) -> Path | None:
         """Save the model or the schema in the first writable folder and return its path; None if there is none."""

@@ -311,11 +311,11 @@ def sample(
             _on_spark(terminal, Path(model), output, rows, where, seed, formulas)
             return
         if is_related_model(Path(model)):
-            if where or formulas != "keep":
-                raise o.UsageError("--where and --formulas are not supported for related tables: leave them out")
+            if formulas != "keep":
+                raise o.UsageError("--formulas is not supported for related tables: leave it out")
             from weft.synthesis.synthesizer import load
 
-            sample_database(load(model), output, terminal, rows, seed, overwrite)
+            sample_database(load(model), output, terminal, (rows, where, seed), overwrite)
             return
         out = resolve_destination(output)
         check_files({"the model": Path(model)}, release_files(out))

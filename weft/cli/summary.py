@@ -102,14 +102,14 @@ def describe_purposes(ledger: Ledger) -> str:
     return ", ".join(f"{share:.0%} on {words}" if share >= 0.005 else f"the rest on {words}" for words, share in ranked)
 
 
-def render_noise_points(fitted: Fitted) -> list[RenderableType]:
+def render_noise_points(fitted: Fitted, of_table: str = "") -> list[RenderableType]:
     """Show the strengths and limitations of a release."""
     from weft.evaluation.report.noise_floor import describe_noise_points as of
 
     found = of(fitted)
     lines = [Text.assemble(("  + ", "bold green"), line) for line in found.best]
     lines += [Text.assemble(("  - ", "bold yellow"), line) for line in found.worst]
-    return [render_heading("Strengths and limitations"), *lines] if lines else []
+    return [render_heading(f"Strengths and limitations{of_table}"), *lines] if lines else []
 
 
 def describe_spent(ledger: Ledger) -> str:

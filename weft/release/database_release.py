@@ -6,7 +6,7 @@ Privacy: everything is computed from the fitted model, its ledger and synthetic 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,15 @@ from weft.synthesis.database_model import (
     number_rows,
     split_joined,
 )
-from weft.synthesis.statement import compute_cost_shares, explain_ledger_guarantee, format_budget_share
+from weft.synthesis.statement import (
+    compute_cost_shares,
+    describe_lost_columns,
+    explain_ledger_guarantee,
+    format_budget_share,
+)
 from weft.values.storage import decode_dictionary
+
+PART = "These tables are a part of whole ones: every family meets the condition {}."
 
 NEIGHBOURS = {
     "add-remove": "add or remove all rows of one unit",
@@ -63,15 +70,18 @@ RELATED_LIMITS = (
 LIMITS = (
     "Every privacy unit has the same weight in the queries: rows of large families are measured less accurately.",
     "Rows without an owner and rows above the contribution bound were left out; how many is not disclosed.",
-    "Values outside the lists and ranges of the schema were replaced or clipped; the card does not state how many.",
+    "Values outside the lists and ranges of the schema were replaced or clipped; shares are stated if they were found "
+    "privately.",
     "Keys are generated and do not refer to real persons.",
     "Statistical tests that treat these rows as real data overstate significance: they do not account for the noise.",
 )
 
 
-def publish_history(fitted: FittedDatabase, tables: Mapping[str, pa.Table], out: Path) -> dict[str, Any]:
+def publish_history(
+    fitted: FittedDatabase, tables: Mapping[str, pa.Table], out: Path, part: Sequence[str] = ()
+) -> dict[str, Any]:
     """Write a single table of histories and its card, both or neither, and return the card."""
-    return publish_database(fitted, {out.stem: join_history(fitted, tables)}, out.parent, out.suffix, out.stem)
+    return publish_database(fitted, {out.stem: join_history(fitted, tables)}, out.parent, out.suffix, out.stem, part)
 
 
 def publish_database(
@@ -80,8 +90,12 @@ def publish_database(
     folder: Path,
     ending: str = ".csv",
     card: str = "database",
+    part: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Write all tables and the card to a folder, all or none, and return the card."""
+    """Write all tables and the card to a folder, all or none, and return the card.
+
+    `part` has the conditions that the root's rows meet, if the tables are a part of whole ones.
+    """
     if ending not in list_writable_endings():
         raise OutputError(f"unknown format {ending}: choose from {', '.join(list_writable_endings())}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,6 +112,7 @@ def publish_database(
                 "file": f"{name}{ending}", "rows": rows, "sha256": hash_file(draft), "public": public,
             }  # fmt: skip
         facts = describe_release(fitted, written, _count_broken_checks(fitted.database, tables, bool(fitted.joined)))
+        facts["limits"] = [*(PART.format(each) for each in part), *facts["limits"]]
         drafts[-2].write_text(render_database_card(facts), encoding="utf-8")
         drafts[-1].write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     return facts
@@ -129,8 +144,17 @@ def describe_release(fitted: FittedDatabase, tables: Mapping[str, Any], checks: 
         # The schema has the facts themselves: it is omitted if any was read from private rows.
         "schema": None if database.from_data_facts() else database.to_dict(),
         "checks": dict(checks),
-        "limits": [*(HISTORY_LIMITS if fitted.joined else RELATED_LIMITS), *LIMITS],
+        "limits": [*list_lost_columns(fitted), *(HISTORY_LIMITS if fitted.joined else RELATED_LIMITS), *LIMITS],
     }
+
+
+def list_lost_columns(fitted: FittedDatabase) -> list[str]:
+    """List the columns of all tables that lost values: that are not listed, or that drowned in noise."""
+    return [
+        f"{name if fitted.joined else f'{table.name}.{name}'}: {told}."
+        for table in fitted.database.private
+        for name, told in describe_lost_columns(fitted.view(table.name)).items()
+    ]
 
 
 def _name_unit(fitted: FittedDatabase) -> str:

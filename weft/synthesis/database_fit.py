@@ -49,7 +49,7 @@ from weft.io.addresses import kind_of_address
 from weft.io.dialect import DEFAULT_DIALECT, Dialect
 from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Clique, Domain, make_clique
-from weft.marginals.marginal import Array, Marginal
+from weft.marginals.marginal import Array, Marginal, Measured
 from weft.marginals.noise_error import compute_projected_error, group_cells_by_size
 from weft.marginals.records import Records, sibling_pairs
 from weft.marginals.simplex import project_to_simplex
@@ -323,7 +323,7 @@ def fit_stages(
             stages.fit_siblings(table)
     return FittedDatabase(
         database, described | {"classes": stages.classes}, families.codecs, stages.models, stages.targets, ledger,
-        plan.public,
+        plan.public, stages.measured,
     )  # fmt: skip
 
 
@@ -363,7 +363,8 @@ class _Stages:
         self.models: dict[str, Model] = {}
         self.targets: dict[str, LinkTargets] = {}
         self.classes: dict[str, list[int]] = {}
-        self._measured: dict[str, float] = {}
+        self.measured: dict[str, tuple[Measured, ...]] = {}
+        self._sigmas: dict[str, float] = {}
 
     def _curator(self, engine: Any, table: RelatedTable, stage: str) -> Curator:
         """Return the curator of a stage, which leaves the shares of all later stages."""
@@ -403,8 +404,10 @@ class _Stages:
                 self._plan.method, curator, False, dry_run, self._rng, self._plan.listener, Arrangement()
             )
         self.models[table.name] = model
+        own = self._families.codecs[table.name].domain
+        self.measured[table.name] = tuple(m for m in curator.measured if all(name in own for name in m.clique))
         sigmas = [m.sigma for m in curator.measured if len(m.clique) == 2]
-        self._measured[table.name] = float(np.median(sigmas)) if sigmas else curator.sigma(0.5)
+        self._sigmas[table.name] = float(np.median(sigmas)) if sigmas else curator.sigma(0.5)
 
     def collect_links(self, table: RelatedTable) -> None:
         """Collect the model's tables of parents and children, to which families are linked; makes no query."""
@@ -417,7 +420,7 @@ class _Stages:
         groups = {each: group_codes(model, each, own, most) for each in own}
         heads = {each: group_codes(model, key, model.domain, MAX_LINK_GROUPS) for each, key in kept.items()}
         weight = row_weight(database, name)
-        sigma = self._measured[name] / weight
+        sigma = self._sigmas[name] / weight
         links = [
             (each, child, _fold_pair(model, key, child, heads[each], groups[child]) / weight, sigma)
             for each, key in kept.items()

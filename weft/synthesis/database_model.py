@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from weft.encoding import Codec
 from weft.encoding.time_gaps import GAP_CODES, encode_gaps
 from weft.engines.family_rows import count_name, gap_name, own_domain, parent_name, time_step
-from weft.errors import WeftError
-from weft.marginals.marginal import Array
+from weft.errors import ConditionError, WeftError
+from weft.marginals.marginal import Array, Measured
 from weft.marginals.records import Records
 from weft.models import Model
 from weft.models.conditional import Evidence, ImpossibleEvidenceError
@@ -30,8 +30,9 @@ from weft.progress import Listener, ignore_event, report_stage
 from weft.schema.database import Database, RelatedTable
 from weft.schema.family_rules import FamilyRule
 from weft.schema.kinds.attributes import cast_to_stored_type
-from weft.schema.rules.conditions import all_hold
+from weft.schema.rules.conditions import Where, all_hold, format_conditions, read_where
 from weft.schema.schema import Schema
+from weft.synthesis.fitted import Fitted
 from weft.synthesis.history_model import (
     draw_times,
     follow_values,
@@ -49,6 +50,11 @@ PERSONS, ROWS = "persons", "rows"
 
 MAX_POOL = 4_000_000
 """Maximum number of rows in a pool; families of one size then share rows."""
+
+MIN_DRAWN = 1_000
+MAX_DRAWN = 1_000_000
+MAX_DRAWN_PER_FAMILY = 20
+"""Numbers of families that are sampled under conditions: at least, and at most, also per requested family."""
 
 MAX_DEFAULT_UNITS = 10_000_000
 """Maximum default number of rows of the root; more have to be requested explicitly."""
@@ -103,6 +109,8 @@ class FittedDatabase:
     ledger: Ledger
     public: Mapping[str, pa.Table] = field(default_factory=dict)
     """Rows of the reference tables."""
+    measured: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
+    """The measured marginals of each table's own attributes, with their noise, in weighted counts."""
 
     method = "weave"
 
@@ -115,6 +123,12 @@ class FittedDatabase:
     def total(self) -> float:
         """Noisy number of privacy units."""
         return self.models[self.database.root].total
+
+    def view(self, name: str) -> Fitted:
+        """Return the columns of one table as a fitted table, in weighted counts: what is lost, and how noisy it is."""
+        codec = self.codecs[name]
+        measured = self.measured.get(name, ())
+        return Fitted(self.method, {}, codec.schema, codec, self.models[name], self.ledger, measured)
 
     def default_rows(self) -> int:
         """Return the default number of synthetic rows of the root: their noisy number."""
@@ -149,6 +163,42 @@ class FittedDatabase:
                 table.name: self.public[table.name] if table.public else self._complete(table, tables, made)
                 for table in self.database.tables
             }
+
+    def sample_where(
+        self, n: int | None, where: Where, rng: np.random.Generator, listener: Listener = ignore_event
+    ) -> dict[str, pa.Table]:
+        """Sample families whose row of the root meets conditions: n of them, or those among the default number.
+
+        Raises ConditionError if no family meets them, or not n of them within bounded work.
+        """
+        codec = self.codecs[self.database.root]
+        conditions = read_where(where, codec.readers)
+        drawn = self.default_rows() if n is None else max(n, MIN_DRAWN)
+        while True:
+            tables = self.sample(drawn, rng, listener)
+            kept = all_hold(conditions, codec.block(tables[self.database.root]))
+            found = int(kept.sum())
+            if n is None and found:
+                return self._keep_families(tables, kept)
+            if n is not None and found >= n:
+                return self._keep_families(tables, kept & (np.cumsum(kept) <= n))
+            most = max(MAX_DRAWN, MAX_DRAWN_PER_FAMILY * (n or 0))
+            if n is None or drawn >= most:
+                raise ConditionError(
+                    f"{found:,} of {drawn:,} sampled rows of {self.database.root} meet "
+                    f"{format_conditions(conditions)}: relax a condition, or request fewer rows (-n)"
+                )
+            drawn = min(most, max(int(1.2 * n * drawn / max(found, 1)), 2 * drawn))
+
+    def _keep_families(self, tables: Mapping[str, pa.Table], kept: Array) -> dict[str, pa.Table]:
+        """Return the families of some rows of the root: these rows, and all rows that lead to them."""
+        made = dict(tables) | {self.database.root: tables[self.database.root].filter(pa.array(kept))}
+        for table in self.database.private[1:]:
+            keys, link = made[table.link.table].column(table.link.key), table.link.column
+            known = pa.array(keys.combine_chunks().cast(pa.string()))
+            own = tables[table.name].column(link).combine_chunks().cast(pa.string())
+            made[table.name] = tables[table.name].filter(pc.is_in(own, value_set=known))
+        return made
 
     def sample_records(
         self, n: int, rng: np.random.Generator, listener: Listener = ignore_event, swaps: int | None = None

@@ -42,7 +42,7 @@ from weft.engines.family_rows import own_domain, view_domain
 from weft.errors import ModelFileError, WeftError
 from weft.io.atomic_files import stage_files
 from weft.marginals.domain import Domain
-from weft.marginals.marginal import Array
+from weft.marginals.marginal import Array, Measured
 from weft.marginals.pooling import Released
 from weft.methods import METHODS
 from weft.methods import make_method as recipe
@@ -85,7 +85,7 @@ def save_model(fitted: Fitted, path: Path) -> None:
             "method": fitted.method,
             "options": fitted.options,
             "people": None if fitted.people is None else fitted.people.sizes.tolist(),
-            "measured": [[list(m.clique), list(m.shape), m.sigma, m.order] for m in fitted.measured],
+            "measured": _store_measured(fitted.measured),
             "released": tables,
         },
         "schema.json": fitted.codec.to_dict(),
@@ -93,6 +93,10 @@ def save_model(fitted: Fitted, path: Path) -> None:
         "model.json": {"kind": fitted.model.kind, "arrays": sorted(arrays), "values": meta},
     }
     _write_archive(path, documents, {**arrays, **noisy_arrays})
+
+
+def _store_measured(measured: Iterable[Measured]) -> list[Any]:
+    return [[list(m.clique), list(m.shape), m.sigma, m.order] for m in measured]
 
 
 def _write_archive(path: Path, documents: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -119,6 +123,7 @@ def save_database(fitted: FittedDatabase, path: Path) -> None:
             "codec": fitted.codecs[name].to_dict(),
             "model": {"kind": model.kind, "arrays": sorted(held), "values": meta},
             "targets": _store_targets(fitted.targets.get(name), f"{number}.link", arrays),
+            "measured": _store_measured(fitted.measured.get(name, ())),
         }
     for name, rows in fitted.public.items():
         sink = pa.BufferOutputStream()
@@ -155,12 +160,15 @@ def _read_database(members: _Members) -> FittedDatabase:
     domains = {name: codec.domain for name, codec in codecs.items()}
     models: dict[str, Model] = {}
     targets: dict[str, LinkTargets] = {}
+    measured: dict[str, tuple[Measured, ...]] = {}
     for table in database.private:
         entry = head["tables"][table.name]
         number, stored = int(entry["number"]), entry["model"]
         arrays = {str(name): members.array(f"arrays/{number}.{name}.npy") for name in stored["arrays"]}
         domain = view_domain(database, table.name, domains)
         models[table.name] = model_class(stored["kind"]).from_arrays(domain, stored["values"], arrays)
+        own = domains[table.name]
+        measured[table.name] = tuple(noisy.validate_table_head(own, *each) for each in entry["measured"])
         if entry["targets"] is not None:
             above = own_domain(database, str(table.parent), domains[str(table.parent)])
             own = own_domain(database, table.name, domains[table.name])
@@ -173,7 +181,7 @@ def _read_database(members: _Members) -> FittedDatabase:
         number = int(head["tables"][table.name]["number"])
         held = members.array(f"arrays/{number}.public.npy").astype(np.uint8)
         public[table.name] = pa.ipc.open_stream(pa.py_buffer(held.tobytes())).read_all()
-    return FittedDatabase(database, dict(head["options"]), codecs, models, targets, ledger, public)
+    return FittedDatabase(database, dict(head["options"]), codecs, models, targets, ledger, public, measured)
 
 
 def _read_targets(entry: dict[str, Any], prefix: str, members: _Members, own: Domain, above: Domain) -> LinkTargets:

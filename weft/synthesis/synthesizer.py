@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.display import format_as_code
 from weft.engines.frames import as_is, frame_maker
-from weft.errors import ConditionError, WeftError
+from weft.errors import WeftError
 from weft.io.adbc import hold_snapshots
 from weft.io.dialect import Dialect
 from weft.memory_plan import MemoryPlan
@@ -263,16 +263,14 @@ class Synthesizer(SklearnChecks):
         rows that meet the conditions are returned. Raises ConditionError if no such row can be made, or not n of them
         within bounded work.
 
-        For related tables, n is the number of rows of the root; the result is a dict of all tables. For histories, n is
-        the number of persons.
+        For related tables, n is the number of rows of the root, whose columns conditions are about; the result is a
+        dict of all tables. For histories, n is the number of persons, and conditions are about what never changes.
         """
         import pyarrow as pa
 
         if hasattr(self, "related_"):
-            if where is not None:
-                raise ConditionError("conditions are not supported for related tables: sample all and filter the root")
             frames = getattr(self, "_frames", {})
-            made = self.sample_tables(n, seed=seed, listener=listener)
+            made = self.sample_tables(n, where=where, seed=seed, listener=listener)
             if self.related_.joined:
                 return getattr(self, "_frame", as_is)(join_history(self.related_, made))
             return {name: frames.get(name, as_is)(table) for name, table in made.items()}
@@ -280,11 +278,18 @@ class Synthesizer(SklearnChecks):
         return getattr(self, "_frame", as_is)(pa.concat_tables(tables))
 
     def sample_tables(
-        self, n: int | None = None, *, seed: int | None = None, listener: Listener = ignore_event
+        self,
+        n: int | None = None,
+        *,
+        where: Where | None = None,
+        seed: int | None = None,
+        listener: Listener = ignore_event,
     ) -> dict[str, pa.Table]:
         """Sample related tables as pyarrow Tables: n rows of the root (default: their noisy number), and families."""
         check_rows(n)
         check_seed("seed", seed)
+        if where is not None:
+            return self.related_.sample_where(n, where, np.random.default_rng(seed), listener)
         rows = self.related_.default_rows() if n is None else int(n)
         return self.related_.sample(rows, np.random.default_rng(seed), listener)
 
