@@ -246,11 +246,12 @@ STATED = {
 }
 
 
+@pytest.mark.parametrize("every", [167, pytest.param(61, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stated", STATED)
 @pytest.mark.parametrize("reader", ["pandas", "pandas, dates", "polars, dates", "arrow", "duckdb"])
-def test_what_is_asked_and_released_follows_no_row(reader, stated):
+def test_what_is_asked_and_released_follows_no_row(reader, stated, every):
     """The questions of a run, and the types that it releases, are those of its neighbour, or one is refused."""
-    for column, odd in pairs(61, list(READERS).index(reader)):
+    for column, odd in pairs(every, list(READERS).index(reader)):
         runs = [asked(loaded(reader, table(column, each)), STATED[stated]) for each in (None, odd)]
         assert None in runs or runs[0] == runs[1], (column, odd, runs)
 

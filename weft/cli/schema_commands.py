@@ -17,8 +17,9 @@ from weft.cli.failure import guard_command
 from weft.cli.fit_options import Price, PrivacyUnitOptions, check_files, one_or_several
 from weft.cli.shared_options import TextFile, flatten_options
 from weft.cli.terminal import Terminal
+from weft.display import format_count
 from weft.errors import OutputError
-from weft.io.addresses import without_credentials
+from weft.io.addresses import kind_of_address, without_credentials
 from weft.progress import report_stage
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ app = typer.Typer(
     help="Draft a schema from a table or a data dictionary, review it and check it.",
 )
 app.command("review")(review.review)
+
+DRAFT_IS_PRIVATE = "the draft has facts read from private rows: do not share it until all from_data marks are reviewed"
 
 Format = Literal["frictionless", "csvw", "croissant"]
 
@@ -140,11 +143,15 @@ def draft(
     200 values are written to separate files, in the folder NAME.values.
     With --private, discovery finds the facts with noise, at a cost of --epsilon,
     and marks them as paid: such a schema may be published and reused at no
-    further privacy cost.
+    further privacy cost. Several files with different columns, a folder or a
+    database become a schema of related tables: keys and links are proposed from
+    declared constraints or from names, with one draft of columns per table.
 
     \b
     [bold]Examples[/bold]
       weft schema draft stays.csv -o stays.toml
+      weft schema draft patients.csv stays.csv -o hospital.toml
+      weft schema draft sqlite:hospital.sqlite -o hospital.toml
       weft schema review stays.toml
       weft schema draft stays.csv --private --epsilon 0.1 -o stays.toml
 
@@ -154,6 +161,8 @@ def draft(
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
     with guard_command(terminal):
         named = one_or_several(source)
+        if not price.private and price.epsilon is None and _draft_tables(terminal, source, text.dialect, out, force):
+            return
         if price.private or price.epsilon is not None:
             who = protected.who(None)
             request = price.request(
@@ -164,6 +173,41 @@ def draft(
             paid_draft(terminal, request, out, few_rows)
         else:
             _read_draft(terminal, named, text.dialect, out, force)
+
+
+def _draft_tables(terminal: Terminal, source: list[str], dialect: Dialect, out: Path | None, force: bool) -> bool:
+    """Draft a schema of related tables, and one of each table beside it; return False for one table."""
+    from weft.drafting.database_draft import find_tables, sketch_tables, write_database_draft
+    from weft.io.atomic_files import stage_files
+
+    tables = find_tables(source)
+    if not tables:
+        return False
+    address = source[0] if kind_of_address(source[0]) else None
+    with terminal.progress() as listener, report_stage(listener, "read and draft"):
+        made = sketch_tables(tables, dialect, address)
+    if not made:
+        return False
+    if out is None:
+        raise OutputError("a draft of several tables is several files: name the first with -o FILE")
+    folder = out.with_name(f"{out.stem}.tables")
+    _check_free(out, force)
+    for name in made:
+        _check_free(folder / f"{name}.toml", force)
+    folder.mkdir(exist_ok=True)
+    for name, table in made.items():
+        check_files({"the private table": table.source}, {"the draft": folder / f"{name}.toml"})
+        _write_draft(table.columns, folder / f"{name}.toml", table.source, force)
+    with stage_files(out) as (file,):
+        file.write_text(write_database_draft(made, folder.name), encoding="utf-8")
+    terminal.show(
+        f"[bold green]✓[/bold green] {out} drafted, and {format_count(len(made), 'table')} in {folder}; check keys and "
+        f"links, then: weft schema review {out}"
+    )
+    terminal.warn(
+        "the drafts have facts read from private rows: do not share them until all from_data marks are reviewed"
+    )
+    return True
 
 
 def _read_draft(terminal: Terminal, source: str | list[str], dialect: Dialect, out: Path | None, force: bool) -> None:
@@ -179,7 +223,7 @@ def _read_draft(terminal: Terminal, source: str | list[str], dialect: Dialect, o
     else:
         _write_draft(drafted, out, source, force)
         terminal.show(f"[bold green]✓[/bold green] {out} drafted; next: weft schema review {out}")
-    terminal.warn("the draft has facts read from private rows: do not share it until all from_data marks are reviewed")
+    terminal.warn(DRAFT_IS_PRIVATE)
 
 
 @app.command()
@@ -206,8 +250,12 @@ def check(
     with guard_command(terminal):
         from weft.encoding import Codec
         from weft.schema import Schema
+        from weft.schema.database import is_database_document
 
         dialect = text.dialect
+        if is_database_document(schema):
+            _check_database(terminal, schema, source)
+            return
         read = dialect.marking(Schema.load(schema))
         stated = read.stated if read.incomplete else read
         codec = Codec(stated, _arrow_schema(stated, source, dialect))
@@ -215,6 +263,40 @@ def check(
         terminal.answer(found)
         if not as_json:
             _print_check(terminal, found, schema, source)
+
+
+def _check_database(terminal: Terminal, schema: str, source: str | None) -> None:
+    """Check a schema of related tables: the columns of each, keys, links and the privacy unit."""
+    from weft.cli import summary
+    from weft.encoding import Codec
+    from weft.io.text_to_types import csv_arrow_schema
+    from weft.schema.database import Database
+
+    if source is not None:
+        raise o.UsageError("a schema of related tables is checked without tables: leave out the file")
+    read = Database.load(schema)
+    found: dict[str, Any] = {"unit": read.unit, "rows_per_unit": read.rows_per_unit, "tables": {}}
+    for table in read.tables:
+        stated = table.schema.stated if table.schema.incomplete else table.schema
+        unknown = [column.name for column in table.schema.unknown]
+        facts = _collect_findings(stated, Codec(stated, csv_arrow_schema(stated))) | {"found_privately": unknown}
+        facts["warnings"] = [told for told in facts["warnings"] if "privacy unit" not in told]
+        found["tables"][table.name] = facts | {"keys": table.to_dict() | {"columns": None}}
+    found["from_data"] = read.from_data_facts()
+    terminal.answer(found)
+    if terminal.json:
+        return
+    for table in read.tables:
+        links = ", ".join(map(str, table.links)) or "refers to no other table"
+        bound = f"at most {format_count(table.max_children, 'row')} per parent" if table.parent else "no parent"
+        terminal.show(summary.render_heading(f"{table.name}: key {table.key or 'none'}; {links}; {bound}"))
+        _print_check(terminal, found["tables"][table.name], table.name, None, related=True)
+    left = found["from_data"]
+    verdict = f"{format_count(len(left), 'fact')} still to be reviewed before synth" if left else "valid"
+    terminal.show(
+        summary.render_facts({"protects": f"all rows of one {read.unit}, up to {read.rows_per_unit} in all tables"}),
+        _render_line("!" if left else "✓", "yellow" if left else "green", f"{schema}: {verdict}"),
+    )
 
 
 def _collect_findings(schema: Schema, codec: Codec) -> dict[str, Any]:
@@ -258,7 +340,9 @@ def _collect_findings(schema: Schema, codec: Codec) -> dict[str, Any]:
     }
 
 
-def _print_check(terminal: Terminal, found: dict[str, Any], schema: str, source: str | None) -> None:
+def _print_check(
+    terminal: Terminal, found: dict[str, Any], schema: str, source: str | None, related: bool = False
+) -> None:
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -287,11 +371,12 @@ def _print_check(terminal: Terminal, found: dict[str, Any], schema: str, source:
     protects = (
         "one row" if found["unit"] is None else f"all rows of one {found['unit']}, up to {found['rows_per_unit']}"
     )
+    facts = {"whole domain": f"10^{found['log10_domain']:.1f} cells"} | ({} if related else {"protects": protects})
     terminal.show(
         _render_verdict(schema, found["columns"]),
         *([] if source is None else [_render_match(source)]),
         table,
-        summary.render_facts({"whole domain": f"10^{found['log10_domain']:.1f} cells", "protects": protects}),
+        summary.render_facts(facts),
     )
     if found["rules"]:
         terminal.show(_render_rules(found["rules"]))

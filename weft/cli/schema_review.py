@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,9 @@ from weft.errors import OutputError, SchemaError
 
 if TYPE_CHECKING:
     from weft.drafting.review import Fact, Review
+
+Flags = tuple[list[str] | None, list[str] | None, list[str] | None, dict[str, Any]]
+"""Facts to accept, facts to make private, columns, and given facts."""
 
 _HELP = "[a]ccept, [e]dit, [p]rivate, [s]kip, accept [A]ll of this type, [q]uit"
 
@@ -53,26 +57,59 @@ def review(
     """
     terminal = Terminal(debug=debug)
     with guard_command(terminal):
-        from weft.drafting.review import Review
-
         path = Path(schema)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise SchemaError(f"{path}: cannot read the schema") from None
-        held = Review(text, str(path), path.parent)
-        out = path if output is None else Path(output)
-        if held.beside and out.parent.resolve() != path.parent.resolve():
-            raise OutputError(f"{path} refers to files in its folder: write {out.name} to the same folder")
         given = _collect_given_facts(bounds, values, kind)
         if given and len(column or []) != 1:
             raise o.UsageError("--range, --values and --kind require exactly one --column")
-        if given or accept or private:
-            _by_flags(held, accept or [], private or [], column or [], given)
-            _save_review(held, out)
-        else:
-            _by_hand(terminal, held, column or [], out)
-        _print_remaining(terminal, held, out)
+        files = _list_table_files(path)
+        if files and (output is not None or column):
+            raise o.UsageError(f"{path} describes several tables: for --column or -o, name the file of one, {files[0]}")
+        for each in files or [path]:
+            _review_file(terminal, each, Path(output) if output else each, (accept, private, column, given))
+        if files:
+            _print_marked_keys(terminal, path)
+
+
+def _list_table_files(path: Path) -> list[Path]:
+    """Return the files with the columns of each table that a schema of related tables names."""
+    from weft.schema.database import is_database_document
+
+    if not is_database_document(path):
+        return []
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))["tables"].values()
+    files = [path.parent / entry["schema"] for entry in tables if isinstance(entry.get("schema"), str)]
+    if not files:
+        raise SchemaError(f"{path} names no file with the columns of a table: nothing to review")
+    return files
+
+
+def _print_marked_keys(terminal: Terminal, path: Path) -> None:
+    from weft.schema.database import Database
+
+    for table in Database.load(path).tables:
+        for fact in table.from_data:
+            told = "its key and the links to it" if fact == "key" else "that its rows are public"
+            terminal.warn(f"{path}, table {table.name}: {told} were proposed from the rows. If you know this without "
+                          "looking at the rows, remove it from from_data")  # fmt: skip
+
+
+def _review_file(terminal: Terminal, path: Path, out: Path, flags: Flags) -> None:
+    from weft.drafting.review import Review
+
+    accept, private, column, given = flags
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise SchemaError(f"{path}: cannot read the schema") from None
+    held = Review(text, str(path), path.parent)
+    if held.beside and out.parent.resolve() != path.parent.resolve():
+        raise OutputError(f"{path} refers to files in its folder: write {out.name} to the same folder")
+    if given or accept or private:
+        _by_flags(held, accept or [], private or [], column or [], given)
+        _save_review(held, out)
+    else:
+        _by_hand(terminal, held, column or [], out)
+    _print_remaining(terminal, held, out)
 
 
 def _collect_given_facts(bounds: tuple[str, str] | None, values: str | None, kind: str | None) -> dict[str, Any]:

@@ -52,6 +52,8 @@ class Draft:
 
     head: str
     columns: tuple[tuple[str, str, Mapping[str, Any] | None], ...]
+    distinct: frozenset[str] = frozenset()
+    """Columns of whole numbers or text whose values never repeat."""
 
     def inline(self) -> str:
         """Return the schema as one TOML text."""
@@ -113,7 +115,14 @@ def sketch_schema(data: pa.Table, name: str, dialect: Dialect | None = None, *, 
         + _suggest_privacy_unit(people)
         + ("\n" + write_entry("extra_columns", "ignore") if skipped else "")
     )
-    return Draft(head, tuple(columns))
+    names = [name for _, name, entry in columns if entry is not None]
+    return Draft(head, tuple(columns), frozenset(name for name in names if _is_distinct(data.column(name))))
+
+
+def _is_distinct(column: pa.ChunkedArray) -> bool:
+    kind = column.type
+    plain = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return plain and bool(pc.count_distinct(column, mode="all").as_py() == len(column))
 
 
 def _guess_column(name: str, column: pa.ChunkedArray, dialect: Dialect | None, frame: bool) -> Guess | None:

@@ -25,7 +25,7 @@ MAX_CHILDREN = 1000
 
 DEFAULT_MAX_CHILDREN = 8
 
-_OWN_KEYS = ("source", "key", "foreign_keys", "max_children", "time", "public")
+_OWN_KEYS = ("source", "key", "foreign_keys", "max_children", "time", "public", "schema", "from_data")
 _TABLE_KEYS = (*_OWN_KEYS, "extra_columns", "columns", "rules", "groups", "lists")
 
 
@@ -70,6 +70,8 @@ class RelatedTable:
     """Whether the rows are public: copied to the output, and free to be referred to."""
     source: str | None = None
     """File or address of the table, relative to the folder of the schema; None: given when it is read."""
+    from_data: tuple[str, ...] = ()
+    """What a draft read from private rows, to be reviewed: `key`, `public`."""
     parent: str | None = None
     """The private table that the rows belong to; None for the root and for public tables."""
 
@@ -90,6 +92,8 @@ class RelatedTable:
             made["max_children"] = self.max_children
         if self.public:
             made["public"] = True
+        if self.from_data:
+            made["from_data"] = list(self.from_data)
         return made | self.schema.to_dict()
 
 
@@ -186,7 +190,8 @@ class Database:
 
     def from_data_facts(self) -> list[str]:
         """Return the facts that were read from private rows and not yet reviewed."""
-        return [f"{table.name}.{fact}" for table in self.private for fact in table.schema.from_data_facts()]
+        keys = [f"{table.name}.{fact}" for table in self.tables for fact in table.from_data]
+        return keys + [f"{table.name}.{fact}" for table in self.private for fact in table.schema.from_data_facts()]
 
     @classmethod
     def load(cls, path: str | Path) -> Database:
@@ -287,6 +292,9 @@ def _read_table(name: str, entry: Any, folder: Path | None) -> RelatedTable:
         )
     if "max_children" in entry and not links:
         raise TableError(name, "max_children has no effect without foreign_keys: leave it out", "max_children")
+    marks = entry.get("from_data", [])
+    if not isinstance(marks, list | tuple) or not set(marks) <= {"key", "public"}:
+        raise TableError(name, 'from_data lists facts of the table to review: "key", "public"', "from_data")
     if not isinstance(entry.get("public", False), bool):
         raise TableError(name, "public must be true or false", "public")
     schema = _read_columns(name, entry, [key, *(link.column for link in links)], folder)
@@ -296,7 +304,7 @@ def _read_table(name: str, entry: Any, folder: Path | None) -> RelatedTable:
     public, stated = entry.get("public", False), "max_children" in entry
     if public and schema.incomplete:
         raise TableError(name, "a public table needs a complete schema: it is copied, not discovered", "columns")
-    return RelatedTable(name, schema, key, links, most, stated, time, public, entry.get("source"))
+    return RelatedTable(name, schema, key, links, most, stated, time, public, entry.get("source"), tuple(marks))
 
 
 def check_time(name: str, time: str | None, schema: Schema) -> None:
@@ -306,7 +314,16 @@ def check_time(name: str, time: str | None, schema: Schema) -> None:
 
 
 def _read_columns(name: str, entry: Mapping[str, Any], ids: Iterable[str | None], folder: Path | None) -> Schema:
-    """Read the columns of a table; key columns that it does not describe are ids."""
+    """Read the columns of a table, or of the file that it names; key columns that they do not describe are ids."""
+    if (named := entry.get("schema")) is not None:
+        if "columns" in entry or not isinstance(named, str):
+            raise TableError(
+                name, 'schema names a file with the columns, which are then not here: "stays.toml"', "schema"
+            )
+        schema = Schema.load((folder or Path()) / named)
+        if schema.unit is not None or schema.time is not None:
+            raise TableError(name, f"{named} states a unit or a time: state the keys and the time here", "schema")
+        return _require_ids(name, schema, ids)
     columns = entry.get("columns", {})
     if isinstance(columns, Mapping):
         columns = {each: {"kind": "id"} for each in ids if each and each not in columns} | dict(columns)
@@ -323,6 +340,10 @@ def _read_columns(name: str, entry: Mapping[str, Any], ids: Iterable[str | None]
         raise TableError(name, str(error), error.key, error.column) from None
     except (RuleError, SchemaError) as error:
         raise TableError(name, str(error), "rules" if isinstance(error, RuleError) else None) from None
+    return _require_ids(name, schema, ids)
+
+
+def _require_ids(name: str, schema: Schema, ids: Iterable[str | None]) -> Schema:
     for each in ids:
         if each and not isinstance(schema.column(each), Id):
             raise TableError(name, f'column "{each}" is a key and must be of kind "id"', "kind", each)
