@@ -39,7 +39,6 @@ COMPLEX = {
     "weft/cli/schema_review.py:review",
     "weft/engines/__init__.py:open_engine",
     "weft/evaluation/forecast.py:plan",
-    "weft/methods/privmrf.py:_refine",
     "weft/methods/weave/batch_selection.py:choose_cliques",
     "weft/models/mrf/mrf_fit.py:fit_mrf",
     "weft/schema/type_conversion.py:convert_type",

@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 from recipes import LINKS, assert_trace, chained, counts, literal_indif, pairs_of, random_rows, run
+from weft_lab.methods.candidates import useful_limit
+from weft_lab.methods.privmrf import PrivMrf
 
 from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.records import Records
 from weft.methods import make_method
-from weft.methods.common.candidates import useful_limit
-from weft.methods.privmrf import PrivMrf
 from weft.models.mrf import fit_mrf
 
 

@@ -83,10 +83,13 @@ MUTANTS = {
         "tests/select/test_cfs.py",
     ),
     "theta has no effect": Mutant(
-        "methods/common/candidates.py", "total / (theta * float(", "total / (float(", "tests/methods/test_privmrf.py"
+        "lab/weft_lab/methods/candidates.py",
+        "total / (theta * float(",
+        "total / (float(",
+        "tests/methods/test_privmrf.py",
     ),
     "refinement takes what is modelled best": Mutant(
-        "methods/privmrf.py",
+        "lab/weft_lab/methods/privmrf.py",
         "np.argsort(-merit)[:wanted]",
         "np.argsort(merit)[:wanted]",
         "tests/methods/test_privmrf.py",
@@ -98,13 +101,13 @@ MUTANTS = {
         "tests/models/test_gum.py",
     ),
     "eq. 8 forgets how many a family has": Mutant(
-        "methods/common/candidates.py",
+        "lab/weft_lab/methods/candidates.py",
         "np.maximum(members + within, 1.0)",
         "np.maximum(within, 1.0)",
         "tests/methods/test_privmrf.py",
     ),
     "eq. 8 forgets what a family's members share": Mutant(
-        "methods/common/candidates.py",
+        "lab/weft_lab/methods/candidates.py",
         "np.maximum(members + within, 1.0)",
         "np.maximum(members, 1.0)",
         "tests/methods/test_privmrf.py",

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from weft_lab.methods import candidates
+from weft_lab.methods.candidates import best_families, useful_subsets
 from weft_lab.methods.comparison_steps import all_subsets
 
 from weft.marginals.domain import Domain
 from weft.marginals.noise_error import compute_expected_noise
-from weft.methods.common import candidates
-from weft.methods.common.candidates import best_families, useful_subsets
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 60), st.none() | st.integers(1, 4))

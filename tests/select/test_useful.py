@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from weft_lab.methods.comparison_steps import parent_sets
 
 from weft.marginals.domain import Domain
-from weft.methods.common.candidates import useful_cells
+from weft.methods.common.indif_network import useful_cells
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.floats(0.5, 300))

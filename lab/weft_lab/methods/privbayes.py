@@ -38,7 +38,7 @@ from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.reconciliation import reconcile
 from weft.methods.common.allocation import by_size
 from weft.methods.common.budget_checks import check_noise, check_shares
-from weft.methods.common.candidates import useful_cells
+from weft.methods.common.indif_network import useful_cells
 from weft.methods.common.options import Published, get_published_settings, option
 from weft.models.apportion import apportion_groups
 from weft.privacy import AccountingName, find_accounting

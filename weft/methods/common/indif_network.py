@@ -12,7 +12,11 @@ import numpy as np
 
 from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain, make_clique
-from weft.methods.common.candidates import useful_cells
+
+
+def useful_cells(total: float, scale: float, theta: float) -> float:
+    """Return the maximum cells of a theta-useful table (PrivBayes); at least 1."""
+    return max(1.0, total / (theta * scale))
 
 
 def sparse_network(

@@ -17,7 +17,7 @@ from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Array, NoisyMarginal
 from weft.marginals.simplex import project_to_simplex
 from weft.methods.common.allocation import by_size
-from weft.methods.common.candidates import useful_cells
+from weft.methods.common.indif_network import useful_cells
 from weft.progress import Listener, report_stage
 from weft_lab.methods.bayesnet import BayesNet, Family
 

@@ -85,8 +85,3 @@ def best_families(
             chosen.append(candidates[best])
             free[best] = False
     return chosen
-
-
-def useful_cells(total: float, scale: float, theta: float) -> float:
-    """Return the maximum cells of a theta-useful table (PrivBayes); at least 1."""
-    return max(1.0, total / (theta * scale))
