@@ -299,6 +299,35 @@ def test_a_model_is_fitted_alone_and_other_commands_say_what_they_do_not_support
     assert "related tables" in query.output
 
 
+def test_a_report_compares_tables_families_and_siblings(tmp_path):
+    for folder, frames in (("data", town(150)), ("same", town(150)), ("other", town(150, seed=9))):
+        (tmp_path / folder).mkdir()
+        for name, frame in frames.items():
+            frame.to_csv(tmp_path / folder / f"{name}.csv", index=False)
+    (tmp_path / "db.toml").write_text(SCHEMA)
+
+    def figures(made):
+        out = ("--schema", tmp_path / "db.toml", "-o", tmp_path / "report", "--json")
+        done = run("report", tmp_path / "data", tmp_path / made, *out)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)["headlines"]
+
+    same, other = figures("same"), figures("other")
+    assert {"households", "persons", "persons, siblings", "trips"} <= set(same)
+    assert same["persons"]["Pairs of columns"] == 1 and other["persons"]["Pairs of columns"] < 0.99
+    pages = {path.name for path in (tmp_path / "report").iterdir()}
+    assert {"index.html", "persons.html", "persons-siblings.html"} <= pages
+    page = json.loads((tmp_path / "report" / "persons.json").read_text())
+    assert "households.region" in {column["name"] for column in page["columns"]}
+    assert "rows of persons" in (tmp_path / "report" / "households.json").read_text()
+    shuffled = town(150)
+    shuffled["persons"]["age"] = np.random.default_rng(0).permutation(shuffled["persons"]["age"])
+    (tmp_path / "same" / "persons.csv").write_text(shuffled["persons"].to_csv(index=False))
+    assert figures("same")["persons, siblings"]["Pairs of columns"] < same["persons, siblings"]["Pairs of columns"]
+    refused = run("report", tmp_path / "data", tmp_path / "same", "--schema", tmp_path / "db.toml", "-o", "x.html")
+    assert refused.exit_code == 7 and "folder" in refused.output
+
+
 def test_columns_that_lost_values_are_named_on_screen_and_card(tmp_path):
     parents = pd.DataFrame({"id": np.arange(800), "rare": ["common"] * 797 + ["a", "b", "c"]})
     children = pd.DataFrame({"id": np.arange(800), "x": 1})

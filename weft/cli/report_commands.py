@@ -12,13 +12,15 @@ from weft.cli.failure import guard_command
 from weft.cli.fit_options import check_files
 from weft.cli.shared_options import TextFile, UsageError, flatten_options
 from weft.cli.terminal import Terminal
-from weft.errors import OutputError
-from weft.io.formats import replace_ending
+from weft.errors import DataError, OutputError
+from weft.io.formats import get_ending, list_writable_endings, replace_ending
 from weft.progress import Listener, report_stage
+from weft.schema.database import is_database_document
 
 if TYPE_CHECKING:
     from weft.evaluation.report import Report
     from weft.io.dialect import Dialect
+    from weft.schema.database import Database
     from weft.synthesis.fitted import Fitted
 
 
@@ -80,10 +82,21 @@ def report(
       weft report stays.csv synthetic.csv --schema stays.toml -o report.html
       weft report stays.csv synthetic.csv --model stays.weft -o report.html
       weft report --releasable stays.weft synthetic.csv -o report.html
+      weft report data/ made/ --schema hospital.toml -o report/
+
+    For related tables, REAL and SYNTH are folders: a page compares each table with the
+    columns of its parent and the numbers of its children, another pairs of siblings.
     """
     terminal = screen.terminal()
     with guard_command(terminal):
         page = Path(output)
+        if schema is not None and is_database_document(schema):
+            if releasable or model:
+                raise UsageError(
+                    "reports on related tables compare with the private ones: leave out --model, --releasable"
+                )
+            _report_tables(terminal, Path(reference), Path(synthetic), schema, page)
+            return
         _validate_arguments(reference, synthetic, schema, model, page, releasable=releasable)
         with terminal.progress() as listener:
             if releasable:
@@ -105,6 +118,50 @@ def report(
         terminal.warn_stamps(made.stamps)
         if not (screen.as_json or screen.quiet):
             _print_report(terminal, made, files)
+
+
+def _report_tables(terminal: Terminal, data: Path, made: Path, schema: str, folder: Path) -> None:
+    """Write the pages on related tables, and one that links to them, to a folder."""
+    from weft.cli import summary
+    from weft.io.atomic_files import stage_files
+    from weft.schema.database import Database
+
+    if folder.suffix:
+        raise OutputError(f"reports on related tables are several pages: name a folder with -o, not {folder}")
+    database = Database.load(schema)
+    real, released = _find_files(database, data), _find_files(database, made)
+    named = [table.name for table in database.private]
+    named += [f"{table.name}, siblings" for table in database.private[1:]]
+    pages = {name: folder / f"{name.replace(', ', '-')}.html" for name in named}
+    inputs = {f"the table {name}": path for name, path in (real | released).items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    check_files(inputs, {f"the page {name}": path for name, path in pages.items()})
+    written: dict[str, Path] = {}
+    with terminal.progress() as listener:
+        from weft.evaluation.report import write
+        from weft.evaluation.report.database_report import related_reports, render_index
+
+        figures = {}
+        for name, report in related_reports(database, real, released, listener):
+            write(report, pages[name])
+            written[name], figures[name] = pages[name], {h.name: h.value for h in report.headlines}
+        with stage_files(folder / "index.html") as (file,):
+            file.write_text(render_index(database, released, written), encoding="utf-8")
+    files = {folder / "index.html": "links to the pages"} | {path: name for name, path in written.items()}
+    terminal.answer({"edition": "private", "headlines": figures, "files": [str(path) for path in files]})
+    if not terminal.quiet:
+        terminal.show(
+            summary.render_headline(f"A report on {len(real)} related tables, PRIVATE: it was computed from real rows"),
+            *summary.render_files(files),
+        )
+
+
+def _find_files(database: Database, folder: Path) -> dict[str, Path]:
+    """Return the file of each table in a folder."""
+    if not folder.is_dir():
+        raise DataError(f"{folder}: a folder with one file for each table is needed")
+    listed = sorted(path for path in folder.iterdir() if path.is_file() and get_ending(path) in list_writable_endings())
+    return {path.name.partition(".")[0]: path for path in listed if path.name.partition(".")[0] in database}
 
 
 def _validate_arguments(
