@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 from recipes import assert_trace, chained, run
+from weft_lab.methods.dpsyn import DpSyn, match_records, random_views
 
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.methods import make_method
-from weft.methods.common.required_marginals import random_views
-from weft.methods.dpsyn import DpSyn, match_records
 from weft.models.gum.gum_model import DPSYN, GumOptions
 
 

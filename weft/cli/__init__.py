@@ -16,7 +16,6 @@ from weft.cli import (
     demo_command,
     evidence_command,
     fit_commands,
-    marginals_commands,
     methods_command,
     model_commands,
     plan_command,
@@ -90,7 +89,6 @@ app.command("ledger")(model_commands.ledger)
 app.command("methods")(methods_command.methods)
 app.add_typer(budget_commands.app, name="budget")
 app.add_typer(schema_commands.app, name="schema")
-app.add_typer(marginals_commands.app, name="marginals")
 
 
 def _print_version(asked: bool) -> None:

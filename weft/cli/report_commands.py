@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli import shared_options as o
+from weft.cli.database_commands import describes_several_tables
 from weft.cli.failure import guard_command
 from weft.cli.fit_options import check_files
 from weft.cli.shared_options import TextFile, UsageError, flatten_options
@@ -15,7 +16,6 @@ from weft.cli.terminal import Terminal
 from weft.errors import DataError, OutputError
 from weft.io.formats import get_ending, list_writable_endings, replace_ending
 from weft.progress import Listener, report_stage
-from weft.schema.database import is_database_document
 
 if TYPE_CHECKING:
     from weft.evaluation.report import Report
@@ -90,7 +90,7 @@ def report(
     terminal = screen.terminal()
     with guard_command(terminal):
         page = Path(output)
-        if schema is not None and is_database_document(schema):
+        if schema is not None and describes_several_tables(schema):
             if releasable or model:
                 raise UsageError(
                     "reports on related tables compare with the private ones: leave out --model, --releasable"

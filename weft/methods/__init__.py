@@ -32,7 +32,6 @@ from weft.privacy import AccountingName
 from weft.progress import Listener
 
 _OWN = {
-    "dpsyn": ("weft.methods.dpsyn", "DpSyn"),
     "independent": ("weft.methods.independent", "Independent"),
     "marginals": ("weft.methods.independent", "Independent"),  # the name of this baseline in BSG
     "privsyn": ("weft.methods.privsyn", "PrivSyn"),
@@ -104,7 +103,8 @@ def resolve_method_name(name: str) -> str:
     """Return the name of an existing method, with "auto" resolved; otherwise raise MethodError."""
     name = BEST if name == AUTO else name
     if name not in METHODS:
-        raise MethodError(f"there is no method {name!r}. {suggest_word(name, [AUTO, *METHODS])}")
+        more = "" if find_added_classes("weft.methods") else " Further published methods are in weft-lab."
+        raise MethodError(f"there is no method {name!r}. {suggest_word(name, [AUTO, *METHODS])}{more}")
     return name
 
 

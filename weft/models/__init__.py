@@ -83,7 +83,6 @@ MODELS = {
     "chains": ("weft.models.chains.chain_model", "ChainsModel"),
     "gum": ("weft.models.gum.gum_model", "GumModel"),
     "independent": ("weft.models.independent_model", "IndependentModel"),
-    "joined": ("weft.methods.dpsyn", "JoinedModel"),
     "mrf": ("weft.models.mrf", "MrfModel"),
     "recoded": ("weft.models.recoded", "RecodedModel"),
 } | find_added_classes("weft.models")

@@ -88,10 +88,10 @@ def open_table(plan: FitPlan, schema: Schema) -> Opened:
     return opened
 
 
-def open_ledger(plan: FitPlan) -> AbstractContextManager[Ledger]:
+def open_ledger(plan: FitPlan, method: str | None = None) -> AbstractContextManager[Ledger]:
     """Open the ledger of the fit, its journal and the lifetime budget that it is charged to."""
     source, public = plan.table.source, plan.request.options.get("public")
-    facts = {"source": source_name(source), "identity": table_identity(source), "method": plan.method.name}
+    facts = {"source": source_name(source), "identity": table_identity(source), "method": method or plan.method.name}
     return open_run_ledger(
         plan.terms,
         plan.lifetime,

@@ -1,11 +1,9 @@
-"""Required marginals: validation and budget allocation; random views where there are none."""
+"""Required marginals: validation and budget allocation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-
-import numpy as np
 
 from weft.curator import Curator
 from weft.errors import MethodError
@@ -16,9 +14,6 @@ from weft.privacy import AccountingLike
 
 MAX_REQUIRED_CELLS = 1 << 28
 """Maximum cells of a required marginal before rare values are merged, so that it fits in memory."""
-
-_TRIES = 20
-"""Maximum draws per random view."""
 
 
 def check_given(domain: Domain, marginals: Sequence[Sequence[str]], emphasis: Sequence[float]) -> None:
@@ -64,23 +59,3 @@ def check_emphasis(
     for c, price in prices.items():
         asked = {"emphasis" if emphasis else "marginals": (share * price / whole, 1)}
         check_noise(curator, sensitivity=max(scale(c), 8.0), **asked)
-
-
-def random_views(domain: Domain, views: int, max_cells: int, most: int, rng: np.random.Generator) -> list[Clique]:
-    """Draw up to `views` random sets of at most `most` attributes, each as large as `max_cells` allows.
-
-    >>> random_views(Domain(("a", "b", "c"), (2, 2, 900)), 5, 64, 8, np.random.default_rng(0))
-    [('a', 'b')]
-    """
-    found: dict[Clique, None] = {}
-    for _ in range(_TRIES * views):
-        taken: list[str] = []
-        for i in rng.permutation(len(domain)):
-            name = domain.names[i]
-            if len(taken) < most and math.prod(domain.sizes(taken)) * domain.size(name) <= max_cells:
-                taken.append(name)
-        if len(taken) > 1:
-            found[make_clique(taken)] = None
-        if len(found) == views:
-            break
-    return list(found)

@@ -471,7 +471,8 @@ def refuse_for(method: str, options: Mapping[str, Any], plan: MarginalPlan, acce
     for name, what in told.items():
         if name in options and name not in accepted:
             raise PlanError(
-                f"{plan.source or 'plan of marginals'}: method {method} cannot {what}; choose dpsyn, or remove that"
+                f"{plan.source or 'plan of marginals'}: method {method} cannot {what}; choose dpsyn "
+                "(of weft-lab), or remove that"
             )
 
 

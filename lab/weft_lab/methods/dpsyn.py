@@ -27,6 +27,7 @@ With the preset as well:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,7 +47,7 @@ from weft.methods.common.budget_checks import check_marginals, check_noise, chec
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.gum_options import GUM, check_gum
 from weft.methods.common.options import Published, get_published_settings, only_without, option
-from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given, random_views
+from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given
 from weft.models import Model, model_class
 from weft.models import stored_arrays as stored
 from weft.models.gum.gum_model import DPSYN, GumModel, GumOptions
@@ -55,6 +56,9 @@ from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 
 _MARGINAL_ROWS = 100_000
+
+_TRIES = 20
+"""Maximum draws per random view."""
 
 
 @dataclass(frozen=True)
@@ -291,3 +295,23 @@ def check_parts(domain: Domain, parts: Sequence[Sequence[str]], marginals: set[C
 
 def _lies_in_a_part(c: Clique, parts: Sequence[Sequence[str]]) -> bool:
     return not parts or any(set(c) <= set(part) for part in parts)
+
+
+def random_views(domain: Domain, views: int, max_cells: int, most: int, rng: np.random.Generator) -> list[Clique]:
+    """Draw up to `views` random sets of at most `most` attributes, each as large as `max_cells` allows.
+
+    >>> random_views(Domain(("a", "b", "c"), (2, 2, 900)), 5, 64, 8, np.random.default_rng(0))
+    [('a', 'b')]
+    """
+    found: dict[Clique, None] = {}
+    for _ in range(_TRIES * views):
+        taken: list[str] = []
+        for i in rng.permutation(len(domain)):
+            name = domain.names[i]
+            if len(taken) < most and math.prod(domain.sizes(taken)) * domain.size(name) <= max_cells:
+                taken.append(name)
+        if len(taken) > 1:
+            found[make_clique(taken)] = None
+        if len(found) == views:
+            break
+    return list(found)

@@ -57,7 +57,7 @@ def draft(
     terminal = Terminal(debug=debug, data_on_stdout=out is None)
     with guard_command(terminal, journal_beside(out, price.journal) if price.private else None):
         from weft.schema import Schema
-        from weft.synthesis.marginal_plan.plan_draft import draft_marginal_plan, write_plan_draft
+        from weft_lab.plan_draft import draft_marginal_plan, write_plan_draft
 
         request = None
         if price.private or price.epsilon is not None or table:
@@ -87,10 +87,10 @@ def _draft_from_scores(terminal: Terminal, request: FitRequest, schema: str, out
     from weft.cli import summary
     from weft.schema import Schema
     from weft.synthesis.fit_plan import stamps_of
-    from weft.synthesis.marginal_plan.plan_draft import draft_marginal_plan, write_plan_draft
+    from weft_lab.plan_draft import draft_marginal_plan, write_plan_draft
 
     with terminal.progress() as listener:
-        from weft.synthesis.marginal_plan.plan_draft import dependent_pairs
+        from weft_lab.plan_draft import dependent_pairs
 
         request, _ = prepare_fit(request, listener)
         pairs = dependent_pairs(request, listener)

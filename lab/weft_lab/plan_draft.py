@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from weft.curator import Curator
 from weft.encoding import Codec
-from weft.engines import open_engine
-from weft.engines.sources import source_name, table_identity
 from weft.errors import MethodError
 from weft.io.text_to_types import csv_arrow_schema
 from weft.methods.common.budget_checks import check_noise, check_pairs
 from weft.methods.common.discretisation import is_wide
-from weft.privacy.ledger import open_run_ledger
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener, ignore_event, report_stage
 from weft.schema import Schema
@@ -24,6 +20,7 @@ from weft.schema.schema_file import write_entry
 from weft.synthesis.fit_plan import plan_fit
 from weft.synthesis.fit_request import FitRequest
 from weft.synthesis.marginal_plan.plan_file import Compress, Given, Item, MarginalPlan, Presence
+from weft.synthesis.pipeline import open_ledger, open_table
 
 MAX_PAIRED_COLUMNS = 6  # maximum number of columns, those with the fewest codes, whose pairs are drafted without scores
 HEADER = """\
@@ -119,9 +116,7 @@ def dependent_pairs(
     plan = plan_fit(request, release, listener)
     if plan.search is not None:
         raise MethodError("the schema must state all columns: `weft schema draft --private` finds the others.")
-    source = plan.table.source
-    with report_stage(listener, "read"):
-        opened = open_engine(source, plan.schema, engine=request.engine, listener=listener, dialect=plan.table.dialect)
+    opened = open_table(plan, plan.schema)
     domain = opened.codec.domain
     if len(domain) < 2:
         raise MethodError("there are no pairs: a plan needs at least two attributes.")
@@ -130,9 +125,7 @@ def dependent_pairs(
         if is_wide(domain, name):
             codes = np.arange(domain.size(name)) * BINS // domain.size(name)
             bins[name] = (codes, BINS)
-    journal = None if request.journal is None else Path(request.journal)
-    facts = {"source": source_name(source), "identity": table_identity(source), "method": "InDif scores"}
-    with open_run_ledger(plan.terms, plan.lifetime, journal=journal, stamps=plan.stamps, facts=facts) as ledger:
+    with open_ledger(plan, "InDif scores") as ledger:
         curator = Curator(opened.engine, ledger, plan.release).recode(bins)
         check_pairs(curator.domain)
         pairs = len(domain) * (len(domain) - 1) // 2
