@@ -130,6 +130,12 @@ MUTANTS = {
         "return each",
         "tests/privacy/test_selection.py",
     ),
+    "a selection costs half of its range": Mutant(
+        "privacy/conversions.py",
+        "return pure_mu(epsilon / 2)",
+        "return pure_mu(epsilon / 4)",
+        "tests/privacy/test_filters.py",
+    ),
     "a row's gradient keeps its length": Mutant(
         "marginals/network_gradients.py",
         "np.abs(g) * STEPS // length",

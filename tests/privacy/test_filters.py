@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from weft.errors import BudgetError
 from weft.privacy import Budget, Charge, gdp_delta, gdp_mu, pure_mu
+from weft.privacy.conversions import range_epsilon, range_mu
 from weft.privacy.deniability import PlausibleTest
 from weft.privacy.filters import (
     FILTERS,
@@ -36,6 +37,33 @@ def test_every_pure_mechanism_is_gaussian_at_pure_mu(epsilon):
     assert pure[-1] == pytest.approx(gaussian[-1], rel=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0])
+def test_every_mechanism_of_bounded_range_is_gaussian_at_range_mu(epsilon):
+    """For every interval of log-likelihood ratios, the two lines that bound the trade-off curve lie above mu-GDP."""
+    mu = range_mu(epsilon)
+    assert range_epsilon(mu) == pytest.approx(epsilon, rel=1e-9)
+    alpha = np.linspace(0, 1, 20_001)
+    gaussian = norm.cdf(norm.ppf(1 - alpha) - mu)
+    for top in np.linspace(0, epsilon, 41):
+        lines = np.maximum(1 - math.exp(top) * alpha, math.exp(top - epsilon) * (1 - alpha)).clip(0)
+        assert (lines >= gaussian - 1e-12).all()
+    corner = 1 / (1 + math.exp(epsilon / 2))  # of the interval around 0, which attains it
+    assert norm.cdf(norm.ppf(1 - corner) - mu) == pytest.approx(corner, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+def test_a_selection_is_gaussian_at_range_mu_on_neighbouring_scores(epsilon):
+    """The exact trade-off curve of the exponential mechanism, for scores that move by their sensitivity at most."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        scores = rng.integers(0, 12, rng.integers(2, 9))
+        chances = [np.exp(epsilon * s / 2) for s in (scores, scores + rng.integers(-1, 2, scores.size))]
+        p, q = (c / c.sum() for c in chances)
+        order = np.argsort(p / q)  # reject in the order of the likelihood ratio: Neyman and Pearson
+        size, power = np.cumsum(p[order])[:-1], np.cumsum(q[order])[:-1]
+        assert (norm.ppf(power) - norm.ppf(size) <= range_mu(epsilon) + 1e-9).all()
+
+
 def test_prices():
     assert compute_price(GAUSSIAN, "gaussian") == compute_price(GAUSSIAN, "zcdp") == pytest.approx(1 / 32)
     with pytest.raises(BudgetError, match="pure"):
@@ -43,7 +71,7 @@ def test_prices():
     assert compute_price(GEOMETRIC, "pure") == pytest.approx(3 / 8)
     assert compute_price(GEOMETRIC, "zcdp") == pytest.approx((1 / 16 + 1 / 64) / 2)
     assert compute_price(GEOMETRIC, "gaussian") == pytest.approx((pure_mu(1 / 4) ** 2 + pure_mu(1 / 8) ** 2) / 2)
-    assert compute_price(CHOICE, "gaussian") == pytest.approx(pure_mu(0.3) ** 2 / 2)
+    assert compute_price(CHOICE, "gaussian") == pytest.approx(range_mu(0.3) ** 2 / 2)
     deniable = Charge.deniable("d", test=PlausibleTest(k=50), records=10)
     for kind in FILTERS:
         with pytest.raises(BudgetError, match="no price"):

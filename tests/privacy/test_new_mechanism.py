@@ -183,7 +183,7 @@ def test_a_query_is_charged_and_answered_with_it():
     assert (noisy.table - exact).std() == pytest.approx(noisy.sigma, rel=0.05)
     assert curator.sigma_of(curator.rho(0.5)) == pytest.approx(noisy.sigma, rel=0.01)  # as if it were Gaussian
     assert math.isfinite(entry.rho) and math.isfinite(entry.gdp)
-    with pytest.raises(BudgetError, match="Gaussian noise only"):
+    with pytest.raises(BudgetError, match="Gaussian noise and selections only"):
         entry.price("gaussian")
     # What cannot be paid for is refused before a row is read; what is stated in L2 norm only, too.
     asked = engine.asked

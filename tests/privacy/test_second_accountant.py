@@ -21,8 +21,9 @@ def made(accounting, epsilon=1.0, delta=1e-6):
         cost = whole * share
         if accounting == "pure":
             ledger.charge(Charge.geometric(f"q{i}", sensitivity=2.0, scale=2.0 / cost, draws=4))
-        elif accounting == "zcdp" and i % 3 == 0:
-            ledger.charge(Charge.exponential(f"q{i}", sensitivity=1.0, epsilon=(8 * cost) ** 0.5))
+        elif accounting in ("gaussian", "zcdp") and i % 3 == 0:
+            epsilon_of = ledger.accounting.find_choice_epsilon
+            ledger.charge(Charge.exponential(f"q{i}", sensitivity=1.0, epsilon=epsilon_of(cost)))
         else:
             scales = [3.0 / (2 * cost / 2) ** 0.5] * 2
             ledger.charge(Charge.gaussian(f"q{i}", sensitivity=3.0, scale=scales, draws=4))

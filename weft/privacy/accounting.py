@@ -35,7 +35,7 @@ class Accounting(ABC):
     is_pure: ClassVar[bool] = False
     """Whether costs are in pure epsilon, with delta = 0."""
     is_exact_gaussian: ClassVar[bool] = False
-    """Whether it is exact Gaussian DP, which requires Gaussian noise on every answer of a run."""
+    """Whether it is exact Gaussian DP, which requires answers with an exact price in it (`has_gaussian_price`)."""
     uses_closed_form: ClassVar[bool] = False
     """Whether it converts by the loose closed form, only to reproduce published figures."""
     pays_for_mixtures: ClassVar[bool] = False
@@ -129,13 +129,17 @@ class GaussianAccounting(RhoAccounting):
         return convert.gdp_epsilon(math.sqrt(2 * cost), delta)
 
     def price(self, charge: Charge) -> float:
-        """Return mu^2 / 2 of a charge; BudgetError if its noise is not Gaussian."""
+        """Return mu^2 / 2 of a charge; BudgetError if its mechanism has no exact price in Gaussian DP."""
         if not charge.definition.has_gaussian_price:
             raise BudgetError(
                 f"{charge.question!r} uses {charge.mechanism} noise, but gaussian accounting supports "
-                "Gaussian noise only: choose zcdp accounting for mixtures of mechanisms"
+                "Gaussian noise and selections only: choose zcdp accounting for mixtures of mechanisms"
             )
-        return charge.rho
+        return charge.gdp
+
+    def find_choice_epsilon(self, cost: float) -> float:
+        """Return the epsilon for which bounded range gives this mu^2 / 2."""
+        return convert.range_epsilon(math.sqrt(2 * cost))
 
     def price_for_lifetime(self, charge: Charge) -> float:
         """Return mu^2 / 2 of a charge; for pure noise, the value that holds for any mechanism with its epsilon."""

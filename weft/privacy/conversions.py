@@ -107,6 +107,28 @@ def pure_mu(epsilon: float) -> float:
     return -2 * float(ndtri(1 / (1 + math.exp(min(epsilon, 700.0)))))
 
 
+def range_mu(epsilon: float) -> float:
+    """Return the smallest mu such that every mechanism of bounded range epsilon is mu-GDP: `pure_mu(epsilon / 2)`.
+
+    Bounded range (Durfee and Rogers 2019): for two neighbours all log-likelihood ratios lie in an interval [t -
+    epsilon, t], as those of the exponential mechanism do. Then the trade-off function, convex from (0, 1) to (1, 0)
+    with slopes between -e^t and -e^(t - epsilon), lies above the lines 1 - e^t a and e^(t - epsilon) (1 - a). They meet
+    in a point (a, b) with logit(1 - b) - logit(a) = epsilon. A curve of mu-GDP through that point or below it lies
+    below both lines, its chords (`pure_mu`), and passes through it for mu = probit(1 - b) - probit(a). That is the
+    integral of the slope of probit(logistic(x)) over an interval of length epsilon. The slope is even and falls with
+    |x|, so mu is largest for the interval around 0: 2 probit(logistic(epsilon / 2)).
+
+    >>> round(range_mu(0.02) / 0.02, 4)
+    0.6267
+    """
+    return pure_mu(epsilon / 2)
+
+
+def range_epsilon(mu: float) -> float:
+    """Return the epsilon whose `range_mu` is mu: 2 logit(Phi(mu / 2))."""
+    return 2 * float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
+
+
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Return the smallest epsilon for rho-zCDP by the optimised conversion (Canonne, Kamath and Steinke 2020).
 

@@ -5,7 +5,7 @@ admitted, in any order, even if each query and its noise depend on all earlier a
 
 - `gaussian`: if the sum of mu_i^2 never exceeds mu^2, the composition is mu-GDP (Smith and Thakurta, "Fully Adaptive
   Composition for Gaussian Differential Privacy", 2022). Pure noise is charged the mu of any epsilon-DP mechanism
-  (`pure_mu`).
+  (`pure_mu`), a selection that of any mechanism with its bounded range (`range_mu`).
 - `zcdp`: if the sum of rho_i never exceeds rho, the composition is rho-zCDP (Feldman and Zrnic, "Individual Privacy
   Accounting via a Renyi Filter", 2021, applied at every order; Whitehouse et al., "Fully-Adaptive Composition in
   Differential Privacy", 2023).
@@ -36,8 +36,8 @@ FILTERS: tuple[Filter, ...] = get_args(Filter)
 SLACK_SHARE = 0.1
 """Part of delta reserved for slack and for the error of noise laws."""
 
-DEAREST = 2 * math.pi
-"""Largest ratio of a charge's cost in mu^2/2 to its cost in rho, reached by small selections: pi/2 instead of 1/4."""
+DEAREST = math.pi / 2
+"""Largest ratio of a charge's cost in mu^2/2 to its cost in rho, reached by pure noise and selections of small cost."""
 
 
 def compute_capacity(budget: Budget, kind: Filter) -> float:

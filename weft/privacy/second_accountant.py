@@ -3,7 +3,7 @@
 Gaussian accounting is recomputed by numerical composition of privacy loss distributions, zCDP by Renyi divergences on a
 grid of orders, and pure epsilon by the Renyi divergence of order 1e9. Shared with Weft are only the sensitivities and
 scales of the ledger, and the theorem that prices a mechanism that dp-accounting does not know (the exponential
-mechanism under zCDP, records from seeds). The charges were made before any row was read, so both accountants see what
+mechanism, records from seeds). The charges were made before any row was read, so both accountants see what
 the ledger lists; neither can know of a query that it omits.
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 from weft.errors import WeftError
 from weft.privacy.charge import Charge
 from weft.privacy.ledger import Ledger
+from weft.privacy.mechanisms.mechanism import GaussianPriced
 
 TOLERANCE = 0.01
 """Relative difference between the accountants that numerical composition explains."""
@@ -87,7 +88,9 @@ def _compose(ledger: Ledger, charges: Iterable[Charge], delta: float, own: float
     for charge in charges:
         if ledger.accounting.is_pure:
             events.update(dp.LaplaceDpEvent(1 / epsilon) for epsilon in charge.definition.epsilons(charge))
-        elif charge.definition.has_gaussian_price:
+        elif ledger.accounting.is_exact_gaussian and charge.norm == "linf":
+            events.update([dp.GaussianDpEvent(1 / math.sqrt(2 * charge.gdp))])
+        elif isinstance(charge.definition, GaussianPriced):
             pairs = zip(charge.scales, charge.sensitivities, strict=True)
             events.update(dp.GaussianDpEvent(scale / moved) for scale, moved in pairs)
         else:

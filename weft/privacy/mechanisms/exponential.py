@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.marginals.marginal import Array
+from weft.privacy.conversions import range_mu
 from weft.privacy.mechanisms.mechanism import Mechanism
 from weft.privacy.noise import Noise
 from weft.privacy.selection import exponential_draws, exponential_mechanism
@@ -22,6 +23,7 @@ class Exponential(Mechanism):
 
     name = "exponential"
     norm = "linf"
+    has_gaussian_price = True
     has_scale_limit = False
     audited_by = "choices: their chances are tested in tests/privacy and by the empirical audit"
 
@@ -33,6 +35,10 @@ class Exponential(Mechanism):
     def rho(self, charge: Charge) -> float:
         """Return the sum of epsilon^2 / 8 over the draws, by bounded range (Cesar and Rogers 2021)."""
         return math.fsum(epsilon**2 / 8 for epsilon in self.epsilons(charge))
+
+    def gdp(self, charge: Charge) -> float:
+        """Return the sum of mu^2 / 2 over the draws, with mu = `range_mu(epsilon)`, by bounded range."""
+        return math.fsum(range_mu(epsilon) ** 2 / 2 for epsilon in self.epsilons(charge))
 
     def release(self, charge: Charge, exact: Sequence[Array], noise: Noise) -> list[Array]:
         """Draw positions of candidates."""

@@ -38,7 +38,7 @@ class Mechanism(ABC):
     """Name in ledgers, journals and model files."""
     norm: ClassVar[Norm]
     has_gaussian_price: ClassVar[bool] = False
-    """Whether mu^2 / 2 is the exact cost, so that Gaussian DP can account for it."""
+    """Whether `gdp` is the exact cost, so that Gaussian DP can account for it."""
     has_scale_limit: ClassVar[bool] = True
     """Whether the noise scale is limited to `MAX_NOISE_SCALE`."""
     is_private: ClassVar[bool] = True
