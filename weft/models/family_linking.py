@@ -143,8 +143,8 @@ class Linkage:
         )  # fmt: skip
         for table, at in zip((*self.siblings, *self.links), first, strict=True):
             cells = counts[at : at + table.target.size]
-            whole = max(float(table.target.sum()), 1e-9)
-            cells -= table.target.ravel() * (cells.sum() / whole)
+            target = table.target.ravel()  # in one order, so that a loaded model has the same sum to the last bit
+            cells -= target * (cells.sum() / max(float(target.sum()), 1e-9))
         return counts
 
 
