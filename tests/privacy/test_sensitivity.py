@@ -40,12 +40,24 @@ def l2(a, b):
     return math.sqrt(((a - b) ** 2).sum())
 
 
+def parity(table, signs):
+    """Rows with an even number of ones among some bits minus rows with an odd one, as signs of the cells."""
+    return int((table * signs).sum())
+
+
+def parity_move(a, b):
+    """The largest change of any parity sum's distance from a fixed number, over all signs that bits may give."""
+    signs = [np.multiply.outer(x, y) for x in ([1, 1], [1, -1]) for y in ([1, 1, 1], [1, 1, -1], [1, -1, 1])]
+    return max(abs(abs(parity(a, s) - 2) - abs(parity(b, s) - 2)) for s in signs)
+
+
 MOVES = {
     "marginal_l1": l1,
     "marginal_l2": l2,
     "total": lambda a, b: abs(int(a.sum()) - int(b.sum())),
     "indif": lambda a, b: abs(dependence(a, 1) - dependence(b, 1)),
     "r_score": lambda a, b: abs(dependence(a, 2) - dependence(b, 2)),
+    "parity": parity_move,
     "gap": lambda a, b: abs(int(np.abs(a - TARGET).sum()) - int(np.abs(b - TARGET).sum())),
 }
 
@@ -84,7 +96,7 @@ def test_brute_force_neighbours_confirm_every_sensitivity(relation, k):
                 worst[name] = max(worst[name], move(a, b))
     for name in MOVES:
         assert worst[name] <= getattr(adjacency, name)() + 1e-12, name
-    for name in ("marginal_l1", "marginal_l2", "gap", "total"):
+    for name in ("marginal_l1", "marginal_l2", "parity", "gap", "total"):
         # Under replace-one, a unit may also have no rows at all here, so the total moves too.
         assert worst[name] == pytest.approx(getattr(adjacency, name)()), f"{name} is not tight"
 

@@ -14,6 +14,7 @@ from weft.curator.query_base import QueryBase
 from weft.display import format_count
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Marginal
+from weft.marginals.parities import ParityBlock, compute_parity_sums
 from weft.marginals.value_groups import sum_by_codes
 from weft.privacy import Charge
 from weft.privacy.charge import Purpose
@@ -246,6 +247,34 @@ class ChoiceQuestions(QueryBase):
         (chosen,) = self._release(charge, [np.array(exact, np.int64)])
         return int(chosen)
 
+    def find_parity(self, blocks: Sequence[ParityBlock], question: str, share: float) -> tuple[int, int, float]:
+        """Select the parity sum farthest from the model's; return its position, itself and the deviation of its noise.
+
+        The score of a set of bits is |parity sum - expected one|. Two thirds of the share pay for the selection, the
+        rest for the released sum of the selected set. Positions run through the sets of all blocks.
+
+        Privacy: a parity sum adds 1 or -1 for each row (`compute_parity_sums`), so one row more or less changes every
+        sum by one, and a replaced row by at most two (`parity`). Sets and expected sums depend on released answers and
+        independent randomness only, so a score changes by as much at most, up or down. The selection is epsilon-DP of
+        bounded range, with coefficient epsilon / (2 sensitivity), and the sum is one count of that sensitivity. Both
+        are charged before the rows are counted, in one pass.
+        """
+        cliques = [block.clique for block in blocks]
+        self._check(cliques)
+        sensitivity = self._adjacency.parity()
+        if any(not np.abs(block.expected).max(initial=0) < MAX_TABLE_SUM for block in blocks):
+            raise ValueError("expected parity sums must be whole numbers, and not too large")
+        sigma, deviation = self._noise(share / 3, sensitivity)
+        choice = self._exponential(question, sensitivity, share * 2 / 3)
+        value = self._charge("scores", "parity sum of the selected set", sensitivity, [sigma], draws=1)
+        sums = [
+            compute_parity_sums(table)[block.sets] for block, table in zip(blocks, self._count(cliques), strict=True)
+        ]
+        scores = [np.abs(own - block.expected) for own, block in zip(sums, blocks, strict=True)]
+        chosen = int(np.ravel(self._release(choice, [np.concatenate(scores)])[0])[0])
+        (released,) = self._release(value, [np.concatenate(sums)[chosen]])
+        return chosen, int(released), deviation
+
     def draw_cells(self, tables: Sequence[Marginal], times: int, draws: int, share: float) -> Array:
         """Draw cells of marginals, or their negations, where the data exceed (or fall below) the given tables.
 
@@ -271,7 +300,7 @@ class ChoiceQuestions(QueryBase):
         return np.asarray(drawn).reshape(-1)
 
     def _exponential(self, question: str, sensitivity: int, share: float, draws: int = 1) -> Charge:
-        """Charge selections by the exponential mechanism: its bounded range makes each epsilon^2/8-zCDP."""
+        """Charge selections by the exponential mechanism, priced by its bounded range."""
         cost = share * self._capacity / draws
         epsilon = self.accounting.find_choice_epsilon(cost)
         charge = Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon, draws=draws)

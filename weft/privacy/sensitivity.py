@@ -193,6 +193,13 @@ class Adjacency:
         """Return the sensitivity of one cell of a marginal: k, the difference of at most k added and k removed rows."""
         return self.rows_per_unit
 
+    def parity(self) -> int:
+        """Return the sensitivity of a parity sum, sum over cells x of c_x or -c_x: k, or 2k.
+
+        Each row adds 1 or -1, whatever the others are; so it changes by at most the L1 change of c.
+        """
+        return self.marginal_l1()
+
     def gap(self) -> int:
         """Return the sensitivity of sum |t_i - c_i|, the L1 distance of a fixed table t to a marginal c: k, or 2k.
 

@@ -9,7 +9,7 @@ import typer
 
 from weft.cli.shared_options import flatten_options
 from weft_lab.commands.laboratory import Seeds, Tables
-from weft_lab.commands.listing import WHAT, Lab, words
+from weft_lab.commands.listing import WHAT, Lab, numbers, words
 
 if TYPE_CHECKING:
     from weft.progress import Listener
@@ -86,3 +86,24 @@ def learning(
         )
 
     lab.tell("learning", made)
+
+
+@flatten_options
+def parities(
+    methods: Annotated[str, typer.Option(metavar="A,B", help="Methods.", rich_help_panel=WHAT)] = "weave",
+    epsilons: Annotated[
+        str | None, typer.Option("--epsilons", "--epsilon", metavar="E,F", help="Budgets.", rich_help_panel=WHAT)
+    ] = None,
+    seeds: Seeds = 10,
+    *,
+    lab: Lab,
+) -> None:
+    """Labels that are the parity of two to six columns, which no smaller marginal shows: how often they are learned."""
+
+    def made(listener: Listener) -> Iterator[Sheet]:
+        from weft_lab import parities as experiment
+
+        budgets = experiment.EPSILONS if epsilons is None else numbers(epsilons)
+        return experiment.parities(words(methods), budgets, seeds, listener)
+
+    lab.tell("parities", made)

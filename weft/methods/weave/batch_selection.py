@@ -31,6 +31,9 @@ MAX_RANDOM_CELLS = 20_000
 """Maximum cells of a random clique. Millions of rows would allow more, but models of such tables take gigabytes and
 sampling is slow."""
 
+MAX_RANDOM_ORDER = 6
+"""Maximum attributes of a random clique; larger ones are found by search only (`ParitySearch`)."""
+
 MAX_TRIPLE_ROWS = 3e9
 """Maximum product of triples and (noisy) rows at which triples are measured. A record of the Gibbs chains takes about a
 tenth of a microsecond per table: this is some minutes."""
@@ -45,6 +48,8 @@ class Batches:
     max_cells: int
     """Maximum cells of a measured table."""
     tuning: WeaveTuning
+    aside: float = 0.0
+    """Share for cliques that a search may find, if no other batch follows the pairs."""
 
     def plan(
         self,
@@ -65,7 +70,9 @@ class Batches:
             yield pairs, left * self.tuning.part_pairs
             yield [c for c in triples if c not in measured], left * (1 - self.tuning.part_pairs)
         elif not higher or _compute_covered_share(larger, domain, 4) < 1 / 3:
-            yield pairs, left
+            yield pairs, left - self.aside
+            if self.aside:
+                yield [], self.aside
         else:
             yield pairs, left * self.tuning.part_pairs
             for _ in range(higher):
@@ -100,7 +107,7 @@ class Batches:
         for _ in range(4 * self.tuning.candidates):
             taken: list[str] = []
             for i in rng.permutation(len(domain)):
-                if len(taken) == self.order:
+                if len(taken) == min(self.order, MAX_RANDOM_ORDER):
                     break
                 tried = make_clique([*taken, domain.names[i]])
                 sizes = domain.sizes(tried)

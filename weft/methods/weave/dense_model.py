@@ -18,10 +18,13 @@ from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.noise_error import MEAN_ABS_NORMAL
+from weft.marginals.records import Records
 from weft.methods.weave.pair_shrinkage import PairShrinkage
 from weft.models import Model
 from weft.models.chains.chain_fit import GibbsChains
-from weft.models.mrf import JunctionTree, ModelTooLarge, fit_mrf, has_tree, junction_tree
+from weft.models.independent_model import IndependentModel
+from weft.models.mrf import JunctionTree, ModelTooLarge, MrfModel, fit_mrf, has_tree, junction_tree
+from weft.models.mrf.inference import sample_from_tree
 from weft.progress import Listener, ignore_event
 
 _LOOK = 8
@@ -53,11 +56,15 @@ class DenseField:
         self._noisy: list[NoisyMarginal] = []
         self._whole: dict[Clique, float] = {}
         self._chains: GibbsChains | None = None
+        self._learned: MrfModel | None = None
+        self._fitted = self._targeted = False  # whether the chains were matched to, and have, the current tables
         self.guessed: set[Clique] = set()
         """Tables estimated from public rows instead of measured."""
 
     def take(self, tables: Sequence[Marginal], measured: Sequence[NoisyMarginal]) -> None:
         """Replace all tables, which have one total, and the measurements that they come from."""
+        self._fitted = self._fitted and all(m.clique in self.tables for m in tables)  # else targets move too little
+        self._targeted, self._learned = False, None
         self.tables = {m.clique: m.table for m in tables}
         self._noisy = [
             NoisyMarginal(t.clique, t.table, m.sigma, empty=t.empty) for t, m in zip(tables, measured, strict=True)
@@ -69,17 +76,37 @@ class DenseField:
         exact = np.zeros(len(cliques))
         if not cliques:
             return [], exact
-        if all(len(c) == 1 for c in self.tables):  # only one-way marginals yet: the model is their product
+        if self._has_columns_only:
             return [_multiply_columns([self.tables[name,] for name in c], self.total) for c in cliques], exact
-        tree = self._tree(self.max_cells // _LOOK)
-        if tree is not None:
-            learned = fit_mrf(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
+        learned = self._exact()
+        if learned is not None:
             with suppress(ModelTooLarge):  # a candidate may need more cells than the tree has
                 return learned.many_marginals(cliques), exact
         chains = self._matched()
         scale = self.total / chains.size
         found = [np.asarray(table * scale) for table in count_marginals(chains.records, cliques)]
         return found, np.array([sampling_error(t / scale) * scale for t in found])
+
+    def records(self, least: int, most: int) -> Records:
+        """Return records of the model, as many as the rows within these limits; from chains, as many as there are."""
+        n = int(min(max(self.total, least), most))
+        if self._has_columns_only:
+            columns = tuple(self.tables[name,] for name in self.domain)
+            return IndependentModel(self.domain, self.total, columns).sample(n, self.rng)
+        learned = self._exact()
+        return self._matched().records if learned is None else sample_from_tree(learned.beliefs, n, self.rng)
+
+    @property
+    def _has_columns_only(self) -> bool:
+        """Whether only one-way marginals were measured yet, so that the model is their product."""
+        return all(len(c) == 1 for c in self.tables)
+
+    def _exact(self) -> MrfModel | None:
+        """Return the exact model, if its tree is small enough to be fitted between batches."""
+        tree = None if self._learned or self._targeted else self._tree(self.max_cells // _LOOK)
+        if tree is not None:
+            self._learned = fit_mrf(self.domain, self._noisy, total=self.total, tree=tree, listener=self.listener)
+        return self._learned
 
     def model(self, sweeps: int, herding: int, feedback: float | None, drawn: int = 1) -> Model:
         """Return the final model; without `herding` records are not adjusted, the other arguments are for chains."""
@@ -106,8 +133,11 @@ class DenseField:
         """Return chains that match the tables, starting from the earlier ones."""
         if self._chains is None:
             self._chains = GibbsChains(self.domain, self.chains, self.rng)
-        self._chains.set_targets(self._noisy, [m.sigma for m in self._noisy])
-        self._chains.match(self.rounds, 2.0, listener=self.listener)
+        if not self._targeted:
+            self._chains.set_targets(self._noisy, [m.sigma for m in self._noisy])
+        if not self._fitted:
+            self._chains.match(self.rounds, 2.0, listener=self.listener)
+        self._fitted = self._targeted = True
         return self._chains
 
 

@@ -43,6 +43,12 @@ class WeaveTuning:
     """Maximum attributes that two cliques of a batch share: their common marginals are gained only once."""
     candidates: Annotated[int, Bounds(1, 10000)] = 150
     """Random cliques of higher order scored in one batch; every score makes the others noisier."""
+    searches: Annotated[int, Bounds(0, 100)] = 3
+    """Maximum draws of the search for cliques of high order (`ParitySearch`); 0: no search."""
+    share_search: Share = 0.005
+    """Share of the budget of each draw."""
+    share_found: Share = 0.01
+    """Minimum share of the budget for each clique that the search finds."""
     max_tree: Annotated[int, Bounds(0, 1 << 28)] = 1 << 21
     """Maximum cells of a junction tree that replaces the chains if it covers all measurements; 0: never."""
     chains: Annotated[int | None, Bounds(1, 10_000_000)] = None

@@ -43,6 +43,7 @@ from weft.methods.weave.fine_marginals import (
     remeasure_columns,
 )
 from weft.methods.weave.pair_shrinkage import PairShrinkage
+from weft.methods.weave.parity_search import MAX_RECORDS, MIN_RECORDS, ParitySearch
 from weft.methods.weave.public_prior import PublicPrior
 from weft.methods.weave.tuning import WeaveTuning
 from weft.models import Model
@@ -54,7 +55,9 @@ from weft.progress import Listener, ignore_event, report_stage
 MAX_PAIRS = 50_000
 """Maximum scored pairs: those of 316 attributes. Twice as many attributes would take minutes and gigabytes."""
 
-_LARGER = frozenset({"batches", "batch_cliques", "candidates", "clique_error", "part_pairs"})
+_LARGER = frozenset(
+    {"batches", "batch_cliques", "candidates", "clique_error", "part_pairs", "share_search", "share_found", "searches"}
+)
 """Settings of batches after the pairs."""
 
 
@@ -71,7 +74,7 @@ class Weave:
         (), "With marginals: weight of the error of each, relative to other tables. Empty: all 1."
     )
     public: str = option("", "A public table of the same columns, as a prior for pairs of attributes (--public TABLE).")
-    order: Annotated[int, Bounds(2, 100)] = option(6, "Maximum attributes of a measured clique; 2: pairs only.")
+    order: Annotated[int, Bounds(2, 100)] = option(7, "Maximum attributes of a measured clique; 2: pairs only.")
     max_cells: Cells = option(200_000, "Maximum cells of a measured table.")
     rare: Deviations = option(3.0, "Values with a noisy count below this many standard deviations are merged.")
     accounting: AccountingName = option("gaussian", '"gaussian", or "pure" for geometric noise and delta 0.')
@@ -120,13 +123,16 @@ class Weave:
         measured = {m.clique: fine.folded(m.clique) for m in ones}
         dense = self._field(merged.domain, total, rng, listener)
         _update_dense_model(dense, measured)
-        wanted = self._wanted(domain)
-        batches = Batches(self.order, self.max_cells, tuned)
+        aside = self._plan_search(merged, total)[0] * (tuned.share_search + tuned.share_found) * left
+        batches = Batches(self.order, self.max_cells, tuned, aside)
         kept = 0.0  # share left by batches in which nothing was worth measuring
-        for number, (offered, part) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
-            if number == 1:
-                offered = wanted.among(offered)
+        for number, (candidates, part) in enumerate(batches.plan(merged, measured, total, left, rng), 1):
             with report_stage(listener, _name_batch(number)):
+                wanted = self._wanted(domain) if number == 1 else RequiredCliques({}, {}, 0.0)
+                if number == 2:
+                    wanted, spent = self._search(merged, dense, part + kept)
+                    kept -= spent
+                offered = wanted.among(candidates)
                 scores = part * tuned.part_scores if offered else 0.0
                 share = part + kept - scores
                 choice = choose_cliques(
@@ -139,7 +145,7 @@ class Weave:
                     overlap=tuned.overlap,
                     most=tuned.batch_cliques,
                     caution=tuned.caution,
-                    wanted=wanted if number == 1 else None,
+                    wanted=wanted,
                     prior=PublicPrior(merged) if merged.has_public and number == 1 else None,
                 )
                 prices = choice.prices
@@ -157,6 +163,31 @@ class Weave:
             _, sweeps, herding = tuned.effort(merged.domain)
             model = dense.model(sweeps, herding, tuned.feedback, tuned.drawn)
         return RecodedModel(domain, model, fine.told_apart()) if maps else model
+
+    def _plan_search(self, curator: Curator, total: float) -> tuple[int, float]:
+        """Return the draws of the search for cliques of high order, and the cells of a clique that noise allows.
+
+        There are none where even a sum as large as the rows would be lost in noise, or every clique is too large.
+        """
+        tuned = self.tuned
+        # Noise moves 0.8 deviations of each cell, together at most a quarter of the rows.
+        most = min(self.max_cells, 0.6 * total / curator.sigma(tuned.share_found))
+        few = sorted(size for size in curator.domain.shape if size > 1)[:3]
+        hopeful = len(few) == 3 and math.prod(few) <= most and 20 * curator.sigma(tuned.share_search) < total
+        return tuned.searches if hopeful and self.order > 2 else 0, most
+
+    def _search(self, merged: Curator, dense: DenseField, share: float) -> tuple[RequiredCliques, float]:
+        """Search for cliques of high order with part of a batch's share; return them, to be measured, and the part."""
+        tuned = self.tuned
+        draws, most = self._plan_search(merged, dense.total)
+        draws = min(draws, int(share / 2 / tuned.share_search))
+        found, spent = list[Clique](), 0.0
+        if draws:
+            columns = {name: dense.tables[name,] for name in merged.domain}
+            search = ParitySearch(merged, columns, dense.total, self.order, most, dense.rng)
+            found, spent = search.find(dense.records(MIN_RECORDS, MAX_RECORDS), tuned.share_search, draws)
+        each = dict.fromkeys(found, 1.0)
+        return RequiredCliques(each, each, min(tuned.share_found * len(found) / (share - spent), 0.9)), spent
 
     def _columns(self, curator: Curator, total: float) -> tuple[list[NoisyMarginal], float]:
         """Measure the one-way marginals, twice if worth it; return them and the remaining share."""

@@ -17,6 +17,8 @@ from weft.privacy.selection import exponential_draws, exponential_mechanism
 if TYPE_CHECKING:
     from weft.privacy.charge import Charge
 
+_MANY = 1 << 13  # candidates above which they are grouped by score, which takes no loop over them
+
 
 class Exponential(Mechanism):
     """The exponential mechanism: each draw costs 2 * sensitivity / scale in epsilon."""
@@ -47,6 +49,6 @@ class Exponential(Mechanism):
         if sensitivity != int(sensitivity):
             raise TypeError("a selection by integer scores needs an integer sensitivity")
         each = charge.epsilon / charge.draws
-        if charge.draws > 1:
+        if charge.draws > 1 or scores.size > _MANY:
             return [exponential_draws(scores, int(sensitivity), each, charge.draws, noise)]
         return [np.array(exponential_mechanism(scores, int(sensitivity), each, noise))]
