@@ -261,7 +261,8 @@ def test_files_in_a_folder_out(tmp_path):
     out = tmp_path / "made"
     first = run("synth", *files, "--schema", tmp_path / "db.toml", "-e", 2, "-o", out, "--model", out / "m.weft")
     assert first.exit_code == 0, first.output
-    beside = {"database.card.json", "database.card.md", "database.ledger.jsonl", "m.weft"}
+    beside = {"database.card.json", "database.card.md", "m.weft"}
+    assert (tmp_path / "made.ledger.jsonl").is_file()  # PRIVATE: not among the released files
     assert {path.name for path in out.iterdir()} == beside | {f"{name}.csv" for name in town(1)}
     card = json.loads((out / "database.card.json").read_text())
     assert card["privacy"]["unit"] == "households.id"

@@ -336,8 +336,8 @@ def test_demo(weft: Weft, folder: Path) -> None:
     shown = weft("demo", "--rows", 3000).stdout
     assert "never before admitted" in shown and "computed, never measured" in shown and "broken in 0" in shown
     home = folder / "weft-demo"
-    released = {"synthetic.csv", "synthetic.card.md", "synthetic.card.json", "model.weft", "synthetic.ledger.jsonl"}
-    private = {"hospital.csv", "hospital.toml", "report.html", "report.json", "released"}
+    released = {"synthetic.csv", "synthetic.card.md", "synthetic.card.json", "model.weft"}
+    private = {"hospital.csv", "hospital.toml", "report.html", "report.json", "synthetic.ledger.jsonl", "released"}
     assert {path.name for path in home.iterdir()} == private
     assert {path.name for path in (home / "released").iterdir()} == released | {"report.html", "report.json"}
     for words in (

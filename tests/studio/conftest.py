@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +67,21 @@ def table(browser: TestClient, csv: Path) -> str:
         place = browser.post("/tables", files={"file": ("stays.csv", stream)}).headers["location"]
     assert browser.post(f"{place}/who", data={"unit": "rows"}).status_code == 303
     return place
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    words = [sys.executable, "-m", "weft.cli", "studio", "--no-open", "--folder", "desk"]
+    # A signal that was ignored by whoever started the tests would stay so.
+    started = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}
+    )
+    assert started.stdout is not None
+    found = re.search(r"http://\S+", started.stdout.readline())
+    assert found
+    yield found[0]
+    started.send_signal(signal.SIGTERM)
+    started.wait(30)
 
 
 def spend(browser: TestClient, place: str, ticket: str = "once") -> Response:

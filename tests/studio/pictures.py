@@ -13,7 +13,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from weft.hospital import hospital, hospital_schema
 
-from .test_browser import CHROMIUM, DESK, FLAGS, PHONE
+from .chromium import CHROMIUM, DESK, FLAGS, PHONE
 
 
 def main() -> None:

@@ -4,46 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from csv import DictReader
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from .chromium import CHROMIUM, FLAGS, fits, open_page
+
 playwright = pytest.importorskip("playwright.sync_api", reason="the pages are driven by playwright")
-CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-)
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1200, "height": 900}
-
-
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    words = [sys.executable, "-m", "weft.cli", "studio", "--no-open", "--folder", "desk"]
-    # A signal that was ignored by whoever started the tests would stay so.
-    started = subprocess.Popen(
-        words, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}
-    )
-    assert started.stdout is not None
-    found = re.search(r"http://\S+", started.stdout.readline())
-    assert found
-    yield found[0]
-    started.send_signal(signal.SIGTERM)
-    started.wait(30)
 
 
 @pytest.fixture
@@ -99,31 +76,8 @@ def test_the_browser_gets_in_by_a_page_that_only_its_owner_reads(opened: list[st
         assert Listener.heard and "weft" not in "".join(Listener.heard)
 
 
-def fits(page, name: str) -> None:
-    """Require that nothing stands beyond the edge of the page, and that every field says what it is for."""
-    for size in (PHONE, DESK):
-        page.set_viewport_size(size)
-        wide, there = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-        assert wide <= there, f"{name} is wider than the screen: {wide} of {there}"
-    nameless = page.evaluate(
-        """[...document.querySelectorAll("input:not([type=hidden]), select, textarea, button")]
-           .filter((field) => !(field.labels && field.labels.length) && !field.getAttribute("aria-label")
-                              && !field.textContent.trim()).map((field) => field.outerHTML)"""
-    )
-    assert nameless == []
-    assert page.locator("h1").count() == 1
-
-
 def test_the_whole_road(address: str, csv: Path) -> None:
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        page = chromium.new_context(viewport=DESK).new_page()
-        wrong: list[str] = []
-        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-
-        page.goto(address)
-        page.wait_for_selector("input[name=file]")
+    with open_page(address) as page:
         assert "token" not in page.url
         fits(page, "home")
         page.set_input_files("input[name=file]", csv)
@@ -164,5 +118,57 @@ def test_the_whole_road(address: str, csv: Path) -> None:
         page.click("text=Runs")
         page.wait_for_url("**/history")  # with its styles
         fits(page, "history")
-        chromium.close()
-        assert wrong == []
+
+
+def test_a_draft_with_long_lists_can_be_released(address: str, tmp_path: Path) -> None:
+    """Long lists of values are written to files next to the draft: every page reads them from there."""
+    source = tmp_path / "codes.csv"
+    source.write_text("code,n\n" + "".join(f"K{i % 300:03d},{i % 7}\n" for i in range(3000)))
+    with open_page(address) as page:
+        page.set_input_files("input[name=file]", source)
+        page.click("text=Use this file")
+        page.check("input[value=rows]")
+        page.click("text=Save and continue")
+        page.click("button:has-text('Read a draft')")
+        page.click("text=All of them are publicly known", timeout=60_000)
+        assert list((tmp_path / "desk").glob("*/schema.values/*.txt"))
+        page.click("summary:has-text('code')")
+        assert page.input_value("#c-0 textarea[name=values]").startswith("K000\nK001")
+        page.click("button:has-text('Save code')")
+        page.wait_for_selector("#c-0 >> text=300 values: K000")
+        page.click("text=Continue to the budget")
+        assert page.locator(".box.bad").count() == 0
+        assert page.is_enabled("text=Forecast the error")
+        assert page.is_visible("button:has-text('Spend the budget')")
+
+
+def test_the_fictional_hospital_comes_with_its_schema_and_a_cancelled_run_keeps_its_table(
+    address: str, tmp_path: Path
+) -> None:
+    with open_page(address) as page:
+        page.click("text=Try it on a fictional hospital")
+        page.check("input[value=rows]")
+        page.click("text=Save and continue")
+        assert "after admitted" in page.inner_text("summary:has-text('discharged')")
+        page.click("text=Continue to the budget")
+        assert page.is_enabled("text=Forecast the error")
+        page.click("text=Delta and method")
+        page.select_option("select[name=method]", "independent")
+        page.click("button.large")
+        page.wait_for_selector("[data-state=running]")
+        for _ in range(600):  # until the table is written, and its reports are not
+            if list((tmp_path / "desk").glob("*/runs/001/synthetic.card.json")):
+                break
+            time.sleep(0.02)
+        page.click("button:has-text('Cancel')")
+        page.wait_for_selector("text=The synthetic table is complete", timeout=60_000)
+        assert page.is_visible("text=Download everything that may be published")
+        assert page.locator("text=Run again").count() == 0 and page.locator("iframe").count() == 0
+        page.click("button:has-text('Make the reports')")
+        page.frame_locator("details.releasable iframe").locator("h1").wait_for(timeout=60_000)
+        assert not list((tmp_path / "desk").glob("*/runs/002"))
+        own = page.locator("section[aria-labelledby=files] li:has(.private) a").all_inner_texts()
+        fits(page, "result")
+    with next((tmp_path / "desk").glob("*/runs/001/synthetic.csv")).open() as made:
+        assert all(row["admitted"] <= row["discharged"] for row in DictReader(made))
+    assert own == ["report-PRIVATE.html", "report-PRIVATE.json", "synthetic.ledger.jsonl"]

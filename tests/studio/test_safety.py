@@ -187,8 +187,15 @@ def test_only_what_is_known_to_be_public_is_in_a_release(browser, table, tmp_pat
     folder = tmp_path / "desk" / table.split("/")[-1] / "runs" / "001"
     folder.mkdir(parents=True)
     public = {"synthetic.csv", "synthetic.card.json", "synthetic.schema.toml", "synthetic-0a1b2c3d.weft", "model.weft"}
-    public |= {"report.html", "more-1.csv", "more-1.card.md"}
-    own = {"synthetic-0a1b2c3d.checkpoint", "synthetic.ledger.jsonl", "report-PRIVATE.html", "notes.txt", "stays.csv"}
+    public |= {"report.html", "report.json", "more-1.csv", "more-1.card.md"}
+    own = {
+        "synthetic-0a1b2c3d.checkpoint",
+        "synthetic.ledger.jsonl",
+        "report-PRIVATE.html",
+        "report-PRIVATE.json",
+        "notes.txt",
+        "stays.csv",
+    }
     for name in public | own:
         (folder / name).write_text("")
     packed = zipfile.ZipFile(io.BytesIO(browser.get(f"{table}/runs/001/release.zip").content))

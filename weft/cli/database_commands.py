@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from weft.synthesis.fit_request import FitRequest
     from weft.synthesis.synthesizer import Synthesizer
 
-JOURNAL_NAME = "database.ledger.jsonl"
-
 
 def describes_several_tables(schema: str | None) -> bool:
     """Return whether a schema file describes related tables."""
@@ -75,7 +73,7 @@ def synth_database(
     with guard_command(terminal):
         if output == "-" or folder.is_file():
             raise OutputError("related tables are written to a folder: name one with -o FOLDER")
-        request = options.request(Path(options.journal) if options.journal else folder / JOURNAL_NAME)
+        request = options.request(journal_beside(folder, options.journal))
     synth_tables(request, folder, terminal, rows, None if model is None else Path(model), overwrite)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from weft.cli import shared_options as o
 from weft.cli.failure import guard_command
-from weft.cli.fit_options import DEFAULT_METHOD, check_request, checkpoint_beside, fit_table
+from weft.cli.fit_options import DEFAULT_METHOD, check_request, checkpoint_beside, fit_table, journal_beside
 from weft.cli.output_files import file_purposes, release_files
 from weft.cli.shared_options import flatten_options
 from weft.cli.terminal import Terminal
@@ -54,7 +54,7 @@ def demo(
         _release_database(home / "database", epsilon, terminal)
         return
     released = home / "released"
-    journal = released / "synthetic.ledger.jsonl"
+    journal = home / "synthetic.ledger.jsonl"  # PRIVATE: not in the folder that is released
     out, model = released / "synthetic.csv", released / "model.weft"
     with guard_command(terminal, journal, model) as rescue:
         _make_folders(released)
@@ -108,7 +108,7 @@ def _release_database(home: Path, epsilon: float, terminal: Terminal) -> None:
             drafts[-1].write_text((files("weft") / schema.name).read_text(encoding="utf-8"), encoding="utf-8")
     named = " ".join(map(str, paths.values()))
     terminal.show(f"weft synth {named} --schema {schema} --epsilon {epsilon:g} -o {home / 'released'}")
-    journal = home / "released" / "database.ledger.jsonl"
+    journal = journal_beside(home / "released", None)
     request = FitRequest(
         source=[str(path) for path in paths.values()], schema=str(schema), epsilon=epsilon, journal=journal
     )

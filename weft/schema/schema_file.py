@@ -20,10 +20,11 @@ _KEY = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)\s*=""")
 _WIDTH = 100
 
 
-def read_toml(text: str, source: str) -> Schema:
+def read_toml(text: str, source: str, folder: Path | None = None) -> Schema:
     """Read a schema; a SchemaError names the source, the line, the column and the remedy.
 
-    A top-level error is located by the first key of the document that its message mentions.
+    A top-level error is located by the first key of the document that its message mentions. Files of values are in
+    `folder`, by default that of the source.
     """
     try:
         document = tomllib.loads(text)
@@ -35,7 +36,7 @@ def read_toml(text: str, source: str) -> Schema:
     except (ValueError, RecursionError):
         raise SchemaError(f"{source}: {BEYOND}") from None
     try:
-        folder = Path(source).parent if Path(source).is_file() else Path()
+        folder = folder or (Path(source).parent if Path(source).is_file() else Path())
         return Schema.from_dict(document, source, folder)
     except (ColumnError, ManySchemaError) as error:
         faults = error.faults if isinstance(error, ManySchemaError) else (error,)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from weft.drafting.review import FOUND, MEANINGS, Fact, Review, set_keys, set_top, without_item
 from weft.errors import SchemaError, WeftError
 from weft.schema import Schema
 from weft.schema.kinds.formula import list_formula_names, parse_formula
-from weft.schema.schema_file import write_column, write_rule
+from weft.schema.schema_file import read_toml, write_column, write_rule
+from weft.schema.value_lists import with_lists
 
 Origin = Literal["public", "read", "paid", "found", "set"]
 
@@ -79,9 +82,14 @@ def first_schema(columns: Sequence[str]) -> str:
     return head + "\n".join(write_column(name, {"kind": "unknown"}) for name in columns)
 
 
-def list_shown_columns(text: str, column: str = "", typed: Mapping[str, str] | None = None) -> list[ColumnShown]:
+def list_shown_columns(
+    text: str, column: str = "", typed: Mapping[str, str] | None = None, folder: Path | None = None
+) -> list[ColumnShown]:
     """Return the columns of a schema file; `column` with typed field contents that could not be saved."""
-    every = [_make_shown_column(name, entry) for name, entry in _parse_document(text).get("columns", {}).items()]
+    document = _parse_document(text)
+    with suppress(SchemaError):  # shown as the fault of the schema
+        document = with_lists(document, folder)
+    every = [_make_shown_column(name, entry) for name, entry in document.get("columns", {}).items()]
     if typed is None:
         return every
     return [_apply_typed_fields(each, typed) if each.name == column else each for each in every]
@@ -92,25 +100,32 @@ def list_rules(text: str) -> list[str]:
     return [write_rule(each).removeprefix("[[rules]]\n").strip() for each in _parse_document(text).get("rules", [])]
 
 
-def find_schema_fault(text: str) -> str:
-    """Return the error message of an invalid schema; empty if it is valid."""
+def find_schema_fault(text: str, folder: Path | None = None) -> str:
+    """Return the error message of an invalid schema; empty if it is valid. Its lists of values are in `folder`."""
     try:
-        Schema.from_toml(text)
+        read_schema(text, folder)
     except WeftError as error:
         return str(error).replace("schema, ", "")
     return ""
 
 
-def change_column(text: str, column: str, form: Mapping[str, str]) -> str:
+def read_schema(text: str, folder: Path | None = None) -> Schema:
+    """Return the schema of a text whose files of values are in a folder."""
+    return read_toml(text, "schema", folder)
+
+
+def change_column(text: str, column: str, form: Mapping[str, str], folder: Path | None = None) -> str:
     """Return the schema with a column changed according to a form."""
     kind = form.get("kind", "")
     if kind not in KINDS_SHOWN:
         raise SchemaError("choose the kind of the column")
-    review = Review(text)
-    entry = review.entry(column)
+    entry = Review(text).entry(column)
     if kind == "unknown":
         return set_keys(text, column, dict.fromkeys(entry) | {"kind": "unknown"})
-    facts = _parse_form(kind, form, entry)
+    read = with_lists(_parse_document(text), folder)["columns"][column]
+    facts = _parse_form(kind, form, read)
+    if isinstance(entry.get("values"), str) and _make_form(facts)["values"] == _make_form(read)["values"]:
+        del facts["values"]  # the list stays in its file
     if facts.get("after") and facts["after"] not in _parse_document(text)["columns"]:
         raise SchemaError(f'the table has no column "{facts["after"]}": choose another one for "never before column"')
     _require_sources(str(facts.get("formula") or ""), _parse_document(text)["columns"])
@@ -118,12 +133,13 @@ def change_column(text: str, column: str, form: Mapping[str, str]) -> str:
     if entry.get("kind") == "unknown":  # the initial entry states nothing and is replaced
         text = set_keys(text, column, dict.fromkeys(entry) | kept)
     else:
-        review = Review(set_keys(text, column, {key: None for key in _SETTINGS if key in entry and key in facts}))
+        plain = set_keys(text, column, {key: None for key in _SETTINGS if key in entry and key in facts})
+        review = Review(plain, folder=folder)
         review.edit(column, **{key: value for key, value in kept.items() if key not in _SETTINGS})
         paid = [key for key in entry.get("paid", ()) if facts.get(key, entry.get(key)) == entry.get(key)]
         settings = {key: value for key, value in kept.items() if key in _SETTINGS}
         text = set_keys(review.text, column, settings | ({"paid": paid or None} if "paid" in entry else {}))
-    _require_sound_schema(text)
+    _require_sound_schema(text, folder)
     return text
 
 
@@ -154,7 +170,7 @@ def get_protected_column(text: str) -> str | None:
     return unit if isinstance(unit, str) else None
 
 
-def with_rule(text: str, rule: str) -> str:
+def with_rule(text: str, rule: str, folder: Path | None = None) -> str:
     """Return the schema with a rule added."""
     written = rule.strip().removeprefix("[[rules]]").strip()
     if not written:
@@ -166,7 +182,7 @@ def with_rule(text: str, rule: str) -> str:
             "the rule cannot be read: press one of the examples, and insert the names of your columns"
         ) from None
     longer = f"{text.rstrip()}\n\n[[rules]]\n{written}\n"
-    _require_sound_schema(longer)
+    _require_sound_schema(longer, folder)
     return longer
 
 
@@ -175,8 +191,8 @@ def without_rule(text: str, index: int) -> str:
     return without_item(text, "rules", index)
 
 
-def _require_sound_schema(text: str) -> None:
-    if wrong := find_schema_fault(text):
+def _require_sound_schema(text: str, folder: Path | None) -> None:
+    if wrong := find_schema_fault(text, folder):
         raise SchemaError(wrong)
 
 
@@ -267,14 +283,10 @@ def _parse_form(kind: str, form: Mapping[str, str], entry: Mapping[str, Any]) ->
         lines = [line.strip() for line in form.get("values", "").splitlines() if line.strip()]
         if len(lines) == 1 and "," in lines[0]:
             raise SchemaError("write each value on a separate line, without commas")
-        if not (isinstance(entry.get("values"), str) and lines == [entry["values"]]):  # the name of a value list
-            other = str(entry.get("other", "other")) if form.get("outside") and lines else None
-            lines += [other] if other and other not in lines else []
-            facts |= {
-                "values": _parse_lines_as_values(lines) or None,
-                "outside": "other" if other else None,
-                "other": other,
-            }
+        other = str(entry.get("other", "other")) if form.get("outside") and lines else None
+        lines += [other] if other and other not in lines else []
+        values = _parse_lines_as_values(lines) or None
+        facts |= {"values": values, "outside": "other" if other else None, "other": other}
     if kind == "id":
         facts["pattern"] = field_of("pattern") or "{}"
     if kind == "derived":

@@ -95,8 +95,6 @@ def write_synth_command(table: Table, number: str) -> Spoken:
         made,
         "--json",
     )
-    private = "report", facts.source, made, "--model", model, "-o", f"{folder}/{PRIVATE_REPORT}", "--json"
-    public = "report", "--releasable", model, made, "-o", f"{folder}/{PUBLIC_REPORT}", "--json"
     python = (
         "import weft\n\n"
         f"synthesizer = weft.Synthesizer(epsilon={facts.epsilon:g}, delta={facts.delta:g}"
@@ -106,7 +104,16 @@ def write_synth_command(table: Table, number: str) -> Spoken:
         f"rows = synthesizer.sample()\n"
         f'synthesizer.save("{MODEL}")\n'
     )
-    return Spoken((run, public, private), python)
+    return Spoken((run, *write_report_commands(table, number).words), python)
+
+
+def write_report_commands(table: Table, number: str) -> Spoken:
+    """Return the commands that make both editions of a run's report, at no privacy cost."""
+    folder = f"runs/{number}"
+    made, model = f"{folder}/{SYNTHETIC}", f"{folder}/{MODEL}"
+    public = "report", "--releasable", model, made, "-o", f"{folder}/{PUBLIC_REPORT}", "--json"
+    private = "report", table.facts.source, made, "--model", model, "-o", f"{folder}/{PRIVATE_REPORT}", "--json"
+    return Spoken((public, private))
 
 
 def write_query_command(number: str, columns: Sequence[str], where: Sequence[str]) -> Spoken:
@@ -138,7 +145,7 @@ def write_sample_command(number: str, rows: int, where: Sequence[str], name: str
 def _few_rows(table: Table) -> Words:
     """Return --few-rows if discovery is needed: the budget page has already shown how many rows it needs."""
     try:
-        incomplete = Schema.from_toml(table.schema.read_text(encoding="utf-8")).incomplete
+        incomplete = Schema.from_toml(table.schema).incomplete
     except (WeftError, OSError):
         return ()
     return ("--few-rows",) if incomplete else ()

@@ -77,8 +77,8 @@ def lifetime(
 
 def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: int = 200) -> HTMLResponse:
     text = table.schema.read_text(encoding="utf-8")
-    fault = c.find_schema_fault(text)
-    schema = None if fault else Schema.from_toml(text)
+    fault = c.find_schema_fault(text, table.folder)
+    schema = None if fault else c.read_schema(text, table.folder)
     job = studio.jobs.job(table.job(PLAN))
     fresh = job is not None and job.ticket.startswith(_make_plan_key(table))
     plan = job.answer() if job is not None and fresh and job.state == "done" else {}

@@ -31,7 +31,7 @@ async def edit(studio: TheStudio, table: TheTable, request: Request) -> Response
     """Change the facts of one column."""
     form = {key: str(value) for key, value in (await request.form()).items()}
     column = form.pop("column", "")
-    return _save_schema(studio, table, lambda text: c.change_column(text, column, form), column, form)
+    return _save_schema(studio, table, lambda text: c.change_column(text, column, form, table.folder), column, form)
 
 
 @router.post("/t/{table}/columns/fact")
@@ -49,7 +49,7 @@ def fact(
 @router.post("/t/{table}/columns/rule")
 def rule(studio: TheStudio, table: TheTable, rule: Annotated[str, Form()] = "") -> Response:
     """Add a rule."""
-    return _save_schema(studio, table, lambda text: c.with_rule(text, rule), "", rule=rule)
+    return _save_schema(studio, table, lambda text: c.with_rule(text, rule, table.folder), "", rule=rule)
 
 
 @router.post("/t/{table}/columns/unrule")
@@ -62,7 +62,7 @@ def unrule(studio: TheStudio, table: TheTable, index: Annotated[int, Form()]) ->
 def text(studio: TheStudio, table: TheTable, text: Annotated[str, Form()] = "") -> Response:
     """Replace the whole schema file."""
     typed = text.replace("\r\n", "\n")
-    if wrong := c.find_schema_fault(typed):
+    if wrong := c.find_schema_fault(typed, table.folder):
         return _render_columns_page(studio, table, wrong, 400, typed=typed)
     write_small_file(table.schema, typed)
     return redirect_to(f"/t/{table.id}/columns")
@@ -93,7 +93,7 @@ def take(studio: TheStudio, table: TheTable, run: Annotated[str, Form()] = "") -
     if not place.is_file():
         raise SchemaError("discovery found nothing there")
     made = fill_open_columns(table.schema.read_text(encoding="utf-8"), place.read_text(encoding="utf-8"))
-    if wrong := c.find_schema_fault(made):
+    if wrong := c.find_schema_fault(made, table.folder):
         return _render_columns_page(studio, table, wrong, 400)
     write_small_file(table.schema, made)
     return redirect_to(f"/t/{table.id}/columns?taken=yes")
@@ -154,7 +154,7 @@ def _render_columns_page(
     if isinstance(table.facts.unit, str) and c.get_protected_column(text) != table.facts.unit:  # drafts lack it
         text = c.set_protected_column(text, table.facts.unit, table.facts.rows_per_unit)
         write_small_file(table.schema, text)
-    shown = c.list_shown_columns(text, open_column, form)
+    shown = c.list_shown_columns(text, open_column, form, table.folder)
     jobs = {name: studio.jobs.job(table.job(name)) for name in (DRAFT, FIND)}
     found = table.folder / spoken.FOUND
     return studio.page(
@@ -167,7 +167,7 @@ def _render_columns_page(
         rules=c.list_rules(text),
         text=typed.get("typed", text),
         rule=typed.get("rule", ""),
-        fault=c.find_schema_fault(text),
+        fault=c.find_schema_fault(text, table.folder),
         wrong=wrong,
         open_column=open_column if any(column.name == open_column for column in shown) else "",
         jobs=jobs,

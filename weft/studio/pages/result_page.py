@@ -31,9 +31,12 @@ PATIENCE = 120
 """Maximum seconds for a query."""
 RELEASED = re.compile(
     r"(?:synthetic|more-\d+)(?:-[0-9a-f]{8})?(?:\.csv|\.card\.md|\.card\.json|\.schema\.toml|\.weft)"
-    rf"|{re.escape(spoken.MODEL)}|{re.escape(spoken.PUBLIC_REPORT)}"
+    rf"|{re.escape(spoken.MODEL)}|{re.escape(spoken.PUBLIC_REPORT)}|report\.json"
 )
-"""Files that may be published; all others in a run's folder (journal, checkpoint, private report) stay private."""
+"""Files that may be published; all others in a run's folder (journal, checkpoint, private report) stay private.
+
+The figures of the releasable report are computed from the release alone, like its page. The journal identifies the
+private table and lists interrupted runs; the card contains the released ledger."""
 WHAT = {
     spoken.SYNTHETIC: "the synthetic table",
     ".csv": "more synthetic rows",
@@ -141,11 +144,19 @@ def more(
     return redirect_to(f"/t/{table.id}/runs/{number}#more")
 
 
-@router.get("/t/{table}/runs/{number}/more")
-def more_progress(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
-    """Show the progress of additional rows, as a part of the page."""
-    job = studio.jobs.job(table.run(number) / "more-job")
-    return studio.page("progress", job=job, table=table, step="history", cancel="")
+@router.post("/t/{table}/runs/{number}/reports")
+def reports(studio: TheStudio, table: TheTable, number: str, ticket: Annotated[str, Form()]) -> Response:
+    """Make the reports of a run that was cancelled after its table was written, at no privacy cost."""
+    place, said = table.run(number) / "reports-job", spoken.write_report_commands(table, number)
+    studio.jobs.start(table.folder, lambda: [place], ticket, lambda: (place, said.words))
+    return redirect_to(f"/t/{table.id}/runs/{number}")
+
+
+@router.get("/t/{table}/runs/{number}/jobs/{name}")
+def job(studio: TheStudio, table: TheTable, number: str, name: Literal["more", "reports"]) -> HTMLResponse:
+    """Show the progress of additional rows or of the reports, as a part of the page."""
+    found = studio.jobs.job(table.run(number) / f"{name}-job")
+    return studio.page("progress", job=found, table=table, step="history", cancel="")
 
 
 def list_run_files(table: Table, number: str) -> list[Path]:
@@ -190,6 +201,7 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
         empty=_list_empty_columns(folder / spoken.FOUND_BY_RUN),
         found=_list_filled_columns(table, folder / spoken.FOUND_BY_RUN),
         more=studio.jobs.job(folder / "more-job"),
+        reporting=studio.jobs.job(folder / "reports-job"),
         said=spoken.Spoken(job.words, spoken.write_synth_command(table, number).python) if job else None,
         cancel=f"/t/{table.id}/runs/{number}/cancel",
     )

@@ -41,7 +41,7 @@ def start_run(studio: Studio, table: Table, ticket: str) -> str:
     if table.facts.unit is None:
         raise SchemaError("state first who is protected, on the table page")
     text = table.schema.read_text(encoding="utf-8")
-    if wrong := c.find_schema_fault(text):
+    if wrong := c.find_schema_fault(text, table.folder):
         raise SchemaError(f"the schema is invalid: correct it on the columns page: {wrong}")
     if c.get_protected_column(text) != (table.facts.unit or None):
         raise SchemaError("schema and table page disagree on who is protected: state it again on the table page")

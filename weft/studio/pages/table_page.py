@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from weft.curator import PrivateTable
 from weft.errors import DataError, WeftError
-from weft.hospital import hospital
+from weft.hospital import hospital, hospital_schema
 from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
 from weft.studio.column_editor import first_schema, set_protected_column
 from weft.studio.workspace import Table, write_small_file
@@ -49,12 +49,12 @@ def add(studio: TheStudio, file: UploadFile | None = None, source: Annotated[str
 
 @router.post("/tables/demo")
 def demo(studio: TheStudio) -> Response:
-    """Add the table of a fictional hospital."""
-    stays, packed = hospital(rows=DEMO_ROWS), io.BytesIO()
-    pyarrow.csv.write_csv(stays, packed)
+    """Add the table of a fictional hospital, with its public schema."""
+    packed = io.BytesIO()
+    pyarrow.csv.write_csv(hospital(rows=DEMO_ROWS), packed)
     packed.seek(0)
-    table = studio.desk.take_in("made-up-hospital.csv", packed).change(rows=DEMO_ROWS)
-    write_small_file(table.schema, first_schema(stays.schema.names))
+    table = studio.desk.take_in("fictional-hospital.csv", packed).change(rows=DEMO_ROWS)
+    write_small_file(table.schema, hospital_schema())
     return redirect_to(f"/t/{table.id}")
 
 
