@@ -73,7 +73,7 @@ def test_a_card_keeps_its_shape_whatever_columns_are_called(name: str) -> None:
     assert shown.count("---") == 2
     rows = [line for line in shown if line.startswith("| ") and " category | " in line]
     (row,) = rows
-    assert len([at for at in range(1, len(row)) if row[at] == "|" and row[at - 1] != "\\"]) == 6
+    assert len([at for at in range(1, len(row)) if row[at] == "|" and row[at - 1] != "\\"]) == 7
     head = dict(line.split(": ", 1) for line in shown[1 : shown.index("---", 1)] if ": " in line)
     assert json.loads(head["pretty_name"]) == name
     assert head["  epsilon"] == "1"

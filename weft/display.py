@@ -76,10 +76,14 @@ def format_percent(share: float) -> str:
 
 
 def wrap_svg(width: float, height: float, title: str, body: str, attributes: str = "", *, fixed: bool = True) -> str:
-    """Wrap a drawing in an SVG element with a title as text alternative; `fixed` keeps its size."""
+    """Wrap a drawing in an SVG element with a title as text alternative; `fixed` keeps its size.
+
+    A drawing with links is a group, since the parts of an image cannot be reached.
+    """
+    role = "group" if "<a " in body else "img"
     size = f' width="{px(width)}" height="{px(height)}"' if fixed else ""
     return (
-        f'<svg viewBox="0 0 {px(width)} {px(height)}"{size} role="img" {attributes}>'
+        f'<svg viewBox="0 0 {px(width)} {px(height)}"{size} role="{role}" {attributes}>'
         f"<title>{escape(title)}</title>{body}</svg>"
     )
 

@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.evaluation.report.measure_report import measure_private
-from weft.evaluation.report.noise_floor import (
-    by_column,
-    compute_combined_sigma,
-    compute_expected_tvd,
-    describe_noise_points,
-)
 from weft.evaluation.report.report_figures import MarginalFigures
 from weft.marginals.marginal import Measured
 from weft.marginals.noise_error import compute_expected_noise
 from weft.marginals.simplex import project_to_simplex
 from weft.schema import Schema
 from weft.synthesis.synthesizer import Synthesizer
+from weft.synthesis.verdicts import (
+    by_column,
+    compute_combined_sigma,
+    compute_expected_tvd,
+    describe_points,
+)
 
 
 @pytest.mark.parametrize("sigma", [3.0, 40.0])
@@ -112,9 +112,9 @@ def test_attributes_are_counted_and_columns_are_named():
     alone = Synthesizer(1.0, method="independent").fit(table, Schema.from_toml(text)).fitted_
     assert len(alone.schema.columns) == 2 and len(alone.codec.domain) == 3
     assert alone.ledger.entries[-1].question.startswith("3 one-way marginals")
-    assert describe_noise_points(alone).worst[0] == "no attribute pair was measured"
+    assert describe_points(alone).worst[0] == "no attribute pair was measured"
     # A dependence this strong is measured whatever the noise.
     related = Synthesizer(20.0, method="privsyn").fit(table, Schema.from_toml(text)).fitted_
-    told = " ".join([*describe_noise_points(related).best, *describe_noise_points(related).worst])
+    told = " ".join([*describe_points(related).best, *describe_points(related).worst])
     assert "of 3 attribute pairs were measured" in told
     assert "columns" not in " ".join([told, *(entry.question for entry in related.ledger.entries)])

@@ -168,6 +168,11 @@ def test_the_fictional_hospital_comes_with_its_schema_and_a_cancelled_run_keeps_
         page.frame_locator("details.releasable iframe").locator("h1").wait_for(timeout=60_000)
         assert not list((tmp_path / "desk").glob("*/runs/002"))
         own = page.locator("section[aria-labelledby=files] li:has(.private) a").all_inner_texts()
+        told = page.inner_text("tr:has(> th:text-is('diagnosis'))")
+        assert "usable" in told and page.locator("thead:has-text('PRIVATE')").count() == 1
+        page.click("details.private summary")
+        page.click("details.private a:text-is('columns')")
+        page.frame_locator("details.private iframe").locator("#column-0").wait_for()
         fits(page, "result")
     with next((tmp_path / "desk").glob("*/runs/001/synthetic.csv")).open() as made:
         assert all(row["admitted"] <= row["discharged"] for row in DictReader(made))

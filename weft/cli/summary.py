@@ -104,9 +104,9 @@ def describe_purposes(ledger: Ledger) -> str:
 
 def render_noise_points(fitted: Fitted, of_table: str = "") -> list[RenderableType]:
     """Show the strengths and limitations of a release."""
-    from weft.evaluation.report.noise_floor import describe_noise_points as of
+    from weft.synthesis.verdicts import describe_points
 
-    found = of(fitted)
+    found = describe_points(fitted)
     lines = [Text.assemble(("  + ", "bold green"), line) for line in found.best]
     lines += [Text.assemble(("  - ", "bold yellow"), line) for line in found.worst]
     return [render_heading(f"Strengths and limitations{of_table}"), *lines] if lines else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft import __version__
@@ -30,6 +30,7 @@ from weft.synthesis.statement import (
     is_void,
     list_cautions,
 )
+from weft.synthesis.verdicts import Verdict, judge_columns
 
 _SIGNS = re.compile(r"[\\`*\[\]<>|~&$]|(?<=:)//|(?<=www)\.", re.IGNORECASE)
 _START = re.compile(r"^(\s*)(?:([#\-+=>_])|(\d+)([.)]))")
@@ -122,6 +123,13 @@ def describe_provenance(schema: dict[str, Any]) -> str:
 
 def _such_as(facts: list[str]) -> str:
     return escape_markdown(facts[0]) if len(facts) == 1 else f"such as {escape_markdown(facts[0])}"
+
+
+def describe_verdicts(columns: Iterable[dict[str, Any]]) -> list[str]:
+    """List the reasons for verdicts on columns, as Markdown."""
+    told = {column["name"]: "; ".join(column["reasons"]) for column in columns if column.get("reasons")}
+    lines = [f"{escape_markdown(name)}: {escape_markdown(reasons)}" for name, reasons in told.items()]
+    return ["Reasons for the verdicts, computed from this release alone:", format_bullets(*lines)] if lines else []
 
 
 def describe_merging(columns: list[dict[str, Any]]) -> list[str]:
@@ -254,6 +262,7 @@ def card_json(
     """
     ledger, schema = fitted.ledger, fitted.schema
     statement = ledger.spend_statement()
+    verdicts = {verdict.column: verdict for verdict in judge_columns(fitted)}
     return {
         "card": CARD,
         "weft": __version__,
@@ -292,7 +301,7 @@ def card_json(
             "codec": None if schema.from_data_facts() else fitted.codec.to_dict(),
         },
         "checks": [statement.to_dict() for statement in statements or ()],
-        "columns": [_describe_column_facts(fitted, name) for name in fitted.codec.arrow_schema.names],
+        "columns": [_describe_column_facts(fitted, verdicts[name]) for name in fitted.codec.arrow_schema.names],
         "limits": [*list_cautions(fitted), *LIMITS, *([FORMULAS[formulas]] if formulas else [])],
     }
 
@@ -311,7 +320,8 @@ def _rule_facts(fitted: Fitted, statements: Sequence[RowStatement] | None) -> li
     ]
 
 
-def _describe_column_facts(fitted: Fitted, name: str) -> dict[str, Any]:
+def _describe_column_facts(fitted: Fitted, verdict: Verdict) -> dict[str, Any]:
+    name = verdict.column
     column = fitted.schema.column(name)
     return {
         "name": name,
@@ -322,6 +332,8 @@ def _describe_column_facts(fitted: Fitted, name: str) -> dict[str, Any]:
         "from_data": list(column.from_data),
         "paid": list(column.paid),
         "merged": _list_merged_codes(fitted, name),
+        "verdict": verdict.grade,
+        "reasons": list(verdict.reasons),
     }
 
 
@@ -392,7 +404,12 @@ def render_card(facts: dict[str, Any]) -> str:
     parts += ["## Method", made]
     parts += [escape_markdown(method["seeds"])] if method["seeds"] else []
     parts += ["Queries answered from the private rows:", _render_ledger(facts["ledger"], facts["costs"])]
-    parts += ["## Columns", _render_columns_table(facts["columns"]), describe_provenance(facts["schema"])]
+    parts += [
+        "## Columns",
+        _render_columns_table(facts["columns"]),
+        *describe_verdicts(facts["columns"]),
+        describe_provenance(facts["schema"]),
+    ]
     parts += describe_merging(facts["columns"])
     parts += rule_section(facts["schema"].get("rules", []))
     parts += ["## Known limitations", format_bullets(*map(escape_markdown, facts["limits"]))]
@@ -502,9 +519,10 @@ def _render_columns_table(columns: list[dict[str, Any]]) -> str:
             "generated" if column["codes"] is None else str(column["codes"]),
             "yes" if column["missing"] else "",
             ", ".join(map(escape_markdown, column["from_data"])),
+            column.get("verdict", ""),  # absent from cards of earlier versions
         ]
         for column in columns
     ]
     return format_markdown_table(
-        ["column", "kind", "type", "values or bins", "may be missing", "read from the data"], rows
+        ["column", "kind", "type", "values or bins", "may be missing", "read from the data", "verdict"], rows
     )

@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from weft.display import format_count
 from weft.errors import WeftError
 from weft.models.arranged import ArrangedModel
@@ -18,7 +16,6 @@ from weft.privacy import Charge, CountNoise, Ledger, at_most
 from weft.privacy.conversions import format_odds_growth
 from weft.privacy.deniability import PlausibleTest
 from weft.privacy.ledger import DENIABILITY
-from weft.schema import Schema
 from weft.synthesis.fitted import Fitted
 from weft.synthesis.model_file import PARTLY
 
@@ -134,60 +131,12 @@ def describe_seeds(fitted: Fitted) -> str | None:
 
 
 def list_cautions(fitted: Fitted) -> list[str]:
-    """List the limitations of this model in particular."""
-    lost = [f"{name}: {told}." for name, told in describe_lost_columns(fitted).items()]
+    """List the limitations of this model as a whole; those of its columns are verdicts (`weft.synthesis.verdicts`)."""
     return [
         *([FAINT] if is_row_count_faint(fitted) else []),
-        *lost,
         *describe_relation_sources(fitted),
         *_describe_plan_gaps(fitted),
     ]
-
-
-def describe_lost_values(schema: Schema) -> dict[str, str]:
-    """Describe, by column, the values that discovery did not keep, with their noisy share."""
-    found = {}
-    for column in schema.columns:
-        if column.lost_share > 0:
-            share = f"about {column.lost_share:.1%} of the values"
-            other = column.to_dict().get("other")
-            found[column.name] = (
-                f'{share} are not listed and appear as "{other}"'
-                if column.kind == "category"
-                else f"{share} could not be read as {column.kind} and appear as missing"
-            )
-    return found
-
-
-NEARLY_ALL = 0.995
-"""Share of the rows from which a column with further values counts as emptied."""
-
-
-def describe_lost_columns(fitted: Fitted) -> dict[str, str]:
-    """Describe, by column, what the release lost: values that are not listed, emptied columns, and left-out rows."""
-    found = describe_lost_values(fitted.schema)
-    domain = fitted.codec.domain
-    for column in fitted.schema.modelled:
-        if column.name not in domain or column.name in found:
-            continue
-        counts = np.asarray(fitted.model.marginal((column.name,)), np.float64)
-        if domain.size(column.name) == 1:
-            if "range" in column.paid or "values" in column.paid:
-                found[column.name] = "only one value was found; values with few rows cannot be told from noise"
-        elif counts.sum() > 0 and counts.max() > NEARLY_ALL * counts.sum():
-            found[column.name] = "nearly all synthetic rows have the same value; others are too rare for this budget"
-    people, bound = fitted.people, fitted.ledger.adjacency.rows_per_unit
-    beyond = 0.0 if people is None else 1 - 1 / max(people.ratio_of_all_rows(bound), 1.0)
-    if beyond > LITTLE_BEYOND and fitted.schema.unit is not None:
-        found[fitted.schema.unit] = (
-            f"about {beyond:.0%} of the rows exceed the contribution bound of {format_count(bound, 'row')} per person; "
-            "which of a person's rows were used was chosen at random"
-        )
-    return found
-
-
-LITTLE_BEYOND = 0.02
-"""Share of rows beyond the contribution bound that is not worth a caution."""
 
 
 def describe_relation_sources(fitted: Fitted) -> list[str]:

@@ -19,7 +19,6 @@ from weft.evaluation.metrics import associations, coverage, range_queries, svm_m
 from weft.evaluation.metrics.aligned_tables import validate_shared_domain
 from weft.evaluation.report import cautions
 from weft.evaluation.report import report_texts as words
-from weft.evaluation.report.noise_floor import by_column, compute_combined_sigma, compute_expected_tvd
 from weft.evaluation.report.report_codes import Floats, Grouping, View, group_codes, make_bars, shares_of
 from weft.evaluation.report.report_figures import (
     ColumnFigures,
@@ -52,11 +51,20 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Measured
 from weft.marginals.records import Records
 from weft.progress import Listener, ignore_event, report_stage
+from weft.schema import Schema
 from weft.schema.kinds import Id
 from weft.schema.kinds.attributes import Single, plain_coder
 from weft.schema.kinds.kind import CheckingCoder, Label
 from weft.synthesis.fitted import Fitted
-from weft.synthesis.statement import describe_lost_columns, describe_lost_values, explain_guarantee
+from weft.synthesis.statement import explain_guarantee
+from weft.synthesis.verdicts import (
+    by_column,
+    collect_findings,
+    compute_combined_sigma,
+    compute_expected_tvd,
+    find_losses,
+)
+from weft.values.storage import decode_dictionary
 
 GRID_SIZE = 14
 """Maximum number of values, and of bins, of an attribute in a heat map."""
@@ -98,7 +106,8 @@ def measure_private(
             _make_column_figures(codec, name, named[name], a, b, index)
             for name, a, b in zip(domain, *ones, strict=True)
         )
-        columns = _count_as_wrong(columns, {} if tables is None else _find_outside_shares(codec, *tables))
+        gone = {} if tables is None else _count_lost_values(codec.schema, *tables)
+        columns = _count_as_wrong(columns, {} if tables is None else _find_outside_shares(codec, *tables), gone)
         rare = coverage(real, synth)
     with report_stage(listener, "compare pairs"):
         found = compare_pairs(real, synth)
@@ -111,7 +120,11 @@ def measure_private(
         questions = _run_range_queries(real, synth)
     with report_stage(listener, "predict"):
         predictions, note = _measure_predictions(real, synth, ones[0], found.real)
-    lost = describe_lost_values(codec.schema) if fitted is None else describe_lost_columns(fitted)
+    told = (*seen, *cautions.against_real(columns, pairs))
+    lost = find_losses(codec.schema) if fitted is None else collect_findings(fitted, noise=False)
+    seen_wrong = {column.name for column in columns if column.outside}  # exact, instead of the noisy shares
+    lost = {name: found for name, found in lost.items() if name not in seen_wrong}
+    verdicts = cautions.judge_report(codec, lost, told)
     with report_stage(listener, "weigh noise"):
         weighed = () if fitted is None else marginal_figures(fitted, measured, made, lambda c: of_records(c, rows))
     return Report(
@@ -121,13 +134,14 @@ def measure_private(
         reference_rows=len(real),
         stamps=() if fitted is None else fitted.ledger.stamps,
         guarantee=None if fitted is None else _make_guarantee(fitted),
-        headlines=words.against_real(columns, pairs, questions, rare, predictions),
-        cautions=cautions.join_cautions(lost, *seen, *cautions.against_real(columns, pairs)),
+        headlines=words.against_real(columns, pairs, questions, (rare, gone), predictions),
+        verdicts=verdicts,
+        cautions=cautions.join_cautions(verdicts, told),
         columns=columns,
         numbers=numbers,
         rules=rules,
         people=people,
-        pairs=pairs,
+        pairs=cautions.judge_pairs(codec, pairs, verdicts, True),
         grids=grids,
         questions=questions,
         predictions=predictions,
@@ -153,7 +167,7 @@ def _make_pair_figures(domain: Domain, found: PairMatrices, together: set[Clique
 
 
 def _compare_with_model(
-    fitted: Fitted, view: View, synth: Records, groups: dict[str, Grouping]
+    fitted: Fitted, view: View, synth: Records, groups: dict[str, Grouping], index: Index
 ) -> tuple[list[PairFigures], tuple[PairGrid, ...]]:
     """Compare every measured pair with the model, and return heat maps of those with the strongest association."""
     domain, matrix, together = view.domain, associations(synth), _list_measured_pairs(fitted.measured)
@@ -161,12 +175,15 @@ def _compare_with_model(
     for i, j in combinations(range(len(domain)), 2):
         names = (domain.names[i], domain.names[j])
         asked = make_clique(names) in together
-        distance = None
+        distance, noise = None, None
         if asked:
             reference, rows = compute_model_shares(fitted, view, names, groups), count_pair_shares(synth, names, groups)
             found[names] = reference, rows
             distance = float(np.abs(reference - rows).sum()) / 2
-        pairs.append(PairFigures(names, distance, None, float(matrix[i, j]), asked))
+            if (sigma := compute_combined_sigma(names, index)) is not None:  # per code: in a group, noise adds up
+                wider = math.sqrt(math.prod(domain.sizes(names)) / reference.size)
+                noise = compute_expected_tvd(reference * fitted.model.total, sigma * wider)
+        pairs.append(PairFigures(names, distance, None, float(matrix[i, j]), asked, noise=noise))
     strongest = sorted((p for p in pairs if p.measured), key=lambda p: -p.association_synth)[:MAX_GRIDS]
     return pairs, tuple(make_pair_grid(pair.columns, groups, *found[pair.columns]) for pair in strongest)
 
@@ -240,11 +257,13 @@ def measure_releasable(
         groups = {
             n: group_codes(named[n], b / len(synth), GRID_SIZE, GRID_SIZE) for n, b in zip(domain, made, strict=True)
         }
-        pairs, grids = _compare_with_model(fitted, view, synth, groups)
+        pairs, grids = _compare_with_model(fitted, view, synth, groups, index)
     with report_stage(listener, "describe values"):
         numbers, rules, people = _measure_values(codec, table)
         seen = cautions.of_values(numbers, rules, people)
         marginals = marginal_figures(fitted, measured, fine, of_model)
+    told = (*seen, *cautions.against_model(columns, pairs))
+    verdicts = cautions.judge_report(codec, collect_findings(fitted, noise=True), told)
     return Report(
         edition="releasable",
         reference="noisy model",
@@ -253,12 +272,13 @@ def measure_releasable(
         stamps=fitted.ledger.stamps,
         guarantee=_make_guarantee(fitted),
         headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
-        cautions=cautions.join_cautions(describe_lost_columns(fitted), *seen, *cautions.against_model(columns, pairs)),
+        verdicts=verdicts,
+        cautions=cautions.join_cautions(verdicts, told),
         columns=columns,
         numbers=numbers,
         rules=rules,
         people=people,
-        pairs=tuple(pairs),
+        pairs=cautions.judge_pairs(codec, pairs, verdicts, False),
         grids=grids,
         questions=None,
         predictions=(),
@@ -343,16 +363,34 @@ def _find_outside_shares(codec: Codec, real: pa.Table, synth: pa.Table) -> dict[
     return found
 
 
-def _count_as_wrong(columns: Sequence[ColumnFigures], outside: Mapping[str, float]) -> tuple[ColumnFigures, ...]:
+def _count_as_wrong(
+    columns: Sequence[ColumnFigures], outside: Mapping[str, float], gone: Mapping[str, tuple[int, int]]
+) -> tuple[ColumnFigures, ...]:
     """Add the rows with values outside the schema to the distances: the synthetic table cannot contain these values."""
-    return tuple(
-        replace(
-            column, distance=min(column.distance + outside[column.name], 1.0), outside=round(outside[column.name], 4)
-        )
-        if outside.get(column.name)
-        else column
-        for column in columns
-    )
+    made = []
+    for column in columns:
+        share = outside.get(column.name, 0.0)
+        wrong = min(column.distance + share, 1.0)
+        made.append(replace(column, distance=wrong, outside=round(share, 4), gone=gone.get(column.name, (0, 0))[0]))
+    return tuple(made)
+
+
+def _count_lost_values(schema: Schema, real: pa.Table, synth: pa.Table) -> dict[str, tuple[int, int]]:
+    """Count, by category column, the private values that the synthetic table lacks, and the rare ones of them. PRIVATE.
+
+    Rare values are in at most 1% of the rows.
+    """
+    found = {}
+    for column in schema.modelled:
+        if column.kind == "category" and column.name in real.column_names and column.name in synth.column_names:
+            held, made = (
+                decode_dictionary(t.column(column.name).combine_chunks()).cast(pa.string()) for t in (real, synth)
+            )
+            counts = pc.value_counts(held.drop_null())
+            lost = pc.invert(pc.is_in(counts.field("values"), value_set=pc.unique(made)))
+            rare = pc.less_equal(counts.field("counts"), len(real) / 100)
+            found[column.name] = pc.sum(lost).as_py() or 0, pc.sum(pc.and_(lost, rare)).as_py() or 0
+    return found
 
 
 def _count_drowned_codes(name: str, table: Floats, index: Index) -> int:

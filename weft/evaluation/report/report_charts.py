@@ -365,7 +365,7 @@ def draw_colour_key(steps: Sequence[float], kind: str, write: str) -> str:
         if level:
             text = f"{100 * steps[level - 1]:g}%" if write == "%" else f"{steps[level - 1]:g}"
             parts.append(f'<text class="tick" x="{level * 44}" y="26" text-anchor="middle">{text}</text>')
-    return wrap_svg(LEVELS * 44, 30, "shades from low (light) to high (dark)", "".join(parts))
+    return wrap_svg(LEVELS * 44, 30, "colours from low (weak) to high (strong)", "".join(parts))
 
 
 @dataclass(frozen=True)
@@ -422,7 +422,7 @@ def twin_maps(grid: PairGrid, reference: str) -> str:
             f'text-anchor="end">{clip_label(label, 16)}</text>'
             for j, label in enumerate(grid.across)
         ]
-    title = f"{grid.columns[0]} (down) by {grid.columns[1]} (across): shares of rows, darker is more"
+    title = f"{grid.columns[0]} (down) by {grid.columns[1]} (across): shares of rows, a stronger colour is more"
     return wrap_svg(edge + 2 * wide + 40, tall + 20 + below, title, "".join(parts))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from weft.display import frame_page
 from weft.schema.kinds.kind import Sort
+from weft.synthesis.verdicts import Grade, Verdict
 
 Edition = Literal["private", "releasable"]
 Beside = tuple[float | None, float | None]
@@ -49,6 +50,8 @@ class ColumnFigures:
     bars: tuple[Bar, ...]
     outside: float = 0.0
     """Share of real rows with a value that is not listed or out of range, which counts as wrong. PRIVATE."""
+    gone: int = 0
+    """Number of values of the private table that the synthetic one lacks. PRIVATE."""
 
     @property
     def constant(self) -> bool:
@@ -134,6 +137,10 @@ class PairFigures:
     """Whether a measured marginal contains both attributes."""
     rests_on: float | None = None
     """Share of the rows in the fewest cells that account for half of the relation, where it is stronger."""
+    noise: float | None = None
+    """Expected total variation distance from privacy noise alone (None: unknown)."""
+    grade: Grade = "usable"
+    reason: str = ""
 
     @property
     def change(self) -> float:
@@ -235,6 +242,7 @@ class Caution:
 
     columns: tuple[str, ...]
     reason: str
+    grade: Grade = "usable with care"
 
 
 @dataclass(frozen=True)
@@ -264,6 +272,7 @@ class Report:
     stamps: tuple[str, ...]
     guarantee: Guarantee | None
     headlines: tuple[Headline, ...]
+    verdicts: tuple[Verdict, ...]
     cautions: tuple[Caution, ...]
     table_columns: int
     """Number of columns; it differs from the attributes, since a date has several and a group of columns has one."""

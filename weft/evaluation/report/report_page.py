@@ -32,6 +32,7 @@ from weft.evaluation.report.report_texts import (
 from weft.io.atomic_files import stage_files
 from weft.privacy import at_most
 from weft.privacy.mechanisms import find_mechanism
+from weft.synthesis.verdicts import GRADES
 
 BY = " \N{MULTIPLICATION SIGN} "
 OPEN_PAIRS = 6
@@ -66,6 +67,7 @@ def render(report: Report) -> str:
         private=private,
         percent=format_share,
         spent=None if bound is None or bound.epsilon is None else at_most(bound.epsilon, 3),
+        grades=[(grade, [v for v in report.verdicts if v.grade == grade]) for grade in reversed(GRADES)],
         cards=[_make_column_card(column, report) for column in report.columns],
         place=place,
         opened={grid.columns: "pair-{}-{}".format(*_find_pair_place(grid.columns, place)) for grid in report.grids},
@@ -79,6 +81,7 @@ def render(report: Report) -> str:
             *((maps.DISTANCE_STEPS, "o", "%") if private else (maps.ASSOCIATION_STEPS, "b", ""))
         ),
         pair_data=_pair_data(report),
+        pair_grades=_pair_grades(report),
         details=[
             _make_pair_section(grid, pairs[grid.columns], report.reference, place, i < OPEN_PAIRS)
             for i, grid in enumerate(report.grids)
@@ -188,7 +191,7 @@ def _pair_map(report: Report, place: dict[str, int], order: list[int], attribute
         },
         [] if private else [_find_pair_place(pair.columns, there) for pair in report.pairs if pair.measured],
         "o" if private else "b",
-        "All attribute pairs, darker where "
+        "All attribute pairs, in a stronger colour where "
         + ("the two tables differ more" if private else "the synthetic attributes are more strongly related"),
         f'{attributes} data-order="{" ".join(map(str, order))}"',
     )
@@ -233,6 +236,13 @@ def _pair_data(report: Report) -> str:
     )
 
 
+def _pair_grades(report: Report) -> str:
+    """Encode the verdict of every pair as one digit, in the order of `_pair_data`."""
+    graded = {frozenset(pair.columns): GRADES.index(pair.grade) for pair in report.pairs}
+    names = [column.name for column in report.columns]
+    return "".join(str(graded[frozenset((names[j], name))]) for i, name in enumerate(names) for j in range(i))
+
+
 def _encode_base36(number: int) -> str:
     digits = "0123456789abcdefghijklmnopqrstuvwxyz"
     return digits[number // 36] + digits[number % 36]
@@ -253,6 +263,8 @@ def _make_pair_section(
         "after": pair.association_synth,
         "few": few_cells(pair) if pair.on_few else "",
         "measured": pair.measured,
+        "grade": pair.grade,
+        "reason": pair.reason,
         "chart": maps.twin_maps(grid, reference),
         "open": opened,
         "moves": [

@@ -13,7 +13,6 @@ import numpy as np
 
 from weft.evaluation.metrics import associations, cramers_v, distances
 from weft.evaluation.metrics.association import large_pairs, pair_batches
-from weft.evaluation.report.noise_floor import by_column, compute_combined_sigma, compute_expected_tvd
 from weft.evaluation.report.report_codes import Floats, Grouping, View, shares_of
 from weft.evaluation.report.report_figures import STRONG, MarginalFigures, PairFigures, PairGrid
 from weft.marginals.counting import count_marginals
@@ -24,6 +23,7 @@ from weft.marginals.records import Records
 from weft.models.arranged import unwrap_arrangement
 from weft.models.recoded import RecodedModel
 from weft.synthesis.fitted import Fitted
+from weft.synthesis.verdicts import by_column, compute_combined_sigma, compute_expected_tvd
 
 
 @dataclass(frozen=True)

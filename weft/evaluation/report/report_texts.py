@@ -71,15 +71,17 @@ def against_real(
     columns: Sequence[ColumnFigures],
     pairs: Sequence[PairFigures],
     questions: Questions,
-    rare: Coverage,
+    values: tuple[Coverage, Mapping[str, tuple[int, int]]],
     predictions: Sequence[Prediction],
 ) -> tuple[Headline, ...]:
     """Return the five headlines of the private edition."""
     single: Figures = {(column.name,): column.distance for column in columns}
     joint: Figures = {pair.columns: pair.distance for pair in pairs if pair.distance is not None}
-    kept = {c: 1 - f / r for c, r, f in zip(rare.cliques, rare.rare.tolist(), rare.found.tolist(), strict=True) if r}
+    rare, gone = values  # values that share a code are counted by themselves
+    each = {c: (f, r + gone.get(c[0], (0, 0))[1]) for c, r, f in zip(rare.cliques, rare.rare, rare.found, strict=True)}
+    kept = {c: 1 - f / r for c, (f, r) in each.items() if r}
     one, two = _compute_mean(list(single.values())), _compute_mean(list(joint.values()))
-    found, all_rare = int(rare.found.sum()), int(rare.rare.sum())
+    found, all_rare = (int(sum(counts)) for counts in zip(*each.values(), strict=True))
     return (
         Headline(
             "Single columns",
@@ -107,8 +109,8 @@ def against_real(
         ),
         Headline(
             "Rare values",
-            f"{format_share(rare.share)} kept",
-            rare.share,
+            f"{format_share(found / all_rare if all_rare else 1.0)} kept",
+            found / all_rare if all_rare else 1.0,
             f"{found:,} of the {all_rare:,} values that occur in at most 1% of the private rows still occur. Noise "
             "affects rare values first."
             if all_rare

@@ -8,8 +8,9 @@ import json
 import re
 import subprocess
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form
 from fastapi.responses import FileResponse, HTMLResponse, Response
@@ -22,7 +23,8 @@ from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
 from weft.studio.column_editor import list_fillable_columns
 from weft.studio.jobs import make_program_words
 from weft.studio.pages.run_page import card_of, job_folder
-from weft.studio.workspace import Table
+from weft.studio.workspace import Table, read_json
+from weft.synthesis.verdicts import GRADES
 
 router = APIRouter()
 SHOWN = 10
@@ -177,6 +179,7 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
     folder = table.run(number)
     job = studio.jobs.job(job_folder(table, number))
     card = card_of(table, number)
+    verdicts = _list_verdicts(card, folder)
     names, rows = _read_first_rows(folder / spoken.SYNTHETIC) if card else ([], [])
     return studio.page(
         "result",
@@ -198,7 +201,10 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
             for path in list_run_files(table, number)
         ],
         reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
-        empty=_list_empty_columns(folder / spoken.FOUND_BY_RUN),
+        verdicts=verdicts,
+        grades=[(grade, sum(verdict[1] == grade for verdict in verdicts)) for grade in reversed(GRADES)],
+        troubled=any(verdict[1] != GRADES[0] for verdict in verdicts),
+        compared=any(verdict[3] for verdict in verdicts),
         found=_list_filled_columns(table, folder / spoken.FOUND_BY_RUN),
         more=studio.jobs.job(folder / "more-job"),
         reporting=studio.jobs.job(folder / "reports-job"),
@@ -219,10 +225,13 @@ def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> lis
     return [name for name in names if name not in ids]
 
 
-def _list_empty_columns(found: Path) -> list[str]:
-    """Return the columns for which discovery found no value except "other"."""
-    columns = c.list_shown_columns(found.read_text(encoding="utf-8")) if found.is_file() else []
-    return [each.name for each in columns if each.kind == "category" and each.form["values"] == "other"]
+def _list_verdicts(card: Mapping[str, Any], folder: Path) -> list[tuple[str, str, list[str], Any]]:
+    """Return the verdict on each column, the worst first: from the card, and PRIVATE, from the curator's report."""
+    private = read_json(folder / spoken.PRIVATE_REPORT.replace(".html", ".json")) or {}
+    compared = {verdict["column"]: verdict for verdict in private.get("verdicts", ())}
+    columns = [column for column in card.get("columns", ()) if "verdict" in column]
+    made = [(each["name"], each["verdict"], each["reasons"], compared.get(each["name"])) for each in columns]
+    return sorted(made, key=lambda verdict: -GRADES.index(verdict[1]))
 
 
 def _list_filled_columns(table: Table, found: Path) -> list[str]:
