@@ -62,7 +62,7 @@ def walk(page: Page, address: str, table: Path, into: Path) -> None:
     page.wait_for_selector(".curve svg", timeout=120_000)
     page.screenshot(path=into / "budget.png", full_page=True)
     page.click("text=Spend the budget and create the table")
-    page.wait_for_selector(".stages li.done", timeout=60_000)
+    page.wait_for_selector(".phases li.done", timeout=60_000)
     page.screenshot(path=into / "run.png")
     page.wait_for_selector("text=Some synthetic rows", timeout=180_000)
     page.frame_locator("details.releasable iframe").locator("h1").wait_for(timeout=30_000)

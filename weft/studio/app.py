@@ -23,7 +23,7 @@ from weft.display import format_percent
 from weft.errors import WeftError
 from weft.studio import command_text as spoken
 from weft.studio.access import Guarded, Keys
-from weft.studio.jobs import Jobs
+from weft.studio.jobs import PHASES, Jobs
 from weft.studio.workspace import Desk, Table
 
 HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ class Studio:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._pages.globals |= {"steps": STEPS, "ticket": lambda: secrets.token_hex(8)}
+        self._pages.globals |= {"steps": STEPS, "phases": PHASES, "ticket": lambda: secrets.token_hex(8)}
         self._pages.filters |= {"percent": format_percent, "span": format_duration, "size": format_bytes}
 
     def page(self, name: str, status: int = 200, **shown: Any) -> HTMLResponse:

@@ -30,6 +30,15 @@ _NICE = 5
 """Niceness of commands, so that pages stay responsive."""
 _GRACE = 20.0
 """Seconds that a command has to end after the signal."""
+PHASES = ("describe the columns", "measure with noise", "generate rows and reports")
+"""What a run does, as a page shows it; its commands report more stages (`weft.progress`)."""
+_PHASE_ENDS = (0.0, 0.15, 0.6, 1.0)
+_USUAL_STAGES = (6, 5, 18)
+"""Usual number of stages of each phase."""
+_DESCRIBING = ("load", "read", "find ", "compile", "count rows per person")
+_GENERATING = ("weave", "sample", "choose records", "adjust records", "decode", "draw", "link families", "write")
+_EARLY = 0.1
+"""Completed share below which the time left is unknown."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,8 @@ class StageShown:
     """Completed share, from 0 to 1; None if unknown."""
     finished: bool
     note: str
+    command: int = 0
+    """Number of the command that reports it."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +80,32 @@ class Job:
                         share = min(event["done"] / event["total"], 1.0) if event["total"] else None
                         name = f"{number}:{event['stage']}"
                         done = bool(event["finished"])
-                        found[name] = StageShown(event["stage"], 1.0 if done else share, done, event["note"])
+                        found[name] = StageShown(event["stage"], 1.0 if done else share, done, event["note"], number)
         return list(found.values())
+
+    @property
+    def phase(self) -> int | None:
+        """Number of the current phase of a run; None for other commands."""
+        if not self.words or self.words[0][0] != "synth":
+            return None
+        return max((_find_phase(stage) for stage in self.stages), default=0)
+
+    @property
+    def share(self) -> float:
+        """Estimated completed share, from 0 to 1."""
+        stages, phase = self.stages, self.phase
+        if phase is None:
+            return (sum(stage.share or 0.0 for stage in stages) + 0.2) / (len(stages) + 0.4)
+        done = sum(stage.share or 0.0 for stage in stages if _find_phase(stage) == phase)
+        part = min(done / _USUAL_STAGES[phase], 0.97)
+        return _PHASE_ENDS[phase] + part * (_PHASE_ENDS[phase + 1] - _PHASE_ENDS[phase])
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated time left of a run; None if it is unknown."""
+        if self.phase is None or self.share < _EARLY or self.state != "running":
+            return None
+        return self.seconds * (1 - self.share) / self.share
 
     def answer(self, number: int = 0) -> dict[str, Any]:
         """Return the JSON result of a command; empty if there is none."""
@@ -88,6 +123,12 @@ class Job:
             if (self.folder / f"said-{number}").is_file()
         ]
         return next((text for text in reversed(said) if text), "The command ended without a message.")
+
+
+def _find_phase(stage: StageShown) -> int:
+    if stage.command or stage.name.startswith(_GENERATING):
+        return 2
+    return 0 if stage.name.startswith((*_DESCRIBING, "count")) else 1
 
 
 def make_program_words(words: Sequence[str]) -> list[str]:

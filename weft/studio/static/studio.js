@@ -15,8 +15,9 @@ async function follow(box) {
     shown.innerHTML = await part.text();
     const state = shown.content.querySelector("[data-state]");
     if (state && state.dataset.state !== "running") { location.reload(); return; }
-    const focused = box.contains(document.activeElement);
-    if (!focused && state) box.replaceChildren(...state.childNodes);
+    if (!state) continue;
+    const fresh = state.querySelectorAll("[data-live]"); // buttons and open details stay as they are
+    each(box, "[data-live]", (part, i) => { if (fresh[i] && part.innerHTML !== fresh[i].innerHTML) part.innerHTML = fresh[i].innerHTML; });
   }
 }
 
