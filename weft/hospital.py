@@ -68,6 +68,11 @@ def hospital_schema() -> str:
     )
 
 
+def hospital_database_schema() -> str:
+    """Return the schema of the related tables of `hospital_database` as TOML."""
+    return (files("weft") / "hospital-database.toml").read_text(encoding="utf-8")
+
+
 def _quote_words(words: Iterable[str]) -> str:
     return ", ".join(f'"{word}"' for word in words)
 

@@ -91,10 +91,8 @@ def demo(
 
 def _release_database(home: Path, epsilon: float, terminal: Terminal) -> None:
     """Release three related tables by the command that a user would run."""
-    from importlib.resources import files
-
     from weft.cli.database_commands import synth_tables
-    from weft.hospital import hospital_database
+    from weft.hospital import hospital_database, hospital_database_schema
     from weft.io.atomic_files import stage_files
     from weft.io.table_files import write_table
 
@@ -105,7 +103,7 @@ def _release_database(home: Path, epsilon: float, terminal: Terminal) -> None:
         with stage_files(*paths.values(), schema) as drafts:
             for table, draft in zip(made.values(), drafts, strict=False):
                 write_table([table], draft, ".csv")
-            drafts[-1].write_text((files("weft") / schema.name).read_text(encoding="utf-8"), encoding="utf-8")
+            drafts[-1].write_text(hospital_database_schema(), encoding="utf-8")
     named = " ".join(map(str, paths.values()))
     terminal.show(f"weft synth {named} --schema {schema} --epsilon {epsilon:g} -o {home / 'released'}")
     journal = journal_beside(home / "released", None)

@@ -145,11 +145,11 @@ class PrivacyUnitOptions:
         """Return the privacy unit; raise UsageError if options contradict each other or the schema declares it."""
         if self.unit is not None and self.one_row_per_person:
             raise UsageError("--unit and --one-row-per-person contradict each other: give one of them")
-        if schema is not None and self != PrivacyUnitOptions() and _describes_all(schema):
+        if schema is not None and replace(self, time=None) != PrivacyUnitOptions() and _describes_all(schema):
             raise UsageError("with --schema, the schema states who is protected: set unit and rows_per_unit there")
         if self.rows_per_unit is not None and self.unit is None:
             raise UsageError("--rows-per-unit requires --unit COLUMN")
-        if self.time is not None and self.unit is None:
+        if self.time is not None and self.unit is None and schema is None:
             raise UsageError("--time requires --unit COLUMN")
         return DeclaredUnit(False if self.one_row_per_person else self.unit, self.rows_per_unit)
 

@@ -25,7 +25,7 @@ from weft.io.dialect import DEFAULT_DIALECT
 from weft.io.formats import list_writable_endings
 from weft.io.table_files import open_files, write_table
 from weft.privacy import Ledger
-from weft.release.card import CARD, escape_markdown, format_bullets, format_markdown_table
+from weft.release.card import CARD, describe_verdicts, escape_markdown, format_bullets, format_markdown_table
 from weft.schema.database import Database, RelatedTable
 from weft.schema.family_rules import FamilyRule
 from weft.schema.rules.conditions import all_hold
@@ -39,12 +39,8 @@ from weft.synthesis.database_model import (
     number_rows,
     split_joined,
 )
-from weft.synthesis.statement import (
-    compute_cost_shares,
-    describe_lost_columns,
-    explain_ledger_guarantee,
-    format_budget_share,
-)
+from weft.synthesis.statement import compute_cost_shares, explain_ledger_guarantee, format_budget_share
+from weft.synthesis.verdicts import judge_tables
 from weft.values.storage import decode_dictionary
 
 PART = "These tables are a part of whole ones: every family meets the condition {}."
@@ -104,12 +100,19 @@ def publish_database(
     files = [*(folder / f"{name}{ending}" for name in names), *cards]
     with stage_files(*files) as drafts:
         written: dict[str, dict[str, Any]] = {}
+        verdicts = judge_tables(fitted)
+        if fitted.joined:  # columns that never change are those of the persons
+            both = {v.column: v for table in (ROWS, PERSONS) for v in verdicts[table]}
+            verdicts = {names[0]: tuple(both[name] for name in fitted.joined)}
         for name, draft in zip(names, drafts, strict=False):
             schema = joined_schema(fitted) if fitted.joined else fitted.database.table(name).schema
             rows = write_table([tables[name]], draft, ending, schema=schema)
             public = not fitted.joined and fitted.database.table(name).public
             written[name] = {
                 "file": f"{name}{ending}", "rows": rows, "sha256": hash_file(draft), "public": public,
+                "columns": [
+                    {"name": v.column, "verdict": v.grade, "reasons": v.reasons} for v in verdicts.get(name, ())
+                ],
             }  # fmt: skip
         facts = describe_release(fitted, written, _count_broken_checks(fitted.database, tables, bool(fitted.joined)))
         facts["limits"] = [*(PART.format(each) for each in part), *facts["limits"]]
@@ -144,16 +147,17 @@ def describe_release(fitted: FittedDatabase, tables: Mapping[str, Any], checks: 
         # The schema has the facts themselves: it is omitted if any was read from private rows.
         "schema": None if database.from_data_facts() else database.to_dict(),
         "checks": dict(checks),
-        "limits": [*list_lost_columns(fitted), *(HISTORY_LIMITS if fitted.joined else RELATED_LIMITS), *LIMITS],
+        "limits": [*list_limited_columns(fitted), *(HISTORY_LIMITS if fitted.joined else RELATED_LIMITS), *LIMITS],
     }
 
 
-def list_lost_columns(fitted: FittedDatabase) -> list[str]:
-    """List the columns of all tables that lost values: that are not listed, or that drowned in noise."""
+def list_limited_columns(fitted: FittedDatabase) -> list[str]:
+    """List the columns of all tables that need care or cannot be used, with the reasons."""
     return [
-        f"{name if fitted.joined else f'{table.name}.{name}'}: {told}."
-        for table in fitted.database.private
-        for name, told in describe_lost_columns(fitted.view(table.name)).items()
+        f"{verdict if fitted.joined else f'{name}.{verdict}'}."
+        for name, verdicts in judge_tables(fitted).items()
+        for verdict in verdicts
+        if verdict.grade != "usable"
     ]
 
 
@@ -173,6 +177,12 @@ def render_database_card(facts: Mapping[str, Any]) -> str:
         [escape_markdown(entry["question"]), f"{entry['cost'] / ledger['capacity']:.1%}"] for entry in ledger["entries"]
     ]
     queries += [[f"**{name}**", f"**{format_budget_share(share)}**"] for name, share in facts["costs"].items()]
+    columns = [
+        column | {"name": f"{name}.{column['name']}"}
+        for name, entry in facts["tables"].items()
+        for column in entry.get("columns", ())  # absent from cards of earlier versions
+    ]
+    verdicts = [[escape_markdown(column["name"]), column["verdict"]] for column in columns]
     checks = [f"{escape_markdown(what)}: {count or 'none'} broken" for what, count in facts["checks"].items()]
     return (
         "\n\n".join(
@@ -187,6 +197,8 @@ def render_database_card(facts: Mapping[str, Any]) -> str:
                     + escape_markdown(privacy["unit"]),
                     f"Neighbouring databases: {escape_markdown(privacy['neighbours'])}",
                 ),
+                *(["## Columns", format_markdown_table(["column", "verdict"], verdicts)] if verdicts else []),
+                *describe_verdicts(columns),
                 "## Queries answered from the private rows",
                 format_markdown_table(["query", "share of the budget"], queries),
                 "## Keys and families",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,9 +15,11 @@ from typing import Any, Literal
 from weft.drafting.review import FOUND, MEANINGS, Fact, Review, set_keys, set_top, without_item
 from weft.errors import SchemaError, WeftError
 from weft.schema import Schema
+from weft.schema.database import Database
 from weft.schema.kinds.formula import list_formula_names, parse_formula
 from weft.schema.schema_file import read_toml, write_column, write_rule
 from weft.schema.value_lists import with_lists
+from weft.studio.workspace import SCHEMA
 
 Origin = Literal["public", "read", "paid", "found", "set"]
 
@@ -105,12 +108,14 @@ def find_schema_fault(text: str, folder: Path | None = None) -> str:
     try:
         read_schema(text, folder)
     except WeftError as error:
-        return str(error).replace("schema, ", "")
+        return str(error).replace("schema, ", "").replace(f"{folder}{os.sep}{SCHEMA}, ", "")
     return ""
 
 
-def read_schema(text: str, folder: Path | None = None) -> Schema:
-    """Return the schema of a text whose files of values are in a folder."""
+def read_schema(text: str, folder: Path | None = None) -> Schema | Database:
+    """Return the schema of a text, of one table or of several, whose files of values are in a folder."""
+    if "tables" in _parse_document(text):
+        return Database.from_toml(text, "schema" if folder is None else str(folder / SCHEMA))
     return read_toml(text, "schema", folder)
 
 

@@ -13,6 +13,8 @@ from weft.studio.workspace import LIFETIME, SCHEMA, Facts, Table
 Words = tuple[str, ...]
 
 SYNTHETIC, MODEL, PRIVATE_REPORT, PUBLIC_REPORT = "synthetic.csv", "model.weft", "report-PRIVATE.html", "report.html"
+RELEASED, EVIDENCE = "released", "evidence"
+RELATED_CARD = f"{RELEASED}/database.csv"
 FOUND, FOUND_BY_RUN = "found.toml", "synthetic.schema.toml"
 BUDGET = LIFETIME
 
@@ -52,19 +54,8 @@ def write_discovery_command(table: Table, epsilon: float) -> Spoken:
     """Return the command that discovers a schema privately."""
     facts = table.facts
     price = "--private", "--epsilon", f"{epsilon:g}", "--delta", f"{facts.delta:g}"
-    words = (
-        "schema",
-        "draft",
-        facts.source,
-        *price,
-        *write_unit_options(facts),
-        *_write_budget(facts),
-        "--few-rows",
-        "-o",
-        FOUND,
-        "--force",
-    )
-    return Spoken((words,))
+    asked = (*price, *write_unit_options(facts), *_write_budget(facts))
+    return Spoken((("schema", "draft", facts.source, *asked, "--few-rows", "-o", FOUND, "--force"),))
 
 
 def write_plan_command(table: Table) -> Spoken:
@@ -80,31 +71,27 @@ def write_plan_command(table: Table) -> Spoken:
 
 
 def write_synth_command(table: Table, number: str) -> Spoken:
-    """Return the commands that create the synthetic table and both editions of its report."""
+    """Return the commands that create the synthetic tables and both editions of the report, if there is one."""
     facts, folder = table.facts, f"runs/{number}"
-    made, model = f"{folder}/{SYNTHETIC}", f"{folder}/{MODEL}"
+    made, model = f"{folder}/{RELEASED if facts.tables else SYNTHETIC}", f"{folder}/{MODEL}"
     words = "synth", facts.source, "--schema", SCHEMA, "--epsilon", f"{facts.epsilon:g}", "--delta", f"{facts.delta:g}"
-    run = (
-        *words,
-        *_write_method(facts),
-        *_write_budget(facts),
-        *_few_rows(table),
-        "--model",
-        model,
-        "-o",
-        made,
-        "--json",
-    )
+    ordered = ("--time", facts.time) if facts.time else ()
+    settings = (*ordered, *_write_method(facts), *_write_budget(facts), *_few_rows(table))
+    run = (*words, *settings, "--model", model, "-o", made)
+    time = _include_if(bool(facts.time), f", time={facts.time!r}")
+    source = f"{{name: {facts.source!r} + f'/{{name}}.csv' for name in {list(facts.tables)}}}" if facts.tables else ""
+    schema = f'weft.Database.load("{SCHEMA}")' if facts.tables else f'"{SCHEMA}"'
     python = (
         "import weft\n\n"
         f"synthesizer = weft.Synthesizer(epsilon={facts.epsilon:g}, delta={facts.delta:g}"
         f"{_include_if(facts.method != 'auto', f', method={facts.method!r}')}"
         f"{_include_if(bool(facts.budget), f', budget_file={facts.budget!r}')})\n"
-        f'synthesizer.fit({facts.source!r}, "{SCHEMA}")\n'
+        f"synthesizer.fit({source or repr(facts.source)}, {schema}{time})\n"
         f"rows = synthesizer.sample()\n"
         f'synthesizer.save("{MODEL}")\n'
     )
-    return Spoken((run, *write_report_commands(table, number).words), python)
+    reports = () if table.released_apart else write_report_commands(table, number).words
+    return Spoken(((*run, "--json"), *reports), python)
 
 
 def write_report_commands(table: Table, number: str) -> Spoken:
@@ -114,6 +101,13 @@ def write_report_commands(table: Table, number: str) -> Spoken:
     public = "report", "--releasable", model, made, "-o", f"{folder}/{PUBLIC_REPORT}", "--json"
     private = "report", table.facts.source, made, "--model", model, "-o", f"{folder}/{PRIVATE_REPORT}", "--json"
     return Spoken((public, private))
+
+
+def write_evidence_command(table: Table, number: str) -> Spoken:
+    """Return the command that writes the evidence pack of a run, from its card."""
+    folder = f"runs/{number}"
+    made = RELEASED if table.facts.tables else SYNTHETIC
+    return Spoken((("evidence", f"{folder}/{made}", "-o", f"{folder}/{EVIDENCE}", "--overwrite", "--json"),))
 
 
 def write_query_command(number: str, columns: Sequence[str], where: Sequence[str]) -> Spoken:
@@ -126,16 +120,8 @@ def write_query_command(number: str, columns: Sequence[str], where: Sequence[str
 
 def write_sample_command(number: str, rows: int, where: Sequence[str], name: str) -> Spoken:
     """Return the command that samples more rows from a model."""
-    words = (
-        "sample",
-        f"runs/{number}/{MODEL}",
-        "-n",
-        str(rows),
-        *_write_conditions(where),
-        "-o",
-        f"runs/{number}/{name}",
-        "--json",
-    )
+    model, made = f"runs/{number}/{MODEL}", f"runs/{number}/{name}"
+    words = "sample", model, "-n", str(rows), *_write_conditions(where), "-o", made, "--json"
     python = (
         f'import weft\n\nweft.load("{MODEL}").sample({rows}{_include_if(bool(where), f", where={list(where)!r}")})\n'
     )
@@ -145,7 +131,7 @@ def write_sample_command(number: str, rows: int, where: Sequence[str], name: str
 def _few_rows(table: Table) -> Words:
     """Return --few-rows if discovery is needed: the budget page has already shown how many rows it needs."""
     try:
-        incomplete = Schema.from_toml(table.schema).incomplete
+        incomplete = not table.facts.tables and Schema.from_toml(table.schema).incomplete
     except (WeftError, OSError):
         return ()
     return ("--few-rows",) if incomplete else ()

@@ -13,7 +13,7 @@ import json
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from weft.io.atomic_files import stage_files
 from weft.io.formats import format_of
 from weft.io.output_paths import JOURNAL_ENDING
 
-FACTS, SCHEMA = "facts.json", "schema.toml"
+FACTS, SCHEMA, TABLES = "facts.json", "schema.toml", "tables"
 REMOVED, LIFETIME = "removed", "lifetime.budget"
 _ID = re.compile(r"[0-9a-f]{12}")
 _RUN = re.compile(r"\d{3,6}")
@@ -46,6 +46,10 @@ class Facts:
     unit: str | bool | None = None
     """Column that identifies the person; False if every row belongs to a different person; None if not stated."""
     rows_per_unit: int = 5
+    time: str = ""
+    """Column that orders the rows of a person in time; empty if none does."""
+    tables: dict[str, list[str]] = field(default_factory=dict)
+    """Related tables with their columns; empty for a single table."""
     rows: int = 10_000
     """Approximate number of rows as stated by the user, for plans."""
     epsilon: float = 1.0
@@ -72,6 +76,23 @@ class Table:
     def source(self) -> str:
         """The table's path or address, valid from any folder."""
         return str(self.folder / self.facts.source) if self.facts.kept else self.facts.source
+
+    def sources(self) -> dict[str, str]:
+        """Return the path or address of each related table, or of the only one; raise DataError if one is missing."""
+        if not self.facts.tables:
+            return {self.facts.name: self.source}
+        if kind_of_address(self.source):
+            return {name: f"{self.source}?table={name}" for name in self.facts.tables}
+        folder = Path(self.source)
+        files = {path.name.partition(".")[0]: str(path) for path in sorted(folder.glob("*")) if path.is_file()}
+        if missing := [name for name in self.facts.tables if name not in files]:
+            raise DataError(f"the folder has no file named like the table {missing[0]}, such as {missing[0]}.csv")
+        return {name: files[name] for name in self.facts.tables}
+
+    @property
+    def released_apart(self) -> bool:
+        """Whether related tables or histories are released, for which there is no report, forecast or query."""
+        return bool(self.facts.tables or self.facts.time)
 
     def change(self, **facts: Any) -> Table:
         """Save changed settings and return the table with them."""
@@ -121,28 +142,38 @@ class Desk:
         folder = self.folder / number
         return Table(number, folder, Facts(**json.loads((folder / FACTS).read_text(encoding="utf-8"))))
 
-    def take_in(self, name: str, stream: IO[bytes]) -> Table:
-        """Copy an uploaded file; its name determines only the file format."""
-        plain = _UNSAFE.sub("-", Path(name.replace("\\", "/")).name).strip(".-")[-80:]
-        if format_of(Path(plain)) is None:
-            raise DataError(
-                "the file name has no known ending: expected .csv, .parquet, .xlsx or another supported format"
-            )
-        table = self._begin(Facts(plain.partition(".")[0] or "table", plain, kept=True))
-        place = table.folder / table.facts.source
-        place.touch(mode=0o600)
-        with place.open("wb") as copy:
-            shutil.copyfileobj(stream, copy, _CHUNK)
+    def take_in(self, files: Mapping[str, IO[bytes]]) -> Table:
+        """Copy an uploaded file, or several, which are related tables; names determine format and table only."""
+        plain = {_UNSAFE.sub("-", Path(name.replace("\\", "/")).name).strip(".-")[-80:]: name for name in files}
+        if any(format_of(Path(name)) is None for name in plain):
+            told = "the file name has no known ending: expected .csv, .parquet, .xlsx or another supported format"
+            raise DataError(told)
+        names = [name.partition(".")[0] or "table" for name in plain]
+        if len(set(names)) < len(files):
+            raise DataError("two files have the name of one table: choose one file for each table")
+        if len(names) == 1:
+            facts = Facts(names[0], next(iter(plain)), kept=True)
+        else:
+            facts = Facts(" and ".join(names), TABLES, kept=True, tables={name: [] for name in names})
+        table = self._begin(facts)
+        folder = table.folder / TABLES if facts.tables else table.folder
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for name, given in plain.items():
+            place = folder / name
+            place.touch(mode=0o600)
+            with place.open("wb") as copy:
+                shutil.copyfileobj(files[given], copy, _CHUNK)
         return table
 
-    def point_at(self, source: str) -> Table:
-        """Add a table that is not copied: a file on this machine, or a database table."""
+    def point_at(self, source: str, tables: Sequence[str] = ()) -> Table:
+        """Add tables that are not copied: a file, a folder of files or a database, of which several are named."""
+        named: dict[str, list[str]] = {name: [] for name in tables}
         if kind_of_address(source):
-            return self._begin(Facts(re.split(r"[=/]", source)[-1] or source, source, kept=False))
+            return self._begin(Facts(re.split(r"[=/:]", source)[-1] or source, source, kept=False, tables=named))
         path = Path(source).expanduser()
         if not path.exists():
             raise DataError("the file does not exist on this machine: enter its complete path")
-        return self._begin(Facts(path.name.partition(".")[0], str(path.absolute()), kept=False))
+        return self._begin(Facts(path.name.partition(".")[0], str(path.absolute()), kept=False, tables=named))
 
     def remove(self, table: Table) -> None:
         """Remove a table and everything generated from it; a source file elsewhere is not touched.

@@ -10,9 +10,9 @@ are released. Only the curator's edition of a report passes findings from real r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from weft.schema import Schema
 from weft.schema.kinds.kind import Column
 from weft.synthesis.fitted import Fitted
 from weft.synthesis.statement import FAINT, is_row_count_faint
+
+if TYPE_CHECKING:
+    from weft.synthesis.database_model import FittedDatabase
 
 Grade = Literal["usable", "usable with care", "not usable"]
 GRADES: tuple[Grade, ...] = ("usable", "usable with care", "not usable")
@@ -70,6 +73,7 @@ class Verdict:
 
 
 Findings = dict[str, list[Finding]]
+Marginal = Callable[[Clique], Array]
 
 
 def grade_share(share: float, limits: tuple[float, float]) -> Grade:
@@ -108,7 +112,7 @@ def collect_findings(fitted: Fitted, *, noise: bool) -> Findings:
     """Return what limits the use of each column; with `noise`, also the expected error of its one-way marginal."""
     if is_row_count_faint(fitted):
         return {column.name: [Finding("not usable", FAINT)] for column in fitted.schema.modelled}
-    found = find_losses(fitted.schema, fitted.codec, lambda name: fitted.model.marginal((name,)))
+    found = find_losses(fitted.schema, fitted.codec, fitted.model.marginal, fitted.codec.domain)
     for name, share in _find_merged_shares(fitted).items():
         told = f"rare values, with about {share:.0%} of the rows, share one set of relations to other columns"
         found.setdefault(name, []).append(Finding("usable with care", told))
@@ -120,37 +124,52 @@ def collect_findings(fitted: Fitted, *, noise: bool) -> Findings:
             "which of a person's rows were used was chosen at random"
         )
         found.setdefault(fitted.schema.unit, []).append(Finding("usable with care", told))
-    for name, error in estimate_errors(fitted).items() if noise else ():
+    return _add_noise(found, estimate_errors(fitted) if noise else {})
+
+
+def _add_noise(found: Findings, errors: Mapping[str, float]) -> Findings:
+    for name, error in errors.items():
         if error >= MISPLACED[0]:
             told = f"noise alone is expected to misplace {error:.1%} of its rows"
             found.setdefault(name, []).append(Finding(grade_share(error, MISPLACED), told))
     return found
 
 
-def find_losses(schema: Schema, codec: Codec | None = None, marginal: Callable[[str], Array] | None = None) -> Findings:
+def judge_tables(fitted: FittedDatabase) -> dict[str, tuple[Verdict, ...]]:
+    """Return the verdicts on the columns of related tables, or of histories, by table."""
+    made = {}
+    for table in fitted.database.private:
+        model, errors = fitted.models[table.name], estimate_errors(fitted.view(table.name))
+        found = find_losses(table.schema, fitted.codecs[table.name], model.marginal, model.domain)
+        made[table.name] = make_verdicts(table.schema, _add_noise(found, errors))
+    return made
+
+
+def find_losses(schema: Schema, codec: Codec, marginal: Marginal | None = None, known: Container[str] = ()) -> Findings:
     """Return what a release lost of each column: values that are not listed, moved values, emptied columns.
 
-    `marginal` returns the noisy counts of an attribute; without it, only what the schema records is known.
+    `marginal` returns the noisy counts of the `known` attributes; of others, only what the schema records is known.
     """
     found: Findings = {}
     for column in schema.modelled:
-        known = codec is not None and marginal is not None and column.name in codec.domain
-        counts = np.asarray(marginal(column.name), np.float64) if known and marginal is not None else None
+        counts = None
+        if marginal is not None and column.name in codec.domain and column.name in known:
+            counts = np.asarray(marginal((column.name,)), np.float64)
         told = _find_unlisted(column, codec, counts)
-        if codec is not None and counts is not None and not told:
+        if counts is not None and not told:
             told = _find_emptied(column, counts) or _find_piled(column, codec, counts)
         if told:
             found[column.name] = told
     return found
 
 
-def _find_unlisted(column: Column, codec: Codec | None, counts: Array | None) -> list[Finding]:
+def _find_unlisted(column: Column, codec: Codec, counts: Array | None) -> list[Finding]:
     """Find values that were not kept: those that are not listed, and those that could not be read."""
     share, other = column.lost_share, getattr(column, "other", None)
     if other is None or column.kind != "category":
         told = f"about {share:.1%} of the values could not be read as {column.kind} and appear as missing"
         return [Finding(grade_share(share, UNLISTED), told)] if share > 0 else []
-    if codec is not None and counts is not None and column.outside == "other":  # more accurate than discovery
+    if counts is not None and column.outside == "other":  # more accurate than discovery
         part = codec.part(column.name)
         place = [str(label) for label in part.labels()[part.domain.index(column.name)]].index(str(other))
         share = float(counts[place] / max(counts.sum(), 1.0))
@@ -227,19 +246,12 @@ def compute_combined_sigma(columns: Clique, index: Mapping[str, Sequence[Measure
 
 def estimate_errors(fitted: Fitted) -> dict[str, float]:
     """Estimate the share of rows that noise alone misplaces, by column: the largest of its attributes."""
-    return estimate_column_errors(fitted.codec, fitted.measured, lambda name: fitted.model.marginal((name,)))
-
-
-def estimate_column_errors(
-    codec: Codec, measured: Iterable[Measured], marginal: Callable[[str], Array]
-) -> dict[str, float]:
-    """Estimate the share of rows that noise alone misplaces, by column, from the scales of the measured marginals."""
-    index, errors = by_column(measured), dict[str, float]()
+    codec, index, errors = fitted.codec, by_column(fitted.measured), dict[str, float]()
     for part in codec.parts:
         for name in part.domain:
             sigma = compute_combined_sigma((name,), index) if name in codec.domain else None
             if sigma is not None:
-                counts = np.asarray(marginal(name), np.float64)
+                counts = np.asarray(fitted.model.marginal((name,)), np.float64)
                 error = compute_expected_tvd(_sum_ranges(counts, codec.domain.order(name).ordered), sigma)
                 errors |= {column: max(error, errors.get(column, 0.0)) for column in part.columns}
     return errors

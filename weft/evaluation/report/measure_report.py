@@ -121,7 +121,7 @@ def measure_private(
     with report_stage(listener, "predict"):
         predictions, note = _measure_predictions(real, synth, ones[0], found.real)
     told = (*seen, *cautions.against_real(columns, pairs))
-    lost = find_losses(codec.schema) if fitted is None else collect_findings(fitted, noise=False)
+    lost = find_losses(codec.schema, codec) if fitted is None else collect_findings(fitted, noise=False)
     seen_wrong = {column.name for column in columns if column.outside}  # exact, instead of the noisy shares
     lost = {name: found for name, found in lost.items() if name not in seen_wrong}
     verdicts = cautions.judge_report(codec, lost, told)

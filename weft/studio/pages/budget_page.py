@@ -14,6 +14,7 @@ from weft.methods import AUTO, METHODS
 from weft.privacy import Adjacency, Budget, Lifetime
 from weft.privacy.filters import find_affordable_epsilon
 from weft.schema import Schema
+from weft.schema.database import Database
 from weft.studio import column_editor as c
 from weft.studio import command_text as spoken
 from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
@@ -89,10 +90,10 @@ def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: i
         step="budget",
         wrong=wrong,
         fault=fault,
-        open_columns=[] if schema is None else [column.name for column in schema.unknown],
+        open_columns=_list_open(schema),
         read=sum(fact.origin == "read" for column in c.list_shown_columns(text) for fact in column.facts),
         incomplete=schema is None or schema.incomplete,
-        needed=0 if schema is None else _rows_needed(table, schema),
+        needed=_rows_needed(table, schema) if isinstance(schema, Schema) else 0,
         unsaid=table.facts.unit is None,
         methods=[AUTO, *METHODS],
         job=job if fresh else None,
@@ -103,6 +104,12 @@ def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: i
         said=spoken.write_synth_command(table, "NNN"),
         said_plan=spoken.write_plan_command(table),
     )
+
+
+def _list_open(schema: Schema | Database | None) -> list[str]:
+    """Return the columns that discovery has to find, or the tables that have such columns."""
+    found = () if schema is None else schema.unknown if isinstance(schema, Schema) else schema.incomplete
+    return [each.name for each in found]
 
 
 def _rows_needed(table: Table, schema: Schema) -> int:

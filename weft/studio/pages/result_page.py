@@ -79,15 +79,15 @@ def download(table: TheTable, number: str, name: str) -> Response:
     raise DataError("the run does not have this file")
 
 
-@router.get("/t/{table}/runs/{number}/release.zip")
-def release(table: TheTable, number: str) -> Response:
-    """Return a ZIP archive of all files that may be published."""
+@router.get("/t/{table}/runs/{number}/{what}.zip")
+def release(table: TheTable, number: str, what: Literal["release", "evidence"]) -> Response:
+    """Return a ZIP archive of all files that may be published, or of the evidence pack."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in list_run_files(table, number):
-            if not stays_with_curator(path):
+            if (path.parent.name == spoken.EVIDENCE) if what == "evidence" else not stays_with_curator(path):
                 archive.write(path, path.name)
-    head = {"content-disposition": f'attachment; filename="release-{number}.zip"'}
+    head = {"content-disposition": f'attachment; filename="{what}-{number}.zip"'}
     return Response(packed.getvalue(), media_type="application/zip", headers=head)
 
 
@@ -146,29 +146,38 @@ def more(
     return redirect_to(f"/t/{table.id}/runs/{number}#more")
 
 
-@router.post("/t/{table}/runs/{number}/reports")
-def reports(studio: TheStudio, table: TheTable, number: str, ticket: Annotated[str, Form()]) -> Response:
-    """Make the reports of a run that was cancelled after its table was written, at no privacy cost."""
-    place, said = table.run(number) / "reports-job", spoken.write_report_commands(table, number)
+@router.post("/t/{table}/runs/{number}/make/{what}")
+def make(
+    studio: TheStudio,
+    table: TheTable,
+    number: str,
+    what: Literal["reports", "evidence"],
+    ticket: Annotated[str, Form()],
+) -> Response:
+    """Make the reports of a run that was cancelled after its table was written, or its evidence pack, at no cost."""
+    said = (spoken.write_report_commands if what == "reports" else spoken.write_evidence_command)(table, number)
+    place = table.run(number) / f"{what}-job"
     studio.jobs.start(table.folder, lambda: [place], ticket, lambda: (place, said.words))
     return redirect_to(f"/t/{table.id}/runs/{number}")
 
 
 @router.get("/t/{table}/runs/{number}/jobs/{name}")
-def job(studio: TheStudio, table: TheTable, number: str, name: Literal["more", "reports"]) -> HTMLResponse:
+def job(studio: TheStudio, table: TheTable, number: str, name: Literal["more", "reports", "evidence"]) -> HTMLResponse:
     """Show the progress of additional rows or of the reports, as a part of the page."""
     found = studio.jobs.job(table.run(number) / f"{name}-job")
     return studio.page("progress", job=found, table=table, step="history", cancel="")
 
 
 def list_run_files(table: Table, number: str) -> list[Path]:
-    """Return the files of a run."""
-    return sorted(path for path in table.run(number).iterdir() if path.is_file() and not path.name.startswith("."))
+    """Return the files of a run, those of several released tables, and its evidence pack."""
+    folders = [table.run(number) / name for name in ("", spoken.RELEASED, spoken.EVIDENCE)]
+    found = [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
+    return [path for path in found if path.is_file() and not path.name.startswith(".")]
 
 
 def stays_with_curator(path: Path) -> bool:
     """Whether a file must not be published."""
-    return RELEASED.fullmatch(path.name) is None
+    return path.parent.name != spoken.RELEASED and RELEASED.fullmatch(path.name) is None
 
 
 def _split_conditions(text: str) -> list[str]:
@@ -178,9 +187,12 @@ def _split_conditions(text: str) -> list[str]:
 def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLResponse:
     folder = table.run(number)
     job = studio.jobs.job(job_folder(table, number))
-    card = card_of(table, number)
+    card, files = card_of(table, number), list_run_files(table, number)
     verdicts = _list_verdicts(card, folder)
-    names, rows = _read_first_rows(folder / spoken.SYNTHETIC) if card else ([], [])
+    places = {name: folder / spoken.RELEASED / f"{name}.csv" for name in table.facts.tables}
+    shown = [(name, *_read_first_rows(path)) for name, path in (places or {"": folder / spoken.SYNTHETIC}).items()]
+    more = sorted(path.name for path in files if path.name.startswith("more-") and path.suffix == ".csv")
+    jobs = {name: studio.jobs.job(folder / f"{name}-job") for name in ("more", "reports", "evidence")}
     return studio.page(
         "result",
         table=table,
@@ -188,17 +200,14 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
         number=number,
         job=job,
         card=card,
-        names=names,
-        rows=rows,
-        countable=_list_countable_columns(table, folder, names),
-        made=[
-            path.name
-            for path in list_run_files(table, number)
-            if path.name.startswith("more-") and path.suffix == ".csv"
-        ],
+        sizes=[(name, entry["rows"]) for name, entry in card.get("tables", {"": card.get("table")}).items() if entry],
+        shown=shown if card else [],
+        countable=[] if table.released_apart else _list_countable_columns(table, folder, shown[0][1]),
+        made=more,
         files=[
             (path.name, _describe_file(path), path.stat().st_size, stays_with_curator(path))
-            for path in list_run_files(table, number)
+            for path in files
+            if path.parent.name != spoken.EVIDENCE
         ],
         reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
         verdicts=verdicts,
@@ -206,14 +215,16 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
         troubled=any(verdict[1] != GRADES[0] for verdict in verdicts),
         compared=any(verdict[3] for verdict in verdicts),
         found=_list_filled_columns(table, folder / spoken.FOUND_BY_RUN),
-        more=studio.jobs.job(folder / "more-job"),
-        reporting=studio.jobs.job(folder / "reports-job"),
+        jobs=jobs,
+        evidence=any(path.parent.name == spoken.EVIDENCE for path in files),
         said=spoken.Spoken(job.words, spoken.write_synth_command(table, number).python) if job else None,
         cancel=f"/t/{table.id}/runs/{number}/cancel",
     )
 
 
 def _describe_file(path: Path) -> str:
+    if path.parent.name == spoken.RELEASED and path.suffix == ".csv":
+        return "a synthetic table"
     return next((said for ending, said in WHAT.items() if path.name.endswith(ending)), "")
 
 
@@ -229,8 +240,13 @@ def _list_verdicts(card: Mapping[str, Any], folder: Path) -> list[tuple[str, str
     """Return the verdict on each column, the worst first: from the card, and PRIVATE, from the curator's report."""
     private = read_json(folder / spoken.PRIVATE_REPORT.replace(".html", ".json")) or {}
     compared = {verdict["column"]: verdict for verdict in private.get("verdicts", ())}
-    columns = [column for column in card.get("columns", ()) if "verdict" in column]
-    made = [(each["name"], each["verdict"], each["reasons"], compared.get(each["name"])) for each in columns]
+    listed = {"": card.get("columns", ())} if "tables" not in card else card["tables"]
+    several, made = len(listed) > 1, []
+    for table, entry in listed.items():
+        for each in entry if table == "" else entry.get("columns", ()):
+            if "verdict" in each:
+                name = f"{table}.{each['name']}" if several else each["name"]
+                made.append((name, each["verdict"], each["reasons"], compared.get(each["name"])))
     return sorted(made, key=lambda verdict: -GRADES.index(verdict[1]))
 
 

@@ -43,7 +43,7 @@ def start_run(studio: Studio, table: Table, ticket: str) -> str:
     text = table.schema.read_text(encoding="utf-8")
     if wrong := c.find_schema_fault(text, table.folder):
         raise SchemaError(f"the schema is invalid: correct it on the columns page: {wrong}")
-    if c.get_protected_column(text) != (table.facts.unit or None):
+    if not table.facts.tables and c.get_protected_column(text) != (table.facts.unit or None):
         raise SchemaError("schema and table page disagree on who is protected: state it again on the table page")
     if any(column.open for column in c.list_shown_columns(text)):
         raise SchemaError(
@@ -93,7 +93,8 @@ def job_folder(table: Table, number: str) -> Path:
 
 def card_of(table: Table, number: str) -> dict[str, Any]:
     """Return the card of a run; empty if it released no table."""
-    return dict(read_json(replace_ending(table.run(number) / spoken.SYNTHETIC, ".card.json")) or {})
+    place = table.run(number) / (spoken.RELATED_CARD if table.facts.tables else spoken.SYNTHETIC)
+    return dict(read_json(replace_ending(place, ".card.json")) or {})
 
 
 def list_spent_budgets(table: Table) -> float:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import pyarrow.csv
-from fastapi import APIRouter, Form, UploadFile
+from fastapi import APIRouter, File, Form, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
 from weft.curator import PrivateTable
-from weft.errors import DataError, WeftError
-from weft.hospital import hospital, hospital_schema
+from weft.errors import DataError, SchemaError, WeftError
+from weft.hospital import hospital, hospital_database, hospital_database_schema, hospital_schema
 from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
-from weft.studio.column_editor import first_schema, set_protected_column
+from weft.studio.column_editor import find_schema_fault, first_schema, set_protected_column
+from weft.studio.related_schema import TALL, WIDE, change_links, guess_database, list_tables, read_root
 from weft.studio.workspace import Table, write_small_file
 from weft.synthesis.discovery import possible_units
 
@@ -25,20 +26,27 @@ _MAX_CELL_LENGTH = 60
 
 
 @router.post("/tables")
-def add(studio: TheStudio, file: UploadFile | None = None, source: Annotated[str, Form()] = "") -> Response:
-    """Add a table: an uploaded file, or a path or address."""
+def add(
+    studio: TheStudio,
+    file: Annotated[list[UploadFile] | None, File()] = None,
+    source: Annotated[str, Form()] = "",
+    tables: Annotated[str, Form()] = "",
+) -> Response:
+    """Add a table, or several related ones: uploaded files, or a path or address."""
+    files = {each.filename: each.file for each in file or () if each.filename}
     try:
-        if file is not None and file.filename:
-            table = studio.desk.take_in(file.filename, file.file)
+        if files:
+            table = studio.desk.take_in(files)
         elif source.strip():
-            table = studio.desk.point_at(source.strip())
+            table = studio.desk.point_at(source.strip(), [each.strip() for each in tables.split(",") if each.strip()])
         else:
             raise DataError("choose a file, or enter its path")
         try:
-            names = [name for name in PrivateTable(table.source).first_rows(1).schema.names if name]
-            if not names:
-                raise DataError("the file has no column names: they are expected in its first line")
-            write_small_file(table.schema, first_schema(names))
+            names = {name: _read_names(each) for name, each in table.sources().items()}
+            columns = next(iter(names.values()))
+            related = bool(table.facts.tables)
+            write_small_file(table.schema, guess_database(names) if related else first_schema(columns))
+            table.change(tables=names if related else {})
         except (WeftError, OSError):
             studio.desk.remove(table)
             raise
@@ -47,21 +55,67 @@ def add(studio: TheStudio, file: UploadFile | None = None, source: Annotated[str
     return redirect_to(f"/t/{table.id}")
 
 
+def _read_names(source: str) -> list[str]:
+    names = [name for name in PrivateTable(source).column_names() if name]
+    if not names:
+        raise DataError("the file has no column names: they are expected in its first line")
+    return names
+
+
 @router.post("/tables/demo")
-def demo(studio: TheStudio) -> Response:
-    """Add the table of a fictional hospital, with its public schema."""
-    packed = io.BytesIO()
-    pyarrow.csv.write_csv(hospital(rows=DEMO_ROWS), packed)
-    packed.seek(0)
-    table = studio.desk.take_in("fictional-hospital.csv", packed).change(rows=DEMO_ROWS)
-    write_small_file(table.schema, hospital_schema())
+def demo(studio: TheStudio, related: Annotated[str, Form()] = "") -> Response:
+    """Add the table of a fictional hospital, or three related ones, with the public schema."""
+    made = hospital_database() if related else {"fictional-hospital": hospital(rows=DEMO_ROWS)}
+    files: dict[str, IO[bytes]] = {f"{name}.csv": io.BytesIO() for name in made}
+    for rows, packed in zip(made.values(), files.values(), strict=True):
+        pyarrow.csv.write_csv(rows, packed)
+        packed.seek(0)
+    table = studio.desk.take_in(files).change(rows=DEMO_ROWS)
+    if related:
+        table = table.change(tables={name: rows.schema.names for name, rows in made.items()})
+    write_small_file(table.schema, hospital_database_schema() if related else hospital_schema())
     return redirect_to(f"/t/{table.id}")
 
 
 @router.get("/t/{table}")
 def table_page(studio: TheStudio, table: TheTable) -> HTMLResponse:
-    """Show the preview of a table, and ask who is protected."""
-    return studio.page("table", table=table, step="", **_inspect_table(studio, table), wrong="")
+    """Show the preview of a table, and ask who is protected; for related tables, show keys and links."""
+    return _render_table_page(studio, table)
+
+
+def _render_table_page(
+    studio: Studio, table: Table, wrong: str = "", status: int = 200, text: str | None = None
+) -> HTMLResponse:
+    if not table.facts.tables:
+        return studio.page("table", status, table=table, step="", **_inspect_table(studio, table), wrong=wrong)
+    held = table.schema.read_text(encoding="utf-8") if text is None else text
+    try:
+        shown = list_tables(held, table.facts.tables)
+    except SchemaError as error:
+        shown, wrong = [], str(error)
+    fault = "" if wrong else find_schema_fault(held, table.folder)
+    root = read_root(held)
+    size = max((each.left for each in shown), default=0) + WIDE, max((each.top for each in shown), default=0) + TALL
+    return studio.page(
+        "links", status, table=table, step="", tables=shown, root=root, wrong=wrong, fault=fault, text=held, size=size,
+        wide=WIDE, tall=TALL,
+    )  # fmt: skip
+
+
+@router.post("/t/{table}/links")
+async def links(studio: TheStudio, table: TheTable, request: Request) -> Response:
+    """Save root, keys and links of related tables, or the whole schema file."""
+    form = {key: str(value) for key, value in (await request.form()).items()}
+    text = table.schema.read_text(encoding="utf-8")
+    try:
+        made = form["text"].replace("\r\n", "\n") if "text" in form else change_links(text, form)
+    except SchemaError as error:
+        return _render_table_page(studio, table, str(error), 400)
+    if wrong := find_schema_fault(made, table.folder):
+        return _render_table_page(studio, table, wrong, 400, made)
+    write_small_file(table.schema, made)
+    table.change(unit=read_root(made))
+    return redirect_to(f"/t/{table.id}{form.get('then', '')}")
 
 
 @router.post("/t/{table}/who")
@@ -71,15 +125,17 @@ def who(
     unit: Annotated[str, Form()] = "",
     column: Annotated[str, Form()] = "",
     rows_per_unit: Annotated[int, Form(ge=1, le=10_000)] = 5,
+    time: Annotated[str, Form()] = "",
 ) -> Response:
     """Save who is protected, which only the user can state."""
     if unit not in ("rows", "column") or (unit == "column" and not column):
         told = "choose the column that identifies the person, or that every row belongs to a different person"
-        return studio.page("table", 400, table=table, step="", **_inspect_table(studio, table), wrong=told)
+        return _render_table_page(studio, table, told, 400)
     chosen: str | bool = column if unit == "column" else False
+    ordered = time if unit == "column" and time != column else ""
     text = set_protected_column(table.schema.read_text(encoding="utf-8"), chosen, rows_per_unit)
     write_small_file(table.schema, text)
-    table.change(unit=chosen, rows_per_unit=rows_per_unit)
+    table.change(unit=chosen, rows_per_unit=rows_per_unit, time=ordered)
     return redirect_to(f"/t/{table.id}/columns")
 
 
