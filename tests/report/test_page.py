@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pyarrow as pa
 import pytest
+from studio.chromium import CONTRAST, NESTED
 
 from weft.encoding import Codec
 from weft.evaluation.report import render, write
@@ -164,3 +165,24 @@ def test_a_report_without_a_model_says_how_to_add_one(real, synth, codec):
 def test_stamps_are_shown(releasable):
     page = render(replace(releasable, stamps=("NOT PRIVATE: for tests",)))
     assert "<b>NOT PRIVATE</b>: for tests" in page
+
+
+@pytest.mark.skipif(browser() is None, reason="no Chromium on the PATH")
+def test_the_page_is_read_in_the_dark_on_paper_and_by_keyboard(private, releasable, tmp_path):
+    playwright = pytest.importorskip("playwright.sync_api", reason="the page is driven by playwright")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=browser(), args=["--no-sandbox", "--disable-gpu"])
+        for report in (private, releasable):
+            page = chromium.new_page()
+            page.goto(write(report, tmp_path / f"{report.edition}.html")[0].as_uri())
+            assert page.evaluate(NESTED) == 0  # an image with links inside cannot be reached by its parts
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                assert page.evaluate(CONTRAST) >= 4.5, scheme
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 29)"
+            page.emulate_media(media="print", color_scheme="dark")
+            page.set_viewport_size({"width": 690, "height": 1000})  # the width of A4 between its margins
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+            assert page.evaluate("document.documentElement.scrollWidth") <= 690
+            page.close()
+        chromium.close()

@@ -18,6 +18,20 @@ FLAGS = (
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1200, "height": 900}
 
 
+NESTED = """[...document.querySelectorAll("[role=img], button, a, summary")]
+  .filter((each) => each.querySelector("a, button, input, select, textarea, summary, [tabindex]")).length"""
+TEXT = "p, li, td, th, dd, h1, h2, h3, summary, label, button:enabled, .grade, .badge, .tag"
+CONTRAST = (
+    f"[...document.querySelectorAll('{TEXT}')]"
+    + """.map((each) => {
+  const light = (colour) => { const [r, g, b] = colour.match(/[0-9.]+/g).map((part) => { const c = part / 255;
+    return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  let under = each; while (getComputedStyle(under).backgroundColor === "rgba(0, 0, 0, 0)") under = under.parentElement;
+  const [a, b] = [light(getComputedStyle(each).color), light(getComputedStyle(under).backgroundColor)];
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); }).reduce((a, b) => Math.min(a, b))"""
+)
+
+
 @contextmanager
 def open_page(address: str) -> Iterator[Any]:
     """Yield a page at the studio's address; afterwards, require that nothing went wrong in it."""
@@ -41,7 +55,7 @@ def open_page(address: str) -> Iterator[Any]:
 
 
 def fits(page: Any, name: str) -> None:
-    """Require that nothing stands beyond the edge of the page, and that every field says what it is for."""
+    """Require that the page fits a phone and a desk, that fields have names, and that text is readable."""
     page.wait_for_load_state()  # with its styles
     for size in (PHONE, DESK):
         page.set_viewport_size(size)
@@ -54,6 +68,10 @@ def fits(page: Any, name: str) -> None:
     )
     assert nameless == []
     assert page.locator("h1").count() == 1
+    assert page.evaluate(NESTED) == 0
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(CONTRAST) >= 4.5, f"{name}, {scheme}"
 
 
 def read_verdict(page: Any, column: str, private: bool = False) -> str:
