@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from weft_lab.queries.entropy_queries import EntropyQueries
 
 from weft.curator import Curator
 from weft.curator.score_queries import MAX_TABLE_SUM
@@ -224,7 +225,7 @@ def test_distances_and_tables_have_the_noise_that_is_stated(accounting, relation
 def test_laplace_noise_on_scores_is_priced_score_by_score():
     """Each of m entropies is released with its own sensitivity; their rhos add up to the share, and no L1 norm does."""
     made, _, ledger = curator(accounting="laplace", rows=[(i % 2, i % 3) for i in range(60)])
-    made.entropies([("a",), ("b",), ("a", "b")], share=0.3, rows=50)
+    EntropyQueries.of(made).entropies([("a",), ("b",), ("a", "b")], share=0.3, rows=50)
     (charge,) = ledger.entries
     assert charge.sensitivities == (1000.0,) * 3 and len(set(charge.scales)) == 1 and charge.mechanism == "geometric"
     assert charge.cost == pytest.approx(3 * (1000 / charge.scales[0]) ** 2 / 2)
@@ -240,7 +241,7 @@ def test_scores_change_no_more_than_charged_when_a_row_is_added(accounting):
         for held in (rows, [*rows, added]):
             release = Exact()
             made, _, ledger = curator(held, accounting=accounting, release=release)
-            made.entropies([("a",), ("a", "b")], share=0.3, rows=3)
+            EntropyQueries.of(made).entropies([("a",), ("a", "b")], share=0.3, rows=3)
             answers.append(release.exact)
         (charge,) = ledger.entries
         norm = {"l1": 1, "l2": 2}[charge.norm]

@@ -11,7 +11,7 @@ from weft.curator import Curator
 from weft.encoding import Codec
 from weft.errors import MethodError
 from weft.io.text_to_types import csv_arrow_schema
-from weft.methods.common.budget_checks import check_noise, check_pairs
+from weft.methods.common.budget_checks import check_noise
 from weft.methods.common.discretisation import is_wide
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener, ignore_event, report_stage
@@ -21,6 +21,7 @@ from weft.synthesis.fit_plan import plan_fit
 from weft.synthesis.fit_request import FitRequest
 from weft.synthesis.marginal_plan.plan_file import Compress, Given, Item, MarginalPlan, Presence
 from weft.synthesis.pipeline import open_ledger, open_table
+from weft_lab.methods.comparison_steps import check_pairs
 
 MAX_PAIRED_COLUMNS = 6  # maximum number of columns, those with the fewest codes, whose pairs are drafted without scores
 HEADER = """\

@@ -26,10 +26,11 @@ from scipy.stats import kstest
 
 from weft.marginals.marginal import Array
 from weft.privacy import Budget, Charge
-from weft.privacy.deniability import Acceptance, lower_bound
+from weft.privacy.deniability import Acceptance
 from weft.privacy.ledger import DENIABILITY
 from weft.privacy.mechanisms import MECHANISMS, CountNoise, Release
 from weft.privacy.partitions import ARRAYS, unpack_value_counts
+from weft_lab.queries.plausible_seeds import lower_bound
 
 Artefacts = Mapping[str, Any]
 """All outputs of a run by name: files, printed text, warnings, events, the ledger, ..."""

@@ -8,8 +8,8 @@ import pytest
 from recipes import LINKS, assert_trace, assert_weighted_by_size, chained, counts, random_rows, run
 from weft_lab.methods.bsg.bsg import Bsg
 from weft_lab.methods.bsg.entropy_network import compute_dirichlet_weights, compute_posterior
+from weft_lab.queries.entropy_queries import ENTROPY_STEPS
 
-from weft.curator import ENTROPY_STEPS
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.privacy import Adjacency

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from recipes import assert_trace, chained, random_rows, run
 from weft_lab.methods.dp_wgan import DpWgan
+from weft_lab.network_gradients import MAX_GRADIENT_WEIGHT, STEPS, Critic
+from weft_lab.queries.gradient_queries import GradientQueries
 
 from weft import Synthesizer
 from weft.curator import Curator
 from weft.engines import MemoryEngine
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
-from weft.marginals.network_gradients import MAX_GRADIENT_WEIGHT, STEPS, Critic
 from weft.marginals.records import Records
 from weft.privacy import Adjacency, Budget, Ledger
 
@@ -76,7 +77,7 @@ def test_what_a_row_adds_does_not_depend_on_the_others(seed, monkeypatch):
     ones = np.ones(len(rows), np.int64)
     assert np.array_equal(critic.summed(rows, ones).end_to_end(), apart)
     assert np.array_equal(critic.summed(rows[::-1], ones).end_to_end(), apart)
-    monkeypatch.setattr("weft.marginals.network_gradients._ROWS", 7)
+    monkeypatch.setattr("weft_lab.network_gradients._ROWS", 7)
     assert np.array_equal(critic.summed(rows, ones).end_to_end(), apart)
 
 
@@ -101,7 +102,8 @@ def test_a_unit_moves_the_sum_by_no_more_than_the_sensitivity(relation, rows):
             table[-rows:] = table[-1]
         for each in (table, other):
             ledger = Ledger(Budget(epsilon=1.0, delta=1e-6), "gaussian", Adjacency(relation, rows_per_unit=rows))
-            Curator(MemoryEngine(Records.of(DOMAIN, each.T)), ledger, Peek()).critic_gradient(critic, 0.5)
+            curator = Curator(MemoryEngine(Records.of(DOMAIN, each.T)), ledger, Peek())
+            GradientQueries.of(curator).critic_gradient(critic, 0.5)
             assert ledger.spent == pytest.approx(0.5 * ledger.capacity)
         (sensitivity, one), (_, two) = seen[-2:]
         most = max(most, np.sqrt(((one - two) ** 2).sum()) / sensitivity)
@@ -125,7 +127,7 @@ def test_weights_that_the_proof_does_not_hold_for_are_refused_before_any_charge(
     ledger = Ledger(Budget(epsilon=1.0, delta=1e-6), "gaussian", Adjacency())
     curator = Curator(MemoryEngine(Records.of(DOMAIN, some_rows(0, 9).T)), ledger, None)
     with pytest.raises(ValueError):
-        curator.critic_gradient(WRONG[wrong](some_critic(0)), 0.5)
+        GradientQueries.of(curator).critic_gradient(WRONG[wrong](some_critic(0)), 0.5)
     assert not ledger.entries
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from recipes import Taped, assert_trace, chained, counts, random_rows, run
 from weft_lab.methods.dualquery import AtomsModel, DualQuery, best_record
+from weft_lab.queries.selection_queries import SelectionQueries
 
 from weft import Synthesizer
 from weft.curator import Curator
@@ -80,7 +81,8 @@ def test_a_unit_moves_a_score_by_the_sensitivity_and_no_more(relation, rows):
         given = [Marginal(c, rng.uniform(0, 3, domain.sizes(c))) for c in [("a",), ("a", "b")]]
         for each in (table, other):
             ledger = Ledger(Budget(epsilon=1.0, delta=0), "pure", Adjacency(relation, rows_per_unit=rows))
-            Curator(MemoryEngine(Records.of(domain, each.T)), ledger, Peek()).draw_cells(given, 5, 3, 0.5)
+            curator = Curator(MemoryEngine(Records.of(domain, each.T)), ledger, Peek())
+            SelectionQueries.of(curator).draw_cells(given, 5, 3, 0.5)
             assert ledger.spent == pytest.approx(0.5)
         (sensitivity, one), (_, two) = seen[-2:]
         most = max(most, np.abs(one - two).max() / sensitivity)
@@ -93,7 +95,9 @@ def test_draws_that_make_no_sense_are_refused_before_any_charge(times, draws):
     ledger = Ledger(Budget(epsilon=1.0, delta=0), "pure", Adjacency())
     curator = Curator(MemoryEngine(records), ledger, Taped(0, exact=False))
     with pytest.raises(ValueError, match="drawing cells"):
-        curator.draw_cells([Marginal(("v",), np.zeros(records.domain.size("v")))], times, draws, 0.5)
+        SelectionQueries.of(curator).draw_cells(
+            [Marginal(("v",), np.zeros(records.domain.size("v")))], times, draws, 0.5
+        )
     assert not ledger.entries
 
 

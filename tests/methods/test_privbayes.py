@@ -8,6 +8,7 @@ import pytest
 from recipes import Taped, assert_trace, assert_weighted_by_size, counts, random_rows, run
 from weft_lab.methods.privbayes import PrivBayes
 from weft_lab.methods.privbayes_indif import PrivBayesInDif
+from weft_lab.queries.selection_queries import SelectionQueries
 
 from weft.curator import Curator
 from weft.engines import MemoryEngine
@@ -170,7 +171,8 @@ def test_the_score_of_a_family_keeps_to_its_sensitivity(relation):
             other = other[1:]
         for each in (table, other):
             ledger = Ledger(Budget(epsilon=1.0, delta=0), "pure", adjacency)
-            Curator(MemoryEngine(Records.of(DOMAIN, each.T)), ledger, Peek()).choose_family(family, 0.5)
+            curator = Curator(MemoryEngine(Records.of(DOMAIN, each.T)), ledger, Peek())
+            SelectionQueries.of(curator).choose_family(family, 0.5)
         (sensitivity, one), (_, two) = seen[-2:]
         assert np.abs(one - two).max() <= sensitivity
         assert one[1] == two[1] == 0  # no parents, nothing told

@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 from recipes import assert_trace, counts, pairs_of, random_rows, run
+from weft_lab.queries.selection_queries import SelectionQueries
 
 from weft.curator import Curator
 from weft.engines import MemoryEngine
@@ -250,7 +251,7 @@ def test_the_score_of_a_choice_keeps_to_its_sensitivity(relation):
         for each in (table, other):
             ledger = Ledger(Budget(epsilon=1.0, delta=0), "pure", Adjacency(relation))
             curator = Curator(MemoryEngine(Records.of(domain, each.T)), ledger, Peek())
-            curator.choose_gap(guesses, 0.5, weights=[1, 3, 2], penalties=[0.4, 7.0, -2.0])
+            SelectionQueries.of(curator).choose_gap(guesses, 0.5, weights=[1, 3, 2], penalties=[0.4, 7.0, -2.0])
         (sensitivity, one), (_, two) = seen[-2:]
         most = max(most, np.abs(one - two).max() / sensitivity)
     assert sensitivity == 3 * (1 if relation == "add-remove" else 2)
@@ -266,5 +267,5 @@ def test_weights_and_penalties_that_make_no_sense_are_refused_before_any_charge(
     curator = Curator(MemoryEngine(records), ledger, Mechanisms(Noise.seeded(0)))
     guess = [Marginal(("v",), np.zeros(records.domain.size("v")))]
     with pytest.raises(ValueError, match="weight"):
-        curator.choose_gap(guess, 0.5, weights=weights, penalties=penalties)
+        SelectionQueries.of(curator).choose_gap(guess, 0.5, weights=weights, penalties=penalties)
     assert not ledger.entries

@@ -113,13 +113,13 @@ MUTANTS = {
         "tests/methods/test_privmrf.py",
     ),
     "a weighted choice is as sensitive as one that is not": Mutant(
-        "curator/score_queries.py",
+        "lab/weft_lab/queries/selection_queries.py",
         "max(heavy) * self._adjacency.gap()",
         "self._adjacency.gap()",
         "tests/methods/test_published_boxes.py",
     ),
     "draws of cells forget what counts are multiplied by": Mutant(
-        "curator/score_queries.py",
+        "lab/weft_lab/queries/selection_queries.py",
         "times * self._adjacency.cell()",
         "self._adjacency.cell()",
         "tests/methods/test_dualquery.py",
@@ -137,13 +137,16 @@ MUTANTS = {
         "tests/privacy/test_filters.py",
     ),
     "a row's gradient keeps its length": Mutant(
-        "marginals/network_gradients.py",
+        "lab/weft_lab/network_gradients.py",
         "np.abs(g) * STEPS // length",
         "np.abs(g)",
         "tests/methods/test_dp_wgan.py",
     ),
     "classes of likelihood are wider than gamma": Mutant(
-        "privacy/deniability.py", "/ math.log(gamma)", "/ math.log(2 * gamma)", "tests/privacy/test_buckets.py"
+        "lab/weft_lab/queries/plausible_seeds.py",
+        "/ math.log(gamma)",
+        "/ math.log(2 * gamma)",
+        "tests/privacy/test_buckets.py",
     ),
     "what a preset sets wins over the user": Mutant(
         "methods/common/options.py", "{**paper, **options}", "{**options, **paper}", "tests/methods/test_presets.py"

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 from weft_lab.methods.bayesnet import BayesNet, Family
 from weft_lab.methods.bsg.seeded_records import RandomOmega
+from weft_lab.queries.plausible_seeds import classify_likelihoods, plausible_seeds, until_passed
+from weft_lab.queries.seed_queries import SeedQueries
 
 import weft
 from weft.curator import Curator
@@ -15,14 +17,7 @@ from weft.errors import BudgetError, MethodError
 from weft.marginals.domain import Domain
 from weft.marginals.records import Records
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise
-from weft.privacy.deniability import (
-    UNIT,
-    PlausibleTest,
-    classify_likelihoods,
-    plausible_seeds,
-    theorem_one,
-    until_passed,
-)
+from weft.privacy.deniability import UNIT, PlausibleTest, theorem_one
 from weft.privacy.mechanisms import Mechanisms
 from weft.schema import Schema
 
@@ -151,7 +146,7 @@ def test_under_test_one_no_record_leaves_with_fewer_plausible_seeds():
     test = PlausibleTest(k=20, gamma=2.0)
     ledger = Ledger(Budget(epsilon=1.0, delta=1e-6), "gaussian", Adjacency())
     curator = Curator(MemoryEngine(records), ledger, Mechanisms(Noise.seeded(1)))
-    released = curator.plausible_release(kernel, test, 200)
+    released = SeedQueries.of(curator).plausible_release(kernel, test, 200)
     assert 0 < len(released) < 200
     rows = np.column_stack(records.columns)
     for y in np.column_stack(released.columns)[:40]:
@@ -161,7 +156,7 @@ def test_under_test_one_no_record_leaves_with_fewer_plausible_seeds():
     assert ledger.deniable and entry.mechanism == "deniable" and entry.terms["buckets"] == 1.0
     assert Charge.from_dict(entry.to_dict()).terms == entry.terms
     with pytest.raises(BudgetError, match="max_check_plausible"):
-        curator.plausible_release(kernel, PlausibleTest(k=3, max_check_plausible=10), 5)
+        SeedQueries.of(curator).plausible_release(kernel, PlausibleTest(k=3, max_check_plausible=10), 5)
 
 
 def test_the_chance_to_pass_is_that_of_the_test():

@@ -9,10 +9,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import betainc
 from scipy.stats import binom, laplace, multinomial
+from weft_lab.queries.plausible_seeds import plan_deniability
 
 from weft.errors import BudgetError
 from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, deniability, gdp_delta, gdp_epsilon
-from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, Acceptance, plan_deniability, release_mu, theorem_one
+from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, Acceptance, release_mu, theorem_one
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.noise import scale_words_below
 

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from weft_lab.queries.entropy_queries import compute_entropy
 
-from weft.curator.score_queries import _compute_entropy
 from weft.marginals.value_groups import sum_by_codes
 from weft.privacy import Adjacency
 
@@ -19,7 +19,7 @@ def tables(n, cells):
 
 def scaled(table, rows):
     n = int(table.sum())
-    return _compute_entropy(table, n) * min(1.0, n / rows)
+    return compute_entropy(table, n) * min(1.0, n / rows)
 
 
 @pytest.mark.parametrize("rows", [2, 3, 5, 8])

@@ -4,5 +4,4 @@ from weft.curator.curator import Curator as Curator
 from weft.curator.curator import DryRunCurator as DryRunCurator
 from weft.curator.curator import DryRunError as DryRunError
 from weft.curator.private_table import PrivateTable as PrivateTable
-from weft.curator.score_queries import ENTROPY_STEPS as ENTROPY_STEPS
 from weft.curator.value_queries import ValueCurator as ValueCurator

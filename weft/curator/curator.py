@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.curator.gradient_queries import GradientQuestions
-from weft.curator.marginal_queries import MarginalQuestions
-from weft.curator.score_queries import ChoiceQuestions, ScoreQuestions
-from weft.curator.seed_queries import SeedQuestions
-from weft.curator.value_queries import UnitQuestions
+from weft.curator.marginal_queries import MarginalQueries
+from weft.curator.score_queries import ChoiceQueries, ScoreQueries
+from weft.curator.value_queries import UnitQueries
 from weft.engines import Engine, Joined
 from weft.marginals.counting import Counts
 from weft.marginals.domain import Clique, Domain
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from weft.engines import Engine
 
 
-class Curator(MarginalQuestions, ScoreQuestions, ChoiceQuestions, GradientQuestions, SeedQuestions, UnitQuestions):
+class Curator(MarginalQueries, ScoreQueries, ChoiceQueries, UnitQueries):
     """Answers queries on private rows, each for a share of the whole budget (`QueryBase`)."""
 
     def recode(self, maps: Mapping[str, tuple[Array, int]]) -> Curator:

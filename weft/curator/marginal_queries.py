@@ -15,7 +15,7 @@ from weft.marginals.marginal import NoisyMarginal, compute_interaction
 from weft.privacy.charge import Purpose
 
 
-class MarginalQuestions(QueryBase):
+class MarginalQueries(QueryBase):
     """Marginal queries of the curator."""
 
     def measure(

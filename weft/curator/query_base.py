@@ -62,6 +62,16 @@ class QueryBase:
         self._kept_back = 0.0
         self._bound: int | None = None
 
+    @classmethod
+    def of(cls, curator: QueryBase) -> Self:
+        """Return a family of queries over the rows, ledger and noise of a curator, for families outside the product.
+
+        Privacy: one state for both, so what either spends or releases counts for the other.
+        """
+        made = cls.__new__(cls)
+        made.__dict__ = curator.__dict__
+        return made
+
     @property
     def domain(self) -> Domain:
         """Attributes and their sizes: public."""

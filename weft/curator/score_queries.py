@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -12,22 +11,17 @@ import numpy as np
 
 from weft.curator.query_base import QueryBase
 from weft.display import format_count
-from weft.marginals.domain import Clique, Domain, make_clique
+from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal
 from weft.marginals.parities import ParityBlock, compute_parity_sums
-from weft.marginals.value_groups import sum_by_codes
 from weft.privacy import Charge
 from weft.privacy.charge import Purpose
-from weft.privacy.selection import floor_to_grid
 
 MAX_TABLE_SUM = 1 << 44
 """Bound on a given table's sum of absolute cells, and on penalties: sums stay far inside 64-bit integers."""
 
-ENTROPY_STEPS = 1000
-"""Steps per sensitivity of an entropy, for the integer grid on which entropies are released."""
 
-
-class ScoreQuestions(QueryBase):
+class ScoreQueries(QueryBase):
     """Score queries of the curator."""
 
     def dependence(
@@ -62,34 +56,6 @@ class ScoreQuestions(QueryBase):
             lambda table, _: dependence_of(table, halves),
         )
         return dict(zip(pairs, released.tolist(), strict=True))
-
-    def entropies(
-        self, cliques: Sequence[Clique], share: float, rows: int, buckets: Sequence[Mapping[str, Array]] | None = None
-    ) -> Array:
-        """Return the noisy entropy of each marginal, in bits, times min(1, n / rows): the entropy itself if n >= rows.
-
-        `buckets[i][name]` maps each code of an attribute of clique i to a bucket. Both must be public or released.
-
-        Privacy: buckets act on values, so a row is still in one cell. A unit changes each answer by at most s =
-        `entropy(rows)` for every table, large or small: below `rows` rows the entropy is scaled down so that this
-        holds. Answers are floored to multiples of a thousandth of s (plus 1e-11, far above the error of the sums), so
-        each changes by at most 1000 steps, and m of them form one vector of L2 sensitivity 1000 sqrt(m).
-        """
-        each = self._adjacency.entropy(rows) + 1e-11
-        for c, seen in zip(cliques, buckets or [], strict=bool(buckets)):
-            if any(len(codes) != self.domain.size(name) or name not in c for name, codes in seen.items()):
-                raise ValueError("every code of a bucketed attribute needs a bucket")
-
-        def score(table: Array, i: int) -> int:
-            for name, codes in (buckets[i] if buckets else {}).items():
-                table = sum_by_codes(table, codes, int(codes.max()) + 1, cliques[i].index(name))
-            n = int(table.sum())
-            return int(floor_to_grid([_compute_entropy(table, n) * min(1.0, n / rows)], each, ENTROPY_STEPS)[0])
-
-        released = self._scores(
-            "scores", f"entropies of {format_count(len(cliques), 'marginal')}", cliques, ENTROPY_STEPS, share, score
-        )
-        return np.asarray(released * (each / ENTROPY_STEPS))
 
     def gaps(self, tables: Sequence[Marginal], share: float) -> Array:
         """Return the noisy L1 distance, in counts, between each given table and the rows' marginal of its clique.
@@ -172,80 +138,8 @@ def dependence_of(table: Array, halves: int) -> int:
     return distance // (halves * n)
 
 
-def _compute_entropy(table: Array, n: int) -> float:
-    share = table[table > 0] / max(n, 1)
-    return float(-(share * np.log2(share)).sum()) if share.size else 0.0
-
-
-MAX_SCORE_WEIGHT = 1 << 16
-"""Largest weight of a candidate: a weighted distance stays inside 64-bit integers."""
-
-
-class ChoiceQuestions(QueryBase):
+class ChoiceQueries(QueryBase):
     """Private selection by the exponential mechanism."""
-
-    def choose_family(self, families: Sequence[tuple[str, Clique]], share: float) -> int:
-        """Select the (attribute, parents) family with the largest dependence; return its position.
-
-        The score is the R-score of PrivBayes in counts, floor(sum |n n_ij - n_i n_j| / 2n), where i are the attribute's
-        codes and j the joint configurations of the parents; 0 for no rows.
-
-        Privacy: a set of parents is one attribute whose codes are its configurations, so one row changes the score by
-        at most 2 (`r_score`), up or down: the coefficient is epsilon / (2 sensitivity). Candidate families must come
-        from released answers or independent randomness. The selection is epsilon-DP and epsilon^2/8-zCDP.
-        """
-        cliques = [make_clique([child, *parents]) for child, parents in families]
-        self._check(cliques)
-        charge = self._exponential(
-            f"selection among {format_count(len(families), 'attribute-parent pair')}", self._adjacency.r_score(), share
-        )
-        exact: list[int] = []
-        for batch in self._passes(cliques):
-            for table in self._engine.count(batch):
-                child = cliques[len(exact)].index(families[len(exact)][0])
-                exact.append(dependence_of(np.moveaxis(table, child, 0).reshape(table.shape[child], -1), 2))
-        (chosen,) = self._release(charge, [np.array(exact, np.int64)])
-        return int(chosen)
-
-    def choose_gap(
-        self,
-        tables: Sequence[Marginal],
-        share: float,
-        *,
-        weights: Sequence[int] | None = None,
-        penalties: Sequence[float] | None = None,
-    ) -> int:
-        """Select the given table farthest from the rows' own marginal; return its position.
-
-        The score is weight * (L1 distance in counts - penalty), with penalties rounded to integers, as in AIM and MST.
-        Without weights and penalties it is the distance.
-
-        Privacy: tables, weights and penalties depend on released answers only, and the tables are rounded to integers,
-        so all are constants here. One row more or less changes a distance by at most one, a replaced row by at most two
-        (`gap`), and a score by at most the largest weight times that, up or down: the coefficient is epsilon / (2
-        sensitivity). The selection is epsilon-DP and epsilon^2/8-zCDP.
-        """
-        fixed = validate_constant_tables(self.domain, tables)
-        heavy = [1] * len(tables) if weights is None else [operator.index(weight) for weight in weights]
-        less = [0.0] * len(tables) if penalties is None else [float(penalty) for penalty in penalties]
-        if not len(heavy) == len(less) == len(tables):
-            raise ValueError("every table needs one weight and one penalty")
-        if any(not 1 <= w <= MAX_SCORE_WEIGHT for w in heavy) or any(not abs(p) < MAX_TABLE_SUM for p in less):
-            raise ValueError("weights must be positive whole numbers, penalties numbers, and neither too large")
-        cliques = [table.clique for table in tables]
-        self._check(cliques)
-        charge = self._exponential(
-            f"selection among {format_count(len(tables), 'candidate marginal')}",
-            max(heavy) * self._adjacency.gap(),
-            share,
-        )
-        exact: list[int] = []
-        for batch in self._passes(cliques):
-            for table in self._engine.count(batch):
-                i = len(exact)
-                exact.append(heavy[i] * (int(np.abs(table - fixed[i]).sum()) - round(less[i])))
-        (chosen,) = self._release(charge, [np.array(exact, np.int64)])
-        return int(chosen)
 
     def find_parity(self, blocks: Sequence[ParityBlock], question: str, share: float) -> tuple[int, int, float]:
         """Select the parity sum farthest from the model's; return its position, itself and the deviation of its noise.
@@ -274,30 +168,6 @@ class ChoiceQuestions(QueryBase):
         chosen = int(np.ravel(self._release(choice, [np.concatenate(scores)])[0])[0])
         (released,) = self._release(value, [np.concatenate(sums)[chosen]])
         return chosen, int(released), deviation
-
-    def draw_cells(self, tables: Sequence[Marginal], times: int, draws: int, share: float) -> Array:
-        """Draw cells of marginals, or their negations, where the data exceed (or fall below) the given tables.
-
-        A draw is the exponential mechanism over all cells q of all tables and their negations, with the scores times *
-        count(q) minus given(q) and its negative: DualQuery's distribution over queries after `times` rounds. The result
-        holds positions in the concatenated cells of all tables; positions beyond the last cell are negations.
-
-        Privacy: the tables depend on released answers only and are rounded to integers, so they are constants here;
-        `times` is public. One row more or less changes a cell by at most one, a replaced row too, and a score by at
-        most `times` that (`cell`), up or down: the coefficient of a draw is epsilon / (2 sensitivity). Each draw is
-        epsilon-DP and epsilon^2/8-zCDP, and independent given the scores: their epsilons, or rhos, add up to the share.
-        """
-        fixed = validate_constant_tables(self.domain, tables)
-        if not (1 <= operator.index(times) <= MAX_SCORE_WEIGHT and operator.index(draws) >= 1 and tables):
-            raise ValueError("drawing cells needs at least one table, one draw and a weight of at least one")
-        cliques = [table.clique for table in tables]
-        self._check(cliques)
-        question = f"{format_count(draws, 'draw')} from the cells of {format_count(len(tables), 'marginal')}"
-        charge = self._exponential(question, times * self._adjacency.cell(), share, draws)
-        exact = [(times * table - given).ravel() for table, given in zip(self._count(cliques), fixed, strict=True)]
-        ends = np.concatenate(exact).astype(np.int64)
-        (drawn,) = self._release(charge, [np.concatenate([ends, -ends])])
-        return np.asarray(drawn).reshape(-1)
 
     def _exponential(self, question: str, sensitivity: int, share: float, draws: int = 1) -> Charge:
         """Charge selections by the exponential mechanism, priced by its bounded range."""

@@ -76,7 +76,7 @@ MAX_UNIT_SIZE = 256
 """Largest number of rows per unit with its own cell; units with more rows are counted in this cell."""
 
 
-class UnitQuestions(QueryBase):
+class UnitQueries(QueryBase):
     """Queries on privacy units."""
 
     def rows_per_unit(self, share: float) -> Array:

@@ -47,6 +47,7 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName
 from weft.progress import Listener, Stage, ignore_event, report_stage
 from weft_lab.methods.comparison_steps import PASSES, SOLVER, Passes, all_subsets, check_candidates, check_mixed, fit_as
+from weft_lab.queries.selection_queries import SelectionQueries
 
 
 def make_pair_at_distance(one: Array, other: Array, gap: float) -> Array:
@@ -239,7 +240,7 @@ class _Rounds:
         penalties = self._noise()[offered].tolist()
         weights = [len(self.cliques[i]) for i in offered]
         share = self.options.part_scores * self.share
-        return self.curator.choose_gap(guesses, share, weights=weights, penalties=penalties)
+        return SelectionQueries.of(self.curator).choose_gap(guesses, share, weights=weights, penalties=penalties)
 
     def _sigma(self) -> float:
         return self.curator.sigma((1 - self.options.part_scores) * self.share)

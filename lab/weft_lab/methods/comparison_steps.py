@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.bounds import Bounds
 from weft.errors import MethodError
+from weft.marginals.counting import MAX_CELLS
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import NoisyMarginal
 from weft.models.mrf import JunctionTree, MrfModel, Solver, fit_mrf, fits_with_clique, junction_tree
@@ -136,3 +137,13 @@ def narrow_families(domain: Domain, families: list[Clique], max_cells: int, max_
         kept.append(family)
         placed.update(family)
     return kept
+
+
+def check_pairs(domain: Domain) -> None:
+    """Refuse attributes so wide that not all pairs can be counted."""
+    widest = sorted(domain, key=domain.size)[-2:]
+    if domain.cells(make_clique(widest)) > MAX_CELLS:
+        raise MethodError(
+            f"the marginal over {' and '.join(widest)} would have {domain.cells(make_clique(widest)):,} cells, above "
+            f"the limit of {MAX_CELLS:,}. Choose coarser bins for them in the schema, or method tree or mst."
+        )

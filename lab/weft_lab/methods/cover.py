@@ -24,7 +24,7 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.pooling import common_total
 from weft.methods.common.allocation import by_size
-from weft.methods.common.budget_checks import check_noise, check_pairs, check_shares
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.options import Published, option
 from weft.models.mrf import JunctionTree
@@ -32,6 +32,7 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.candidates import useful_limit, useful_subsets
+from weft_lab.methods.comparison_steps import check_pairs
 from weft_lab.methods.one_batch import choose_cover, fit_and_finish, grow_tree_from_pairs
 
 MAX_TABLE = 10**5

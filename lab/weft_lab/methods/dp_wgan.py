@@ -2,8 +2,8 @@
 
 A critic learns to score real rows above synthetic ones, a generator to produce rows with high scores. Privacy: only the
 critic uses real rows, through the sum of their gradients, each normalised to length 1, with Gaussian noise
-(`Curator.critic_gradient`); the generator is post-processing. In PrivMRF's experiments it is the least accurate method:
-do not use it for releases.
+(`GradientQueries.critic_gradient`); the generator is post-processing. In PrivMRF's experiments it is the least accurate
+method: do not use it for releases.
 
 Where the defaults differ from the paper (`preset="paper"`):
 - `share_columns` 0.3, published 0.01: by default, the generator starts from noisy one-way marginals; in the paper, it
@@ -37,7 +37,6 @@ from weft.errors import MethodError
 from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Array
-from weft.marginals.network_gradients import MAX_GRADIENT_COLUMNS, STEPS, Critic
 from weft.marginals.pooling import common_total
 from weft.marginals.records import Records
 from weft.marginals.simplex import project_to_simplex
@@ -48,6 +47,8 @@ from weft.models import Model
 from weft.models import stored_arrays as stored
 from weft.privacy import AccountingName, find_accounting
 from weft.progress import Listener, ignore_event, report_stage
+from weft_lab.network_gradients import MAX_GRADIENT_COLUMNS, STEPS, Critic
+from weft_lab.queries.gradient_queries import GradientQueries
 
 COUNTED = 1 << 15
 """Sampled records on which marginals are counted."""
@@ -202,7 +203,7 @@ class DpWgan:
         pace = PACE * self.weight_limit
         with report_stage(listener, "train", self.steps) as work:
             for left in range(self.steps, 0, -1):
-                real = curator.critic_gradient(critic, curator.left / left)
+                real = GradientQueries.of(curator).critic_gradient(critic, curator.left / left)
                 made = critic.summed(model.draw(MADE, rng), np.ones(MADE, np.int64))
                 critic = self._bounded(
                     [

@@ -5,9 +5,10 @@ query grows likely where the private rows satisfy it more often than the records
 of it, which is all that is asked of the private rows, and the other player adds the record that satisfies most of them.
 The privacy budget, the step and the draws decide how many records there are: few.
 
-Privacy (`Curator.draw_cells`). A draw in round t is one of the exponential mechanism, of 2 (t - 1) step / n for n rows;
-epsilons add up to the paper's step T (T - 1) draws / n. In zCDP, which counts a choice of epsilon as epsilon^2 / 8,
-the same draws cost about draws step^2 T^3 / 6 n^2: less than the paper's advanced composition of them.
+Privacy (`SelectionQueries.draw_cells`). A draw in round t is one of the exponential mechanism, of
+2 (t - 1) step / n for n rows; epsilons add up to the paper's step T (T - 1) draws / n. In zCDP, which counts a
+choice of epsilon as epsilon^2 / 8, the same draws cost about draws step^2 T^3 / 6 n^2: less than by the paper's
+advanced composition.
 
 Where the defaults differ from the paper (`preset="paper"`):
 - `ways` 2, published 3.
@@ -51,6 +52,7 @@ from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.comparison_steps import all_subsets, check_candidates
 from weft_lab.methods.privbayes import check_choices
+from weft_lab.queries.selection_queries import SelectionQueries
 
 # A record that matches many weighted cells of marginals: a search on public numbers.
 
@@ -228,7 +230,7 @@ class DualQuery:
                 else:
                     share = curator.left if t == rounds - 1 else whole * t**power / left
                     wrong = [Marginal(m.clique, total * m.table) for m in sums]
-                    drawn = curator.draw_cells(wrong, t, self.draws, share)
+                    drawn = SelectionQueries.of(curator).draw_cells(wrong, t, self.draws, share)
                 found = best_record(curator.domain, _netted(drawn, sums), self.starts, rng)
                 atoms.append(found)
                 for m in sums:

@@ -44,6 +44,7 @@ from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.comparison_steps import PASSES, SOLVER, Passes, check_mixed, fit_as
+from weft_lab.queries.selection_queries import SelectionQueries
 
 _GAIN = 1e-3
 """Minimum relative decrease of the error for a swap."""
@@ -228,7 +229,7 @@ class Mst:
         edges: list[Clique] = []
         while offered := [table for table in independent if len({part[name] for name in table.clique}) > 1]:
             share = self.share_scores / max(len(curator.domain) - 1, 1)
-            a, b = edge = offered[curator.choose_gap(offered, share)].clique
+            a, b = edge = offered[SelectionQueries.of(curator).choose_gap(offered, share)].clique
             edges.append(edge)
             part = {name: part[a] if found == part[b] else found for name, found in part.items()}
         return edges

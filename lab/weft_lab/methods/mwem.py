@@ -45,6 +45,7 @@ from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.comparison_steps import all_subsets, check_candidates
 from weft_lab.methods.privbayes import check_choices
+from weft_lab.queries.selection_queries import SelectionQueries
 
 # Multiplicative weights over a joint distribution that is kept in independent parts.
 
@@ -185,7 +186,9 @@ class Mwem:
             for left in range(rounds, 0, -1):
                 offered = [c for c in workload if cells_joined(domain, parts, c) <= self.max_cells]
                 guesses = [Marginal(c, total * expected(parts, c)) for c in offered]
-                chosen = offered[curator.choose_gap(guesses, self.part_scores * curator.left / left)]
+                chosen = offered[
+                    SelectionQueries.of(curator).choose_gap(guesses, self.part_scores * curator.left / left)
+                ]
                 spent = (1 - self.part_scores) / (left - self.part_scores)  # of what the choice has left
                 answers += curator.measure([chosen], share=curator.left * spent)
                 parts = self._moved(joined(domain, parts, chosen), answers, total)

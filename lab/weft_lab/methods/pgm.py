@@ -30,7 +30,7 @@ from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.pooling import common_total
 from weft.methods.common.allocation import by_size
-from weft.methods.common.budget_checks import check_noise, check_pairs, check_shares
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.indif_network import indif_families
 from weft.methods.common.options import Published, get_published_settings, only_with, only_without, option
@@ -39,7 +39,7 @@ from weft.models.mrf import MAX_CELLS, MAX_TOTAL, Solver, grow_tree, junction_tr
 from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
-from weft_lab.methods.comparison_steps import PASSES, SOLVER, Passes, fit_as, narrow_families
+from weft_lab.methods.comparison_steps import PASSES, SOLVER, Passes, check_pairs, fit_as, narrow_families
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ from weft.privacy import AccountingName, find_accounting
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.bayesnet import BayesNet, normalise_rows
 from weft_lab.methods.comparison_steps import parent_sets
+from weft_lab.queries.selection_queries import SelectionQueries
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,9 @@ class PrivBayes:
             families: list[Clique] = [(placed[0],)]
             while len(placed) < d:
                 offered = self._offer(curator.domain, placed, cells)
-                child, parents = offered[curator.choose_family(offered, self.share_structure / (d - 1))]
+                child, parents = offered[
+                    SelectionQueries.of(curator).choose_family(offered, self.share_structure / (d - 1))
+                ]
                 families.append(make_clique([child, *parents]))
                 placed.append(child)
                 work.advance()

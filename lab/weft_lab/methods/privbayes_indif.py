@@ -28,12 +28,13 @@ from weft.marginals.domain import Domain
 from weft.marginals.marginal import Marginal
 from weft.marginals.reconciliation import reconcile
 from weft.methods.common.allocation import by_size
-from weft.methods.common.budget_checks import check_noise, check_pairs, check_shares
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.indif_network import MAX_PARENTS, THETA, indif_families
 from weft.methods.common.options import Published, get_published_settings, option
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.bayesnet import BayesNet
+from weft_lab.methods.comparison_steps import check_pairs
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Marginal, NoisyMarginal
 from weft.marginals.noise_error import compute_expected_noise
 from weft.marginals.pooling import common_total
-from weft.methods.common.budget_checks import check_noise, check_pairs, check_shares
+from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.options import Published, get_published_settings, only_with, option
 from weft.models import Model
@@ -55,6 +55,7 @@ from weft.models.mrf import JunctionTree, MrfModel, Solver, fit_mrf, grow_tree
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.candidates import best_families, useful_limit, useful_subsets
+from weft_lab.methods.comparison_steps import check_pairs
 
 ROUND, LAST = 1.2, 0.7
 """Loss at which mirror descent stops, relative to the expected loss of noise alone: in a round, in the last fit."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from weft.curator import Curator
 from weft.display import format_count
 from weft.errors import MethodError
-from weft.marginals.counting import MAX_CELLS
-from weft.marginals.domain import Domain, make_clique
+from weft.marginals.domain import Domain
 from weft.privacy.noise import MAX_NOISE_SCALE
 
 
@@ -45,13 +44,3 @@ def check_marginals(domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
         unknown = [name for name in names if name not in domain]
         if unknown:
             raise MethodError(f"a marginal has an unknown column {unknown[0]!r}. Check its spelling.")
-
-
-def check_pairs(domain: Domain) -> None:
-    """Refuse attributes so wide that not all pairs can be counted."""
-    widest = sorted(domain, key=domain.size)[-2:]
-    if domain.cells(make_clique(widest)) > MAX_CELLS:
-        raise MethodError(
-            f"the marginal over {' and '.join(widest)} would have {domain.cells(make_clique(widest)):,} cells, above "
-            f"the limit of {MAX_CELLS:,}. Choose coarser bins for them in the schema, or method tree or mst."
-        )

@@ -50,7 +50,7 @@ import numpy as np
 
 from weft import methods
 from weft.bounds import Bounds, Factor, Share
-from weft.curator import ENTROPY_STEPS, Curator
+from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Domain
 from weft.methods.common.budget_checks import check_noise, check_shares
@@ -68,6 +68,8 @@ from weft_lab.methods.bsg.seeded_records import (
     grow_records,
     parse_omegas,
 )
+from weft_lab.queries.entropy_queries import ENTROPY_STEPS
+from weft_lab.queries.seed_queries import SeedQueries
 
 _OWN = (only_without("model"),)
 """Condition of the options of BSG's own model."""
@@ -276,7 +278,8 @@ class Bsg:
         deniable = self.deniable
         self._check_noise(curator, bool(drawn) and not deniable)
         if drawn:
-            curator.check_deniable() if deniable else curator.check_seeds()
+            asked = SeedQueries.of(curator)
+            asked.check_deniable() if deniable else asked.check_seeds()
         seeds, structure, parameters = self._divided(curator)
         if self.model is None:
             aside = self.share_seeds if drawn and not deniable and self.split is None else 0.0

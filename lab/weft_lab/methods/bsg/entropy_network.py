@@ -20,6 +20,7 @@ from weft.methods.common.allocation import by_size
 from weft.methods.common.indif_network import useful_cells
 from weft.progress import Listener, report_stage
 from weft_lab.methods.bayesnet import BayesNet, Family
+from weft_lab.queries.entropy_queries import EntropyQueries
 
 
 def symmetric_uncertainty(joint: float, one: float, other: float) -> float:
@@ -165,7 +166,7 @@ class Learner:
         """Measure the entropies of all bucketed attributes and pairs; return their symmetric uncertainties."""
         domain = curator.domain
         asked = [*((name,) for name in domain), *(make_clique(pair) for pair in itertools.combinations(domain, 2))]
-        released = curator.entropies(
+        released = EntropyQueries.of(curator).entropies(
             asked,
             share,
             max(2, round(float(rows.table) - 2 * rows.sigma)),

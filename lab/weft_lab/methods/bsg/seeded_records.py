@@ -20,9 +20,11 @@ from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Domain, make_clique
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records, code_dtype
-from weft.privacy.deniability import Acceptance, PlausibleTest, plan_deniability
+from weft.privacy.deniability import Acceptance, PlausibleTest
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.bayesnet import BayesNet, Family
+from weft_lab.queries.plausible_seeds import plan_deniability
+from weft_lab.queries.seed_queries import SeedQueries
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def grow_records(
     seeded = {kept: n for kept, n in wanted.items() if kept}
     with report_stage(listener, "test seeds", len(seeded)) as work:
         if isinstance(test, PlausibleTest):
-            prefixes = {kept: curator.deniable_release(kept, test, n) for kept, n in seeded.items()}
+            prefixes = {kept: SeedQueries.of(curator).deniable_release(kept, test, n) for kept, n in seeded.items()}
         else:
             prefixes = _release_kept_attributes(curator, model, seeded, test, served, rng)
         work.advance(len(prefixes))
@@ -235,7 +237,7 @@ def grow_by_classes(
     likelier seed, and gamma bounds the likelihood ratio of seeds that are plausible for the same record.
     """
     with report_stage(listener, "test seeds", 1) as work:
-        grown = curator.plausible_release(RandomOmega(model, drawn), test, rows)
+        grown = SeedQueries.of(curator).plausible_release(RandomOmega(model, drawn), test, rows)
         work.advance()
     left = rows - (0 if grown is None else len(grown))
     pieces = [model.sample(left, rng, listener)] if left else []
@@ -273,6 +275,8 @@ def _release_kept_attributes(
             _, counts = np.unique(np.column_stack([expected.column(name) for name in kept]), axis=0, return_counts=True)
             test = plan_deniability(math.sqrt(2 * curator.rho(share)), n, counts, slack / 2)
         prefixes[kept] = (
-            None if test is None else curator.seeded_release(kept, test, n, look=look, share=share, slack=slack)
+            None
+            if test is None
+            else SeedQueries.of(curator).seeded_release(kept, test, n, look=look, share=share, slack=slack)
         )
     return prefixes

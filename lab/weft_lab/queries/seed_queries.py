@@ -15,7 +15,8 @@ from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.privacy import Adjacency, Charge, Noise
 from weft.privacy.budget import MAX_EPSILON
-from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, Acceptance, PlausibleTest, lower_bound, plausible_seeds
+from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, Acceptance, PlausibleTest
+from weft_lab.queries.plausible_seeds import lower_bound, plausible_seeds
 
 _PAIRS = 1 << 23
 """Pairs of a record and a row evaluated in one batch."""
@@ -38,8 +39,8 @@ class Kernel(Protocol):
         ...
 
 
-class SeedQuestions(QueryBase):
-    """Seed queries of the curator."""
+class SeedQueries(QueryBase):
+    """Seed queries, over the rows of a curator (`QueryBase.of`)."""
 
     def check_seeds(self) -> None:
         """Refuse seeds if the proof of `seeded_release` does not apply; call it before anything is spent.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from weft.curator.query_base import QueryBase
 from weft.display import format_count
-from weft.marginals.network_gradients import STEPS, Critic, Gradient
+from weft_lab.network_gradients import STEPS, Critic, Gradient
 
 
-class GradientQuestions(QueryBase):
-    """Gradient queries of the curator."""
+class GradientQueries(QueryBase):
+    """Gradient queries, over the rows of a curator (`QueryBase.of`)."""
 
     def critic_gradient(self, critic: Critic, share: float) -> Gradient:
         """Return the sum over all rows of a critic's score gradients, each normalised to length 1, with Gaussian noise.

@@ -1,0 +1,1 @@
+"""Queries on private rows that only methods of the laboratory ask; charged and answered by `QueryBase`."""
