@@ -201,7 +201,8 @@ def test_the_share_of_unlisted_values_is_on_screen_card_and_report(folder):
     told = 'are not listed and appear as "other"'
     assert told in " ".join(result.stdout.split())
     card = json.loads(Path("out.card.json").read_text())
-    assert any(told in limit for limit in card["limits"])
+    assert any(told in reason for reason in card["columns"][0]["reasons"])
+    assert "are not listed" in Path("out.card.md").read_text()
     share = Schema.load("out.schema.toml").column("w").lost_share
     assert 0.2 < share < 0.4
     assert CliRunner().invoke(app, ["report", "--releasable", "m.weft", "out.csv", "-o", "r.html"]).exit_code == 0

@@ -140,10 +140,10 @@ def test_a_report_that_counts_real_rows_is_caught(monkeypatch, rows):
 
 
 def test_a_card_that_lists_observed_values_is_caught(monkeypatch, rows):
-    def column(fitted, name, was=weft.release.card._describe_column_facts):
-        facts = was(fitted, name)
-        if name in fitted.codec.domain:
-            facts["codes"] = int(np.count_nonzero(rows["engines"][-1].count([(name,)])[0]))
+    def column(fitted, verdict, was=weft.release.card._describe_column_facts):
+        facts = was(fitted, verdict)
+        if verdict.column in fitted.codec.domain:
+            facts["codes"] = int(np.count_nonzero(rows["engines"][-1].count([(verdict.column,)])[0]))
         return facts
 
     table = ODD["a cell becomes empty"]()

@@ -35,6 +35,7 @@ def test_the_list_names_every_experiment() -> None:
         "itemsets",
         "weave-suite",
         "learning",
+        "parities",
         "all",
     }
     assert set(listed) == set(EXPERIMENTS) | own
