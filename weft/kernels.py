@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 
 class Kernel:
     """A function that numba compiles when it is first called, or when a kernel that calls it is compiled."""
@@ -36,3 +38,20 @@ class Kernel:
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Kernel]:
     """Return a decorator that makes a function a kernel with these options of `numba.njit`."""
     return lambda function: Kernel(function, options)
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX2 = np.uint64(0x94D049BB133111EB)
+_UNIT = 2.0**-53
+
+
+@kernel(cache=True, nogil=True, inline="always")
+def draw_uniform(state):  # type: ignore[no-untyped-def]
+    """Return the next number in [0, 1) of the splitmix64 stream whose state is state[0]."""
+    state[0] += _GOLDEN
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * _MIX1
+    z = (z ^ (z >> np.uint64(27))) * _MIX2
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * _UNIT

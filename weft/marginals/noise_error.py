@@ -99,6 +99,9 @@ def compute_threshold_errors(cells: Array, counts: Array, sigma: Array, tau: Arr
 def _run_kernel(kernel: Any, groups: int, *arrays: Array) -> None:
     """Run a kernel on all tables (the rows of the arrays), in slices on all cores."""
     tables, work = len(arrays[0]), arrays[-1].size * groups
+    if arrays[-1].size == 1:  # not worth loading numba for
+        kernel.py_func(*arrays)
+        return
     threads = 1 if work < _SMALL else os.cpu_count() or 1
     runs = 1 if threads == 1 else 4 * threads
     bounds = [tables * i // runs for i in range(runs + 1)]

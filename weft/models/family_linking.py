@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernels import kernel
+from weft.kernels import draw_uniform, kernel
 from weft.marginals.marginal import Array
-from weft.models.chains.chain_kernels import draw_uniform
 
 SWAPS_PER_CHILD = 150
 SWAPS_IN_TIME = 300

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.drafting.exchange import EXPORTS
 from weft.errors import OutputError
 from weft.io.atomic_files import hash_file, stage_files
 from weft.io.formats import format_of, get_ending, list_writable_endings, replace_ending
@@ -54,6 +53,8 @@ class Files:
 
 def metadata_files(data: Path | DatabaseTable, formats: Sequence[str]) -> dict[str, Path]:
     """Name the metadata files of a table by format; OutputError for an unknown format."""
+    if formats:
+        from weft.drafting.exchange import EXPORTS  # drafting takes long to load, and few releases have metadata
     for form in formats:
         if form not in EXPORTS:
             raise OutputError(f"unknown metadata format: {form}. Choose from {', '.join(EXPORTS)}")
@@ -91,6 +92,8 @@ def publish(
         watched = checks.watch(tables)
         rows = write_table(watched, data, suffix, formulas=formulas, schema=fitted.schema, listener=listener)
         for file, form in zip(described, beside_it, strict=True):
+            from weft.drafting.exchange import EXPORTS
+
             made = EXPORTS[form](fitted.schema, files.data.name)
             file.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         written = format_of(files.data)

@@ -24,7 +24,6 @@ from weft.marginals.records import Records
 from weft.models import Model
 from weft.models.conditional import Evidence, ImpossibleEvidenceError
 from weft.models.family_linking import FamilyRoles, Linkage, LinkTable
-from weft.models.given_records import sample_given
 from weft.privacy import Ledger
 from weft.progress import Listener, ignore_event, report_stage
 from weft.schema.database import Database, RelatedTable
@@ -386,6 +385,8 @@ class FittedDatabase:
         self, table: RelatedTable, heads: Mapping[str, Array], evidence: Evidence, draw: DrawSettings
     ) -> Records:
         """Sample rows under the evidence; where noise left no such row in the model, its codes are drawn evenly."""
+        from weft.models.given_records import sample_given  # loads numba
+
         model = self.models[table.name]
         try:
             return sample_given(model, heads, evidence, draw.rng, draw.listener)

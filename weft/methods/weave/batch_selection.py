@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -18,11 +19,13 @@ from weft.curator import Curator
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal, compute_interaction_norm
 from weft.marginals.noise_error import compute_expected_noise, group_cells_by_size
-from weft.methods.weave.dense_model import DenseField
 from weft.methods.weave.fine_marginals import compute_interaction_share, find_lowest_unmeasured_order
 from weft.methods.weave.public_prior import NEARER, PublicPrior, reconcile_distances
 from weft.methods.weave.tuning import WeaveTuning
 from weft.privacy.noise import MAX_NOISE_SCALE
+
+if TYPE_CHECKING:
+    from weft.methods.weave.dense_model import DenseField
 
 MAX_TRIPLES = 2000
 """Maximum number of triples that are all scored: those of 23 attributes."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types, uint64
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from weft.kernels import kernel
+from weft.kernels import draw_uniform, kernel
 
 LANES = 8  # number of values in a SIMD group
 
@@ -158,25 +158,9 @@ def pick(chances: Any, sums: Any, width: Any, u: Any) -> Any:
     return v
 
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-MIX1 = np.uint64(0xBF58476D1CE4E5B9)
-MIX2 = np.uint64(0x94D049BB133111EB)
-UNIT = 2.0**-53
-
 _OFFERS = 256  # number of proposals evaluated together, table by table, so that each table stays in the cache
 
 _FAST = {"reassoc", "nsz", "contract", "nnan"}
-
-
-@kernel(cache=True, nogil=True, inline="always")
-def draw_uniform(state):  # type: ignore[no-untyped-def]
-    """Return the next number in [0, 1) of the splitmix64 stream whose state is state[0]."""
-    state[0] += GOLDEN
-    z = state[0]
-    z = (z ^ (z >> uint64(30))) * MIX1
-    z = (z ^ (z >> uint64(27))) * MIX2
-    z = z ^ (z >> uint64(31))
-    return float(z >> uint64(11)) * UNIT
 
 
 @kernel(cache=True, nogil=True, inline="always")
