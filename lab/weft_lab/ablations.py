@@ -23,9 +23,10 @@ from weft.marginals.simplex import project_to_simplex
 from weft.models.chains.chain_fit import GibbsChains
 from weft.models.chains.chain_model import ChainsModel
 from weft.models.gum.gum_model import GumModel
-from weft.models.mrf import fit_mrf, grow_tree
+from weft.models.mrf import fit_mrf
 from weft.privacy import Budget
 from weft.progress import Listener, ignore_event, report_stage
+from weft_lab.methods.tree_growth import grow_tree
 from weft_lab.settings import WEAVE_BATCHES, WEAVE_CHAINS, WEAVE_PARTS
 from weft_lab.sheet import Sheet
 from weft_lab.tables import BenchTable

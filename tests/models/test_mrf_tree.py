@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from weft_lab.methods.tree_growth import fits_with_clique, grow_tree
 
 from weft.marginals.domain import Domain, make_clique
-from weft.models.mrf import ModelTooLarge, fits_with_clique, grow_tree, junction_tree
+from weft.models.mrf import ModelTooLarge, junction_tree
 from weft.models.mrf.junction_tree import RULES
 
 NAMES = "abcdefghij"

@@ -170,6 +170,42 @@ def test_columns_come_after_others_and_follow_from_them(browser, table):
     )
 
 
+def test_rules_are_added_by_forms(browser, table):
+    """What a form adds is a rule of the schema, and a rule that cannot hold is refused with its reason."""
+    place = f"{table}/columns/guided"
+    for name in ("admitted", "discharged"):
+        described = {"column": name, "kind": "datetime", "low": "2024-01-01", "high": "2024-12-31"}
+        assert browser.post(f"{table}/columns/edit", data=described).status_code == 303
+    assert browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "99"})
+    assert browser.post(place, data={"kind": "order", "columns": ["admitted", "discharged"]}).status_code == 303
+    assert browser.post(place, data={"kind": "unique", "columns": ["admitted", "age"]}).status_code == 303
+    page = words(browser.get(f"{table}/columns").text)
+    assert "admitted" in page and "discharged" in page
+    assert browser.post(place, data={"kind": "order", "columns": ["", ""]}).status_code == 400
+    assert browser.post(place, data={"kind": "sum", "columns": ["age"]}).status_code == 400
+    assert browser.post(place, data={"kind": "order", "columns": ["admitted", "nobody"]}).status_code == 400
+
+
+def test_columns_that_stay_the_same_for_a_person_are_stated_by_a_form(browser, csv):
+    place = browser.post("/tables", data={"source": str(csv)}).headers["location"]
+    browser.post(f"{place}/who", data={"unit": "column", "column": "region", "rows_per_unit": "3"})
+    sex = {"column": "sex", "kind": "category", "values": "female\nmale\n"}
+    assert browser.post(f"{place}/columns/edit", data=sex).status_code == 303
+    done = browser.post(f"{place}/columns/guided", data={"kind": "per_unit", "columns": ["sex"]})
+    assert done.status_code == 303, done.text
+    assert "per_unit = [" in browser.get(f"{place}/columns").text
+
+
+def test_two_runs_are_compared_column_by_column(browser, table):
+    for number, ticket in (("001", "one"), ("002", "two")):
+        wait(browser, spend(browser, table, ticket).headers["location"])
+        assert number in browser.get(f"{table}/history").text
+    page = words(browser.get(f"{table}/compare", params={"run": ["001", "002"]}).text)
+    assert "Run 001 Run 002" in page and "Single columns" in page and "usable" in page
+    assert page.index("age") and "not in this run" not in page
+    assert browser.get(f"{table}/compare", params={"run": "001"}).status_code == 400
+
+
 def test_a_lifetime_budget_is_shown_and_kept(browser, table):
     assert browser.post(f"{table}/budget/lifetime", data={"epsilon": "3", "delta": "1e-6"}).status_code == 303
     page = words(browser.get(f"{table}/budget").text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -189,6 +190,18 @@ def with_rule(text: str, rule: str, folder: Path | None = None) -> str:
     longer = f"{text.rstrip()}\n\n[[rules]]\n{written}\n"
     _require_sound_schema(longer, folder)
     return longer
+
+
+def with_guided_rule(text: str, kind: str, columns: Sequence[str], result: str = "", folder: Path | None = None) -> str:
+    """Return the schema with a rule from a form: `order`, `unique` or `sum`; or with the constants of a person."""
+    if not columns or (kind == "sum" and not result):
+        raise SchemaError("select the columns of the rule")
+    if kind == "per_unit":
+        changed = set_top(text, {"per_unit": list(columns)})
+        _require_sound_schema(changed, folder)
+        return changed
+    written = f"{kind} = {json.dumps(list(columns), ensure_ascii=False)}"
+    return with_rule(text, written + (f"\nis = {json.dumps(result, ensure_ascii=False)}" if result else ""), folder)
 
 
 def without_rule(text: str, index: int) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 from weft.marginals.domain import Domain, make_clique
 from weft.marginals.records import Records
 from weft.methods.common.options import PAPER
-from weft.models.mrf import grow_tree
 from weft_lab import acs, mechanisms
 from weft_lab.experiment import Experiment, Reckoned, Variant
 from weft_lab.fire import fire_plan
+from weft_lab.methods.tree_growth import grow_tree
 
 DPSYN = "DPSyn (J. Privacy and Confidentiality 2021)"
 TINY = 1e-10

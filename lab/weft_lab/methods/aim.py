@@ -42,11 +42,12 @@ from weft.marginals.noise_error import compute_expected_noise, compute_projected
 from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.options import Published, get_published_settings, only_with, option
-from weft.models.mrf import JunctionTree, ModelTooLarge, MrfModel, Solver, fit_mrf, fits_with_clique, junction_tree
+from weft.models.mrf import JunctionTree, ModelTooLarge, MrfModel, Solver, fit_mrf, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName
 from weft.progress import Listener, Stage, ignore_event, report_stage
 from weft_lab.methods.comparison_steps import PASSES, SOLVER, Passes, all_subsets, check_candidates, check_mixed, fit_as
+from weft_lab.methods.tree_growth import fits_with_clique
 from weft_lab.queries.selection_queries import SelectionQueries
 
 

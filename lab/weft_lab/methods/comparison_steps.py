@@ -14,9 +14,10 @@ from weft.errors import MethodError
 from weft.marginals.counting import MAX_CELLS
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import NoisyMarginal
-from weft.models.mrf import JunctionTree, MrfModel, Solver, fit_mrf, fits_with_clique, junction_tree
+from weft.models.mrf import JunctionTree, MrfModel, Solver, fit_mrf, junction_tree
 from weft.privacy import AccountingName, find_accounting
 from weft.progress import Listener, ignore_event
+from weft_lab.methods.tree_growth import fits_with_clique
 
 Passes = Annotated[int, Bounds(1, 1_000_000)]
 """Maximum passes of a fit."""

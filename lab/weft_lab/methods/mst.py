@@ -39,11 +39,12 @@ from weft.methods.common.allocation import by_size
 from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.options import Published, get_published_settings, only_with, option
-from weft.models.mrf import MAX_CELLS, Solver, grow_tree
+from weft.models.mrf import MAX_CELLS, Solver
 from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.comparison_steps import PASSES, SOLVER, Passes, check_mixed, fit_as
+from weft_lab.methods.tree_growth import grow_tree
 from weft_lab.queries.selection_queries import SelectionQueries
 
 _GAIN = 1e-3

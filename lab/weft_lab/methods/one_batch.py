@@ -17,8 +17,9 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array, Marginal, NoisyMarginal
 from weft.marginals.noise_error import compute_expected_noise
 from weft.marginals.reconciliation import reconcile
-from weft.models.mrf import MAX_CELLS, MAX_TOTAL, JunctionTree, MrfModel, fit_mrf, grow_tree
+from weft.models.mrf import MAX_CELLS, MAX_TOTAL, JunctionTree, MrfModel, fit_mrf
 from weft.progress import Listener, ignore_event
+from weft_lab.methods.tree_growth import grow_tree
 
 
 def grow_tree_from_pairs(

@@ -35,11 +35,12 @@ from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.indif_network import indif_families
 from weft.methods.common.options import Published, get_published_settings, only_with, only_without, option
 from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given
-from weft.models.mrf import MAX_CELLS, MAX_TOTAL, Solver, grow_tree, junction_tree
+from weft.models.mrf import MAX_CELLS, MAX_TOTAL, Solver, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.comparison_steps import PASSES, SOLVER, Passes, check_pairs, fit_as, narrow_families
+from weft_lab.methods.tree_growth import grow_tree
 
 
 @dataclass(frozen=True)

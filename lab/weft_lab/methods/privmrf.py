@@ -51,11 +51,12 @@ from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.options import Published, get_published_settings, only_with, option
 from weft.models import Model
-from weft.models.mrf import JunctionTree, MrfModel, Solver, fit_mrf, grow_tree
+from weft.models.mrf import JunctionTree, MrfModel, Solver, fit_mrf
 from weft.privacy import AccountingName
 from weft.progress import Listener, ignore_event, report_stage
 from weft_lab.methods.candidates import best_families, useful_limit, useful_subsets
 from weft_lab.methods.comparison_steps import check_pairs
+from weft_lab.methods.tree_growth import grow_tree
 
 ROUND, LAST = 1.2, 0.7
 """Loss at which mirror descent stops, relative to the expected loss of noise alone: in a round, in the last fit."""

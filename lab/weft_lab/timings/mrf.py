@@ -14,11 +14,12 @@ from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import NoisyMarginal
 from weft.marginals.records import Records
-from weft.models.mrf import MrfModel, fit_mrf, fits_with_clique, junction_tree
+from weft.models.mrf import MrfModel, fit_mrf, junction_tree
 from weft.models.mrf.message_passing import plan_calibration
 from weft.privacy import Budget
 from weft.privacy.conversions import gdp_delta
 from weft_lab.datasets import locate
+from weft_lab.methods.tree_growth import fits_with_clique
 from weft_lab.tables import open_table
 from weft_lab.timings import Figures
 from weft_lab.timings.stopwatch import shortest

@@ -7,8 +7,6 @@ from weft.models.mrf.junction_tree import (
     MAX_TOTAL,
     JunctionTree,
     ModelTooLarge,
-    fits_with_clique,
-    grow_tree,
     has_tree,
     junction_tree,
 )
@@ -26,8 +24,6 @@ __all__ = [
     "Solver",
     "calibrate_tree",
     "fit_mrf",
-    "fits_with_clique",
-    "grow_tree",
     "has_tree",
     "junction_tree",
 ]

@@ -221,7 +221,7 @@ class JunctionTree:
     @cached_property
     def graph(self) -> Array:
         """Adjacency matrix of the attributes under the given cliques."""
-        return _build_adjacency(self.domain, self.given)
+        return build_adjacency(self.domain, self.given)
 
     def summary(self) -> str:
         """Return a one-line description of the tree."""
@@ -251,7 +251,7 @@ def junction_tree(
         for name in c:
             if name not in domain:
                 raise ValueError(f"clique {c} names {name!r}, which is not in the domain")
-    graph, logs = _build_adjacency(domain, given), _compute_log_sizes(domain)
+    graph, logs = build_adjacency(domain, given), compute_log_sizes(domain)
     rules = RULES.values() if order == "best" else [RULES[order]]
     tries = [triangulate(graph, logs, rule, np.inf) for rule in rules]
     clusters = min(tries, key=lambda found: (found[1] > _log_with_margin(max_cells), found[2]))[0]
@@ -263,57 +263,8 @@ def junction_tree(
 
 def has_tree(domain: Domain, cliques: Iterable[Clique], *, max_cells: int, max_total: int) -> bool:
     """Return whether `junction_tree` succeeds within the limits; much faster if it does not."""
-    graph, logs = _build_adjacency(domain, cliques), _compute_log_sizes(domain)
-    return any(_is_within_limits(graph, logs, rule, max_cells, max_total) for rule in RULES.values())
-
-
-def fits_with_clique(
-    tree: JunctionTree, added: Sequence[str], *, max_cells: int = MAX_CELLS, max_total: int = MAX_TOTAL
-) -> bool:
-    """Return whether a tree of `tree.given` and one more clique stays within the limits.
-
-    Exact for the rules of `junction_tree`; takes tens of microseconds for 30 attributes and milliseconds for 130.
-    """
-    at = [tree.domain.index(name) for name in added]
-    if tree.graph[np.ix_(at, at)].all():
-        return tree.cells <= max_total and max(tree.sizes) <= max_cells
-    # A clique that the tree contains only by fill edges still changes the graph, and with it the greedy order.
-    if tree.domain.cells(added) > max_cells:
-        return False
-    graph = tree.graph.copy()
-    graph[np.ix_(at, at)] = True
-    logs = _compute_log_sizes(tree.domain)
-    return any(_is_within_limits(graph, logs, rule, max_cells, max_total) for rule in RULES.values())
-
-
-def grow_tree(
-    domain: Domain, ranked: Iterable[Clique], *, max_cells: int = MAX_CELLS, max_total: int = MAX_TOTAL
-) -> JunctionTree:
-    """Build a tree greedily from the cliques, in the order given, that fit the limits.
-
-    A rejected clique is never retried: later cliques free no cells. An attribute above `max_cells` remains alone.
-    """
-    graph, logs, rules = _build_adjacency(domain, []), _compute_log_sizes(domain), list(RULES.values())
-    kept: list[Clique] = []
-    for c in ranked:
-        members = [domain.index(name) for name in c]
-        at = np.ix_(members, members)
-        if kept and graph[at].all():
-            kept.append(c)
-            continue
-        if domain.cells(c) > max_cells:
-            continue
-        wider = graph.copy()
-        wider[at] = True
-        fitting = next((rule for rule in rules if _is_within_limits(wider, logs, rule, max_cells, max_total)), None)
-        if fitting is not None:
-            rules.remove(fitting)  # try the last successful rule first
-            rules.insert(0, fitting)
-            graph = wider
-            kept.append(c)
-    if not kept:
-        return junction_tree(domain, [], max_cells=max(domain.shape), max_total=sum(domain.shape))
-    return junction_tree(domain, kept, max_cells=max_cells, max_total=max_total)
+    graph, logs = build_adjacency(domain, cliques), compute_log_sizes(domain)
+    return any(is_within_limits(graph, logs, rule, max_cells, max_total) for rule in RULES.values())
 
 
 def _log_with_margin(cells: float) -> float:
@@ -321,16 +272,19 @@ def _log_with_margin(cells: float) -> float:
     return math.log2(cells) + 1e-9
 
 
-def _is_within_limits(graph: Array, logs: Array, rule: int, max_cells: int, max_total: int) -> bool:
+def is_within_limits(graph: Array, logs: Array, rule: int, max_cells: int, max_total: int) -> bool:
+    """Whether the triangulation of a graph by a rule has no clique, and no total, above the limits."""
     _, largest, total = triangulate(graph, logs, rule, _log_with_margin(max_cells))
     return bool(largest <= _log_with_margin(max_cells) and total <= max_total)
 
 
-def _compute_log_sizes(domain: Domain) -> Array:
+def compute_log_sizes(domain: Domain) -> Array:
+    """Return the binary logarithm of each attribute's size."""
     return np.log2(np.asarray(domain.shape, dtype=np.float64))
 
 
-def _build_adjacency(domain: Domain, cliques: Iterable[Clique]) -> Array:
+def build_adjacency(domain: Domain, cliques: Iterable[Clique]) -> Array:
+    """Return the graph in which the attributes of each clique are connected."""
     graph = np.zeros((len(domain), len(domain)), dtype=np.bool_)
     for c in cliques:
         at = [domain.index(name) for name in c]
@@ -371,7 +325,7 @@ def _join_cliques(domain: Domain, given: tuple[Clique, ...], found: Sequence[Cli
     member = np.zeros((len(found), len(domain)))
     for i, c in enumerate(found):
         member[i, [domain.index(name) for name in c]] = 1.0
-    weights = (member * (1.0 + _compute_log_sizes(domain))) @ member.T
+    weights = (member * (1.0 + compute_log_sizes(domain))) @ member.T
     reached, parents = spanning_forest(np.where(weights > 0, weights, -np.inf))
     place = {i: k for k, i in enumerate(reached)}
     cliques = tuple(found[i] for i in reached)

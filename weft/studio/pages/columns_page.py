@@ -52,6 +52,19 @@ def rule(studio: TheStudio, table: TheTable, rule: Annotated[str, Form()] = "") 
     return _save_schema(studio, table, lambda text: c.with_rule(text, rule, table.folder), "", rule=rule)
 
 
+@router.post("/t/{table}/columns/guided")
+def guided(
+    studio: TheStudio,
+    table: TheTable,
+    kind: Annotated[Literal["order", "unique", "sum", "per_unit"], Form()],
+    columns: Annotated[list[str] | None, Form()] = None,
+    result: Annotated[str, Form()] = "",
+) -> Response:
+    """Add a rule from a form, or state the columns that stay the same for a person."""
+    chosen = [name for name in columns or () if name]
+    return _save_schema(studio, table, lambda text: c.with_guided_rule(text, kind, chosen, result, table.folder), "")
+
+
 @router.post("/t/{table}/columns/unrule")
 def unrule(studio: TheStudio, table: TheTable, index: Annotated[int, Form()]) -> Response:
     """Remove a rule."""

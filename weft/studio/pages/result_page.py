@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Form
+from fastapi import APIRouter, Form, Query
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
 from weft.errors import DataError, WeftError
@@ -52,6 +52,7 @@ WHAT = {
     ".ledger.jsonl": "the journal: every query and its cost",
     ".checkpoint": "the checkpoint of an interrupted run",
 }
+PRIVATE_FIGURES = spoken.PRIVATE_REPORT.replace(".html", ".json")
 REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
 
 
@@ -59,6 +60,30 @@ REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
 def result(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
     """Show the progress of a run, then its result."""
     return _render_result_page(studio, table, number)
+
+
+@router.get("/t/{table}/compare")
+def compare(studio: TheStudio, table: TheTable, run: Annotated[list[str] | None, Query()] = None) -> HTMLResponse:
+    """Show the settings, verdicts and private headline figures of several runs side by side."""
+    runs = []
+    for number in dict.fromkeys(run or ()):
+        folder, card = table.run(number), card_of(table, number)
+        if card:
+            verdicts = _list_verdicts(card, folder)
+            heads = (read_json(folder / PRIVATE_FIGURES) or {}).get("headlines", ())
+            runs.append(
+                {
+                    "number": number,
+                    "card": card,
+                    "grades": _count_grades(verdicts),
+                    "verdicts": {name: (grade, reasons) for name, grade, reasons, _ in verdicts},
+                    "headlines": {head["name"]: head["figure"] for head in heads},
+                }
+            )
+    if len(runs) < 2:
+        raise DataError("select at least two runs that made a table")
+    names, headlines = (list(dict.fromkeys(x for each in runs for x in each[key])) for key in ("verdicts", "headlines"))
+    return studio.page("compare", table=table, step="history", runs=runs, names=names, headlines=headlines)
 
 
 @router.get("/t/{table}/runs/{number}/report/{edition}")
@@ -211,7 +236,7 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
         ],
         reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
         verdicts=verdicts,
-        grades=[(grade, sum(verdict[1] == grade for verdict in verdicts)) for grade in reversed(GRADES)],
+        grades=_count_grades(verdicts),
         troubled=any(verdict[1] != GRADES[0] for verdict in verdicts),
         compared=any(verdict[3] for verdict in verdicts),
         found=_list_filled_columns(table, folder / spoken.FOUND_BY_RUN),
@@ -238,7 +263,7 @@ def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> lis
 
 def _list_verdicts(card: Mapping[str, Any], folder: Path) -> list[tuple[str, str, list[str], Any]]:
     """Return the verdict on each column, the worst first: from the card, and PRIVATE, from the curator's report."""
-    private = read_json(folder / spoken.PRIVATE_REPORT.replace(".html", ".json")) or {}
+    private = read_json(folder / PRIVATE_FIGURES) or {}
     compared = {verdict["column"]: verdict for verdict in private.get("verdicts", ())}
     listed = {"": card.get("columns", ())} if "tables" not in card else card["tables"]
     several, made = len(listed) > 1, []
@@ -248,6 +273,10 @@ def _list_verdicts(card: Mapping[str, Any], folder: Path) -> list[tuple[str, str
                 name = f"{table}.{each['name']}" if several else each["name"]
                 made.append((name, each["verdict"], each["reasons"], compared.get(each["name"])))
     return sorted(made, key=lambda verdict: -GRADES.index(verdict[1]))
+
+
+def _count_grades(verdicts: list[tuple[str, str, list[str], Any]]) -> list[tuple[str, int]]:
+    return [(grade, sum(verdict[1] == grade for verdict in verdicts)) for grade in reversed(GRADES)]
 
 
 def _list_filled_columns(table: Table, found: Path) -> list[str]:
