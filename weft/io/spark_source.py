@@ -7,6 +7,7 @@ draft, or a listing of values) get them through the driver in batches.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import urllib.parse
 import warnings
@@ -256,8 +257,17 @@ def explain_spark_errors(name: str) -> Iterator[None]:
         raise DataError(
             f"{name}: Spark cannot read this table; check its path or name, and that all files have the same columns"
         ) from None
-    except (PySparkException, Py4JError, OSError, pa.ArrowException):
-        raise DataError(f"{name}: {_BROKEN}") from None
+    except (PySparkException, Py4JError, OSError, pa.ArrowException) as error:
+        raise DataError(f"{name}: {_explain_workers(str(error)) or _BROKEN}") from None
+
+
+def _explain_workers(said: str) -> str:
+    """Say that workers run another Python, if they do: the only part of their messages that holds nothing private."""
+    missing = re.search(r"No module named '(weft|numba|numpy|pyarrow|scipy)", said)
+    if missing is None and "PYTHON_VERSION_MISMATCH" not in said:
+        return ""
+    told = "is another version than that of the driver" if missing is None else f"has no {missing[1]}"
+    return f"the Python of Spark's workers {told}: install Weft on every machine, and set PYSPARK_PYTHON to its Python"
 
 
 _BROKEN = (
