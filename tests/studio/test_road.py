@@ -196,6 +196,23 @@ def test_columns_that_stay_the_same_for_a_person_are_stated_by_a_form(browser, c
     assert "per_unit = [" in browser.get(f"{place}/columns").text
 
 
+def test_a_code_book_describes_open_columns_only(browser, table):
+    book = "column,type,values\nsex,category,female;male;other\nage,integer,\n"
+    done = browser.post(f"{table}/columns/import", files={"file": ("book.csv", book.encode())})
+    assert done.status_code == 303, done.text
+    assert "female" in words(browser.get(f"{table}/columns").text)
+    refused = browser.post(f"{table}/columns/import", files={"file": ("book.csv", b"column,type\nnobody,integer\n")})
+    assert refused.status_code == 400 and "describes no column that is still open" in refused.text
+
+
+def test_a_public_table_is_named_for_a_run(browser, table, csv):
+    chosen = {"epsilon": "1", "delta": "1e-5", "rows": "400", "public": str(csv)}
+    assert browser.post(f"{table}/budget", data=chosen).status_code == 303
+    assert f"--public {csv}" in words(browser.get(f"{table}/budget").text)
+    refused = browser.post(f"{table}/budget", data=chosen | {"public": "/nowhere.csv"})
+    assert refused.status_code == 400 and "no such file" in refused.text
+
+
 def test_two_runs_are_compared_column_by_column(browser, table):
     for number, ticket in (("001", "one"), ("002", "two")):
         wait(browser, spend(browser, table, ticket).headers["location"])

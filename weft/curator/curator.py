@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from weft.curator.marginal_queries import MarginalQueries
 from weft.curator.score_queries import ChoiceQueries, ScoreQueries
@@ -16,9 +15,6 @@ from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
 from weft.privacy import Charge, Ledger
 from weft.privacy.mechanisms import Release
-
-if TYPE_CHECKING:
-    from weft.engines import Engine
 
 
 class Curator(MarginalQueries, ScoreQueries, ChoiceQueries, UnitQueries):

@@ -17,6 +17,8 @@ RELEASED, EVIDENCE = "released", "evidence"
 RELATED_CARD = f"{RELEASED}/database.csv"
 FOUND, FOUND_BY_RUN = "found.toml", "synthetic.schema.toml"
 BUDGET = LIFETIME
+HELPS = ("public", "marginals")
+"""Files that improve a release: options of a run, and settings of the budget page."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def write_synth_command(table: Table, number: str) -> Spoken:
     made, model = f"{folder}/{RELEASED if facts.tables else SYNTHETIC}", f"{folder}/{MODEL}"
     words = "synth", facts.source, "--schema", SCHEMA, "--epsilon", f"{facts.epsilon:g}", "--delta", f"{facts.delta:g}"
     ordered = ("--time", facts.time) if facts.time else ()
-    settings = (*ordered, *_write_method(facts), *_write_budget(facts), *_few_rows(table))
+    helped = [word for name in HELPS if (path := getattr(facts, name)) for word in (f"--{name}", path)]
+    settings = (*ordered, *helped, *_write_method(facts), *_write_budget(facts), *_few_rows(table))
     run = (*words, *settings, "--model", model, "-o", made)
     time = _include_if(bool(facts.time), f", time={facts.time!r}")
     source = f"{{name: {facts.source!r} + f'/{{name}}.csv' for name in {list(facts.tables)}}}" if facts.tables else ""
@@ -85,6 +88,7 @@ def write_synth_command(table: Table, number: str) -> Spoken:
         "import weft\n\n"
         f"synthesizer = weft.Synthesizer(epsilon={facts.epsilon:g}, delta={facts.delta:g}"
         f"{_include_if(facts.method != 'auto', f', method={facts.method!r}')}"
+        f"{''.join(f', {name}={getattr(facts, name)!r}' for name in HELPS if getattr(facts, name))}"
         f"{_include_if(bool(facts.budget), f', budget_file={facts.budget!r}')})\n"
         f"synthesizer.fit({source or repr(facts.source)}, {schema}{time})\n"
         f"rows = synthesizer.sample()\n"

@@ -57,6 +57,10 @@ class Facts:
     method: str = "auto"
     budget: str = ""
     """File of the table's lifetime budget; empty if there is none."""
+    public: str = ""
+    """Public table with the same columns, used as a prior; empty if there is none."""
+    marginals: str = ""
+    """Plan of marginals; empty if there is none."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form
@@ -40,13 +41,18 @@ def choose(
     delta: Annotated[float, Form(ge=0, lt=1)],
     rows: Annotated[int, Form(ge=1, le=10**12)],
     method: Annotated[str, Form()] = AUTO,
+    public: Annotated[str, Form()] = "",
+    marginals: Annotated[str, Form()] = "",
     then: Annotated[Literal["", "plan", "run"], Form()] = "",
     ticket: Annotated[str, Form()] = "",
 ) -> Response:
     """Save the settings; then start a plan or a run with exactly these settings, if requested."""
     if method not in (AUTO, *METHODS):
         raise BudgetError("choose one of the listed methods")
-    table = table.change(epsilon=epsilon, delta=delta, rows=rows, method=method)
+    files = {"public": public.strip(), "marginals": marginals.strip()}
+    if missing := [path for path in files.values() if path and not Path(path).is_file()]:
+        return _render_budget_page(studio, table, f"{missing[0]}: there is no such file on this machine", 400)
+    table = table.change(epsilon=epsilon, delta=delta, rows=rows, method=method, **files)
     if then == "run":
         return redirect_to(f"/t/{table.id}/runs/{start_run(studio, table, ticket)}")
     if then == PLAN:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, File, Form, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
+from weft.drafting.exchange import read_metadata
 from weft.errors import SchemaError, WeftError
 from weft.studio import column_editor as c
 from weft.studio import command_text as spoken
@@ -18,6 +21,8 @@ from weft.studio.workspace import Table, write_small_file
 
 router = APIRouter()
 DRAFT, FIND = "draft", "find"
+MAX_CODE_BOOK = 1 << 24
+"""Bytes of a code book that are read."""
 
 
 @router.get("/t/{table}/columns")
@@ -69,6 +74,22 @@ def guided(
 def unrule(studio: TheStudio, table: TheTable, index: Annotated[int, Form()]) -> Response:
     """Remove a rule."""
     return _save_schema(studio, table, lambda text: c.without_rule(text, index), "")
+
+
+@router.post("/t/{table}/columns/import")
+def import_code_book(studio: TheStudio, table: TheTable, file: Annotated[UploadFile, File()]) -> Response:
+    """Fill open columns from a code book or other metadata; no row is read, and what is stated stays."""
+
+    def change(text: str) -> str:
+        with TemporaryDirectory() as folder:
+            place = Path(folder) / Path(file.filename or "code-book.csv").name
+            place.write_bytes(file.file.read(MAX_CODE_BOOK))
+            found, _ = read_metadata(place)
+        if not list_fillable_columns(text, found):
+            raise SchemaError("the code book describes no column that is still open: compare the names of the columns")
+        return fill_open_columns(text, found)
+
+    return _save_schema(studio, table, change, "")
 
 
 @router.post("/t/{table}/columns/text")
