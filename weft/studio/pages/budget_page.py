@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form
 from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel, Field
 
 from weft.errors import BudgetError, WeftError
 from weft.methods import AUTO, METHODS
@@ -27,6 +28,19 @@ router = APIRouter()
 PLAN = "plan"
 
 
+class BudgetForm(BaseModel):
+    """The settings of the budget page, and what to start with them."""
+
+    epsilon: float = Field(gt=0, le=20)
+    delta: float = Field(ge=0, lt=1)
+    rows: int = Field(ge=1, le=10**12)
+    method: str = AUTO
+    public: str = ""
+    marginals: str = ""
+    then: Literal["", "plan", "run"] = ""
+    ticket: str = ""
+
+
 @router.get("/t/{table}/budget")
 def budget(studio: TheStudio, table: TheTable) -> HTMLResponse:
     """Show the budget page."""
@@ -34,28 +48,19 @@ def budget(studio: TheStudio, table: TheTable) -> HTMLResponse:
 
 
 @router.post("/t/{table}/budget")
-def choose(
-    studio: TheStudio,
-    table: TheTable,
-    epsilon: Annotated[float, Form(gt=0, le=20)],
-    delta: Annotated[float, Form(ge=0, lt=1)],
-    rows: Annotated[int, Form(ge=1, le=10**12)],
-    method: Annotated[str, Form()] = AUTO,
-    public: Annotated[str, Form()] = "",
-    marginals: Annotated[str, Form()] = "",
-    then: Annotated[Literal["", "plan", "run"], Form()] = "",
-    ticket: Annotated[str, Form()] = "",
-) -> Response:
+def choose(studio: TheStudio, table: TheTable, given: Annotated[BudgetForm, Form()]) -> Response:
     """Save the settings; then start a plan or a run with exactly these settings, if requested."""
-    if method not in (AUTO, *METHODS):
+    if given.method not in (AUTO, *METHODS):
         raise BudgetError("choose one of the listed methods")
-    files = {"public": public.strip(), "marginals": marginals.strip()}
-    if missing := [path for path in files.values() if path and not Path(path).is_file()]:
-        return _render_budget_page(studio, table, f"{missing[0]}: there is no such file on this machine", 400)
-    table = table.change(epsilon=epsilon, delta=delta, rows=rows, method=method, **files)
-    if then == "run":
-        return redirect_to(f"/t/{table.id}/runs/{start_run(studio, table, ticket)}")
-    if then == PLAN:
+    settings = given.model_dump(exclude={"then", "ticket"})
+    settings |= {"public": given.public.strip(), "marginals": given.marginals.strip()}
+    for path in (settings["public"], settings["marginals"]):
+        if path and not Path(path).is_file():
+            return _render_budget_page(studio, table, f"{path}: there is no such file on this machine", 400)
+    table = table.change(**settings)
+    if given.then == "run":
+        return redirect_to(f"/t/{table.id}/runs/{start_run(studio, table, given.ticket)}")
+    if given.then == PLAN:
         studio.start(table, PLAN, spoken.write_plan_command(table), f"{_make_plan_key(table)}-{table.facts.epsilon:g}")
     return redirect_to(f"/t/{table.id}/budget")
 
