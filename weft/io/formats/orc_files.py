@@ -28,7 +28,7 @@ from weft.values.text_columns import TextSpans
 
 _MAGIC = b"ORC"
 _HEAD = 64  # first bytes, which include non-text bytes in every ORC file
-_MIN_STEP, _MAX_STEP = 64, 1024  # rows decoded at a time
+_FIRST_STEP, _MIN_STEP, _MAX_STEP = 32, 4, 1024  # rows decoded at a time: before texts are measured, and after
 _AHEAD = 32  # steps that Arrow decodes in advance
 _DECODED = 1 << 27  # maximum bytes of these steps together
 _MAX_BATCH = 1 << 26  # maximum bytes of a joined batch
@@ -186,7 +186,7 @@ def _get_text_widths(_path: str, _size: int, _changed: int) -> dict[str, int]:
 def _choose_step_rows(widths: Sequence[int | None]) -> int:
     """Return the number of rows to decode at a time, given text bytes per row (None: not measured)."""
     if None in widths:
-        return _MIN_STEP
+        return _FIRST_STEP
     return max(_MIN_STEP, min(_MAX_STEP, _DECODED // (_AHEAD * max(1, sum(each or 0 for each in widths)))))
 
 
