@@ -113,11 +113,14 @@ def split_values(table: Array) -> tuple[Array, int]:
 
     >>> split_values(np.array([10, 10, 10, 10, 40]))[0].tolist()
     [0, 0, 1, 1, 3]
+    >>> split_values(np.array([10, 10, 10, 10, 1e7, 0]))[0].tolist()
+    [0, 0, 0, 0, 2, 3]
     """
     if len(table) <= 4:
         return np.arange(len(table)), 2 if len(table) == 2 else 4
     counts = np.maximum(table, 1e-9)
-    return ((np.cumsum(counts) - counts / 2) / counts.sum() * 4).astype(np.int64), 4
+    middles = (np.cumsum(counts) - counts / 2) / counts.sum()  # that of an empty last value may be rounded to 1
+    return np.minimum((middles * 4).astype(np.int64), 3), 4
 
 
 def plan_blocks(domain: Domain, rows: float, order: int, rng: np.random.Generator) -> tuple[list[Clique], int]:
