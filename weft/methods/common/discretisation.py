@@ -371,10 +371,13 @@ def _measure_values_in_cells(
             noisy.table, noisy.sigma, CellGrid(held.astype(np.float64), np.zeros(len(held), np.int64))
         )
         fine = (deeper / held)[cells[name]]
-        # The first measurement is more precise for the total of a cell; this one gives the split among its values.
+        # The first measurement is more precise for the total of a cell. This one gives the split among its values:
+        # what it does not find is spread evenly, since noise hides values that are not frequent.
+        values = np.bincount(grid.cells)
         before, after = (np.bincount(grid.cells, weights=part, minlength=grid.size) for part in (counts, fine))
-        opened = (held[cells[name]] == 1) & (np.bincount(grid.cells)[grid.cells] > 1) & (after[grid.cells] > 0)
-        made[name] = np.where(opened, fine * (before / np.maximum(after, 1e-300))[grid.cells], counts)
+        missed = np.maximum(before - after, 0) / values
+        fine = fine * np.minimum(before / np.maximum(after, 1e-300), 1.0)[grid.cells] + missed[grid.cells]
+        made[name] = np.where((held[cells[name]] == 1) & (values[grid.cells] > 1), fine, counts)
     return made
 
 
