@@ -84,6 +84,9 @@ SHARE_CHILD = 2.2
 SHARE_SIBLINGS = 1.5
 """Parts of the budget for the root, for each child table, and for the siblings of each, relative to each other."""
 
+SHARE_RESOLUTION = 0.25
+"""Share of a table's budget for the resolution of numbers and dates: more than elsewhere, since joint tables are coarser."""
+
 PART_SCORES = 0.1
 """Part of the budget for siblings that is spent on distances, by which tables are chosen."""
 
@@ -99,6 +102,10 @@ MAX_CROSSED = 6
 MAX_GROUPS_IN_TIME = 8
 """The same in tables of consecutive rows, since rows are exchanged within one time only."""
 MIN_LINK_GROUPS = 4
+
+MAX_COMPARED = 128
+"""Maximum codes whose relations are compared to form groups; of more, the rare ones are one code."""
+
 MAX_PAIR_NOISE = 0.4
 """Noise of a table of two rows, in standard deviations times cells per family, that limits its groups."""
 
@@ -383,7 +390,7 @@ class _Stages:
         self._plan.method.check(coarse)
         engine, share = self._families.rows(table.name), self._plan.shares[table.name, "rows"]
         check_resolution(self._curator(engine, table, "rows"), domain, {})
-        part = 1 - resolution_share(domain, {})
+        part = 1 - resolution_share(domain, {}, SHARE_RESOLUTION)
         dry_run = DryRunCurator(engine, self._ledger, self._plan.release, coarse, share, None, part)
         with suppress(DryRunError):
             self._plan.method.fit(dry_run, np.random.default_rng(0), ignore_event)
@@ -399,9 +406,10 @@ class _Stages:
         dry_run = partial(
             DryRunCurator, engine, self._ledger, self._plan.release, coarse_domain(engine.domain, {}), share, None
         )
+        arrangement = Arrangement(share_resolution=SHARE_RESOLUTION)
         with report_stage(self._plan.listener, f"fit {table.name}"):
             model, _ = learn_model(
-                self._plan.method, curator, False, dry_run, self._rng, self._plan.listener, Arrangement()
+                self._plan.method, curator, False, dry_run, self._rng, self._plan.listener, arrangement
             )
         self.models[table.name] = model
         own = self._families.codecs[table.name].domain
@@ -417,8 +425,9 @@ class _Stages:
         above = own_domain(database, parent, self._families.codecs[parent].domain)
         kept = {each: parent_name(parent, each) for each in above if parent_name(parent, each) in model.domain}
         most = self._count_groups(table, len(own))
-        groups = {each: group_codes(model, each, own, most) for each in own}
-        heads = {each: group_codes(model, key, model.domain, MAX_LINK_GROUPS) for each, key in kept.items()}
+        groups = group_attributes(model, list(own), most)
+        above_groups = group_attributes(model, list(kept.values()), MAX_LINK_GROUPS)
+        heads = {each: above_groups[key] for each, key in kept.items()}
         weight = row_weight(database, name)
         sigma = self._sigmas[name] / weight
         links = [
@@ -486,19 +495,63 @@ def group_sizes(counts: Array) -> list[int]:
     return [min(size, last) for size in range(len(counts))]
 
 
-def group_codes(model: Model, name: str, domain: Domain, most: int) -> Array:
-    """Divide the codes of an attribute into about `most` groups of about equal frequency in the model, at most."""
-    counts = np.asarray(model.marginal((name,)), np.float64)
-    order = (domain if name in domain else model.domain).order(name)
+def group_attributes(model: Model, names: Sequence[str], most: int) -> dict[str, Array]:
+    """Divide the codes of attributes into about `most` groups at most, by the model.
+
+    Ordered codes are divided into groups of about equal frequency, others by their relations to the other attributes.
+    """
+    groups = {name: _group_codes(model, name, most) for name in names}
+    for name in names:
+        codes = np.arange(model.domain.size(name))
+        if len(codes) > most and not model.domain.order(name).ordered:
+            tables = [_fold_pair(model, name, other, codes, groups[other]) for other in names if other != name]
+            counts = np.asarray(model.marginal((name,)), np.float64)
+            groups[name] = merge_similar(counts, np.hstack([counts[:, None], *tables]), most)
+    return groups
+
+
+def _group_codes(model: Model, name: str, most: int) -> Array:
+    """Divide ordered codes into groups of about equal frequency; of others, keep the most frequent."""
+    counts, order = np.asarray(model.marginal((name,)), np.float64), model.domain.order(name)
     if len(counts) <= most:
         return np.arange(len(counts))
     if order.ordered:
         groups = coarse_groups(counts, order.apart, max(most - 2 - len(order.apart), 2))
         return np.asarray(np.unique(groups, return_inverse=True)[1])
-    common = np.argsort(-counts, kind="stable")[: most - 1]
-    groups = np.full(len(counts), len(common))
-    groups[common] = np.arange(len(common))
+    return _keep_frequent(counts, most)
+
+
+def _keep_frequent(counts: Array, most: int) -> Array:
+    """Return groups in which the most frequent codes are alone, and all others together."""
+    groups = np.full(len(counts), most - 1)
+    groups[np.argsort(-counts, kind="stable")[: most - 1]] = np.arange(most - 1)
     return groups
+
+
+def merge_similar(counts: Array, tables: Array, most: int) -> Array:
+    """Divide codes into `most` groups with similar rows in `tables`; of very many codes, the rare ones are one group.
+
+    The two groups whose union adds least to the squared distances inside groups are merged first (Ward).
+
+    >>> merge_similar(np.array([90, 9, 10, 80, 1]), np.array([[90, 0], [9, 0], [1, 9], [8, 72], [1, 0]]), 2).tolist()
+    [0, 0, 1, 1, 0]
+    """
+    groups = _keep_frequent(counts, MAX_COMPARED) if len(counts) > MAX_COMPARED else np.arange(len(counts))
+    sums = sum_by_codes(tables, groups, int(groups.max()) + 1)
+    rows = np.maximum(sum_by_codes(counts[:, None], groups, len(sums))[:, 0], 1e-9)
+    places = np.arange(len(sums))
+    for _ in range(len(sums) - most):
+        live = np.unique(places)
+        shares = sums[live] / rows[live, None]
+        square = (shares**2).sum(axis=1)
+        far = np.maximum(square[:, None] + square[None, :] - 2 * shares @ shares.T, 0)
+        cost = far * rows[live, None] * rows[None, live] / (rows[live, None] + rows[None, live])
+        np.fill_diagonal(cost, np.inf)
+        first, second = (int(live[i]) for i in np.unravel_index(int(np.argmin(cost)), cost.shape))
+        sums[first] += sums[second]
+        rows[first] += rows[second]
+        places[places == second] = first
+    return np.asarray(np.unique(places[groups], return_inverse=True)[1])
 
 
 def _fold_pair(model: Model, first: str, second: str, rows: Array, columns: Array) -> Array:

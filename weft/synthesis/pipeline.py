@@ -140,11 +140,9 @@ def learn_model(
     refused before any charge. The `arrangement` defines the attributes that the method sees.
     """
     domain = curator.domain
-    seen, bins = arrangement.domain(domain), arrangement.bins
-    before = (
-        (1 - (SHARE_PEOPLE if several else 0.0)) * (1 - arrangement.share_maps) * (1 - resolution_share(seen, bins))
-    )
-    before = 1 - before
+    seen, bins, whole = arrangement.domain(domain), arrangement.bins, arrangement.share_resolution
+    people_share = SHARE_PEOPLE if several else 0.0
+    before = 1 - (1 - people_share) * (1 - arrangement.share_maps) * (1 - resolution_share(seen, bins, whole))
     check_resolution(curator, seen, bins)
     arrangement.check(curator)
     if before:
@@ -159,6 +157,6 @@ def learn_model(
     if arrangement.share_maps:
         curator = curator.rest()
     curator = arrangement.view(curator)
-    maps = choose_resolution(curator, listener, bins)
+    maps = choose_resolution(curator, listener, bins, whole)
     coarse = curator.recode({n: (m.codes, m.size) for n, m in maps.items()}).rest() if maps else curator
     return arrangement.whole(domain, refine_model(seen, chosen.fit(coarse, rng, listener), maps), fills), people

@@ -25,6 +25,10 @@ from weft.privacy.noise import MAX_NOISE_SCALE
 from weft.progress import Listener, ignore_event, report_stage
 
 
+SHARE = 0.1
+"""Share of the budget for the resolution if all attributes are wide; it is proportional to their part of them."""
+
+
 @dataclass(frozen=True)
 class Learned:
     """An attribute filled in from another, by a map learned from one noisy marginal over both."""
@@ -47,6 +51,8 @@ class Arrangement:
     """Coarse codes of attributes with public bins: fine in their one-way marginal, coarse in joint marginals."""
     share_maps: float = 0.0
     """Share of the budget for the marginals from which maps are learned."""
+    share_resolution: float = SHARE
+    """Share of the budget for the resolution, if all attributes are wide."""
 
     def __bool__(self) -> bool:
         return bool(self.patterns or self.fills)
@@ -128,9 +134,6 @@ MAX_GROUPS = 32
 
 MIN_GROUPS = 8
 
-SHARE = 0.1
-"""Share of the budget if all attributes are wide; it is proportional to their part of the attributes."""
-
 SHARE_ROWS = 0.005
 """Share for the number of rows, which determines how fine a grid the noise allows."""
 
@@ -193,10 +196,10 @@ def coarse_domain(domain: Domain, bins: Mapping[str, Array] = _NONE) -> Domain:
     return Domain(domain.names, sizes, domain.orders)
 
 
-def resolution_share(domain: Domain, bins: Mapping[str, Array] = _NONE) -> float:
+def resolution_share(domain: Domain, bins: Mapping[str, Array] = _NONE, whole: float = SHARE) -> float:
     """Return the share of the budget for choosing the resolution."""
     wide = len(_list_wide(domain, bins))
-    return SHARE_ROWS + SHARE * wide / len(domain) if wide else 0.0
+    return SHARE_ROWS + whole * wide / len(domain) if wide else 0.0
 
 
 def check_resolution(curator: Curator, domain: Domain, bins: Mapping[str, Array] = _NONE) -> None:
@@ -211,7 +214,7 @@ def check_resolution(curator: Curator, domain: Domain, bins: Mapping[str, Array]
 
 
 def choose_resolution(
-    curator: Curator, listener: Listener = ignore_event, bins: Mapping[str, Array] = _NONE
+    curator: Curator, listener: Listener = ignore_event, bins: Mapping[str, Array] = _NONE, whole: float = SHARE
 ) -> dict[str, ValueMap]:
     """Measure the wide attributes in fine cells and return their coarse codes; no query if there are none.
 
@@ -223,7 +226,7 @@ def choose_resolution(
     wide = _list_wide(domain, bins)
     if not wide:
         return {}
-    share = resolution_share(domain, bins) - SHARE_ROWS
+    share = resolution_share(domain, bins, whole) - SHARE_ROWS
     with report_stage(listener, "count rows"):
         rows = max(float(curator.total(SHARE_ROWS).table), 1.0)
     most = (rows / (CELLS_NOISE * curator.sigma((1 - ZOOM) * share / len(wide)))) ** 2
