@@ -23,7 +23,7 @@ import numpy as np
 from weft.kernels import draw_uniform, kernel
 from weft.marginals.marginal import Array
 
-SWAPS_PER_CHILD = 150
+SWAPS_PER_CHILD = 300
 SWAPS_IN_TIME = 300
 """Proposed swaps per child of a history."""
 MAX_SWAPS = 60_000_000
