@@ -244,3 +244,17 @@ def test_a_last_block_of_one_cell_is_smoothed_as_any_other():
         smoothed = _smooth_codes(fine, cells, order)
         found.append(_reconcile_levels(smoothed, (fine, cells), (wide, blocks), order)[-1])
     assert np.bincount(blocks.cells)[-1] == 1 and np.mean(found) < 10
+
+
+def test_one_frequent_value_does_not_take_the_rows_of_its_neighbours():
+    """Noise hides the other values of its cell when single values are measured: they keep what is left of the cell."""
+    rng = np.random.default_rng(0)
+    amounts = np.minimum(rng.lognormal(9.5, 0.8, 20_000), 99_999).astype(int)
+    amounts[:700] = 12_000
+    schema = Schema.from_toml('[columns.amount]\nkind = "integer"\nrange = [0, 99999]\n')
+    found = []
+    for seed in range(8):
+        made = Synthesizer(0.2, method="independent", journal=None, noise_seed=seed)
+        drawn = made.fit(pa.table({"amount": amounts}), schema).sample(20_000, seed=1)
+        found.append(int((np.asarray(drawn.column("amount")) == 12_000).sum()))
+    assert 0.75 * 700 < np.mean(found) < 1.15 * 700  # 1.3 times 700 where the cell was scaled up as a whole

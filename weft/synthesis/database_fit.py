@@ -85,7 +85,7 @@ SHARE_SIBLINGS = 1.5
 """Parts of the budget for the root, for each child table, and for the siblings of each, relative to each other."""
 
 SHARE_RESOLUTION = 0.25
-"""Share of a table's budget for the resolution of numbers and dates: more than elsewhere, since joint tables are coarser."""
+"""Share of a table's budget for the resolution of numbers and dates: joint tables are coarser than elsewhere."""
 
 PART_SCORES = 0.1
 """Part of the budget for siblings that is spent on distances, by which tables are chosen."""

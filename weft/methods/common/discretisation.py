@@ -24,7 +24,6 @@ from weft.models.recoded import RecodedModel
 from weft.privacy.noise import MAX_NOISE_SCALE
 from weft.progress import Listener, ignore_event, report_stage
 
-
 SHARE = 0.1
 """Share of the budget for the resolution if all attributes are wide; it is proportional to their part of them."""
 
