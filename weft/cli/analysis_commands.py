@@ -9,16 +9,14 @@ import typer
 
 from weft.cli import shared_options as o
 from weft.cli.failure import guard_command
-from weft.cli.shared_options import flatten_options
+from weft.cli.shared_options import flatten_options, panel_option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.evaluation.analysis import Analysis
 
-Folder = Annotated[
-    str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the tables.", rich_help_panel=o.OUTPUT)
-]
+Folder = Annotated[str, panel_option(o.OUTPUT, "Folder of the tables.", "--output", "-o", metavar="FOLDER")]
 
 
 @flatten_options
@@ -31,8 +29,8 @@ def replicates(
             min=1, metavar="N", help="Rows of each, as of the release. Default: each has its own noisy number."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="K", help="Seed of the simulation.", rich_help_panel=o.RUN)] = 0,
-    processes: Annotated[int, typer.Option(min=1, metavar="N", help="Processes.", rich_help_panel=o.RUN)] = 2,
+    seed: Annotated[int, panel_option(o.RUN, "Seed of the simulation.", min=0, metavar="K")] = 0,
+    processes: Annotated[int, panel_option(o.RUN, "Processes.", min=1, metavar="N")] = 2,
     output: Folder = "replicates",
     *,
     screen: o.Screen,

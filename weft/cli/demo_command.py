@@ -11,7 +11,7 @@ from weft.cli import shared_options as o
 from weft.cli.failure import guard_command
 from weft.cli.fit_options import DEFAULT_METHOD, check_request, checkpoint_beside, fit_table, journal_beside
 from weft.cli.output_files import file_purposes, release_files
-from weft.cli.shared_options import flatten_options
+from weft.cli.shared_options import flatten_options, panel_option
 from weft.cli.terminal import Terminal
 from weft.errors import OutputError
 from weft.progress import Listener, report_stage
@@ -30,7 +30,7 @@ SHARES = ("emergencies", "nothing billed", "insurance not known", "no creatinine
 
 @flatten_options
 def demo(
-    folder: Annotated[str, typer.Option(help="Folder for the files.", rich_help_panel=o.OUTPUT)] = "weft-demo",
+    folder: Annotated[str, panel_option(o.OUTPUT, "Folder for the files.")] = "weft-demo",
     epsilon: o.Epsilon = 1.0,
     rows: Annotated[int, typer.Option(min=1, help="Number of rows (hospital stays) in the fictional table.")] = 20_000,
     method: o.Method = None,

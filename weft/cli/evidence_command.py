@@ -10,7 +10,7 @@ import typer
 
 from weft.cli import shared_options as o
 from weft.cli.failure import guard_command
-from weft.cli.shared_options import UsageError, flatten_options
+from weft.cli.shared_options import UsageError, flatten_options, panel_option
 from weft.progress import report_stage
 
 
@@ -21,15 +21,13 @@ def evidence(
         typer.Argument(metavar="RELEASE", help="A released table, its card, its model, or a folder of one release."),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of the pack.", rich_help_panel=o.OUTPUT)
+        str, panel_option(o.OUTPUT, "Folder of the pack.", "--output", "-o", metavar="FOLDER")
     ] = "evidence",
     audit: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Output of `weft audit --json` for this method and budget, to be included."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", metavar="", help="Replace an earlier pack.", rich_help_panel=o.OUTPUT)
-    ] = False,
+    overwrite: Annotated[bool, panel_option(o.OUTPUT, "Replace an earlier pack.", "--overwrite", metavar="")] = False,
     *,
     screen: o.Screen,
 ) -> None:

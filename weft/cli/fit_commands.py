@@ -43,7 +43,7 @@ from weft.cli.output_files import (
     release_rows,
     resolve_destination,
 )
-from weft.cli.shared_options import flatten_options
+from weft.cli.shared_options import flatten_options, panel_option
 from weft.cli.terminal import Terminal
 from weft.display import format_count
 from weft.progress import report_stage
@@ -89,17 +89,14 @@ Seeds may come from separate rows (--option "split=[0.5, 0.25, 0.25]"), and
 another method's model may sample the columns (--option model=mst).
 """
 
-ModelKept = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Also save the model, to sample from later.", rich_help_panel=o.OUTPUT),
-]
+ModelKept = Annotated[str | None, panel_option(o.OUTPUT, "Also save the model, to sample from later.", metavar="FILE")]
 Metadata = Annotated[
     str | None,
-    typer.Option(
-        metavar="FORMATS",
-        help="Also write metadata for other programs to NAME.FORMAT.json: frictionless, csvw, croissant; separate "
+    panel_option(
+        o.OUTPUT,
+        "Also write metadata for other programs to NAME.FORMAT.json: frictionless, csvw, croissant; separate "
         "several by commas.",
-        rich_help_panel=o.OUTPUT,
+        metavar="FORMATS",
     ),
 ]
 
@@ -148,9 +145,7 @@ def synth(
         wanted.tell(terminal, synthesizer, card, out, rescue, verbose)
 
 
-ModelOut = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="The model file.", rich_help_panel=o.OUTPUT)
-]
+ModelOut = Annotated[str, panel_option(o.OUTPUT, "The model file.", "--output", "-o", metavar="FILE")]
 RowsLater = Annotated[
     int | None,
     typer.Option(

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from weft.cli import shared_options as o
-from weft.cli.shared_options import PRIVACY, TextFile, UsageError
+from weft.cli.shared_options import PRIVACY, TextFile, UsageError, panel_option
 from weft.cli.terminal import Terminal
 from weft.errors import BudgetError
 from weft.io.atomic_files import check_appendable, check_writable
@@ -25,72 +23,62 @@ if TYPE_CHECKING:
 
 Unit = Annotated[
     str | None,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "Column that identifies the person, if a person may have several rows. Either this or "
+        "--one-row-per-person is required if no schema states who is protected.",
         "--unit",
         metavar="COLUMN",
-        help="Column that identifies the person, if a person may have several rows. Either this or "
-        "--one-row-per-person is required if no schema states who is protected.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 OneRow = Annotated[
-    bool,
-    typer.Option(
-        "--one-row-per-person",
-        metavar="",
-        help="Every row belongs to a different person.",
-        rich_help_panel=PRIVACY,
-    ),
+    bool, panel_option(PRIVACY, "Every row belongs to a different person.", "--one-row-per-person", metavar="")
 ]
 RowsPerUnit = Annotated[
     int | None,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "With --unit: contribution bound, the maximum number of rows used per person. Further rows are left out "
+        "at random. Default: chosen privately, from a noisy distribution of rows per person.",
         "--rows-per-unit",
         min=1,
         metavar="N",
-        help="With --unit: contribution bound, the maximum number of rows used per person. Further rows are left out "
-        "at random. Default: chosen privately, from a noisy distribution of rows per person.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 
 
 Time = Annotated[
     str | None,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "With --unit: column that orders the rows of a person in time, such as a year or a date. The rows are "
+        "released as histories: constants stay constant, and consecutive rows depend on each other.",
         "--time",
         metavar="COLUMN",
-        help="With --unit: column that orders the rows of a person in time, such as a year or a date. The rows are "
-        "released as histories: constants stay constant, and consecutive rows depend on each other.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 
 
 Root = Annotated[
     str | None,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "Of several related tables: the one whose key identifies the person. Its tables are found by the names of "
+        "the files; what --key and --link do not state is discovered privately.",
         "--root",
         metavar="TABLE",
-        help="Of several related tables: the one whose key identifies the person. Its tables are found by the names of "
-        "the files; what --key and --link do not state is discovered privately.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 Keys = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--key", metavar="TABLE.COLUMN", help="With --root: key of a table. Repeat it.", rich_help_panel=PRIVACY
-    ),
+    list[str] | None, panel_option(PRIVACY, "With --root: key of a table. Repeat it.", "--key", metavar="TABLE.COLUMN")
 ]
 Links = Annotated[
     list[str] | None,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "With --root: foreign key of a table, to the root, or to another table as in drugs.stay=stays.stay. Repeat it.",
         "--link",
         metavar="TABLE.COLUMN",
-        help="With --root: foreign key of a table, to the root, or to another table as in drugs.stay=stays.stay. "
-        "Repeat it.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 
@@ -400,16 +388,10 @@ class Price:
 
     private: Annotated[
         bool,
-        typer.Option(
-            "--private",
-            metavar="",
-            help="Query the private table with noise, at a cost of --epsilon.",
-            rich_help_panel=o.PRIVACY,
-        ),
+        panel_option(o.PRIVACY, "Query the private table with noise, at a cost of --epsilon.", "--private", metavar=""),
     ] = False
     epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "-e", help="With --private: maximum privacy loss.", rich_help_panel=o.PRIVACY),
+        float | None, panel_option(o.PRIVACY, "With --private: maximum privacy loss.", "--epsilon", "-e")
     ] = None
     delta: o.Delta = 1e-5
     journal: o.Journal = None

@@ -13,7 +13,7 @@ import typer
 from weft.cli import shared_options as o
 from weft.cli.failure import guard_command, ledger_of
 from weft.cli.fit_options import check_files
-from weft.cli.shared_options import flatten_options
+from weft.cli.shared_options import flatten_options, panel_option
 from weft.cli.terminal import Terminal, hang_up
 from weft.progress import report_stage
 
@@ -52,10 +52,7 @@ def query(
         int, typer.Option("--bins", min=2, metavar="N", help="Maximum number of bins of a numeric or date column.")
     ] = 20,
     as_csv: Annotated[
-        str | None,
-        typer.Option(
-            "--csv", metavar="FILE", help="Write the counts to a file; - for stdout.", rich_help_panel=o.OUTPUT
-        ),
+        str | None, panel_option(o.OUTPUT, "Write the counts to a file; - for stdout.", "--csv", metavar="FILE")
     ] = None,
     *,
     screen: o.Screen,

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from weft.cli import shared_options as o
 from weft.cli.discovered_schema import JOURNAL_PURPOSE, keep_found, show_discovered_columns
 from weft.cli.failure import Rescue, ledger_of
@@ -196,10 +194,7 @@ def file_purposes(
     return named
 
 
-Overwrite = Annotated[
-    bool,
-    typer.Option("--overwrite", metavar="", help="Replace existing files.", rich_help_panel=o.OUTPUT),
-]
+Overwrite = Annotated[bool, o.panel_option(o.OUTPUT, "Replace existing files.", "--overwrite", metavar="")]
 
 
 def confirm_overwrite(terminal: Terminal, targets: Mapping[str, Path], overwrite: bool) -> None:

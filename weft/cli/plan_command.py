@@ -10,7 +10,7 @@ import typer
 from weft.cli import shared_options as o
 from weft.cli.failure import guard_command
 from weft.cli.fit_options import check_files
-from weft.cli.shared_options import flatten_options
+from weft.cli.shared_options import flatten_options, panel_option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,8 +26,7 @@ BAR = 28
 @flatten_options
 def plan(
     table: Annotated[
-        str,
-        typer.Argument(metavar="SCHEMA", help="A schema (TOML or JSON), or a table together with --schema."),
+        str, typer.Argument(metavar="SCHEMA", help="A schema (TOML or JSON), or a table together with --schema.")
     ],
     schema: o.SchemaFile = None,
     epsilon: o.Epsilon = 1.0,
@@ -43,9 +42,7 @@ def plan(
         float | None,
         typer.Option("--target-error", metavar="SHARE", help="Find the epsilon for this error, for example 0.02."),
     ] = None,
-    html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Also write an HTML page.", rich_help_panel=o.OUTPUT)
-    ] = None,
+    html: Annotated[str | None, panel_option(o.OUTPUT, "Also write an HTML page.", "--html", metavar="FILE")] = None,
     *,
     screen: o.Screen,
 ) -> None:

@@ -11,7 +11,7 @@ from weft.cli import shared_options as o
 from weft.cli.database_commands import describes_several_tables
 from weft.cli.failure import guard_command
 from weft.cli.fit_options import check_files
-from weft.cli.shared_options import TextFile, UsageError, flatten_options
+from weft.cli.shared_options import TextFile, UsageError, flatten_options, panel_option
 from weft.cli.terminal import Terminal
 from weft.errors import DataError, OutputError
 from weft.io.formats import get_ending, list_writable_endings, replace_ending
@@ -53,10 +53,7 @@ Releasable = Annotated[
     ),
 ]
 Page = Annotated[
-    str,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="NAME.html; NAME.json is written next to it.", rich_help_panel=o.OUTPUT
-    ),
+    str, panel_option(o.OUTPUT, "NAME.html; NAME.json is written next to it.", "--output", "-o", metavar="FILE")
 ]
 
 

@@ -23,6 +23,12 @@ PRIVACY = "Privacy"
 OUTPUT = "Output"
 RUN = "Run"
 
+
+def panel_option(panel: str, text: str, *names: str, **more: Any) -> Any:
+    """Return an option that the help of a command shows in a panel, with a text."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
 Input = Annotated[
     list[str],
     typer.Argument(
@@ -42,60 +48,51 @@ SchemaFile = Annotated[
     ),
 ]
 Epsilon = Annotated[
-    float,
-    typer.Option(
-        "--epsilon", "-e", help="Maximum privacy loss of the run; 1 is a strong guarantee.", rich_help_panel=PRIVACY
-    ),
+    float, panel_option(PRIVACY, "Maximum privacy loss of the run; 1 is a strong guarantee.", "--epsilon", "-e")
 ]
 Delta = Annotated[
-    float,
-    typer.Option(
-        help="Probability that the epsilon bound fails. Choose less than 1 / number of people.", rich_help_panel=PRIVACY
-    ),
+    float, panel_option(PRIVACY, "Probability that the epsilon bound fails. Choose less than 1 / number of people.")
 ]
 Neighbours = Annotated[
     Literal["add-remove", "replace-one"],
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "What is protected: whether a person is in the table (add-remove), or the person's values (replace-one).",
         metavar="WHICH",
-        help="What is protected: whether a person is in the table (add-remove), or the person's values (replace-one).",
-        rich_help_panel=PRIVACY,
     ),
 ]
 TrustDataForSchema = Annotated[
     bool,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "Accept a schema that contains facts read from the private table. Everything released is stamped with it.",
         "--trust-data-for-schema",
         metavar="",
-        help="Accept a schema that contains facts read from the private table. Everything released is stamped with it.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 Discover = Annotated[
     float,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "Share of the budget for discovery: finding privately what no schema states, for example 0.2. 0 disables "
+        "discovery.",
         "--discover",
         metavar="SHARE",
-        help="Share of the budget for discovery: finding privately what no schema states, for example 0.2. 0 disables "
-        "discovery.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 FewRows = Annotated[
     bool,
-    typer.Option(
-        "--few-rows",
-        metavar="",
-        help="Continue even if the table has too few rows for discovery at this budget.",
-        rich_help_panel=PRIVACY,
+    panel_option(
+        PRIVACY, "Continue even if the table has too few rows for discovery at this budget.", "--few-rows", metavar=""
     ),
 ]
 NoiseSeed = Annotated[
     int | None,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "For tests only: make the noise reproducible. Everything released is stamped NOT PRIVATE.",
         min=0,
         metavar="K",
-        help="For tests only: make the noise reproducible. Everything released is stamped NOT PRIVATE.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 Method = Annotated[
@@ -142,90 +139,74 @@ Rows = Annotated[
     ),
 ]
 Seed = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="K", help="Make sampling reproducible. Noise and privacy are unaffected.", rich_help_panel=RUN
-    ),
+    int | None, panel_option(RUN, "Make sampling reproducible. Noise and privacy are unaffected.", min=0, metavar="K")
 ]
 Engine = Annotated[
-    Literal["auto", "memory", "stream"],
-    typer.Option(help="Hold the rows in memory, or stream them from the source.", rich_help_panel=RUN),
+    Literal["auto", "memory", "stream"], panel_option(RUN, "Hold the rows in memory, or stream them from the source.")
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(
+    panel_option(
+        RUN,
+        "Memory limit, for example 4GB. The memory plan is made before any budget is spent.",
         "--memory",
         metavar="SIZE",
-        help="Memory limit, for example 4GB. The memory plan is made before any budget is spent.",
-        rich_help_panel=RUN,
     ),
 ]
 Out = Annotated[
     str,
-    typer.Option(
+    panel_option(
+        OUTPUT,
+        "NAME.csv, .parquet, .csv.gz, .tsv, .jsonl, .arrow, .orc or .xlsx, with a card; - for CSV to stdout, "
+        "without a card; or a new database table, for example 'sqlite:made.db?table=stays'.",
         "--output",
         "-o",
         metavar="FILE",
-        help="NAME.csv, .parquet, .csv.gz, .tsv, .jsonl, .arrow, .orc or .xlsx, with a card; - for CSV to stdout, "
-        "without a card; or a new database table, for example 'sqlite:made.db?table=stays'.",
-        rich_help_panel=OUTPUT,
     ),
 ]
 Formulas = Annotated[
     Literal["keep", "escape"],
-    typer.Option(
-        help="CSV text that a spreadsheet would run as a formula (=...): keep it, or escape it with an apostrophe.",
-        rich_help_panel=OUTPUT,
+    panel_option(
+        OUTPUT, "CSV text that a spreadsheet would run as a formula (=...): keep it, or escape it with an apostrophe."
     ),
 ]
 Insecure = Annotated[
     bool,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "Accept an epsilon above 20, only for public rows. Everything released is stamped with it.",
         "--insecure",
         metavar="",
-        help="Accept an epsilon above 20, only for public rows. Everything released is stamped with it.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 Journal = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Write-ahead log of every charge. Default: NAME.ledger.jsonl, next to the output.",
-        rich_help_panel=OUTPUT,
+    panel_option(
+        OUTPUT, "Write-ahead log of every charge. Default: NAME.ledger.jsonl, next to the output.", metavar="FILE"
     ),
 ]
 LifetimeBudget = Annotated[
     str | None,
-    typer.Option(
+    panel_option(
+        PRIVACY,
+        "Lifetime budget of the table, shared by all runs on it. `weft budget create` creates one.",
         "--budget",
         metavar="FILE",
-        help="Lifetime budget of the table, shared by all runs on it. `weft budget create` creates one.",
-        rich_help_panel=PRIVACY,
     ),
 ]
-AsJson = Annotated[
-    bool,
-    typer.Option("--json", metavar="", help="Print one JSON object to stdout, for scripts.", rich_help_panel=OUTPUT),
-]
+AsJson = Annotated[bool, panel_option(OUTPUT, "Print one JSON object to stdout, for scripts.", "--json", metavar="")]
 Quiet = Annotated[
-    bool,
-    typer.Option(
-        "--quiet", "-q", metavar="", help="Show no progress and no summary, only warnings.", rich_help_panel=OUTPUT
-    ),
+    bool, panel_option(OUTPUT, "Show no progress and no summary, only warnings.", "--quiet", "-q", metavar="")
 ]
-Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", "-v", metavar="", help="Also show every query and its noise.", rich_help_panel=OUTPUT),
-]
+Verbose = Annotated[bool, panel_option(OUTPUT, "Also show every query and its noise.", "--verbose", "-v", metavar="")]
 Debug = Annotated[
     bool,
-    typer.Option(
+    panel_option(
+        RUN,
+        "Show the traceback of a bug. It may contain private values: do not share it.",
         "--debug",
         metavar="",
         envvar="WEFT_DEBUG",
-        help="Show the traceback of a bug. It may contain private values: do not share it.",
-        rich_help_panel=RUN,
     ),
 ]
 
@@ -366,52 +347,39 @@ TEXT = "Text files"
 WORKBOOKS = "Workbooks"
 
 Separator = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIGN", help="Field separator, for example ';' or tab. Default: a comma.", rich_help_panel=TEXT
-    ),
+    str | None, panel_option(TEXT, "Field separator, for example ';' or tab. Default: a comma.", metavar="SIGN")
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Character encoding, for example latin-1, cp1252 or utf-16. Default: utf-8.",
-        rich_help_panel=TEXT,
-    ),
+    panel_option(TEXT, "Character encoding, for example latin-1, cp1252 or utf-16. Default: utf-8.", metavar="NAME"),
 ]
 Decimal = Annotated[
-    str | None,
-    typer.Option(metavar="SIGN", help="Decimal mark: a point or a comma. Default: a point.", rich_help_panel=TEXT),
+    str | None, panel_option(TEXT, "Decimal mark: a point or a comma. Default: a point.", metavar="SIGN")
 ]
-Quote = Annotated[
-    str | None,
-    typer.Option(metavar="SIGN", help="Quote character, or none. Default: a double quote.", rich_help_panel=TEXT),
-]
+Quote = Annotated[str | None, panel_option(TEXT, "Quote character, or none. Default: a double quote.", metavar="SIGN")]
 Header = Annotated[
     bool | None,
-    typer.Option(
+    panel_option(
+        TEXT,
+        "Whether the first line names the columns. If not, the schema's names are used, in its order.",
         "--header/--no-header",
         metavar="",
-        help="Whether the first line names the columns. If not, the schema's names are used, in its order.",
         show_default=False,
-        rich_help_panel=TEXT,
     ),
 ]
 Missing = Annotated[
     list[str] | None,
-    typer.Option(
+    panel_option(
+        TEXT,
+        "Marker of missing values in all columns, for example NA or -9. Separate several by commas, or repeat.",
         metavar="MARKER",
-        help="Marker of missing values in all columns, for example NA or -9. Separate several by commas, or repeat.",
-        rich_help_panel=TEXT,
     ),
 ]
 
 Sheet = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Sheet to read: its name, or its position counted from 1. Default: the first.",
-        rich_help_panel=WORKBOOKS,
+    panel_option(
+        WORKBOOKS, "Sheet to read: its name, or its position counted from 1. Default: the first.", metavar="NAME"
     ),
 ]
 

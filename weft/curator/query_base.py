@@ -162,12 +162,7 @@ class QueryBase:
             raise ValueError(f"{what} with Gaussian noise, which {self.accounting} accounting does not support")
 
     def _charge(
-        self,
-        purpose: Purpose,
-        question: str,
-        sensitivity: float | Sequence[float],
-        scales: Sequence[float],
-        draws: int,
+        self, purpose: Purpose, question: str, sensitivity: float | Sequence[float], scales: Sequence[float], draws: int
     ) -> Charge:
         """Charge a query to the ledger; a row may be read only after this returns."""
         noise = self.accounting.counts

@@ -119,8 +119,6 @@ KINDS: dict[str, Kind] = {
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,
     "spark": Kind(
-        _open_spark,
-        lambda address: SparkAddress.of(address).name,
-        lambda address: SparkAddress.of(address).files(),
+        _open_spark, lambda address: SparkAddress.of(address).name, lambda address: SparkAddress.of(address).files()
     ),
 }

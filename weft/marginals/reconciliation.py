@@ -331,11 +331,7 @@ def make_consistent(marginals: Sequence[NoisyMarginal], *, total: float | None =
 
 
 def reconcile(
-    marginals: Sequence[NoisyMarginal],
-    *,
-    total: float | None = None,
-    tolerance: float = 1e-6,
-    rounds: int = ROUNDS,
+    marginals: Sequence[NoisyMarginal], *, total: float | None = None, tolerance: float = 1e-6, rounds: int = ROUNDS
 ) -> Reconciled:
     """Return non-negative, consistent tables of one total that are close to noisy ones.
 

@@ -153,11 +153,7 @@ _EFFORT = 200_000
 
 
 def combine_cliques(
-    pairs: Iterable[Clique],
-    domain: Domain,
-    *,
-    max_cells: int = 5000,
-    dependence: Mapping[Clique, float] | None = None,
+    pairs: Iterable[Clique], domain: Domain, *, max_cells: int = 5000, dependence: Mapping[Clique, float] | None = None
 ) -> list[Clique]:
     """Merge `pairs` into larger cliques (PrivSyn, section 4.2, Algorithm 2); return these first, then uncovered pairs.
 

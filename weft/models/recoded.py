@@ -14,6 +14,7 @@ from weft.marginals.records import Records
 from weft.marginals.value_groups import ValueMap
 from weft.models import Model, model_class
 from weft.models import stored_arrays as stored
+from weft.models.code_positions import follow_related
 from weft.models.conditional import Evidence, Sampler, condition_model
 from weft.progress import Listener, ignore_event
 
@@ -25,17 +26,17 @@ class Unfolded:
     domain: Domain
     inner: Sampler
     maps: Mapping[str, ValueMap]
+    follows: bool = True
+    """Whether values within a merged code follow the other attributes."""
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
         """Sample n records and split their merged values."""
         records = self.inner.sample(n, rng, listener)
-        return Records.of(
-            self.domain,
-            [
-                self.maps[name].unfold(codes, rng) if name in self.maps else codes
-                for name, codes in zip(records.domain.names, records.columns, strict=True)
-            ],
-        )
+        fine = {name: made.unfold(records.column(name), rng) for name, made in self.maps.items()}
+        if self.follows:
+            fine = follow_related(self.domain, records, self.maps, fine, rng)
+        columns = zip(records.domain.names, records.columns, strict=True)
+        return Records.of(self.domain, [fine.get(name, codes) for name, codes in columns])
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class RecodedModel:
 
     @property
     def relates_columns(self) -> bool:
-        """Whether the inner model relates columns; the split of a merged value depends on that value only."""
+        """Whether the inner model relates columns."""
         return self.inner.relates_columns
 
     def marginal(self, columns: Sequence[str]) -> Array:
@@ -82,7 +83,7 @@ class RecodedModel:
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
         """Sample n records and split their merged values."""
-        return Unfolded(self.domain, self.inner, self.maps).sample(n, rng, listener)
+        return Unfolded(self.domain, self.inner, self.maps, self.relates_columns).sample(n, rng, listener)
 
     def conditioned(self, evidence: Evidence) -> Sampler | None:
         """Return a sampler under evidence; the weight of a merged value is the share-weighted sum over its values."""
@@ -93,7 +94,7 @@ class RecodedModel:
                 inside[name] = np.minimum(np.bincount(maps[name].codes, parts, maps[name].size), 1.0)
                 maps[name] = replace(maps[name], counts=parts)
         inner = condition_model(self.inner, inside)
-        return None if inner is None else Unfolded(self.domain, inner, maps)
+        return None if inner is None else Unfolded(self.domain, inner, maps, self.relates_columns)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the arrays of the inner model and of the maps."""

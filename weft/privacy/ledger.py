@@ -476,12 +476,7 @@ Terms = tuple[Adjacency, str, Budget, AccountingLike]
 
 @contextmanager
 def open_run_ledger(
-    terms: Terms,
-    lifetime: Lifetime | None,
-    *,
-    journal: Path | None,
-    stamps: tuple[str, ...],
-    facts: Mapping[str, Any],
+    terms: Terms, lifetime: Lifetime | None, *, journal: Path | None, stamps: tuple[str, ...], facts: Mapping[str, Any]
 ) -> Iterator[Ledger]:
     """Open the ledger of a run and its account in the lifetime budget, which is closed at the end.
 

@@ -266,13 +266,7 @@ def card_json(
     return {
         "card": CARD,
         "weft": __version__,
-        "table": {
-            "file": name,
-            "rows": rows,
-            "sha256": sha256,
-            "formulas": formulas,
-            "conditions": list(conditions),
-        },
+        "table": {"file": name, "rows": rows, "sha256": sha256, "formulas": formulas, "conditions": list(conditions)},
         "stamps": list(statement.stamps),
         "privacy": {
             "guarantee": "plausible deniability, not differential privacy"

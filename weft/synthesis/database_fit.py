@@ -66,12 +66,7 @@ from weft.progress import Listener, ignore_event, report_stage
 from weft.schema.database import Database, RelatedTable, is_database_document
 from weft.schema.schema import check_names
 from weft.synthesis.database_discovery import check_complete_tables, complete_database, prepare_searches
-from weft.synthesis.database_model import (
-    FittedDatabase,
-    LinkTargets,
-    SampledRows,
-    find_dependence,
-)
+from weft.synthesis.database_model import FittedDatabase, LinkTargets, SampledRows, find_dependence
 from weft.synthesis.discovery import Discovered
 from weft.synthesis.discovery.search import Search
 from weft.synthesis.fit_plan import check_file_roles, check_public, check_unbounded, require_accepted_facts, stamps_of

@@ -102,13 +102,7 @@ def open_ledger(plan: FitPlan, method: str | None = None) -> AbstractContextMana
 
 
 def wrap_model(
-    plan: FitPlan,
-    schema: Schema,
-    opened: Opened,
-    curator: Curator,
-    model: Model,
-    people: Array | None,
-    ledger: Ledger,
+    plan: FitPlan, schema: Schema, opened: Opened, curator: Curator, model: Model, people: Array | None, ledger: Ledger
 ) -> Fitted:
     """Return the result of a fit: the model with its schema, codec, ledger and released marginals."""
     options = convert_to_plain(plan.request.options) | plan.method.kept

@@ -342,10 +342,7 @@ def _iterate_moment_shapes() -> Iterator[tuple[int, Shape]]:
         day = _ORDERS[known].format(separator)
         form = f"{day}{'T' if letter else ' '}{_CLOCKS[clock]}" if clock else day
         code = order | mark << 2 | clock << 4 | letter << 6 | offset << 7 | midnight << 8
-        yield (
-            code,
-            Shape("moment", order=order, form=form, clock=clock, offset=bool(offset), midnight=bool(midnight)),
-        )
+        yield (code, Shape("moment", order=order, form=form, clock=clock, offset=bool(offset), midnight=bool(midnight)))
 
 
 def _iterate_shapes() -> Iterator[tuple[int, Shape]]:

@@ -37,13 +37,7 @@ class KWay:
 
 
 def k_way(
-    real: Records,
-    synth: Records,
-    k: int,
-    *,
-    limit: int | None = 300,
-    seed: int = 0,
-    threads: int | None = None,
+    real: Records, synth: Records, k: int, *, limit: int | None = 300, seed: int = 0, threads: int | None = None
 ) -> KWay:
     """Compare all k-way marginals or, if there are more than `limit`, that many drawn with the seed."""
     domain = validate_shared_domain(real, synth)

@@ -40,13 +40,7 @@ class RangeQueries:
 
 
 def range_queries(
-    real: Records,
-    synth: Records,
-    *,
-    queries: int = 1000,
-    ways: int = 3,
-    seed: int = 0,
-    threads: int | None = None,
+    real: Records, synth: Records, *, queries: int = 1000, ways: int = 3, seed: int = 0, threads: int | None = None
 ) -> RangeQueries:
     """Compare random range queries over `ways` attributes each (PrivSyn's second task); codes are taken as ordered."""
     domain = validate_shared_domain(real, synth)

@@ -69,13 +69,7 @@ def group_codes(
 
 
 def _keep_largest(
-    labels: Sequence[Label],
-    members: list[int],
-    weights: Floats,
-    most: int,
-    rest: str,
-    groups: Ints,
-    made: list[Label],
+    labels: Sequence[Label], members: list[int], weights: Floats, most: int, rest: str, groups: Ints, made: list[Label]
 ) -> None:
     kept = set(members)
     if len(members) > most:

@@ -178,9 +178,7 @@ def _parse_records(
     }
     read = pyarrow.csv.ReadOptions(column_names=list(names), block_size=len(records) + 1, use_threads=False)
     parse = pyarrow.csv.ParseOptions(
-        delimiter=dialect.separator_in(kind),
-        quote_char=dialect.quote or False,
-        newlines_in_values=bool(dialect.quote),
+        delimiter=dialect.separator_in(kind), quote_char=dialect.quote or False, newlines_in_values=bool(dialect.quote)
     )
     try:
         return pyarrow.csv.read_csv(

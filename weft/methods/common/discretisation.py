@@ -426,12 +426,7 @@ class MergedColumns:
 
 
 def merge_rare_values(
-    domain: Domain,
-    measured: Sequence[NoisyMarginal],
-    rare: float,
-    rare_rows: float = 0.0,
-    *,
-    one_code: bool = False,
+    domain: Domain, measured: Sequence[NoisyMarginal], rare: float, rare_rows: float = 0.0, *, one_code: bool = False
 ) -> dict[str, ValueMap]:
     """Return the map of each attribute: values below `rare` standard deviations, or `rare_rows`, are merged.
 

@@ -55,12 +55,7 @@ class Batches:
     """Share for cliques that a search may find, if no other batch follows the pairs."""
 
     def plan(
-        self,
-        curator: Curator,
-        measured: Collection[Clique],
-        total: float,
-        left: float,
-        rng: np.random.Generator,
+        self, curator: Curator, measured: Collection[Clique], total: float, left: float, rng: np.random.Generator
     ) -> Iterator[tuple[list[Clique], float]]:
         """Yield the candidates and the share of each batch; the shares sum to `left`."""
         domain = curator.domain

@@ -26,11 +26,7 @@ from weft.marginals.value_groups import ValueMap
 
 
 def measure_new_interactions(
-    curator: Curator,
-    prices: Mapping[Clique, float],
-    share: float,
-    total: float,
-    known: Collection[Clique] = (),
+    curator: Curator, prices: Mapping[Clique, float], share: float, total: float, known: Collection[Clique] = ()
 ) -> list[NoisyMarginal]:
     """Measure the unmeasured interaction terms of each clique, with parts of the share in proportion to its price.
 

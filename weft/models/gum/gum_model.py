@@ -30,14 +30,7 @@ from weft.models.gum.gum_plan import GumComponent, GumPlan, KernelLayout
 from weft.progress import Listener, ignore_event, report_stage
 
 PRIVSYN: Mapping[str, Any] = MappingProxyType(
-    {
-        "strategy": "half-duplicate",
-        "iterations": 100,
-        "alpha": 0.84,
-        "length": 20,
-        "fill_empty": False,
-        "peel": "once",
-    }
+    {"strategy": "half-duplicate", "iterations": 100, "alpha": 0.84, "length": 20, "fill_empty": False, "peel": "once"}
 )
 """PrivSyn: S5, alpha starts below 1 and is multiplied by 0.84 every 20 of 100 iterations, empty cells stay empty."""
 

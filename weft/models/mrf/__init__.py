@@ -2,14 +2,7 @@
 
 from weft.models.conditional import ImpossibleEvidenceError
 from weft.models.mrf.inference import CalibratedTree, calibrate_tree
-from weft.models.mrf.junction_tree import (
-    MAX_CELLS,
-    MAX_TOTAL,
-    JunctionTree,
-    ModelTooLarge,
-    has_tree,
-    junction_tree,
-)
+from weft.models.mrf.junction_tree import MAX_CELLS, MAX_TOTAL, JunctionTree, ModelTooLarge, has_tree, junction_tree
 from weft.models.mrf.mrf_fit import Solver, fit_mrf
 from weft.models.mrf.mrf_model import MrfModel
 

@@ -38,15 +38,7 @@ GEOMETRIC = Geometric()
 
 MECHANISMS: dict[str, Mechanism] = {
     each.name: each
-    for each in (
-        GAUSSIAN,
-        GEOMETRIC,
-        Exponential(),
-        CommonValues(),
-        SeededRecords(),
-        DeniableRecords(),
-        SecretCoins(),
-    )
+    for each in (GAUSSIAN, GEOMETRIC, Exponential(), CommonValues(), SeededRecords(), DeniableRecords(), SecretCoins())
 }
 
 

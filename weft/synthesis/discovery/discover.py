@@ -70,12 +70,7 @@ def needs_slack(schema: Schema, types: Mapping[str, pa.DataType]) -> bool:
     return any(holds_text(types[column.name]) for column in schema.unknown)
 
 
-def discover(
-    schema: Schema,
-    types: Mapping[str, pa.DataType],
-    doors: Doors,
-    settings: Settings,
-) -> Discovered:
+def discover(schema: Schema, types: Mapping[str, pa.DataType], doors: Doors, settings: Settings) -> Discovered:
     """Discover what is not stated; `types` are declared types."""
     return _Discovery(schema, types, doors, settings).run()
 
@@ -88,13 +83,7 @@ def open_everything(schema: Schema, types: Mapping[str, pa.DataType], doors: Doo
 class _Discovery:
     """State of a discovery: current knowledge about the unknown columns."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        types: Mapping[str, pa.DataType],
-        doors: Doors,
-        settings: Settings,
-    ) -> None:
+    def __init__(self, schema: Schema, types: Mapping[str, pa.DataType], doors: Doors, settings: Settings) -> None:
         self._schema, self._doors, self._listener = schema, doors, settings.listener
         self._types = {name: get_plain_type(kind) for name, kind in types.items()}
         self._share, self._slack, self._chooses_bound = settings.share, settings.slack, settings.chooses_bound

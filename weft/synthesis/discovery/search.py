@@ -32,10 +32,7 @@ MAX_ROWS_PER_UNIT = 64  # bound under which rows per person are counted, if no c
 
 
 def collect_stated_facts(
-    table: PrivateTable,
-    schema: Schema | None,
-    unit: str | Literal[False] | None,
-    rows_per_unit: int,
+    table: PrivateTable, schema: Schema | None, unit: str | Literal[False] | None, rows_per_unit: int
 ) -> Schema:
     """Return the schema with an unknown column for each column left to discovery; `rows_per_unit` is for `unit`.
 
