@@ -13,7 +13,7 @@ from weft_lab.replay import replay
 
 import weft
 from weft.cli import app
-from weft.encoding.time_gaps import GAP_CODES, draw_gaps, encode_gaps, place_times
+from weft.encoding.time_gaps import GAP_CODES, count_possible_codes, draw_gaps, encode_gaps, place_times
 from weft.engines import family_rows
 from weft.engines.family_rows import open_changes, open_families, pair_weight, row_weight
 from weft.errors import DataError, SchemaError
@@ -78,9 +78,22 @@ def test_gaps_are_drawn_from_the_cell_that_encodes_them(gaps):
     times = np.cumsum(gaps)
     codes = encode_gaps(times, np.zeros(len(times), np.int64), 1)
     assert codes[0] == 0 and codes.max() < GAP_CODES
-    drawn = draw_gaps(codes, 1, np.random.default_rng(0))
+    drawn = draw_gaps(codes, 1, 1 << 40, np.random.default_rng(0))
     again = encode_gaps(np.cumsum(drawn), np.zeros(len(times), np.int64), 1)
     assert (again == codes).all()
+
+
+def test_gaps_that_only_noise_has_do_not_leave_the_range():
+    """The largest gaps in days do not fit 64 bits in microseconds; noise gives each of them some probability."""
+    day, n = 86_400_000_000, 6
+    ends = (0, 1_095 * day)
+    codes = np.array([0] + [GAP_CODES - 1] * (n - 1))
+    gaps = draw_gaps(codes, day, (ends[1] - ends[0]) // day, np.random.default_rng(0))
+    times = place_times(np.array([500 * day]), gaps, np.zeros(n, np.int64), ends, day)
+    assert (np.diff(times) > 0).all() and times[0] >= ends[0] and times[-1] <= ends[1]
+    assert encode_gaps(np.array([0, 1_095]), np.zeros(2, np.int64), 1)[1] < count_possible_codes(1_095)
+    assert encode_gaps(np.array([0, 1_600]), np.zeros(2, np.int64), 1)[1] >= count_possible_codes(1_095)
+
 
 
 def test_correlation_of_groups():

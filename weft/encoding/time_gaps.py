@@ -50,11 +50,20 @@ def encode_gaps(times: NDArray[Any], family: Ints, step: int) -> Ints:
     return codes
 
 
-def draw_gaps(codes: Ints, step: int, rng: np.random.Generator) -> Ints:
-    """Return a gap for each code, spread evenly over its cell; 0 for a first row."""
+def count_possible_codes(most: int) -> int:
+    """Return the number of codes whose gaps have at most `most` steps in part: the first ones."""
+    return int(np.searchsorted(_EDGES, most, side="right")) + 1
+
+
+def draw_gaps(codes: Ints, step: int, most: int, rng: np.random.Generator) -> Ints:
+    """Return a gap of at most `most` steps for each code, spread evenly over its cell; 0 for a first row.
+
+    >>> draw_gaps(np.array([0, 1, 2, GAP_CODES - 1]), 7, 30, np.random.default_rng(0)).tolist()
+    [0, 0, 7, 210]
+    """
     cell = np.maximum(codes - 1, 0)
-    high = np.append(_EDGES[1:], _EDGES[-1] + 1)[cell]
-    steps = _EDGES[cell] + (rng.random(len(codes)) * (high - _EDGES[cell])).astype(np.int64)
+    low, high = (np.minimum(ends, most)[cell] for ends in (_EDGES, np.append(_EDGES[1:], _EDGES[-1] + 1)))
+    steps = low + (rng.random(len(codes)) * (high - low)).astype(np.int64)
     return np.asarray(np.where(codes > 0, steps * step, 0))
 
 

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from weft.encoding import Codec
 from weft.encoding.condition_codes import select_condition_codes
-from weft.encoding.time_gaps import count_years, draw_gaps, place_times
+from weft.encoding.time_gaps import count_possible_codes, count_years, draw_gaps, place_times
 from weft.engines.family_rows import count_name, gap_name, parent_name, time_step
 from weft.errors import SchemaError
 from weft.marginals.domain import make_clique
@@ -70,7 +70,10 @@ def draw_times(
     clique = make_clique((gap, size))
     counts = np.maximum(np.asarray(model.marginal(clique), np.float64), 0)
     counts = counts if clique[0] == gap else counts.T
+    low, high = (int(end) for end in reader.ends)
+    most = (high - low) // step
     counts[0] = 0
+    counts[count_possible_codes(most) :] = 0  # noise
     if _has_distinct_times(fitted, table):
         counts[1] = 0
     codes = np.zeros(len(parent), np.int64)
@@ -81,8 +84,7 @@ def draw_times(
         shares = weights / weights.sum() if weights.sum() > 0 else np.eye(1, len(weights), 2)[0]
         codes[rows] = draw.rng.choice(len(weights), len(rows), p=shares)
     codes[first] = 0
-    low, high = (int(end) for end in reader.ends)
-    return place_times(begin, draw_gaps(codes, step, draw.rng), parent, (low, high), step)
+    return place_times(begin, draw_gaps(codes, step, most, draw.rng), parent, (low, high), step)
 
 
 def _has_distinct_times(fitted: FittedDatabase, table: RelatedTable) -> bool:
