@@ -95,7 +95,6 @@ def test_gaps_that_only_noise_has_do_not_leave_the_range():
     assert encode_gaps(np.array([0, 1_600]), np.zeros(2, np.int64), 1)[1] >= count_possible_codes(1_095)
 
 
-
 def test_correlation_of_groups():
     assert find_correlation(np.ones((4, 4))) == 0
     assert find_correlation(np.eye(4)[::-1]) == 0  # only persistence counts
@@ -334,3 +333,23 @@ def test_a_schema_states_a_time_only_with_a_unit():
     with pytest.raises(SchemaError, match="with a unit"):
         weft.Schema.from_dict({"time": "year", "columns": {"year": {"kind": "integer", "range": [1, 2]}}})
     assert weft.Schema.from_toml(SCHEMA.to_toml()) == SCHEMA
+
+
+def test_a_report_compares_consecutive_rows_and_draws_histories(tmp_path):
+    real, shuffled = panel(400), panel(400)
+    shuffled["wage"] = np.random.default_rng(0).permutation(shuffled["wage"])
+    fitted = weft.Synthesizer(epsilon=10, journal=None, seed=1, noise_seed=1).fit(real, SCHEMA)
+    fitted.save(tmp_path / "panel.weft")
+    figures = {}
+    for name, frame in (("real", real), ("same", real), ("shuffled", shuffled), ("made", fitted.sample(seed=1))):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    for name in ("same", "shuffled", "made"):
+        words = ["report", tmp_path / "real.csv", tmp_path / f"{name}.csv", "--model", tmp_path / "panel.weft"]
+        done = CliRunner().invoke(app, [*map(str, words), "-o", str(tmp_path / name), "--json"])
+        assert done.exit_code == 0, done.output
+        figures[name] = json.loads(done.stdout)["headlines"]["rows, consecutive rows"]["Pairs of columns"]
+    assert figures["same"] == 1 and figures["shuffled"] < figures["same"] - 0.02
+    index = (tmp_path / "made" / "index.html").read_text()
+    assert "PRIVATE" in index and "rows-consecutive-rows.html" in index
+    assert index.count("<svg") == 2 and "wage over year: 20 real histories" in index
+    assert index.count("<polyline") == 2 * 2 * 20  # two numbers, real and synthetic, twenty persons each

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.evaluation.report import Report
     from weft.io.dialect import Dialect
     from weft.schema.database import Database
+    from weft.synthesis.database_model import FittedDatabase
     from weft.synthesis.fitted import Fitted
 
 
@@ -82,7 +83,8 @@ def report(
       weft report data/ made/ --schema hospital.toml -o report/
 
     For related tables, REAL and SYNTH are folders: a page compares each table with the
-    columns of its parent and the numbers of its children, another pairs of siblings.
+    columns of its parent and the numbers of its children, another pairs of siblings or
+    of consecutive rows. For histories, pass the --model; -o is a folder.
     """
     terminal = screen.terminal()
     with guard_command(terminal):
@@ -92,7 +94,12 @@ def report(
                 raise UsageError(
                     "reports on related tables compare with the private ones: leave out --model, --releasable"
                 )
-            _report_tables(terminal, Path(reference), Path(synthetic), schema, page)
+            from weft.schema.database import Database
+
+            _report_tables(terminal, (Path(reference), Path(synthetic)), page, Database.load(schema))
+            return
+        if model is not None and not releasable and (histories := _load_histories(model)):
+            _report_tables(terminal, (Path(reference), Path(synthetic)), page, histories.database, histories)
             return
         _validate_arguments(reference, synthetic, schema, model, page, releasable=releasable)
         with terminal.progress() as listener:
@@ -117,39 +124,53 @@ def report(
             _print_report(terminal, made, files)
 
 
-def _report_tables(terminal: Terminal, data: Path, made: Path, schema: str, folder: Path) -> None:
-    """Write the pages on related tables, and one that links to them, to a folder."""
+def _report_tables(
+    terminal: Terminal,
+    sides: tuple[Path, Path],
+    folder: Path,
+    database: Database,
+    histories: FittedDatabase | None = None,
+) -> None:
+    """Write the pages on related tables, or on histories of a model, and one that links to them, to a folder."""
     from weft.cli import summary
+    from weft.evaluation.report import write
+    from weft.evaluation.report.database_report import (
+        name_pairs,
+        read_histories,
+        read_tables,
+        related_reports,
+        render_index,
+    )
     from weft.io.atomic_files import stage_files
-    from weft.schema.database import Database
 
     if folder.suffix:
         raise OutputError(f"reports on related tables are several pages: name a folder with -o, not {folder}")
-    database = Database.load(schema)
-    real, released = _find_files(database, data), _find_files(database, made)
+    files = [{"rows": side} if histories else _find_files(database, side) for side in sides]
     named = [table.name for table in database.private]
-    named += [f"{table.name}, siblings" for table in database.private[1:]]
-    pages = {name: folder / f"{name.replace(', ', '-')}.html" for name in named}
-    inputs = {f"the table {name}": path for name, path in (real | released).items()}
+    named += [name_pairs(table) for table in database.private[1:]]
+    pages = {name: folder / f"{name.replace(', ', '-').replace(' ', '-')}.html" for name in named}
+    inputs = {f"the table {name}": path for each in files for name, path in each.items()}
     folder.mkdir(parents=True, exist_ok=True)
     check_files(inputs, {f"the page {name}": path for name, path in pages.items()})
     written: dict[str, Path] = {}
     with terminal.progress() as listener:
-        from weft.evaluation.report import write
-        from weft.evaluation.report.database_report import related_reports, render_index
-
+        with report_stage(listener, "read"):
+            if histories:
+                real, made = (read_histories(histories, side) for side in sides)
+            else:
+                real, made = read_tables(database.private, files[0]), read_tables(database.tables, files[1])
         figures = {}
-        for name, report in related_reports(database, real, released, listener):
+        for name, report in related_reports(database, real, made, listener):
             write(report, pages[name])
             written[name], figures[name] = pages[name], {h.name: h.value for h in report.headlines}
         with stage_files(folder / "index.html") as (file,):
-            file.write_text(render_index(database, released, written), encoding="utf-8")
-    files = {folder / "index.html": "links to the pages"} | {path: name for name, path in written.items()}
-    terminal.answer({"edition": "private", "headlines": figures, "files": [str(path) for path in files]})
+            file.write_text(render_index(database, real, made, written), encoding="utf-8")
+    shown = {folder / "index.html": "links to the pages"} | {path: name for name, path in written.items()}
+    terminal.answer({"edition": "private", "headlines": figures, "files": [str(path) for path in shown]})
     if not terminal.quiet:
         terminal.show(
             summary.render_headline(f"A report on {len(real)} related tables, PRIVATE: it was computed from real rows"),
-            *summary.render_files(files),
+            *summary.render_files(shown),
         )
 
 
@@ -201,6 +222,15 @@ def _make_releasable_report(model: str, synthetic: str, listener: Listener) -> R
 
         fitted = _load_model(model)
     return releasable_report(fitted, synthetic, listener=listener)
+
+
+def _load_histories(model: str) -> FittedDatabase | None:
+    """Return the model of a single table of histories; None for another model."""
+    from weft.synthesis.model_file import load_any_model
+
+    o.check_model_file(Path(model))
+    fitted: Any = load_any_model(Path(model))
+    return fitted if getattr(fitted, "joined", ()) else None
 
 
 def _load_model(model: str) -> Fitted:
