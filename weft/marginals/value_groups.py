@@ -134,7 +134,9 @@ def sum_by_codes(table: Array, codes: Array, size: int, axis: int = 0) -> Array:
     array([[4, 2]])
     """
     summed = np.zeros((size, *np.delete(table.shape, axis)), table.dtype)
-    np.add.at(summed, codes, np.moveaxis(table, axis, 0))
+    order = np.argsort(codes, kind="stable")
+    present, first = np.unique(np.asarray(codes)[order], return_index=True)
+    summed[present] = np.add.reduceat(np.moveaxis(table, axis, 0)[order], first, axis=0)
     return np.moveaxis(summed, 0, axis)
 
 

@@ -28,7 +28,7 @@ MAX_PREDICTORS = 10
 MAX_PREDICTOR_CODES = 100
 """Attributes with more codes predict nothing."""
 
-MAX_FITTED = 20_000
+MAX_FITTED = 10_000
 """Records to which a regression is fitted."""
 
 MIN_FITTED = 200

@@ -81,6 +81,15 @@ class RecodedModel:
                 table = np.take(table, self.maps[name].codes, axis) * self.maps[name].shares().reshape(shape)
         return table
 
+    def fold(self, name: str, groups: Array) -> Array:
+        """Return the share of each merged code that belongs to each group of the original codes."""
+        made = np.zeros((self.inner.domain.size(name), int(groups.max()) + 1))
+        if name in self.maps:
+            np.add.at(made, (self.maps[name].codes, groups), self.maps[name].shares())
+        else:
+            made[np.arange(len(groups)), groups] = 1
+        return made
+
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
         """Sample n records and split their merged values."""
         return Unfolded(self.domain, self.inner, self.maps, self.relates_columns).sample(n, rng, listener)

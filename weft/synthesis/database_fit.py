@@ -58,6 +58,7 @@ from weft.methods import AUTO, Method, make_method
 from weft.methods.common.discretisation import Arrangement, check_resolution, coarse_domain, resolution_share
 from weft.methods.weave.batch_selection import choose_budgets, shrink_distances
 from weft.models import Model
+from weft.models.recoded import RecodedModel
 from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise
 from weft.privacy.accounting import PURE
 from weft.privacy.ledger import Terms, open_run_ledger
@@ -552,9 +553,12 @@ def merge_similar(counts: Array, tables: Array, most: int) -> Array:
 def _fold_pair(model: Model, first: str, second: str, rows: Array, columns: Array) -> Array:
     """Return the model's table of two attributes over groups, the first attribute first."""
     clique = make_clique((first, second))
+    if isinstance(model, RecodedModel):  # without the table of all values
+        table = np.asarray(model.inner.marginal(clique), np.float64)
+        table = table if clique[0] == first else table.T
+        return np.asarray(model.fold(first, rows).T @ table @ model.fold(second, columns))
     table = np.asarray(model.marginal(clique), np.float64)
-    table = table if clique[0] == first else table.T
-    folded = sum_by_codes(table, rows, int(rows.max()) + 1, 0)
+    folded = sum_by_codes(table if clique[0] == first else table.T, rows, int(rows.max()) + 1, 0)
     return np.asarray(sum_by_codes(folded, columns, int(columns.max()) + 1, 1))
 
 
