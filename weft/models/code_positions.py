@@ -69,7 +69,7 @@ def follow_related(
 ) -> dict[str, Codes]:
     """Return the original codes of merged attributes, exchanged among the records of each merged code."""
     made = dict(fine)
-    wide = [name for name in maps if domain.order(name).ordered and maps[name].size > 2 and len(maps[name].merged)]
+    wide = [name for name in fine if domain.order(name).ordered and maps[name].size > 2 and len(maps[name].merged)]
     if len(records) < MIN_FITTED or len(records.domain) < 2 or not wide:
         return made
     fitted = records.take(rng.choice(len(records), MAX_FITTED, False)) if len(records) > MAX_FITTED else records

@@ -32,7 +32,8 @@ class Unfolded:
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
         """Sample n records and split their merged values."""
         records = self.inner.sample(n, rng, listener)
-        fine = {name: made.unfold(records.column(name), rng) for name, made in self.maps.items()}
+        merged = [name for name in self.domain if name in self.maps]  # in one order, also after loading
+        fine = {name: self.maps[name].unfold(records.column(name), rng) for name in merged}
         if self.follows:
             fine = follow_related(self.domain, records, self.maps, fine, rng)
         columns = zip(records.domain.names, records.columns, strict=True)
