@@ -1,10 +1,10 @@
-"""Positions of numbers within their coarse codes: they follow the related attributes instead of being independent.
+"""Positions of numbers within their coarse codes: they follow the related attributes.
 
-A model relates coarse codes only, so a record's value used to be drawn from its code whatever its other attributes are,
-which weakens slopes and correlations. Here the values of a code are distributed among its records by a Gaussian copula:
-a code is an interval of normal scores, a ridge regression on the records predicts the score of a record from its other
-codes, and a score is drawn from the normal distribution that the interval truncates. Values are
-assigned in the order of these scores, so every table of coarse codes and every one-way marginal stays as it is.
+A model relates coarse codes only. A value that is drawn from its code independently of the other attributes weakens
+slopes and correlations, so the values of a code are distributed among its records by a Gaussian copula. A code is an
+interval of normal scores. A ridge regression on the records predicts the expected score of a record from its other
+codes, and a score is drawn from the normal distribution that the interval truncates. Values are assigned in the order
+of these scores, so no table of coarse codes and no one-way marginal changes.
 
 Privacy: post-processing of sampled records.
 """
