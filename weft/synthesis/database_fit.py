@@ -51,6 +51,7 @@ from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Marginal, Measured
 from weft.marginals.noise_error import compute_projected_error, group_cells_by_size
+from weft.marginals.pooling import Released
 from weft.marginals.records import Records, sibling_pairs
 from weft.marginals.simplex import project_to_simplex
 from weft.marginals.value_groups import coarse_groups, sum_by_codes
@@ -326,7 +327,7 @@ def fit_stages(
             stages.fit_siblings(table)
     return FittedDatabase(
         database, described | {"classes": stages.classes}, families.codecs, stages.models, stages.targets, ledger,
-        plan.public, stages.measured,
+        plan.public, stages.measured, stages.released,
     )  # fmt: skip
 
 
@@ -367,6 +368,7 @@ class _Stages:
         self.targets: dict[str, LinkTargets] = {}
         self.classes: dict[str, list[int]] = {}
         self.measured: dict[str, tuple[Measured, ...]] = {}
+        self.released: dict[str, tuple[Released, ...]] = {}
         self._sigmas: dict[str, float] = {}
 
     def _curator(self, engine: Any, table: RelatedTable, stage: str) -> Curator:
@@ -410,6 +412,7 @@ class _Stages:
         self.models[table.name] = model
         own = self._families.codecs[table.name].domain
         self.measured[table.name] = tuple(m for m in curator.measured if all(name in own for name in m.clique))
+        self.released[table.name] = tuple(held for held in curator.released if held.fits(engine.domain))
         sigmas = [m.sigma for m in curator.measured if len(m.clique) == 2]
         self._sigmas[table.name] = float(np.median(sigmas)) if sigmas else curator.sigma(0.5)
 

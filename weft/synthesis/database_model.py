@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from weft.encoding import Codec
 from weft.encoding.time_gaps import GAP_CODES, encode_gaps
-from weft.engines.family_rows import count_name, gap_name, own_domain, parent_name, time_step
+from weft.engines.family_rows import count_name, gap_name, own_domain, parent_name, row_weight, time_step
 from weft.errors import ConditionError, WeftError
 from weft.marginals.marginal import Array, Measured
+from weft.marginals.pooling import Released
 from weft.marginals.records import Records
 from weft.models import Model
 from weft.models.conditional import Evidence, ImpossibleEvidenceError
@@ -97,6 +98,18 @@ class SampledRows:
 
 
 @dataclass(frozen=True)
+class SizeWeights:
+    """How counts by the sizes of families add up to rows."""
+
+    rows: Array
+    """Number of rows that one count stands for, by size; of pooled sizes, the mean."""
+    counts: Array
+    """Counts by size, to divide sizes that were measured together."""
+    spread: float = 0.0
+    """Standard deviation of sizes that were pooled, as a share of all rows."""
+
+
+@dataclass(frozen=True)
 class FittedDatabase:
     """Result of a fit of related tables: models, schema, codecs and one ledger, and nothing private."""
 
@@ -110,6 +123,8 @@ class FittedDatabase:
     """Rows of the reference tables."""
     measured: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
     """The measured marginals of each table's own attributes, with their noise, in weighted counts."""
+    released: Mapping[str, tuple[Released, ...]] = field(default_factory=dict)
+    """The noisy marginals of each table with its parent's attributes, for queries; empty in files of older versions."""
 
     method = "weave"
 
@@ -128,6 +143,41 @@ class FittedDatabase:
         codec = self.codecs[name]
         measured = self.measured.get(name, ())
         return Fitted(self.method, {}, codec.schema, codec, self.models[name], self.ledger, measured)
+
+    def name_in_view(self, base: str, owner: str, attribute: str) -> str:
+        """Return the name that an attribute of a table would have in the model of the rows of `base`."""
+        return attribute if owner == base else parent_name(owner, attribute)
+
+    def size_weights(self, table: str, base: str, rows_above: float | None = None) -> dict[str, SizeWeights] | None:
+        """Return how counts of the model of a table `base` add up to rows of a table: that one, or a child of it.
+
+        A row weighs floor(W / K), where K is the product of the sizes of its family and of those above it. The model of
+        a table below the children of the root does not have all of them: None, unless `rows_above` states a mean.
+        """
+        made, path = dict[str, SizeWeights](), self.database.path(base)
+        if len(path) > 1 and rows_above is None:
+            return None
+        if path:
+            parent = str(path[-1].parent)
+            families, sizes = self._count_parents(parent, base), np.arange(path[-1].max_children + 1)
+            classes = np.asarray(self.options["classes"][base])
+            families[0] = 0.0  # no row has a family of 0
+            counts, rows, squares = (
+                np.bincount(classes, families * of, len(sizes)) for of in (np.ones(len(sizes)), sizes, sizes**2)
+            )
+            weights = np.maximum(row_weight(self.database, base) // np.maximum(sizes * (rows_above or 1.0), 1.0), 1.0)
+            weighted = np.maximum(np.bincount(classes, families * sizes * weights, len(sizes)), 1e-9)
+            variance = np.maximum(squares * counts - rows**2, 0.0)
+            spread = float(np.sqrt(variance).sum() / rows.sum())
+            made[parent_name(parent, count_name(base))] = SizeWeights(rows / weighted, counts, spread)
+        if table != base:
+            families = self._count_parents(base, table)
+            made[count_name(table)] = SizeWeights(np.arange(len(families), dtype=np.float64), families)
+        return made
+
+    def _count_parents(self, parent: str, child: str) -> Array:
+        """Return the rows of a table by their numbers of children, all above 0."""
+        return np.maximum(np.asarray(self.models[parent].marginal((count_name(child),)), np.float64), 1e-6)
 
     def default_rows(self) -> int:
         """Return the default number of synthetic rows of the root: their noisy number."""

@@ -125,6 +125,8 @@ def save_database(fitted: FittedDatabase, path: Path) -> None:
             "targets": _store_targets(fitted.targets.get(name), f"{number}.link", arrays),
             "measured": _store_measured(fitted.measured.get(name, ())),
         }
+        tables[name]["released"], noisy_arrays = noisy.to_arrays(fitted.released.get(name, ()))
+        arrays |= {f"{number}.{key}": array for key, array in noisy_arrays.items()}
     for name, rows in fitted.public.items():
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as out:
@@ -161,12 +163,14 @@ def _read_database(members: _Members) -> FittedDatabase:
     models: dict[str, Model] = {}
     targets: dict[str, LinkTargets] = {}
     measured: dict[str, tuple[Measured, ...]] = {}
+    released: dict[str, tuple[Released, ...]] = {}
     for table in database.private:
         entry = head["tables"][table.name]
         number, stored = int(entry["number"]), entry["model"]
         arrays = {str(name): members.array(f"arrays/{number}.{name}.npy") for name in stored["arrays"]}
         domain = view_domain(database, table.name, domains)
         models[table.name] = model_class(stored["kind"]).from_arrays(domain, stored["values"], arrays)
+        released[table.name] = _read_released_tables(domain, entry, members, f"{number}.")
         own = domains[table.name]
         measured[table.name] = tuple(noisy.validate_table_head(own, *each) for each in entry["measured"])
         if entry["targets"] is not None:
@@ -181,7 +185,7 @@ def _read_database(members: _Members) -> FittedDatabase:
         number = int(head["tables"][table.name]["number"])
         held = members.array(f"arrays/{number}.public.npy").astype(np.uint8)
         public[table.name] = pa.ipc.open_stream(pa.py_buffer(held.tobytes())).read_all()
-    return FittedDatabase(database, dict(head["options"]), codecs, models, targets, ledger, public, measured)
+    return FittedDatabase(database, dict(head["options"]), codecs, models, targets, ledger, public, measured, released)
 
 
 def _read_targets(entry: dict[str, Any], prefix: str, members: _Members, own: Domain, above: Domain) -> LinkTargets:
@@ -229,7 +233,7 @@ def load_model(path: Path) -> Fitted:
     """Read a model file; raise ModelFileError if it is invalid, damaged, of another version, or of related tables."""
     found = load_any_model(path)
     if isinstance(found, FittedDatabase):
-        raise ModelFileError(f"{path}: a model of related tables, which only `weft sample` and `weft verify` support")
+        raise ModelFileError(f"{path}: a model of related tables, which only `weft sample`, `weft query` and `weft verify` support")
     return found
 
 
@@ -369,9 +373,11 @@ def _check_stamps(schema: Schema, model: Model, ledger: Ledger) -> None:
         raise ModelFileError("refused: schema facts were read from private rows, but the file does not warn of this")
 
 
-def _read_released_tables(domain: Domain, head: dict[str, Any], members: _Members) -> tuple[Released, ...]:
+def _read_released_tables(
+    domain: Domain, head: dict[str, Any], members: _Members, prefix: str = ""
+) -> tuple[Released, ...]:
     """Read the noisy marginals, if the file has them."""
     if "released" not in head:
         return ()
-    held = {str(name): members.array(f"arrays/{name}.npy") for name in head["released"]["arrays"]}
+    held = {str(name): members.array(f"arrays/{prefix}{name}.npy") for name in head["released"]["arrays"]}
     return noisy.from_arrays(domain, head["released"], held)
