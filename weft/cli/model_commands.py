@@ -51,6 +51,15 @@ def query(
     bins: Annotated[
         int, typer.Option("--bins", min=2, metavar="N", help="Maximum number of bins of a numeric or date column.")
     ] = 20,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            metavar="TABLE",
+            help="Of a model of related tables: the table whose rows are counted, by its columns and those of tables "
+            "above it, such as patients.sex. Default: the root.",
+        ),
+    ] = None,
     as_csv: Annotated[
         str | None, panel_option(o.OUTPUT, "Write the counts to a file; - for stdout.", "--csv", metavar="FILE")
     ] = None,
@@ -69,6 +78,7 @@ def query(
       weft query stays.weft age sex
       weft query stays.weft ward --where "age>=65"
       weft query stays.weft cost --bins 8 --csv cost.csv
+      weft query hospital.weft --table stays ward patients.sex
     """
     out = None if as_csv in (None, "-") else Path(str(as_csv))
     terminal = screen.terminal(data_on_stdout=as_csv == "-")
@@ -83,7 +93,7 @@ def query(
 
                 synthesizer = load(model)
             with report_stage(listener, "count"):
-                found = synthesizer.query(*(columns or []), where=where or None, bins=bins)
+                found = synthesizer.query(*(columns or []), where=where or None, bins=bins, table=table)
         terminal.warn_stamps(found.stamps, always=as_csv == "-")  # before the rows, which `head` may cut off
         if as_csv is not None:
             _write_counts(found, out)
@@ -135,8 +145,9 @@ def _render_counts(found: Counts, out: Path | None) -> list[RenderableType]:
         values = [Text(value) for value in cell.values or ("all rows",)]
         grid.add_row(*values, f"{cell.count:,.0f}", f"{cell.standard_error:,.0f}", spread, bar)
     parts: list[RenderableType] = [Padding(Text(text, style="bold red"), 0) for text in found.stamps]
-    if found.where:
-        parts.append(Padding(Text(f"Rows with {' and '.join(found.where)}"), 0))
+    if found.where or found.counted:
+        head = f"Rows of {found.counted}" if found.counted else "Rows"
+        parts.append(Padding(Text(f"{head} with {' and '.join(found.where)}" if found.where else head), 0))
     parts.append(grid)
     if len(found) > SHOWN:
         parts.append(Text(f"... and {len(found) - SHOWN:,} more; --csv FILE writes all of them."))

@@ -133,7 +133,8 @@ def _determines_term(part: _Part, term: Clique, axes: Mapping[str, Axis]) -> boo
     """Return whether a table determines a term; interaction terms do so only in the codes that they are centred in."""
     if part.held.noisy.order > len(term) or any(name not in part.folds for name in term):
         return False
-    return not part.held.noisy.order or all(len(part.folds[name]) == axes[name].size for name in term)
+    whole = part.held.completed or not part.held.noisy.order
+    return whole or all(len(part.folds[name]) == axes[name].size for name in term)
 
 
 def _project_term(part: _Part, term: Clique, axes: Mapping[str, Axis]) -> Array:

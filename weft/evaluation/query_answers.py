@@ -10,6 +10,7 @@ Privacy: post-processing of released measurements, at no further cost.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,8 +43,9 @@ from weft.models import answer_from_model
 from weft.models.arranged import find_measured_sources
 from weft.models.recoded import RecodedModel
 from weft.schema.kinds.identifier import Id
-from weft.schema.kinds.kind import suggest_known_word
+from weft.schema.kinds.kind import Column, suggest_known_word
 from weft.schema.rules.conditions import Conditions, Where, all_hold, read_where, write_conditions
+from weft.synthesis.database_model import SizeWeights
 from weft.synthesis.fitted import Fitted
 from weft.synthesis.synthesizer import MAX_QUERY_BINS
 from weft.values.storage import decode_dictionary
@@ -160,6 +162,9 @@ MAX_ANSWER_CELLS = 200_000
 MAX_MODEL_CELLS = 1 << 22
 """Maximum number of cells of a marginal computed from the model; for larger ones, synthetic rows are counted."""
 
+POOLED_SIZES = 0.5
+"""How far the mean size of pooled families may be off in a cell, in standard deviations of these sizes."""
+
 ROUND = 4
 """Codes per bin that suffice for bins with round limits: finer codings are not preferred."""
 
@@ -182,12 +187,8 @@ class Question:
     most: int
 
     def __post_init__(self) -> None:
-        schema = self.fitted.schema
         for name in self.columns:
-            if name not in schema:
-                near = suggest_known_word(name, [column.name for column in schema.columns])
-                raise MethodError(f'the model has no column "{name}".{near}')
-            if isinstance(schema.column(name), Id):
+            if isinstance(self._find_column(name), Id):
                 raise MethodError(f'column "{name}" contains generated ids and cannot be counted. Omit it')
         if len(set(self.columns)) < len(self.columns):
             raise MethodError("a column is named twice. Name each column once")
@@ -196,6 +197,18 @@ class Question:
         if self.most < 2:
             raise MethodError(f"invalid number of bins: {self.most}. Choose at least 2")
         self._conditions  # noqa: B018 (refuses invalid conditions first)
+
+    def _find_column(self, name: str) -> Column:
+        schema = self.fitted.schema
+        if name not in schema:
+            near = suggest_known_word(name, [column.name for column in schema.columns])
+            raise MethodError(f'the model has no column "{name}".{near}')
+        return schema.column(name)
+
+    @cached_property
+    def _weights(self) -> Mapping[str, SizeWeights] | None:
+        """Weights with which counts by family sizes add up to rows; None if they do not."""
+        return {}
 
     @cached_property
     def _conditions(self) -> Conditions:
@@ -239,7 +252,7 @@ class Question:
         attributes = self._attributes
         if attributes is None or self.fitted.model.fixed_records:
             return None
-        domain = self.fitted.codec.domain
+        domain = self.fitted.model.domain
         sizes = {name: domain.size(name) for name in attributes}
         codings: dict[bytes, dict[str, Array]] = {}
         for held in self.fitted.released:
@@ -251,7 +264,7 @@ class Question:
             layout = self._layout(coding)
             if layout is None:
                 continue
-            found = pool_released_counts(self.fitted.released, layout.axes(coding), sizes)
+            found = pool_released_counts(self.fitted.released, self._axes(layout, coding), sizes)
             if found.missing:
                 continue
             # Prefer codes that are fine enough for bins with round limits, then the smaller variance.
@@ -262,14 +275,32 @@ class Question:
         if best is None:
             return None
         _, layout, found = best
-        return self._made(layout, found.counts, found.variance, "measured", words.explain_measured_range(self.fitted))
+        return self._made(layout, found.counts, found.variance, "measured", self._explain_measured())
+
+    def _explain_measured(self) -> str:
+        return words.explain_measured_range(self.fitted)
+
+    def _explain_expected(self, records: int, missing: Sequence[Clique]) -> str:
+        return words.explain_expected_range(self.fitted, records, missing)
+
+    def _axes(
+        self, layout: AnswerLayout, coding: Mapping[str, Array], shares: Mapping[str, Array] | None = None
+    ) -> dict[str, Axis]:
+        """Return the axes of an answer: the sizes of families are summed to rows."""
+        weights = self._weights or {}
+        axes = layout.axes({name: codes for name, codes in coding.items() if name not in weights}, shares)
+        return axes | {name: sum_sizes(sizes, coding[name]) for name, sizes in weights.items()}
+
+    def _unmeasured_variance(self) -> float:
+        """Return the variance that stands for what was not measured; 0 where the range does not cover it."""
+        return 0.0
 
     def expected(self) -> Counts | None:
         """Compute expected counts of the model, with measurement noise; None if the marginal is too large."""
         attributes = self._attributes
         if attributes is None:
             return None
-        model, domain = self.fitted.model, self.fitted.codec.domain
+        model, domain = self.fitted.model, self.fitted.model.domain
         maps = model.maps if isinstance(model, RecodedModel) else {}
         inner = model.inner if isinstance(model, RecodedModel) else model
         if inner.domain.cells(attributes) > MAX_MODEL_CELLS:
@@ -278,18 +309,19 @@ class Question:
         assert layout is not None
         coding = {name: maps[name].codes if name in maps else np.arange(domain.size(name)) for name in attributes}
         shares = {name: maps[name].shares() for name in attributes if name in maps}
-        axes = layout.axes(coding, shares)
+        axes = self._axes(layout, coding, shares)
         table, records = answer_from_model(inner, attributes)
         counts = np.asarray(table, np.float64)
         for place, name in enumerate(attributes):
             counts = axes[name].binned(counts, place)
         sampling = np.zeros(counts.shape)
         if records:
-            part = np.clip(counts / max(model.total, 1e-300), 0.0, 1.0)
-            sampling = np.maximum(part * (1 - part), 1 / records) / records * model.total**2
+            most = model.total * math.prod(float(sizes.rows.max()) for sizes in (self._weights or {}).values())
+            part = np.clip(counts / max(most, 1e-300), 0.0, 1.0)
+            sampling = np.maximum(part * (1 - part), 1 / records) / records * most**2
         told = pool_released_counts(self.fitted.released, axes, {name: domain.size(name) for name in attributes})
-        noise = np.maximum(told.variance, self._propagated(axes, counts))
-        meaning = words.explain_expected_range(self.fitted, records, told.missing)
+        noise = np.maximum(told.variance, self._propagated(axes, counts)) + self._unmeasured_variance()
+        meaning = self._explain_expected(records, told.missing)
         return self._made(layout, counts, noise + sampling, "model", meaning)
 
     def _propagated(self, axes: Mapping[str, Axis], counts: Array) -> Array:
@@ -297,11 +329,12 @@ class Question:
 
         A model multiplies where `pool_released_counts` adds: the relative error of a large cell is that of its factors.
         """
-        sizes = {name: self.fitted.codec.domain.size(name) for name in axes}
+        sizes = {name: self.fitted.model.domain.size(name) for name in axes}
+        summed = {name: axes[name] for name in self._weights or {}}
         relative = np.zeros(counts.shape)
         for place, name in enumerate(sorted(axes)):
             alone = counts.sum(axis=tuple(i for i in range(counts.ndim) if i != place))
-            spread = pool_released_counts(self.fitted.released, {name: axes[name]}, sizes).variance
+            spread = pool_released_counts(self.fitted.released, summed | {name: axes[name]}, sizes).variance.ravel()
             part = spread / np.maximum(np.maximum(alone**2, spread), 1e-300)
             relative += part.reshape([-1 if i == place else 1 for i in range(counts.ndim)])
         return counts**2 * relative
@@ -324,7 +357,7 @@ class Question:
             codes.append(own.codes[records.column(asked.attribute)])
             labels.append(own.labels)
         shape = tuple(map(len, labels))
-        _check_cells(shape)
+        check_answer_size(shape)
         cell = np.ravel_multi_index([c[keep] for c in codes], shape) if codes else np.zeros(keep.sum(), np.int64)
         part = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape) / made
         total = self.fitted.model.total
@@ -345,11 +378,13 @@ class Question:
             if found is None:
                 return None
             columns.append(found.only(self._allowed.get(one.attribute)))
-        _check_cells([len(found.labels) for found in columns])
+        check_answer_size([len(found.labels) for found in columns])
         return AnswerLayout(tuple(self._shown), tuple(columns), self._allowed)
 
     def _made(self, layout: AnswerLayout, counts: Array, variance: Array, source: Source, meaning: str) -> Counts:
         labels = tuple(found.labels for found in layout.columns)
+        for sizes in (self._weights or {}).values():
+            variance = variance + (POOLED_SIZES * sizes.spread * counts) ** 2
         return self._counts(labels, layout.shape_of(counts), np.sqrt(layout.shape_of(variance)), source, meaning)
 
     def _counts(
@@ -366,13 +401,20 @@ class Question:
         return Counts(self.columns, labels, counts, error, source, meaning, told, tuple(stamps))
 
 
+def sum_sizes(sizes: SizeWeights, codes: Array) -> Axis:
+    """Return an axis with one bin: the rows that counts of the working codes of a family size stand for."""
+    held, rows = (np.bincount(codes, of) for of in (sizes.counts, sizes.rows * sizes.counts))
+    return Axis(codes, len(held), sparse.csr_array((rows / np.maximum(held, 1e-12))[None, :]))
+
+
 def _respects_codes(coding: Array, met: Array) -> bool:
     """Return whether a condition selects each code of a coding entirely or not at all."""
     inside = np.bincount(coding, weights=met)
     return bool(((inside == 0) | (inside == np.bincount(coding))).all())
 
 
-def _check_cells(shape: Sequence[int]) -> None:
+def check_answer_size(shape: Sequence[int]) -> None:
+    """Refuse an answer of too many cells."""
     if int(np.prod(np.array(shape, object))) > MAX_ANSWER_CELLS:
         raise MethodError(
             f"the answer would have {int(np.prod(np.array(shape, object))):,} cells, above the maximum of "

@@ -55,6 +55,8 @@ class Counts:
     where: tuple[str, ...] = ()
     stamps: tuple[str, ...] = ()
     """Warnings that apply to all output of the model; also the last column of `table`, so that files keep them."""
+    counted: str | None = None
+    """Of related tables, the table whose rows are counted."""
 
     @property
     def count(self) -> Array:
@@ -97,6 +99,7 @@ class Counts:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return {
+            **({} if self.counted is None else {"table": self.counted}),
             "columns": list(self.columns),
             "where": list(self.where),
             "source": self.source,

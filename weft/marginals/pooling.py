@@ -87,6 +87,8 @@ class Released:
     noisy: NoisyMarginal
     coding: Mapping[str, Array] = field(default_factory=dict)
     """For attributes with merged codes: the measured code of each of the schema's codes."""
+    completed: bool = False
+    """Whether interaction terms of an attribute have an estimate of the total added, so that codes can be summed."""
 
     @property
     def clique(self) -> Clique:
@@ -112,3 +114,15 @@ class Released:
     def total_variance(self) -> float:
         """Variance of the sum of all cells."""
         return math.prod(self.noisy.table.shape) * self.noisy.sigma**2
+
+
+def complete_counts(released: Sequence[Released]) -> tuple[Released, ...]:
+    """Add the noisy total to interaction terms of single attributes: such counts can be summed to other codes."""
+    whole = [held.noisy for held in released if not held.noisy.order]
+    total = common_total(whole)[0] if whole else 0.0
+    return tuple(
+        replace(held, noisy=replace(held.noisy, table=held.noisy.table + total / held.noisy.cells), completed=True)
+        if held.noisy.order == len(held.clique) == 1
+        else held
+        for held in released
+    )

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.display import format_as_code
 from weft.engines.frames import as_is, frame_maker
-from weft.errors import WeftError
+from weft.errors import MethodError, WeftError
 from weft.io.adbc import hold_snapshots
 from weft.io.dialect import Dialect
 from weft.memory_plan import MemoryPlan
@@ -327,14 +327,29 @@ class Synthesizer(SklearnChecks):
         plan = import_module("weft.evaluation.forecast").plan
         return plan(schema, rows, budget.epsilon, budget.delta, target_error=target_error, **settings)
 
-    def query(self, *columns: str | list[str], where: Where | None = None, bins: int = MAX_QUERY_BINS) -> Counts:
+    def query(
+        self,
+        *columns: str | list[str],
+        where: Where | None = None,
+        bins: int = MAX_QUERY_BINS,
+        table: str | None = None,
+    ) -> Counts:
         """Estimate counts of rows by columns, with standard errors, at no budget cost.
 
         Estimates come from the released marginals if these determine the answer, otherwise from the model. Columns are
         separate arguments, `query("sex", "age")`, or one list, `query(["sex", "age"])`. The result is iterable and
         convertible to a table (`.table`); `.meaning` states what its ranges cover. `where` is as in `sample`; `bins` is
         the maximum number of bins for columns with many ordered values.
+
+        Of related tables, the rows of one are counted: `table`, or else the root. Columns of the tables above it are
+        named with their table, `query("ward", "patients.sex", table="stays")`.
         """
+        if hasattr(self, "related_"):
+            family = import_module("weft.evaluation.family_queries").answer_family_query
+            rows: Counts = family(self.related_, column_names(columns), table, where, bins)
+            return rows
+        if table is not None:
+            raise MethodError("table names one of several related tables, but this model is of one: leave it out")
         answer = import_module("weft.evaluation.query_answers").answer_query
         counts: Counts = answer(self._fitted(), column_names(columns), where, bins)
         return counts
@@ -366,7 +381,7 @@ class Synthesizer(SklearnChecks):
 
     def _fitted(self) -> Fitted:
         if hasattr(self, "related_"):
-            raise WeftError("this is not supported for related tables: use sample, save or ledger_")
+            raise WeftError("this is not supported for related tables: use sample, query, save or ledger_")
         if not hasattr(self, "fitted_"):
             raise WeftError("this synthesizer is not fitted: call fit(data, schema) first")
         return self.fitted_
