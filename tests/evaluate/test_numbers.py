@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from weft.evaluation.report.report_values import compare_numbers, describe_numbers, measure_wasserstein, values_of
+from weft.evaluation.report.report_values import count_round_numbers, measure_wasserstein, number_figures, values_of
 from weft.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -28,15 +28,16 @@ def table(prices, days):
 
 def test_figures_of_a_column_are_those_of_its_values():
     monday, sunday = dt.date(2024, 1, 1), dt.date(2024, 2, 4)
-    price, day = compare_numbers(
-        table([10.0, 20.0, 30.5, None], [monday] * 4), table([10.5, 20.5, 31.0, 41.0], [sunday] * 4), SCHEMA
+    price, day = number_figures(
+        SCHEMA, table([10.5, 20.5, 31.0, 41.0], [sunday] * 4), table([10.0, 20.0, 30.5, None], [monday] * 4)
     )
-    assert price.column == "price" and not price.dates
-    assert price.means == pytest.approx((60.5 / 3, 103 / 4))
-    assert {grain: (a, b) for grain, a, b in price.round_share}[1.0] == pytest.approx((2 / 3, 1 / 2))
+    assert price.name == "price" and not price.dates
+    assert price.mean == pytest.approx((60.5 / 3, 103 / 4))
+    assert price.grain == 5.0 and price.round_share == pytest.approx((2 / 3, 0))
+    assert count_round_numbers(np.array([10.5, 20.5, 31.0, 41.0])) == [1 / 2, 0, 0, 0, 0]
     assert day.weekdays[0] == (1.0, 0.0) and day.weekdays[6] == (0.0, 1.0)
     assert day.months[0] == (1.0, 0.0) and day.months[1] == (0.0, 1.0)
-    assert day.wasserstein == pytest.approx(34 * 86_400)
+    assert day.moved == pytest.approx(34 * 86_400)
 
 
 def test_the_distance_is_how_far_values_are_moved():
@@ -66,15 +67,16 @@ def test_text_and_dictionaries_are_read_and_words_are_not():
 )
 def test_dates_are_read_however_they_are_written(entry, values):
     schema = Schema.from_toml(f'[columns.day]\nkind = "datetime"\nrange = ["2024-01-01", "2024-12-31"]\n{entry}')
-    (day,) = describe_numbers(pa.table({"day": values}), schema)
-    assert day.mean == (1704067200 + 1717804800) / 2
-    assert day.weekdays == (0.5, 0, 0, 0, 0, 0.5, 0) and day.months[0] == day.months[5] == 0.5
+    (day,) = number_figures(schema, pa.table({"day": values}))
+    assert day.mean == (None, (1704067200 + 1717804800) / 2)
+    assert [share for _, share in day.weekdays] == [0.5, 0, 0, 0, 0, 0.5, 0]
+    assert day.months[0] == day.months[5] == (None, 0.5)
 
 
 def test_one_table_is_described_as_two_are_compared():
     prices, days = [10.0, 20.5, None], [dt.date(2024, 1, 1)] * 3
-    described = describe_numbers(table(prices, days), SCHEMA)
-    compared = compare_numbers(table([1.0], days[:1]), table(prices, days), SCHEMA)
+    described = number_figures(SCHEMA, table(prices, days))
+    compared = number_figures(SCHEMA, table(prices, days), table([1.0], days[:1]))
     for one, both in zip(described, compared, strict=True):
-        assert (one.column, one.mean, one.sd) == (both.column, both.means[1], both.sds[1])
-        assert one.quantiles == tuple(pair[1] for pair in both.quantiles)
+        assert (one.name, one.mean, one.sd) == (both.name, (None, both.mean[1]), (None, both.sd[1]))
+        assert one.quantiles == tuple((None, after) for _, after in both.quantiles)

@@ -6,8 +6,7 @@ of two Arrow tables, not from codes, so that differences within a bin are includ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -33,55 +32,14 @@ _DAY = 86_400.0
 _MONDAY = 3  # days from a Monday to 1970-01-01
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Summary of a column of numbers or dates in one table."""
-
-    column: str
-    dates: bool
-    """Whether the numbers are seconds since 1970."""
-    mean: float
-    sd: float
-    quantiles: tuple[float, ...]
-    """At the levels of `LEVELS`."""
-    round_share: tuple[tuple[float, float], ...]
-    """Each of `GRAINS` with the share of its multiples."""
-    weekdays: tuple[float, ...] = ()
-    """Shares of Monday to Sunday."""
-    months: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class NumberComparison:
-    """`Summary` of a column in two tables; the first of each pair is the reference."""
-
-    column: str
-    dates: bool
-    means: tuple[float, float]
-    sds: tuple[float, float]
-    quantiles: tuple[tuple[float, float], ...]
-    wasserstein: float
-    """Mean distance by which values must be moved to turn one distribution into the other."""
-    round_share: tuple[tuple[float, float, float], ...]
-    """Each of `GRAINS` with the share of its multiples in both tables."""
-    weekdays: tuple[tuple[float, float], ...] = ()
-    months: tuple[tuple[float, float], ...] = ()
-
-
-def compare_numbers(real: pa.Table, synth: pa.Table, schema: Schema) -> list[NumberComparison]:
-    """Compare every column of numbers or dates."""
+def number_figures(schema: Schema, synth: pa.Table, real: pa.Table | None = None) -> tuple[NumberFigures, ...]:
+    """Describe every column of numbers or dates. With `real`, compare both tables: PRIVATE."""
     made = []
     for column in schema.columns:
-        pair = [_read_numbers(table, column) for table in (real, synth)]
-        if pair[0] is not None and pair[1] is not None and len(pair[0]) and len(pair[1]):
-            made.append(_compare_numbers(column, pair[0], pair[1]))
-    return made
-
-
-def describe_numbers(table: pa.Table, schema: Schema) -> list[Summary]:
-    """Summarise every column of numbers or dates of one table."""
-    found = [(column, _read_numbers(table, column)) for column in schema.columns]
-    return [_summarise_numbers(column, values) for column, values in found if values is not None and len(values)]
+        before, after = (None if table is None else read_numbers(table, column) for table in (real, synth))
+        if after is not None and len(after) and (real is None or (before is not None and len(before))):
+            made.append(_summarise_numbers(column, before, after))
+    return tuple(made)
 
 
 def values_of(column: pa.ChunkedArray, *forms: str) -> Floats | None:
@@ -116,7 +74,7 @@ def measure_wasserstein(real: Floats, synth: Floats) -> float:
     return float(np.sum(np.abs(shares[0] - shares[1]) * np.diff(places)))
 
 
-def _read_numbers(table: pa.Table, column: Column) -> Floats | None:
+def read_numbers(table: pa.Table, column: Column) -> Floats | None:
     """Return the numbers of a column; None if it has none, or if the schema lists its values."""
     if column.listed is not None or column.name not in table.column_names:
         return None
@@ -130,47 +88,47 @@ def _read_numbers(table: pa.Table, column: Column) -> Floats | None:
     return values_of(held, *column.spellings)
 
 
-def _compare_numbers(column: Column, real: Floats, synth: Floats) -> NumberComparison:
-    a, b = (_summarise_numbers(column, values) for values in (real, synth))
-    return NumberComparison(
-        column.name,
-        a.dates,
-        (a.mean, b.mean),
-        (a.sd, b.sd),
-        tuple(zip(a.quantiles, b.quantiles, strict=True)),
-        measure_wasserstein(real, synth),
-        tuple((grain, x, y) for (grain, x), (_, y) in zip(a.round_share, b.round_share, strict=True)),
-        tuple(zip(a.weekdays, b.weekdays, strict=True)),
-        tuple(zip(a.months, b.months, strict=True)),
-    )
+def _summarise_numbers(column: Column, real: Floats | None, synth: Floats) -> NumberFigures:
+    def beside(measure: Callable[[Floats], Sequence[float]]) -> tuple[Beside, ...]:
+        after = measure(synth)
+        before: Sequence[float | None] = [None] * len(after) if real is None else measure(real)
+        return tuple(zip(before, after, strict=True))
 
-
-def _summarise_numbers(column: Column, values: Floats) -> Summary:
     dates = isinstance(column, Datetime)
-    days = (values // _DAY).astype(np.int64) + _MONDAY if dates else None
-    return Summary(
+    mean, sd = beside(lambda values: (float(values.mean()), float(values.std())))
+    grain, round_share = _choose_grain([] if dates else list(zip(GRAINS, beside(count_round_numbers), strict=True)))
+    return NumberFigures(
         column.name,
         dates,
-        float(values.mean()),
-        float(values.std()),
-        tuple(np.quantile(values, LEVELS).tolist()),
-        () if dates else tuple((grain, float(np.mean(values % grain == 0))) for grain in GRAINS),
-        () if days is None else tuple((np.bincount(days % 7, minlength=7) / len(values)).tolist()),
-        tuple(_compute_month_shares(values).tolist()) if dates else (),
+        mean,
+        sd,
+        LEVELS,
+        beside(lambda values: np.quantile(values, LEVELS).tolist()),
+        None if real is None else measure_wasserstein(real, synth),
+        grain,
+        round_share,
+        beside(_compute_weekday_shares) if dates else (),
+        beside(_compute_month_shares) if dates else (),
     )
 
 
-def _compute_month_shares(seconds: Floats) -> Floats:
+def count_round_numbers(values: Floats) -> list[float]:
+    """Compute the share of the multiples of each of `GRAINS`."""
+    return [float(np.mean(values % grain == 0)) for grain in GRAINS]
+
+
+def _compute_weekday_shares(seconds: Floats) -> list[float]:
+    """Compute the shares of Monday to Sunday."""
+    days = (seconds // _DAY).astype(np.int64) + _MONDAY
+    shares: list[float] = (np.bincount(days % 7, minlength=7) / len(seconds)).tolist()
+    return shares
+
+
+def _compute_month_shares(seconds: Floats) -> list[float]:
     stamps = pa.array((seconds * 1e6).astype(np.int64)).cast(pa.timestamp("us"))
     months = pc.month(stamps).to_numpy(zero_copy_only=False)
-    return np.asarray(np.bincount(months, minlength=13)[1:] / len(seconds), np.float64)
-
-
-def number_figures(schema: Schema, synth: pa.Table, real: pa.Table | None = None) -> tuple[NumberFigures, ...]:
-    """Describe every column of numbers or dates. With `real`, compare both tables: PRIVATE."""
-    if real is None:
-        return tuple(_make_described_figures(found) for found in describe_numbers(synth, schema))
-    return tuple(_make_compared_figures(found) for found in compare_numbers(real, synth, schema))
+    shares: list[float] = (np.bincount(months, minlength=13)[1:] / len(seconds)).tolist()
+    return shares
 
 
 def rule_figures(codec: Codec, synth: pa.Table, real: pa.Table | None = None) -> tuple[RuleFigures, ...]:
@@ -188,40 +146,6 @@ def rule_figures(codec: Codec, synth: pa.Table, real: pa.Table | None = None) ->
             before.get(named) if form.rule.policy == "keep" else None,
         )
         for form, (named, count) in zip(codec.forms, after.items(), strict=True)
-    )
-
-
-def _make_compared_figures(found: NumberComparison) -> NumberFigures:
-    grain, share = _choose_grain([(grain, (a, b)) for grain, a, b in found.round_share])
-    return NumberFigures(
-        found.column,
-        found.dates,
-        found.means,
-        found.sds,
-        LEVELS,
-        found.quantiles,
-        found.wasserstein,
-        grain,
-        share,
-        found.weekdays,
-        found.months,
-    )
-
-
-def _make_described_figures(found: Summary) -> NumberFigures:
-    grain, share = _choose_grain([(grain, (None, part)) for grain, part in found.round_share])
-    return NumberFigures(
-        found.column,
-        found.dates,
-        (None, found.mean),
-        (None, found.sd),
-        LEVELS,
-        tuple((None, value) for value in found.quantiles),
-        None,
-        grain,
-        share,
-        tuple((None, share) for share in found.weekdays),
-        tuple((None, share) for share in found.months),
     )
 
 
