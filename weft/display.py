@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 from functools import cache
 from html import escape
@@ -13,7 +12,7 @@ from weft.errors import WeftError
 
 def format_as_code(thing: object) -> str:
     """Return the repr of an object as an HTML code element."""
-    return f"<code>{html.escape(repr(thing))}</code>"
+    return f"<code>{escape(repr(thing))}</code>"
 
 
 def render_table_html(told: str, head: Sequence[str], rows: Iterable[Sequence[object]], after: str = "") -> str:
@@ -24,11 +23,11 @@ def render_table_html(told: str, head: Sequence[str], rows: Iterable[Sequence[ob
     """
 
     def row(tag: str, cells: Iterable[object]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+        return "<tr>" + "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
 
     body = "".join(row("td", cells) for cells in rows)
-    below = f"<p>{html.escape(after)}</p>" if after else ""
-    return f"<p><b>{html.escape(told)}</b></p><table>{row('th', head)}{body}</table>{below}"
+    below = f"<p>{escape(after)}</p>" if after else ""
+    return f"<p><b>{escape(told)}</b></p><table>{row('th', head)}{body}</table>{below}"
 
 
 @cache
@@ -51,7 +50,7 @@ def load_template(package: str, name: str, extra: str) -> Any:
 
 def frame_page(page: str, height: int = 600) -> str:
     """Return a page in a sandboxed frame, without access to the notebook."""
-    inside = html.escape(page, quote=True)
+    inside = escape(page, quote=True)
     return f'<iframe srcdoc="{inside}" sandbox="allow-scripts" width="100%" height="{height}"></iframe>'
 
 
@@ -73,6 +72,13 @@ def format_percent(share: float) -> str:
     digits = 1 if share >= 0.01 else 2
     text = f"{100 * share:.{digits}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
+
+
+def format_scales(scales: float | Sequence[float]) -> str:
+    """Format the scale of noise, or the range of several."""
+    each = scales if isinstance(scales, Sequence) else [scales]
+    low, high = f"{min(each):.4g}", f"{max(each):.4g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def wrap_svg(width: float, height: float, title: str, body: str, attributes: str = "", *, fixed: bool = True) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft import __version__
-from weft.display import format_count
+from weft.display import format_count, format_scales
 from weft.models.arranged import unwrap_arrangement
 from weft.models.recoded import RecodedModel
 from weft.privacy import at_most
@@ -173,17 +173,10 @@ def rule_section(rules: list[dict[str, Any]]) -> list[str]:
         "These rules were declared public. The last column shows how many rows of this table break them, counted when "
         "the table was written. The number of private rows that break them is not disclosed."
     )
-    found = [[*row, _describe_broken_rows(rule["broken_rows"])] for row, rule in zip(rows, rules, strict=True)]
+    broken = [rule["broken_rows"] for rule in rules]
+    told_rows = ["not checked" if n is None else format_count(n, "row") if n else "none" for n in broken]
+    found = [[*row, each] for row, each in zip(rows, told_rows, strict=True)]
     return ["## Rules", told, format_markdown_table([*head, "rows of this table that break it"], found)]
-
-
-def _describe_broken_rows(rows: int | None) -> str:
-    return "not checked" if rows is None else format_count(rows, "row") if rows else "none"
-
-
-def check_lines(checks: list[dict[str, Any]]) -> list[str]:
-    """List the results of the checks on the rows when they were written."""
-    return [f"{escape_markdown(check['what'])}: {_describe_check(check)}" for check in checks]
 
 
 def _describe_check(check: dict[str, Any]) -> str:
@@ -414,7 +407,8 @@ def render_card(facts: dict[str, Any]) -> str:
     )
     if privacy["lifetime"] is not None:
         checks += [f"Entry of the lifetime budget: {format_code_span(privacy['lifetime']['head'])}"]
-    checks += check_lines(facts.get("checks", []))  # absent from cards of earlier versions
+    stated = facts.get("checks", [])  # absent from cards of earlier versions
+    checks += [f"{escape_markdown(check['what'])}: {_describe_check(check)}" for check in stated]
     parts += ["## Verification", format_bullets(*checks)] if checks else []
     return "\n\n".join(parts) + "\n"
 
@@ -495,13 +489,7 @@ def _describe_noise(entry: dict[str, Any], capacity: float) -> list[str]:
         return ["", "", ""]
     # Records generated from seeds are as private as a count with this much Gaussian noise.
     name = "gaussian equivalent" if mechanism.grows_private_records else escape_markdown(entry["mechanism"])
-    return [name, _format_scale_range(entry["scale"]), f"{entry['cost'] / capacity:.1%}"]
-
-
-def _format_scale_range(scale: float | list[float]) -> str:
-    scales = scale if isinstance(scale, list) else [scale]
-    low, high = f"{min(scales):.4g}", f"{max(scales):.4g}"
-    return low if low == high else f"{low} to {high}"
+    return [name, format_scales(entry["scale"]), f"{entry['cost'] / capacity:.1%}"]
 
 
 def _render_columns_table(columns: list[dict[str, Any]]) -> str:

@@ -84,7 +84,8 @@ def of_values(
     made = [
         Caution(
             rule.columns,
-            f"{format_count(rule.synth, 'synthetic row')} {_conjugate_break(rule.synth)} a rule ({rule.rule})",
+            f"{format_count(rule.synth, 'synthetic row')} {'breaks' if rule.synth == 1 else 'break'} a rule "
+            f"({rule.rule})",
         )
         for rule in rules
         if rule.synth
@@ -125,10 +126,6 @@ def _lost_weekday(column: NumberFigures) -> tuple[str, Grade]:
     day, before, after = max(known, key=lambda found: abs(found[1] - found[2]), default=("", 0.0, 0.0))
     told = f"the share of {day}s changed from {format_share(before)} to {format_share(after)}"
     return told if abs(before - after) > OFF_DAY else "", "usable with care"
-
-
-def _conjugate_break(rows: int) -> str:
-    return "breaks" if rows == 1 else "break"
 
 
 def judge_report(codec: Codec, found: Findings, told: Sequence[Caution]) -> tuple[Verdict, ...]:

@@ -325,7 +325,7 @@ def pair_map(
     cell = max(6.6, min(32.0, 820 / d))
     font = min(11.0, cell * 0.92)
     edge = min(150.0, 12 + font * 0.6 * max(len(shorten_text(name, 22)) for name in names))
-    at = {place: _find_level(value, steps) for place, value in values.items()}
+    at = {place: sum(value >= step for step in steps) for place, value in values.items()}
     parts = []
     for level in range(LEVELS):
         path = "".join(
@@ -434,7 +434,3 @@ def _find_level_runs(levels: Sequence[int], level: int) -> Iterable[tuple[int, i
         if found == level:
             yield start, length
         start += length
-
-
-def _find_level(value: float, steps: Sequence[float]) -> int:
-    return sum(value >= step for step in steps)

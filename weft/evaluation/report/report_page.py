@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.display import load_template
+from weft.display import format_scales, load_template
 from weft.evaluation.report import report_charts as charts
-from weft.evaluation.report import report_charts as maps
 from weft.evaluation.report.cautions import few_cells
 from weft.evaluation.report.report_figures import (
     Beside,
@@ -77,8 +76,8 @@ def render(report: Report) -> str:
         sizes=_draw_sizes(report.people, report.reference),
         pair_map=_pair_map(report, place, list(range(len(names))), 'id="pair-map"'),
         sorted_map=_pair_map(report, place, _worst_first(report), 'id="pair-map-sorted"') if len(names) > 2 else "",
-        pair_key=maps.draw_colour_key(
-            *((maps.DISTANCE_STEPS, "o", "%") if private else (maps.ASSOCIATION_STEPS, "b", ""))
+        pair_key=charts.draw_colour_key(
+            *((charts.DISTANCE_STEPS, "o", "%") if private else (charts.ASSOCIATION_STEPS, "b", ""))
         ),
         pair_data=_pair_data(report),
         pair_grades=_pair_grades(report),
@@ -178,10 +177,10 @@ def _pair_map(report: Report, place: dict[str, int], order: list[int], attribute
         for pair in report.pairs
     }
     told = {pair.columns: _pair_told(pair, private) for pair in report.pairs}
-    return maps.pair_map(
+    return charts.pair_map(
         [names[column] for column in order],
         values,
-        maps.DISTANCE_STEPS if private else maps.ASSOCIATION_STEPS,
+        charts.DISTANCE_STEPS if private else charts.ASSOCIATION_STEPS,
         {
             _find_pair_place(grid.columns, there): (
                 "pair-{}-{}".format(*_find_pair_place(grid.columns, place)),
@@ -252,9 +251,9 @@ def _make_pair_section(
     grid: PairGrid, pair: PairFigures, reference: str, place: dict[str, int], opened: bool
 ) -> dict[str, Any]:
     a, b = _find_pair_place(grid.columns, place)
-    moved = sorted((c for c in maps.list_grid_cells(grid) if not c.pooled), key=lambda c: -abs(c.reference - c.synth))[
-        :3
-    ]
+    moved = sorted(
+        (c for c in charts.list_grid_cells(grid) if not c.pooled), key=lambda c: -abs(c.reference - c.synth)
+    )[:3]
     return {
         "id": f"pair-{a}-{b}",
         "names": grid.columns,
@@ -265,7 +264,7 @@ def _make_pair_section(
         "measured": pair.measured,
         "grade": pair.grade,
         "reason": pair.reason,
-        "chart": maps.twin_maps(grid, reference),
+        "chart": charts.twin_maps(grid, reference),
         "open": opened,
         "moves": [
             (BY.join((cell.row, cell.across)), format_share(cell.reference), format_share(cell.synth))
@@ -314,7 +313,7 @@ def _make_ledger_rows(report: Report) -> list[dict[str, str]]:
     return [
         {
             "question": entry["question"],
-            "noise": "none" if entry["norm"] == "none" else f"{entry['mechanism']} {_format_scales(entry['scale'])}",
+            "noise": "none" if entry["norm"] == "none" else f"{entry['mechanism']} {format_scales(entry['scale'])}",
             "draws": f"{entry['draws']:,}",
             "share": f"{entry['cost'] / report.ledger['capacity']:.1%}"
             if find_mechanism(entry["mechanism"]).is_private
@@ -322,9 +321,3 @@ def _make_ledger_rows(report: Report) -> list[dict[str, str]]:
         }
         for entry in report.ledger["entries"]
     ]
-
-
-def _format_scales(scale: float | list[float]) -> str:
-    scales = scale if isinstance(scale, list) else [scale]
-    low, high = f"{min(scales):.4g}", f"{max(scales):.4g}"
-    return low if low == high else f"{low} to {high}"

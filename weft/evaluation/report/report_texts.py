@@ -214,7 +214,8 @@ def _summarise_distances(figures: Figures, write: Callable[[float], str]) -> Spr
     middle, most = median(figures.values()), figures[worst]
     if most == min(figures.values()):  # all are equal
         return middle, most, (), ""
-    return middle, most, worst, f"median {write(middle)}, worst {write(most)} ({_join_names(worst)})"
+    name = " \N{MULTIPLICATION SIGN} ".join(worst) or "number of rows"
+    return middle, most, worst, f"median {write(middle)}, worst {write(most)} ({name})"
 
 
 def _summarise_agreement(distances: Figures, word: str = "alike") -> Spread:
@@ -244,10 +245,6 @@ def _warn_constant_columns(columns: Sequence[ColumnFigures]) -> str:
         return ""
     verb = "is" if same == 1 else "are"
     return f" {format_count(same, 'column')} {verb} nearly constant, which improves this mean."
-
-
-def _join_names(names: tuple[str, ...]) -> str:
-    return " \N{MULTIPLICATION SIGN} ".join(names) or "number of rows"
 
 
 def _compute_mean(figures: Sequence[float]) -> float:

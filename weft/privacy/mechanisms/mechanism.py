@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 import numpy as np
 from scipy.special import gammaincc
 
+from weft.display import format_scales
 from weft.errors import BudgetError
 from weft.marginals.marginal import Array
 from weft.privacy.conversions import pure_mu
@@ -78,9 +79,7 @@ class Mechanism(ABC):
 
     def describe(self, charge: Charge) -> str:
         """Return a short description of the noise."""
-        low, high = min(charge.scales), max(charge.scales)
-        size = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
-        return f"{self.name} {size}"
+        return f"{self.name} {format_scales(charge.scales)}"
 
 
 class GaussianPriced(Mechanism):
