@@ -40,7 +40,9 @@ class Codec:
         self.schema = schema
         check_names(schema, arrow_schema.names)
         kept = [
-            _make_released_field(field, schema.column(field.name)) for field in arrow_schema if field.name in schema
+            field.with_type(choose_released_type(schema.column(field.name), field.type))
+            for field in arrow_schema
+            if field.name in schema
         ]
         fields = {field.name: field for field in kept}
         fields |= {c.name: pa.field(c.name, pa.date32()) for c in schema.columns if not c.in_table}
@@ -214,8 +216,12 @@ class Codec:
 
     def table_columns(self, names: Sequence[str]) -> list[str]:
         """Return the table columns that store these schema columns: for a date in pieces, its pieces."""
-        held = {name: [r.column.name for r in date.readers.values()] for name, date in self._dates.items()}
-        return list(dict.fromkeys(each for name in names for each in held.get(name, [name])))
+        pieces = self._list_pieces()
+        return list(dict.fromkeys(each for name in names for each in pieces.get(name, [name])))
+
+    def _list_pieces(self) -> dict[str, list[str]]:
+        """Return the table columns that store each date in pieces."""
+        return {name: [r.column.name for r in date.readers.values()] for name, date in self._dates.items()}
 
     def replace_columns(
         self, table: pa.Table, columns: Mapping[str, pa.ChunkedArray], rng: np.random.Generator
@@ -224,7 +230,7 @@ class Codec:
         made = table
         for name, values in columns.items():
             made = made.set_column(made.schema.get_field_index(name), made.schema.field(name), values)
-        changed = {*columns, *(name for name, date in self._dates.items() if set(columns) & _piece_names(date))}
+        changed = {*columns, *(name for name, pieces in self._list_pieces().items() if set(columns) & set(pieces))}
         if not any(changed & set(part.needs) for part in self._ordered):
             return made
         found = recompute_columns(self._ordered, self.arrays(table), self.arrays(made), changed, rng)
@@ -274,14 +280,6 @@ def count_broken_rows(table: pa.Table, schema: Schema) -> dict[str, int]:
     found = Codec(schema, table.schema).breaches(table)
     told = (f"rule {index + 1}: {rule}" for index, rule in enumerate(schema.rules))
     return {rule: int(rows.sum()) for rule, rows in zip(told, found, strict=True)}
-
-
-def _make_released_field(field: pa.Field, column: Column) -> pa.Field:
-    return field.with_type(choose_released_type(column, field.type))
-
-
-def _piece_names(date: Pieces) -> set[str]:
-    return {reader.column.name for reader in date.readers.values()}
 
 
 def _value_type(arrow_type: pa.DataType) -> pa.DataType:

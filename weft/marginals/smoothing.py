@@ -104,7 +104,8 @@ def _fit_cells(
     base = _with_tails(y, base, live, blocks, sigma)
     many = int(blocks[-1]) + 1
     held, due, cells = (np.bincount(blocks, weights=part, minlength=many) for part in (y * live, base, live))
-    total = _shrink_totals(held, sigma * np.sqrt(cells))
+    noise = sigma * np.sqrt(cells)
+    total = np.asarray(np.maximum(held, 0) * held**2 / np.maximum(held**2 + noise**2, _TINY))  # shrunk towards 0
 
     kinds = int(levels.max()) + 1
     key = blocks * kinds + levels
@@ -124,11 +125,6 @@ def _fit_cells(
     fit = fit * (parts / np.maximum(sums, _TINY))[key]  # truncation at 0 must not move rows between levels
     sums = np.bincount(blocks, weights=fit, minlength=many)
     return np.asarray(fit * (total / np.maximum(sums, _TINY))[blocks])
-
-
-def _shrink_totals(held: Array, noise: Array) -> Array:
-    """Shrink block totals towards 0 according to their noise."""
-    return np.asarray(np.maximum(held, 0) * held**2 / np.maximum(held**2 + noise**2, _TINY))
 
 
 def _with_tails(y: Array, base: Array, live: NDArray[np.bool_], blocks: NDArray[np.int64], sigma: float) -> Array:

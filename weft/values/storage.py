@@ -209,7 +209,8 @@ class DayNumbers:
         numbers = numbers.astype(np.int64)
         months = numbers // 100
         year, month = months // 100, np.clip(months % 100, 1, 12)
-        days = _make_months(year, month).astype("M8[D]").astype(np.int64) + np.clip(numbers % 100, 1, 31) - 1
+        first = ((year - 1970) * 12 + month - 1).astype("M8[M]").astype("M8[D]").astype(np.int64)
+        days = first + np.clip(numbers % 100, 1, 31) - 1
         wrong = (_day_number(days) != reading.values) & ~reading.missing
         return Reading(days, reading.missing, None, wrong)
 
@@ -217,10 +218,6 @@ class DayNumbers:
         """Return an array of the days as numbers yyyymmdd."""
         days = np.where(missing, 0, values.view(np.int64))
         return self._numbers.write(_day_number(days).view(np.uint64), missing)
-
-
-def _make_months(year: NDArray[np.int64], month: NDArray[np.int64]) -> NDArray[Any]:
-    return ((year - 1970) * 12 + month - 1).astype("M8[M]")
 
 
 def _day_number(days: NDArray[np.int64]) -> NDArray[np.int64]:

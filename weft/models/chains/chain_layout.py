@@ -14,6 +14,7 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, project_table
 from weft.marginals.spanning_tree import spanning_tree
 from weft.models.chains.chain_kernels import IMPOSSIBLE, LANES
+from weft.models.conditional import compute_log_weights
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ def find_spanning_forest(
         parent.astype(np.int64),
         np.array(start, np.int64),
         np.concatenate([(c / c[:, -1:]).ravel() for c in cumulative]),
-        np.concatenate([_compute_log(row).ravel() for row in rows]),
+        np.concatenate([compute_log_weights(row).ravel() for row in rows]),
         tuple(edges),
         ties,
     )
@@ -307,10 +308,6 @@ def _normalise_table(table: Array) -> Array:
     table = np.maximum(np.asarray(table, np.float64), 0.0)
     total = table.sum()
     return table / total if total > 0 else np.full(table.shape, 1 / table.size)
-
-
-def _compute_log(p: Array) -> Array:
-    return np.log(p, where=p > 0, out=np.full(p.shape, -np.inf))
 
 
 def _compute_table_entropy(p: Array) -> float:

@@ -491,7 +491,7 @@ def plan_calibration(tree: JunctionTree, tables: Sequence[Clique], zeros: Sequen
         rest = tree.sizes[number] // counts[number]
         known = messages[number] if tree.parents[number] >= 0 else total
         writer.emit(SCALE, starts[number], known, counts[number], rest, 1, sums[number])
-        _write_distribute(writer, tree, top)
+        _distribute_from(writer, tree.in_order(top.names), top)
     code = writer.finish()
     beliefs = tuple(slice(start, start + n) for start, n in zip(starts, tree.sizes, strict=True))
     roots = tuple(messages[i] for i, parent in enumerate(tree.parents) if parent < 0)
@@ -526,10 +526,6 @@ def _write_collect(writer: _Writer, tree: JunctionTree, node: _Node) -> None:
         holds = True
     if not holds:
         writer.emit(ZERO, node.place, 0, 1, 1, writer.domain.cells(axes))
-
-
-def _write_distribute(writer: _Writer, tree: JunctionTree, node: _Node) -> None:
-    _distribute_from(writer, tree.in_order(node.names), node)
 
 
 def _distribute_from(writer: _Writer, axes: Clique, node: _Node) -> None:

@@ -325,7 +325,7 @@ def fit_mrf(
     if tree is None:
         cliques = [*merged, *(zero.clique for zero in zeros)]
         tree = junction_tree(domain, cliques, max_cells=max_cells, max_total=max_total)
-    zeros = [*zeros, *_find_empty_cells(merged)]
+    zeros = [*zeros, *(Marginal(c, m.empty) for c, m in merged.items() if m.empty is not None and m.empty.any())]
     problem = Problem.of(tree, merged, max(float(total), 1.0), zeros, probe)
     theta, fresh = _make_start_potentials(
         problem, tree, warm.potentials if isinstance(warm, MrfModel) else (warm or {})
@@ -351,10 +351,6 @@ def fit_mrf(
         watch.kept_loss / problem.noise if problem.noise else math.nan,
         watch.passes,
     )
-
-
-def _find_empty_cells(tables: Mapping[Clique, NoisyMarginal]) -> list[Marginal]:
-    return [Marginal(c, m.empty) for c, m in tables.items() if m.empty is not None and m.empty.any()]
 
 
 def _make_start_potentials(problem: Problem, tree: JunctionTree, known: Mapping[Clique, Array]) -> tuple[Array, Array]:

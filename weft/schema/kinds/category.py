@@ -187,7 +187,8 @@ class Category(Column):
         if is_text(evidence.type):
             if not len(evidence.values):
                 return Guess({"kind": cls.kind, "values": ["unknown"]}, "No value was seen: list the possible values.")
-            if len(evidence.different) > MAX_LISTED_TEXTS and not _has_line_breaks(evidence.different):
+            several = len(evidence.different) > MAX_LISTED_TEXTS
+            if several and not pc.any(pc.match_substring_regex(evidence.different, "[\r\n]")).as_py():
                 return _guess_common_values(evidence)
             reason = "Text with a limited number of different values."
             if len(evidence.different) > MAX_UNREMARKED_TEXTS:
@@ -204,7 +205,3 @@ def _guess_common_values(evidence: ColumnEvidence) -> Guess:
     values = sorted(evidence.different.take(pa.array(order)).to_pylist())
     reason = "Text with very many different values: the most common are listed, and other represents the rest."
     return Guess({"kind": "category", "values": values, "other": "other"}, reason)
-
-
-def _has_line_breaks(words: pa.Array) -> bool:
-    return bool(pc.any(pc.match_substring_regex(words, "[\r\n]")).as_py())

@@ -323,14 +323,6 @@ def _parse_unequal(reader: ColumnReader, rest: str) -> Condition:
     return Condition(excluded=_parse_condition_values(reader, rest))
 
 
-def _at_least(reader: ColumnReader, rest: str) -> Condition:
-    return Condition(min=_parse_end(reader, rest))
-
-
-def _at_most(reader: ColumnReader, rest: str) -> Condition:
-    return Condition(max=_parse_end(reader, rest))
-
-
 def _parse_above(reader: ColumnReader, rest: str) -> Condition:
     end = _parse_end(reader, rest)
     return Condition(min=end, excluded=_exclude_end(reader, end))
@@ -358,8 +350,8 @@ def _is_not(_: ColumnReader, rest: str) -> Condition:
 _CONDITIONS: dict[str, Callable[[ColumnReader, str], Condition]] = {
     "=": _parse_equal,
     "!=": _parse_unequal,
-    ">=": _at_least,
-    "<=": _at_most,
+    ">=": lambda reader, rest: Condition(min=_parse_end(reader, rest)),
+    "<=": lambda reader, rest: Condition(max=_parse_end(reader, rest)),
     ">": _parse_above,
     "<": _parse_below,
     "in": _parse_equal,
