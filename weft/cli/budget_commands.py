@@ -12,7 +12,7 @@ from weft.cli.failure import guard_command
 from weft.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from weft.privacy.lifetime import LifetimeRun, State
+    from weft.privacy.lifetime import State
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -116,7 +116,7 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
     from rich.table import Table
 
     from weft.cli import summary
-    from weft.privacy import at_most
+    from weft.privacy import Budget, at_most
 
     named = state.facts["table"] or file
     protects = "unknown before the first run" if state.protects is None else f"one {state.protects}"
@@ -145,7 +145,7 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
             facts["time"],
             escape(str(facts.get("source", ""))),
             escape(str(facts.get("method", ""))),
-            _format_budget(facts["budget"]),
+            str(Budget.from_dict(facts["budget"])),
             str(each.charges),
             _format_cost_share(each.spent, state) + ("" if each.ended or not each.held else " (under way)"),
         )
@@ -160,13 +160,17 @@ def _describe_state(state: State) -> dict[str, Any]:
         "held": state.held / state.capacity,
         "left": state.left / state.capacity,
         "affordable_epsilon": _compute_affordable_epsilon(state),
-        "runs": [_describe_run(each, state) for each in state.runs.values()],
+        "runs": [
+            {
+                "run": run.run,
+                **{key: run.facts.get(key) for key in ("time", "source", "method", "budget", "accounting", "unit")},
+                "charges": run.charges,
+                "spent": run.spent / state.capacity,
+                "ended": run.ended,
+            }
+            for run in state.runs.values()
+        ],
     }
-
-
-def _describe_run(run: LifetimeRun, state: State) -> dict[str, Any]:
-    facts = {key: run.facts.get(key) for key in ("time", "source", "method", "budget", "accounting", "unit")}
-    return {"run": run.run, **facts, "charges": run.charges, "spent": run.spent / state.capacity, "ended": run.ended}
 
 
 def _compute_affordable_epsilon(state: State) -> float:
@@ -189,9 +193,3 @@ def _draw_bar(state: State) -> str:
 
 def _format_cost_share(cost: float, state: State) -> str:
     return f"{cost / state.capacity:.1%}"
-
-
-def _format_budget(budget: dict[str, Any]) -> str:
-    from weft.privacy import Budget
-
-    return str(Budget.from_dict(budget))

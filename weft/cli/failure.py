@@ -120,8 +120,9 @@ class Rescue:
         """Save the model or the schema in the first writable folder and return its path; None if there is none."""
         assert self._held is not None
         ending = ".weft" if self.whole else FOUND
+        stem = "model" if self._journal is None else self._journal.name.removesuffix(JOURNAL_ENDING) or "model"
         for folder in self._places():
-            path = folder / f"{self._stem()}-{secrets.token_hex(4)}{ending}"
+            path = folder / f"{stem}-{secrets.token_hex(4)}{ending}"
             with suppress(Exception):  # on any failure, try the next folder
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if self.whole:
@@ -131,9 +132,6 @@ class Rescue:
                 self.safe()
                 return path
         return None
-
-    def _stem(self) -> str:
-        return "model" if self._journal is None else self._journal.name.removesuffix(JOURNAL_ENDING) or "model"
 
     def _places(self) -> Iterator[Path]:
         """Yield the journal's folder, the user's state folder and the temporary folder."""

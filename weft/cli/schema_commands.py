@@ -110,7 +110,6 @@ def _write_output(terminal: Terminal, text: str, output: str, source: str, force
     if output == "-":
         sys.stdout.buffer.write(text.encode())
         return
-    from weft.cli.fit_options import check_files
     from weft.io.atomic_files import stage_files
 
     out = Path(output)
@@ -372,9 +371,11 @@ def _print_check(
         "one row" if found["unit"] is None else f"all rows of one {found['unit']}, up to {found['rows_per_unit']}"
     )
     facts = {"whole domain": f"10^{found['log10_domain']:.1f} cells"} | ({} if related else {"protects": protects})
+    named = source and (without_credentials(source) or source)
+    matches = [_render_line("✓", "green", f"names and types match {named}; no row was read")] if named else []
     terminal.show(
         _render_verdict(schema, found["columns"]),
-        *([] if source is None else [_render_match(source)]),
+        *matches,
         table,
         summary.render_facts(facts),
     )
@@ -426,11 +427,6 @@ def _render_line(sign: str, colour: str, text: str) -> RenderableType:
     from rich.text import Text
 
     return Text.assemble((f"{sign} ", f"bold {colour}"), (text, "bold"))
-
-
-def _render_match(source: str) -> Any:
-    named = without_credentials(source) or source
-    return _render_line("✓", "green", f"names and types match {named}; no row was read")
 
 
 def _write_draft(drafted: Draft, out: Path, source: str | list[str], force: bool) -> None:

@@ -275,7 +275,8 @@ def guess_column(column: pa.ChunkedArray, name: str, *, declared: bool = True) -
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         column = pc.if_else(pc.is_nan(column), None, column)
     missing = column.null_count > 0 or pa.types.is_null(kind)
-    found = _recognise_kind(ColumnEvidence(name, _convert_whole_floats(_flatten_column(column))))
+    evidence = ColumnEvidence(name, _convert_whole_floats(_flatten_column(column)))
+    found = next((guess for each in KINDS.values() if (guess := each.recognise(evidence)) is not None), None)
     return None if found is None else _mark_from_data(found, missing, decided=declared and _type_decides_kind(kind))
 
 
@@ -392,10 +393,6 @@ def _find_present_markers(text: pa.Array, markers: Sequence[Marker]) -> list[Mar
         return []
     held = set(pc.unique(pc.ascii_trim_whitespace(text)).to_pylist())
     return [marker for marker in markers if write_marker(marker) in held]
-
-
-def _recognise_kind(evidence: ColumnEvidence) -> Guess | None:
-    return next((found for kind in KINDS.values() if (found := kind.recognise(evidence)) is not None), None)
 
 
 def _flatten_column(column: pa.ChunkedArray, keep_nulls: bool = False) -> pa.Array:

@@ -45,10 +45,8 @@ def review_schema(schema: Schema, arrow_schema: pa.Schema | None = None) -> list
             part = codec.part_of(column.name)
             if isinstance(part, ColumnGroup):
                 size = part.domain.shape[0]
-                counted_in = (
-                    f"one attribute of {format_count(size, 'combination')} with "
-                    f"{_name_other_columns(part, column.name)}"
-                )
+                others = " and ".join(f'"{name}"' for name in part.columns if name != column.name) or "itself alone"
+                counted_in = f"one attribute of {format_count(size, 'combination')} with {others}"
                 findings.append(SchemaFinding("info", column.name, f"{column.kind}: {counted_in}"))
             elif column.name not in codec.domain:
                 size = 0
@@ -69,7 +67,9 @@ def review_schema(schema: Schema, arrow_schema: pa.Schema | None = None) -> list
     ids = likely_units([column.name for column in schema.columns if column.read and not column.modelled])
     if ids and schema.unit is None:
         findings.append(SchemaFinding("warning", None, f"the privacy unit is one row; {_suggest_unit(ids)}"))
-    findings += [SchemaFinding("info", None, rule) for rule in rule_lines(codec)]
+    for i, form in enumerate(codec.forms, 1):
+        told = f"rule {i}: {form.rule}: {form.text}; input rows that break it are {form.policy}"
+        findings.append(SchemaFinding("info", None, told))
     findings.append(SchemaFinding("info", None, f"about 10^{codec.domain.log10_size():.0f} possible records"))
     return findings
 
@@ -86,18 +86,6 @@ def _wide_bins(column: Column) -> str | None:
         f"its {column.bins} bins are of equal width, too coarse for skewed values such as counts or amounts of money: "
         "omit bins to measure it as finely as the budget allows"
     )
-
-
-def rule_lines(codec: Codec) -> list[str]:
-    """Describe for each rule its compiled form, and the treatment of input rows that break it."""
-    return [
-        f"rule {i}: {form.rule}: {form.text}; input rows that break it are {form.policy}"
-        for i, form in enumerate(codec.forms, 1)
-    ]
-
-
-def _name_other_columns(part: ColumnGroup, name: str) -> str:
-    return " and ".join(f'"{other}"' for other in part.columns if other != name) or "itself alone"
 
 
 def _describe_unreviewed(facts: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.drafting.review import FOUND, MEANINGS, Fact, Review, set_keys, set_top, without_item
+from weft.drafting.review import FOUND, MEANINGS, Review, set_keys, set_top
 from weft.errors import SchemaError, WeftError
 from weft.schema import Schema
 from weft.schema.database import Database
@@ -153,9 +153,10 @@ def settle_fact(text: str, column: str, name: str, how: Literal["public", "priva
     """Return the schema with facts read from the rows declared public, or removed to be discovered privately."""
     review = Review(text)
     for fact in review.facts([name] if name else (), [column] if column else ()):
+        marked = review.entry(fact.column).get("from_data", ())  # removing a kind removes the column's other facts
         if how == "public":
             review.accept(fact)
-        elif fact.private and _is_still_present(review, fact):
+        elif fact.private and fact.name in marked:
             review.make_private(fact)
     return review.text
 
@@ -204,11 +205,6 @@ def with_guided_rule(text: str, kind: str, columns: Sequence[str], result: str =
     return with_rule(text, written + (f"\nis = {json.dumps(result, ensure_ascii=False)}" if result else ""), folder)
 
 
-def without_rule(text: str, index: int) -> str:
-    """Return the schema without one of its rules."""
-    return without_item(text, "rules", index)
-
-
 def _require_sound_schema(text: str, folder: Path | None) -> None:
     if wrong := find_schema_fault(text, folder):
         raise SchemaError(wrong)
@@ -229,11 +225,6 @@ def _parse_document(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError):
         return {}
-
-
-def _is_still_present(review: Review, fact: Fact) -> bool:
-    """Whether a fact still exists: removing a column's kind removes its other facts."""
-    return fact.name in review.entry(fact.column).get("from_data", ())
 
 
 def _make_shown_column(name: str, entry: Mapping[str, Any]) -> ColumnShown:

@@ -31,12 +31,7 @@ class Spoken:
     @property
     def commands(self) -> str:
         """The commands as typed in a shell, in the table's folder."""
-        return "\n".join(shlex.join(("weft", *without_json(each))) for each in self.words)
-
-
-def without_json(words: Sequence[str]) -> Words:
-    """Return a command without --json."""
-    return tuple(word for word in words if word != "--json")
+        return "\n".join(shlex.join(("weft", *(word for word in each if word != "--json"))) for each in self.words)
 
 
 def write_unit_options(facts: Facts) -> Words:

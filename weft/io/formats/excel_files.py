@@ -97,7 +97,7 @@ class Excel(CellFormat):
 
     def read_names(self, path: Path, dialect: Dialect = DEFAULT_DIALECT, schema: Schema | None = None) -> list[str]:
         """Return the columns of a sheet: from its first row, or else the schema's, or numbered ones."""
-        return excel_names(path, dialect, schema)
+        return _open_sheet(path, dialect, schema)[0]
 
     def batches(self, path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> Iterator[pa.RecordBatch]:
         """Read the rows of a sheet batch by batch, in the schema's types."""
@@ -114,11 +114,6 @@ class Excel(CellFormat):
 
 
 EXCEL = Excel()
-
-
-def excel_names(path: Path, dialect: Dialect = DEFAULT_DIALECT, schema: Schema | None = None) -> list[str]:
-    """Return the columns of a sheet: from its first row, or else the schema's, or numbered ones."""
-    return _open_sheet(path, dialect, schema)[0]
 
 
 def excel_batches(path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> Iterator[pa.RecordBatch]:

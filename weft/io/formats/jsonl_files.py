@@ -68,7 +68,8 @@ class Jsonl(TextFormat):
 
     def read_layout(self, path: Path) -> FileLayout:
         """Return the keys of the first row; None as names for a file without rows."""
-        return FileLayout(jsonl_names(path))
+        with open_text_stream(path, DEFAULT_DIALECT) as stream:
+            return FileLayout(next((list(rows[0]) for _, rows in _iterate_objects(stream)), None))
 
     def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> AbstractContextManager[Write]:
         """Begin a file in UTF-8."""
@@ -99,12 +100,6 @@ def jsonl_text(stream: Stream) -> pa.Table:
     if not names:
         raise DataError(f"{stream.name} has no rows; a draft needs some")
     return pa.Table.from_batches([text_batch(_transpose_rows(rows, names), stream.name)])
-
-
-def jsonl_names(path: Path) -> list[str] | None:
-    """Return the keys of a file's first row; None if it has no rows."""
-    with open_text_stream(path, DEFAULT_DIALECT) as stream:
-        return next((list(rows[0]) for _, rows in _iterate_objects(stream)), None)
 
 
 def find_shared_keys(paths: Sequence[Path]) -> list[str]:

@@ -12,6 +12,7 @@ from fastapi import APIRouter, File, Form, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
 from weft.drafting.exchange import read_metadata
+from weft.drafting.review import without_item
 from weft.errors import SchemaError, WeftError
 from weft.studio import column_editor as c
 from weft.studio import command_text as spoken
@@ -73,7 +74,7 @@ def guided(
 @router.post("/t/{table}/columns/unrule")
 def unrule(studio: TheStudio, table: TheTable, index: Annotated[int, Form()]) -> Response:
     """Remove a rule."""
-    return _save_schema(studio, table, lambda text: c.without_rule(text, index), "")
+    return _save_schema(studio, table, lambda text: without_item(text, "rules", index), "")
 
 
 @router.post("/t/{table}/columns/import")
