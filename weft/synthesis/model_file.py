@@ -233,7 +233,9 @@ def load_model(path: Path) -> Fitted:
     """Read a model file; raise ModelFileError if it is invalid, damaged, of another version, or of related tables."""
     found = load_any_model(path)
     if isinstance(found, FittedDatabase):
-        raise ModelFileError(f"{path}: a model of related tables, which only `weft sample`, `weft query` and `weft verify` support")
+        raise ModelFileError(
+            f"{path}: a model of related tables, which only `weft sample`, `weft query` and `weft verify` support"
+        )
     return found
 
 
