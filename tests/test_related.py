@@ -233,8 +233,8 @@ def test_missing_tables_and_columns_are_refused_before_spending(tmp_path):
     assert not journal.exists()
 
 
-def test_queries_of_one_table_say_that_they_are_not_supported(fitted):
-    with pytest.raises(WeftError, match="not supported for related tables"):
+def test_a_query_by_a_column_of_another_table_says_which(fitted):
+    with pytest.raises(WeftError, match=r'by "age", but by columns of households\. Pass --table persons'):
         fitted.query("age")
 
 
@@ -297,7 +297,7 @@ def test_a_model_is_fitted_alone_and_other_commands_say_what_they_do_not_support
     assert "several tables" in plan.output
     query = run("query", tmp_path / "m.weft", "age")
     assert query.exit_code != 0
-    assert "related tables" in query.output
+    assert "--table" in query.output
 
 
 def test_a_report_compares_tables_families_and_siblings(tmp_path):

@@ -92,7 +92,9 @@ class FamilyQuestion(Question):
         if name not in self.places:
             owners = ", ".join(dict.fromkeys(owner for owner, _ in self.places.values()))
             near = suggest_known_word(next((n for n in self.places if n.endswith(f".{name}")), name), self.places)
-            raise MethodError(f'rows of {self.table} cannot be counted by "{name}", but by columns of {owners}.{near}')
+            below = [table.name for table in self.related.database.private if name.split(".")[-1] in table.schema]
+            hint = near or (f" Pass --table {below[0]} (table=) to count its rows." if below else "")
+            raise MethodError(f'rows of {self.table} cannot be counted by "{name}", but by columns of {owners}.{hint}')
         owner, column = self.places[name]
         modelled = self.related.codecs[owner].schema  # keys of public tables are values there
         return (modelled if column in modelled else self.related.database.table(owner).schema).column(column)
